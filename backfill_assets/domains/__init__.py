@@ -1,0 +1,1 @@
+"""Domains that ship with the project, each written only against `backfill_assets.domain`."""

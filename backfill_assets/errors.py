@@ -1,0 +1,106 @@
+"""What can go wrong, and what a caller may do about it.
+
+```
+BackfillError
+├── Refused            nothing was changed; mend what the message names and ask again
+│   ├── InvalidDeclaration    a domain declares something impossible
+│   ├── UnknownName           a table, run, version or import nobody has heard of
+│   ├── InvalidRange          days that are reversed, malformed or outside a table's days
+│   ├── MissingInput          partitions, files or references that a run needs are not there
+│   ├── UnreadableFile        a landed file that cannot be read at all
+│   ├── InvalidReference      a reference file that says something impossible
+│   ├── IllegalTransition     the ledger says that this step is not the next one
+│   ├── NotApproved           publication without a valid approval, or approval of one's own plan
+│   ├── GateFailed            a blocking gate has not passed for exactly these files
+│   ├── TargetChanged         a partition is not what the candidate was compared with
+│   └── ContractBroken        a transform returned something else than it declares
+├── Retryable          nothing was changed; the same request may succeed later
+│   └── LostRace              another writer committed first, again and again
+└── OutcomeUnknown     look before you touch: run `backfill recover`
+```
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+
+class BackfillError(Exception):
+    """The base of every error this project raises on purpose.
+
+    Args:
+        message: What was expected, what was found, and where.
+        next_step: What the reader can do now, preferably the command to type.
+        **ids: The ids of what was involved (run_id, table, partition, ...), kept as `ids` for logs and JSON.
+    """
+
+    exit_code = 1
+
+    def __init__(self, message: str, *, next_step: str | None = None, **ids: object) -> None:
+        super().__init__(message)
+        self.message = message
+        self.next_step = next_step
+        self.ids: Mapping[str, object] = dict(ids)
+
+    def __str__(self) -> str:
+        return f"{self.message} Next: {self.next_step}" if self.next_step else self.message
+
+
+class Refused(BackfillError):
+    """The request was understood and declined; nothing was changed."""
+
+
+class InvalidDeclaration(Refused):
+    """A domain declares something impossible; the message names the table and the mistake."""
+
+
+class UnknownName(Refused):
+    """A table, run, transform version, source or import that does not exist."""
+
+
+class InvalidRange(Refused):
+    """Days that are reversed, malformed, or outside the days a table can have."""
+
+
+class MissingInput(Refused):
+    """Partitions, files or references that the run needs are not there."""
+
+
+class UnreadableFile(Refused):
+    """A file offered for landing that cannot be read at all, and is refused whole."""
+
+
+class InvalidReference(Refused):
+    """A reference file that cannot be parsed or says something impossible."""
+
+
+class IllegalTransition(Refused):
+    """A state change that the ledger's transition table does not allow from the present state."""
+
+
+class NotApproved(Refused):
+    """Publication without a valid approval, or an approval by the one who asked."""
+
+
+class GateFailed(Refused):
+    """A blocking gate has not passed for exactly the files that would be published."""
+
+
+class TargetChanged(Refused):
+    """A declared partition is not what the candidate was compared with."""
+
+
+class ContractBroken(Refused):
+    """A transform returned something else than its table declares."""
+
+
+class Retryable(BackfillError):
+    """Nothing was changed, and the same request may succeed later."""
+
+
+class LostRace(Retryable):
+    """Other writers committed first, as often as we were willing to try."""
+
+
+class OutcomeUnknown(BackfillError):
+    """It cannot be said from here whether the change happened; `backfill recover` finds out."""

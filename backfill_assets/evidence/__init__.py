@@ -1,0 +1,1 @@
+"""What do a reviewer and an auditor read?"""

@@ -1,0 +1,108 @@
+"""What makes two files, two file sets or two documents the same?
+
+Digests are computed from canonical forms only: sorted paths and sizes for files, JSON with sorted keys and no
+spaces for documents. Nothing here reads a file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import cached_property
+
+
+def canonical_json(document: object) -> str:
+    """The one JSON text of a document: keys sorted, no spaces, characters as they are.
+
+    Args:
+        document: Built from dicts with string keys, lists or tuples, strings, ints, bools and None. Floats are
+            refused because their text depends on who writes it.
+
+    Returns:
+        The text whose sha256 identifies the document.
+
+    Raises:
+        TypeError: The document holds a value without a canonical form.
+    """
+    _refuse_floats(document)
+    return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
+def _refuse_floats(value: object) -> None:
+    if isinstance(value, float):
+        raise TypeError(f"a float has no canonical form: {value!r}; use a string or an integer")
+    if isinstance(value, dict):
+        for item in value.values():
+            _refuse_floats(item)
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            _refuse_floats(item)
+
+
+def sha256_text(text: str) -> str:
+    """The sha256 of a text's UTF-8 bytes, in hexadecimal."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def document_digest(document: object) -> str:
+    """The sha256 of a document's canonical JSON."""
+    return sha256_text(canonical_json(document))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataFile:
+    """One Parquet file of a table.
+
+    Attributes:
+        path: Relative to the table's root, with forward slashes, not URL-encoded.
+        size_bytes: As listed by the store after writing.
+        rows: From the Parquet footer.
+        stats: Delta statistics of the file as a JSON text; `{}` when unknown. Not part of its identity.
+    """
+
+    path: str
+    size_bytes: int
+    rows: int
+    stats: str = field(default="{}", compare=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileSet:
+    """The data files of one partition; empty for a partition without rows."""
+
+    files: tuple[DataFile, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "files", tuple(sorted(self.files, key=lambda file: file.path)))
+
+    @staticmethod
+    def of(files: Iterable[DataFile]) -> FileSet:
+        """The file set of these files, in whatever order they come."""
+        return FileSet(files=tuple(files))
+
+    @cached_property
+    def digest(self) -> str:
+        """sha256 of the sorted paths and sizes (DESIGN, Identity)."""
+        return digest_of_paths((file.path, file.size_bytes) for file in self.files)
+
+    @property
+    def rows(self) -> int:
+        return sum(file.rows for file in self.files)
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(file.size_bytes for file in self.files)
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        return tuple(file.path for file in self.files)
+
+
+def digest_of_paths(paths_and_sizes: Iterable[tuple[str, int]]) -> str:
+    """The file set digest of files known by path and size alone, as a table's log knows them."""
+    return document_digest([[path, size] for path, size in sorted(paths_and_sizes)])
+
+
+EMPTY_FILE_SET = FileSet()

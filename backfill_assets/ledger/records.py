@@ -1,0 +1,280 @@
+"""What does the ledger hand out? Frozen records, one per row of what was agreed or what happened.
+
+Times are aware UTC. Partitions are first days. `files` are complete file sets, so a snapshot needs no table log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import date, datetime
+from enum import StrEnum
+from typing import Any
+
+from backfill_assets.identity import FileSet
+from backfill_assets.ledger.states import (
+    ApprovalState,
+    ChunkState,
+    ImportState,
+    PublicationState,
+    RunState,
+    VersionState,
+)
+from backfill_assets.planning.manifest import Manifest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunRecord:
+    """A manifest and how far its run is.
+
+    Attributes:
+        approval: APPROVED only while a valid approval of `manifest_digest` stands.
+        approved_by: Who gave it; None while DRAFT.
+        note: The last thing worth telling about its state, such as why it failed.
+    """
+
+    run_id: str
+    manifest: Manifest
+    manifest_digest: str
+    state: RunState
+    approval: ApprovalState
+    approved_by: str | None
+    approved_at: datetime | None
+    updated_at: datetime
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChunkRecord:
+    """One chunk of a run. Key: run_id, number."""
+
+    run_id: str
+    number: int
+    partitions: tuple[date, ...]
+    state: ChunkState
+    input_rows: int | None
+    output_rows: int | None
+    started_at: datetime
+    finished_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CandidatePartition:
+    """One staged partition of a run. Key: run_id, partition.
+
+    Attributes:
+        rows: Rows in its files.
+        checksum: The order-independent content checksum of its business columns; empty until it is gated.
+        compared_version: The accepted version that the gates compared it with; 0 when the partition had none; None
+            until it is gated.
+        compared_digest: The file set digest of that version.
+        provenance: What it was computed from, as canonical values.
+    """
+
+    run_id: str
+    partition: date
+    files: FileSet
+    rows: int
+    checksum: str = ""
+    compared_version: int | None = None
+    compared_digest: str | None = None
+    provenance: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GateResult:
+    """What one gate found in one staged partition. Key: run_id, partition, gate.
+
+    Attributes:
+        digest: The file set digest of exactly the files that were measured.
+        observed: Counts and samples: canonical values for people and machines.
+        verdict: One sentence.
+    """
+
+    run_id: str
+    partition: date
+    gate: str
+    blocking: bool
+    passed: bool
+    digest: str
+    verdict: str
+    observed: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionVersion:
+    """One claim that was ever accepted. Key: table, partition, version.
+
+    Attributes:
+        replaces: The version that was accepted before it; 0 when there was none. A rollback brings that one back.
+        delta_version: The table version whose commit made it visible.
+    """
+
+    table: str
+    partition: date
+    version: int
+    state: VersionState
+    run_id: str
+    publication_id: str
+    files: FileSet
+    rows: int
+    checksum: str
+    replaces: int
+    delta_version: int
+    accepted_at: datetime
+    provenance: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Action(StrEnum):
+    """What a publication does: bring new files in, or bring the earlier ones back."""
+
+    PUBLISH = "PUBLISH"
+    ROLLBACK = "ROLLBACK"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionChange:
+    """What a publication does to one partition.
+
+    Attributes:
+        expected_version: The version that must be the accepted one; 0 for none.
+        expected: Its files, which the table must hold for the partition.
+        new: The files that take their place.
+        rows: Rows in `new`.
+        checksum: Content checksum of `new`.
+        restores: For a rollback, the version that is accepted again; 0 for none. None for a publication.
+    """
+
+    partition: date
+    expected_version: int
+    expected: FileSet
+    new: FileSet
+    rows: int
+    checksum: str
+    restores: int | None = None
+    provenance: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublicationIntent:
+    """A swap that is about to be tried, as it is written to the ledger first.
+
+    Attributes:
+        undoes: For a rollback, the publication that it undoes.
+    """
+
+    publication_id: str
+    run_id: str
+    action: Action
+    table: str
+    by: str
+    reason: str
+    changes: tuple[PartitionChange, ...]
+    undoes: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublicationRecord:
+    """A swap that was intended, and what became of it."""
+
+    intent: PublicationIntent
+    state: PublicationState
+    started_at: datetime
+    finished_at: datetime | None
+    delta_version: int | None
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutboxEntry:
+    """A publication that dependents should follow. `sequence` only grows; delivery is at least once."""
+
+    sequence: int
+    publication_id: str
+    run_id: str
+    table: str
+    partitions: tuple[date, ...]
+    created_at: datetime
+    delivered_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportCounts:
+    """What became of a landed file's records: landed = accepted + duplicate + superseded + rejected."""
+
+    landed: int = 0
+    accepted: int = 0
+    duplicate: int = 0
+    superseded: int = 0
+    rejected: int = 0
+
+    @property
+    def reconciles(self) -> bool:
+        return self.landed == self.accepted + self.duplicate + self.superseded + self.rejected
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportRecord:
+    """One landed file.
+
+    Attributes:
+        import_id: `imp-` and a number; ids sort by arrival.
+        arrival: Position in the order of arrival, over all sources.
+        original_path: Where it came from, as the person typed it.
+        stored_path: Relative to the landing folder.
+        format: jsonl, csv or parquet.
+        compression: gzip, or empty.
+        schema_versions: The distinct values of `schema_version` found, sorted; empty when the column is absent.
+        ignored_columns: Columns the contract does not know, which were left out.
+    """
+
+    import_id: str
+    source: str
+    sha256: str
+    original_path: str
+    stored_path: str
+    size_bytes: int
+    format: str
+    compression: str
+    state: ImportState
+    arrival: int
+    first_seen_at: datetime
+    landed_at: datetime | None
+    landed_by: str
+    on_duplicate: str
+    counts: ImportCounts = ImportCounts()
+    schema_versions: tuple[int, ...] = ()
+    ignored_columns: tuple[str, ...] = ()
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportDay:
+    """One UTC event date that a landed file touches. Key: import_id, event_date.
+
+    Attributes:
+        events: Valid records of that date in the file, before deciding which version of a key wins.
+        displaced: Keys that other files had on that date and this file has on another one.
+    """
+
+    import_id: str
+    event_date: date
+    events: int
+    displaced: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventRecord:
+    """One entry of the hash chain: `hash = sha256(previous_hash + canonical JSON of the entry)`."""
+
+    sequence: int
+    at: datetime
+    actor: str
+    entity: str
+    entity_id: str
+    action: str
+    from_state: str
+    to_state: str
+    payload: Mapping[str, Any]
+    previous_hash: str
+    hash: str

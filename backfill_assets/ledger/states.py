@@ -1,0 +1,134 @@
+"""What states can things be in, and which step may follow which?
+
+One table per kind of thing. The store refuses every step that is not in it, with an `UPDATE ... WHERE state = :from`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+
+
+class RunState(StrEnum):
+    """How far a run is. Its approval is a separate fact, and publication needs both."""
+
+    PLANNED = "PLANNED"
+    STAGING = "STAGING"
+    GATING = "GATING"
+    PASSED = "PASSED"
+    BLOCKED = "BLOCKED"
+    FAILED = "FAILED"
+    PUBLISHING = "PUBLISHING"
+    PUBLISHED = "PUBLISHED"
+    SUPERSEDED = "SUPERSEDED"
+    ROLLED_BACK = "ROLLED_BACK"
+
+
+class ApprovalState(StrEnum):
+    """Whether the run's manifest may be published."""
+
+    DRAFT = "DRAFT"
+    APPROVED = "APPROVED"
+
+
+class PublicationState(StrEnum):
+    """How far one swap is: intended, landed, given up with nothing changed, or undone by a later one."""
+
+    PUBLISHING = "PUBLISHING"
+    PUBLISHED = "PUBLISHED"
+    ABANDONED = "ABANDONED"
+    ROLLED_BACK = "ROLLED_BACK"
+
+
+class VersionState(StrEnum):
+    """What a partition version is to readers."""
+
+    ACCEPTED = "ACCEPTED"
+    SUPERSEDED = "SUPERSEDED"
+    ROLLED_BACK = "ROLLED_BACK"
+
+
+class ImportState(StrEnum):
+    """How far a landed file is."""
+
+    LANDING = "LANDING"
+    LANDED = "LANDED"
+    LOADED = "LOADED"
+    FAILED = "FAILED"
+
+
+class ChunkState(StrEnum):
+    """How far one chunk of a run is."""
+
+    RUNNING = "RUNNING"
+    DONE = "DONE"
+
+
+State = RunState | ApprovalState | PublicationState | VersionState | ImportState | ChunkState
+
+RUN = RunState
+TRANSITIONS: Mapping[State, frozenset[State]] = {
+    # A run. Staging may begin again wherever nothing of it is published: after a failure, a failed gate, or when the
+    # target has changed since the candidate was compared with it.
+    RUN.PLANNED: frozenset({RUN.STAGING}),
+    RUN.STAGING: frozenset({RUN.GATING, RUN.FAILED, RUN.STAGING}),
+    RUN.GATING: frozenset({RUN.PASSED, RUN.BLOCKED, RUN.FAILED, RUN.STAGING}),
+    RUN.PASSED: frozenset({RUN.PUBLISHING, RUN.STAGING}),
+    RUN.BLOCKED: frozenset({RUN.STAGING}),
+    RUN.FAILED: frozenset({RUN.STAGING}),
+    RUN.PUBLISHING: frozenset({RUN.PUBLISHED, RUN.PASSED, RUN.ROLLED_BACK}),
+    RUN.PUBLISHED: frozenset({RUN.SUPERSEDED, RUN.ROLLED_BACK}),
+    RUN.SUPERSEDED: frozenset({RUN.PUBLISHED}),
+    RUN.ROLLED_BACK: frozenset({RUN.PUBLISHING, RUN.STAGING}),
+    # An approval is withdrawn by a rollback: publishing the same rows again is a new decision.
+    ApprovalState.DRAFT: frozenset({ApprovalState.APPROVED}),
+    ApprovalState.APPROVED: frozenset({ApprovalState.DRAFT}),
+    PublicationState.PUBLISHING: frozenset({PublicationState.PUBLISHED, PublicationState.ABANDONED}),
+    PublicationState.PUBLISHED: frozenset({PublicationState.ROLLED_BACK}),
+    PublicationState.ABANDONED: frozenset(),
+    PublicationState.ROLLED_BACK: frozenset(),
+    # A rollback brings the version back that the rolled-back one had superseded.
+    VersionState.ACCEPTED: frozenset({VersionState.SUPERSEDED, VersionState.ROLLED_BACK}),
+    VersionState.SUPERSEDED: frozenset({VersionState.ACCEPTED}),
+    VersionState.ROLLED_BACK: frozenset(),
+    ImportState.LANDING: frozenset({ImportState.LANDED, ImportState.FAILED}),
+    ImportState.LANDED: frozenset({ImportState.LOADED, ImportState.LANDING}),
+    ImportState.LOADED: frozenset({ImportState.LANDING}),
+    ImportState.FAILED: frozenset({ImportState.LANDING}),
+    ChunkState.RUNNING: frozenset({ChunkState.DONE, ChunkState.RUNNING}),
+    ChunkState.DONE: frozenset({ChunkState.RUNNING}),
+}
+
+
+def may_follow(present: State, following: State) -> bool:
+    """Whether the transition table allows this step."""
+    return following in TRANSITIONS[present]
+
+
+MEANING: Mapping[State, str] = {
+    RUN.PLANNED: "the manifest is written; nothing has been computed",
+    RUN.STAGING: "Spark is writing candidate files that nobody reads",
+    RUN.GATING: "the candidate is written and its gates are being measured",
+    RUN.PASSED: "every blocking gate passed; it can be published once it is approved",
+    RUN.BLOCKED: "a blocking gate failed; the published table is as it was",
+    RUN.FAILED: "staging or gating stopped with an error; it can be run again",
+    RUN.PUBLISHING: "the swap is under way; if its process is gone, `backfill recover` finishes or undoes it",
+    RUN.PUBLISHED: "readers see its rows",
+    RUN.SUPERSEDED: "a later publication replaced all of its rows",
+    RUN.ROLLED_BACK: "its publication was undone; the rows before it are back",
+    ApprovalState.DRAFT: "nobody but the requester has agreed yet",
+    ApprovalState.APPROVED: "somebody other than the requester agreed to exactly this manifest",
+    PublicationState.PUBLISHING: "intended; the table may or may not have changed yet",
+    PublicationState.PUBLISHED: "the swap landed and the ledger knows",
+    PublicationState.ABANDONED: "given up before the swap; nothing changed",
+    PublicationState.ROLLED_BACK: "undone by a later publication",
+    VersionState.ACCEPTED: "what readers of the partition see",
+    VersionState.SUPERSEDED: "replaced by a later version; its files are kept for a rollback",
+    VersionState.ROLLED_BACK: "was accepted, and then undone",
+    ImportState.LANDING: "being copied and checked",
+    ImportState.LANDED: "copied, checked and counted; its days are not in bronze yet",
+    ImportState.LOADED: "its days are in bronze",
+    ImportState.FAILED: "landing stopped; nothing of it is used",
+    ChunkState.RUNNING: "being computed",
+    ChunkState.DONE: "its files and checksums are recorded",
+}

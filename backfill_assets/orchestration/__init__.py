@@ -1,0 +1,1 @@
+"""Dagster: assets, checks, jobs, sensors, resources."""

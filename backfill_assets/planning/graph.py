@@ -1,0 +1,175 @@
+"""How do tables depend on each other, day by day?
+
+This is the one place that turns a window into partitions. Dagster's partition mappings, the planner and the reader of
+inputs all ask here, so they cannot disagree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import date, timedelta
+
+from backfill_assets.errors import InvalidDeclaration, InvalidRange, UnknownName
+from backfill_assets.planning.partitions import (
+    ONE_DAY,
+    DayRange,
+    Grain,
+    compress,
+    partition_of,
+    partitions_over,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Window:
+    """The input days that an output day needs: `[d - days_back, d + days_ahead]`.
+
+    Raises:
+        InvalidDeclaration: A negative number of days.
+    """
+
+    days_back: int = 0
+    days_ahead: int = 0
+
+    def __post_init__(self) -> None:
+        if self.days_back < 0 or self.days_ahead < 0:
+            raise InvalidDeclaration(
+                f"a window counts days back and ahead, so neither can be negative: "
+                f"days_back={self.days_back}, days_ahead={self.days_ahead}."
+            )
+
+    def around(self, days: DayRange) -> DayRange:
+        """The input days that a range of output days needs."""
+        return DayRange(days.start - timedelta(days=self.days_back), days.end + timedelta(days=self.days_ahead))
+
+    def reached_from(self, days: DayRange) -> DayRange:
+        """The output days whose window touches these input days: the window read backwards."""
+        return DayRange(days.start - timedelta(days=self.days_ahead), days.end + timedelta(days=self.days_back))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableInput:
+    """One input of a derived table: the argument's name, the table it is bound to, and the window."""
+
+    argument: str
+    table: str
+    window: Window = Window()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableNode:
+    """A table as the planner sees it. A table without inputs is a source table."""
+
+    name: str
+    grain: Grain
+    inputs: tuple[TableInput, ...] = ()
+
+    @property
+    def is_source(self) -> bool:
+        return not self.inputs
+
+
+@dataclass(frozen=True, kw_only=True)
+class Graph:
+    """Every table of a domain, by name, inputs before dependents, and the days that tables can have.
+
+    Attributes:
+        tables: In topological order.
+        first_day: The first day any table has a partition for.
+    """
+
+    tables: Mapping[str, TableNode]
+    first_day: date
+
+    def table(self, name: str) -> TableNode:
+        """The table of that name.
+
+        Raises:
+            UnknownName: There is no such table.
+        """
+        if name not in self.tables:
+            raise UnknownName(
+                f"there is no table {name!r}; the tables are {', '.join(self.tables)}.",
+                table=name,
+            )
+        return self.tables[name]
+
+    def dependents(self, name: str) -> tuple[TableNode, ...]:
+        """The tables that read this one, in topological order."""
+        return tuple(node for node in self.tables.values() if any(edge.table == name for edge in node.inputs))
+
+    def days(self, as_of: date) -> DayRange:
+        """The days that tables can have on a given day: from the first day to that day."""
+        return DayRange(self.first_day, max(self.first_day, as_of + ONE_DAY))
+
+    def partitions_in(self, name: str, days: DayRange, *, as_of: date) -> tuple[date, ...]:
+        """The partitions of a table that a person names by a range of days.
+
+        Args:
+            name: The table.
+            days: What was asked for. A monthly table takes every month the range touches.
+            as_of: Today; no table has partitions past it.
+
+        Raises:
+            UnknownName: There is no such table.
+            InvalidRange: The range leaves the days the table can have, or names none.
+        """
+        node = self.table(name)
+        known = self.days(as_of)
+        asked = DayRange(partition_of(node.grain, days.start), days.end)
+        earliest = partition_of(node.grain, known.start)
+        if not len(days) or asked.start < earliest or asked.end > known.end:
+            raise InvalidRange(
+                f"{name} has partitions from {earliest} to {known.last}; the range {days} is not within them.",
+                next_step="choose days within the table's range, or set BACKFILL_FIRST_DAY to an earlier first day",
+                table=name,
+            )
+        return partitions_over(node.grain, days)
+
+    def needed(self, edge: TableInput, node: TableNode, partitions: Iterable[date]) -> tuple[date, ...]:
+        """The partitions of an input that a table's partitions read, the warm-up included.
+
+        They are not clipped to the days a table can have: what lies outside is missing, and the planner says so.
+        """
+        source = self.table(edge.table)
+        found: set[date] = set()
+        for days in compress(node.grain, partitions):
+            found.update(partitions_over(source.grain, edge.window.around(days)))
+        return tuple(sorted(found))
+
+    def reached(self, edge: TableInput, node: TableNode, partitions: Iterable[date]) -> tuple[date, ...]:
+        """The partitions of a table whose window touches these partitions of its input."""
+        source = self.table(edge.table)
+        found: set[date] = set()
+        for days in compress(source.grain, partitions):
+            found.update(partitions_over(node.grain, edge.window.reached_from(days)))
+        return tuple(sorted(found))
+
+
+def topological(nodes: Iterable[TableNode]) -> Mapping[str, TableNode]:
+    """Tables by name, inputs before dependents; among equals in the order given.
+
+    Raises:
+        InvalidDeclaration: Two tables of one name, an input nobody declares, or a circle.
+    """
+    waiting: dict[str, TableNode] = {}
+    for node in nodes:
+        if node.name in waiting:
+            raise InvalidDeclaration(f"two tables are named {node.name}.", table=node.name)
+        waiting[node.name] = node
+    for node in waiting.values():
+        for edge in node.inputs:
+            if edge.table not in waiting:
+                raise InvalidDeclaration(
+                    f"{node.name} reads {edge.table} as {edge.argument!r}, which the domain does not declare.",
+                    table=node.name,
+                )
+    ordered: dict[str, TableNode] = {}
+    while waiting:
+        ready = [n for n in waiting.values() if all(edge.table in ordered for edge in n.inputs)]
+        if not ready:
+            raise InvalidDeclaration(f"these tables depend on each other in a circle: {', '.join(waiting)}.")
+        for node in ready:
+            ordered[node.name] = waiting.pop(node.name)
+    return ordered

@@ -1,0 +1,1 @@
+"""Publish, roll back, recover: the ledger and the swap brought together."""

@@ -1,0 +1,150 @@
+"""Where is everything, and how is it tuned? The environment, read once, as one frozen value.
+
+Every setting is a `BACKFILL_*` variable, and has a default below `BACKFILL_HOME`. This is the only module that names a
+domain.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import date
+from pathlib import Path
+
+from backfill_assets.domain import Domain
+from backfill_assets.errors import InvalidDeclaration, Refused
+
+DEFAULT_DOMAIN = "backfill_assets.domains.enforcement_sla"
+DEFAULT_FIRST_DAY = "1999-01-01"
+SPARK_PREFIX = "BACKFILL_SPARK_"
+
+PROJECT_ROOT = Path(__file__).resolve().parent.parent
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """The settings of one process.
+
+    Attributes:
+        home: Everything that the project writes, unless another setting says otherwise (`BACKFILL_HOME`).
+        reference: The folder of reference files (`BACKFILL_REFERENCE`).
+        lake: The folder of Delta tables (`BACKFILL_LAKE`).
+        landing: The folder of landed files (`BACKFILL_LANDING`).
+        ledger_url: A SQLAlchemy URL (`BACKFILL_LEDGER_URL`).
+        domain: The module that holds `DOMAIN` (`BACKFILL_DOMAIN`).
+        first_day: The first partition of the daily tables (`BACKFILL_FIRST_DAY`).
+        user: Who is acting when `--by` is not given (`BACKFILL_USER`); empty when unknown.
+        chunk_partitions: The most output partitions computed in one go (`BACKFILL_CHUNK_PARTITIONS`).
+        spark_master: `local[*]`, a cluster's URL (`BACKFILL_SPARK_MASTER`).
+        spark_remote: A Spark Connect URL, instead of a master (`BACKFILL_SPARK_REMOTE`).
+        spark_memory: The driver's heap (`BACKFILL_SPARK_MEMORY`).
+        spark_shuffle_partitions: (`BACKFILL_SPARK_SHUFFLE_PARTITIONS`).
+        spark_conf: Further Spark settings, as `key=value` separated by `;` (`BACKFILL_SPARK_CONF`).
+        storage_options: Options of the lake's object store, as `key=value` separated by `;`
+            (`BACKFILL_STORAGE_OPTIONS`); empty for a local folder.
+    """
+
+    home: Path
+    reference: Path
+    lake: Path
+    landing: Path
+    ledger_url: str
+    domain: str
+    first_day: date
+    user: str
+    chunk_partitions: int
+    spark_master: str
+    spark_remote: str
+    spark_memory: str
+    spark_shuffle_partitions: int
+    spark_conf: Mapping[str, str] = field(default_factory=dict)
+    storage_options: Mapping[str, str] = field(default_factory=dict)
+
+    @staticmethod
+    def from_environment(environment: Mapping[str, str] | None = None) -> Settings:
+        """Reads the settings.
+
+        Args:
+            environment: The process environment by default.
+
+        Raises:
+            Refused: A value that cannot be read, naming the variable.
+        """
+        given = os.environ if environment is None else environment
+        home = Path(given.get("BACKFILL_HOME") or default_home()).expanduser().resolve()
+        ledger_url = given.get("BACKFILL_LEDGER_URL") or f"sqlite:///{home / 'ledger.db'}"
+        return Settings(
+            home=home,
+            reference=_path(given, "BACKFILL_REFERENCE", home / "reference"),
+            lake=_path(given, "BACKFILL_LAKE", home / "lake"),
+            landing=_path(given, "BACKFILL_LANDING", home / "landing"),
+            ledger_url=ledger_url,
+            domain=given.get("BACKFILL_DOMAIN") or DEFAULT_DOMAIN,
+            first_day=_day(given, "BACKFILL_FIRST_DAY", DEFAULT_FIRST_DAY),
+            user=given.get("BACKFILL_USER", ""),
+            chunk_partitions=_count(given, "BACKFILL_CHUNK_PARTITIONS", 5_000),
+            spark_master=given.get("BACKFILL_SPARK_MASTER") or "local[*]",
+            spark_remote=given.get("BACKFILL_SPARK_REMOTE", ""),
+            spark_memory=given.get("BACKFILL_SPARK_MEMORY") or "4g",
+            spark_shuffle_partitions=_count(given, "BACKFILL_SPARK_SHUFFLE_PARTITIONS", 8),
+            spark_conf=_pairs(given, "BACKFILL_SPARK_CONF"),
+            storage_options=_pairs(given, "BACKFILL_STORAGE_OPTIONS"),
+        )
+
+
+def default_home() -> Path:
+    """`data/` of the checkout this package runs from, else `data/` of the working directory."""
+    checkout = PROJECT_ROOT / "data"
+    return checkout if (PROJECT_ROOT / "pyproject.toml").exists() else Path.cwd() / "data"
+
+
+def load_domain(module_name: str) -> Domain:
+    """The `DOMAIN` that a module declares.
+
+    Raises:
+        InvalidDeclaration: The module cannot be imported, holds no `DOMAIN`, or declares something impossible.
+    """
+    try:
+        module = importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not module_name.startswith(error.name):
+            raise
+        raise InvalidDeclaration(
+            f"BACKFILL_DOMAIN names the module {module_name!r}, which cannot be imported.",
+            next_step="set BACKFILL_DOMAIN to an importable module that defines DOMAIN",
+        ) from error
+    domain = getattr(module, "DOMAIN", None)
+    if not isinstance(domain, Domain):
+        raise InvalidDeclaration(f"the module {module_name!r} defines no DOMAIN of type Domain.")
+    return domain
+
+
+def _path(given: Mapping[str, str], name: str, default: Path) -> Path:
+    return Path(given.get(name) or default).expanduser().resolve()
+
+
+def _day(given: Mapping[str, str], name: str, default: str) -> date:
+    text = given.get(name) or default
+    try:
+        return date.fromisoformat(text)
+    except ValueError as error:
+        raise Refused(f"{name} is {text!r}, which is not a date like 2024-10-01.") from error
+
+
+def _count(given: Mapping[str, str], name: str, default: int) -> int:
+    text = given.get(name) or str(default)
+    if not text.isascii() or not text.isdigit() or int(text) < 1:
+        raise Refused(f"{name} is {text!r}, which is not a whole number of at least 1.")
+    return int(text)
+
+
+def _pairs(given: Mapping[str, str], name: str) -> Mapping[str, str]:
+    pairs: dict[str, str] = {}
+    for part in filter(None, (part.strip() for part in given.get(name, "").split(";"))):
+        key, separator, value = part.partition("=")
+        if not separator or not key.strip():
+            raise Refused(f"{name} holds {part!r}, which is not key=value.")
+        pairs[key.strip()] = value.strip()
+    return pairs

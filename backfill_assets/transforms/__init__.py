@@ -1,0 +1,1 @@
+"""How is an author's function called? Context, references, schema enforcement, lineage columns."""
