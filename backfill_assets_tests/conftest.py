@@ -1,0 +1,52 @@
+"""What every test may ask for: a clock that stands still, settings in an empty folder, one Spark for the session."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from backfill_assets.clock import Clock
+from backfill_assets.settings import PROJECT_ROOT, Settings
+from backfill_assets.spark import open_spark
+
+NOON = datetime(2026, 1, 15, 12, 0, tzinfo=UTC)
+
+SPARK_ENVIRONMENT = {
+    "BACKFILL_SPARK_MASTER": "local[2]",
+    "BACKFILL_SPARK_MEMORY": "3g",
+    "BACKFILL_SPARK_SHUFFLE_PARTITIONS": "2",
+}
+"""Two cores: what a test asks Spark for, in this process and in those it starts."""
+
+TRAFFIC_FINES = PROJECT_ROOT.parent / "shared" / "datasets" / "traffic_fines"
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return lambda: NOON
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return Settings.from_environment({"BACKFILL_HOME": str(tmp_path / "home"), **SPARK_ENVIRONMENT})
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    home = tmp_path_factory.mktemp("spark")
+    warehouse = f"spark.sql.warehouse.dir={home / 'warehouse'}"
+    environment = {"BACKFILL_HOME": str(home), "BACKFILL_SPARK_CONF": warehouse, **SPARK_ENVIRONMENT}
+    session = open_spark(Settings.from_environment(environment))
+    yield session
+    session.stop()
+
+
+@pytest.fixture(scope="session")
+def traffic_fines() -> Path:
+    if not TRAFFIC_FINES.exists():
+        pytest.skip(f"the traffic fines are not at {TRAFFIC_FINES}")
+    return TRAFFIC_FINES
