@@ -1,0 +1,53 @@
+# Commands for a person; what they need is set up by tools/setup.sh. `make` alone lists them.
+ROOT := $(shell cd "$$(dirname "$(strip $(MAKEFILE_LIST))")" && pwd)
+PORT ?= 3000
+PYTEST_ARGS ?=
+
+# In the project's folder, with the Java that set-up chose.
+RUN = @cd "$(ROOT)" && . ./.venv/setup.env &&
+
+.PHONY: help setup demo test lint types tests dev lock upgrade clean
+.DEFAULT_GOAL := help
+
+help:
+	@echo "make demo     set up everything, then watch a wrong history being replaced (.venv/bin/backfill demo)"
+	@echo "make test     set up everything, then lint, types and tests (PYTEST_ARGS=... for pytest)"
+	@echo "make dev      the Dagster UI on http://127.0.0.1:$(PORT) (PORT=... for another port)"
+	@echo "make setup    only the set-up: .venv from the locks, Java (PYTHON=... for another interpreter)"
+	@echo "make lint     ruff format --check and ruff check"
+	@echo "make types    mypy --strict"
+	@echo "make lock     write the locks from pyproject.toml; make upgrade: with the newest versions"
+	@echo "make clean    remove .venv, caches and everything generated below data/"
+
+setup:
+	@cd "$(ROOT)" && tools/setup.sh python java
+
+demo: setup
+	$(RUN) .venv/bin/backfill demo
+
+test: lint types tests
+
+lint: setup
+	$(RUN) .venv/bin/ruff format --check . && .venv/bin/ruff check .
+
+types: setup
+	$(RUN) .venv/bin/mypy
+
+tests: setup
+	@cd "$(ROOT)" && tools/setup.sh postgresql
+	$(RUN) .venv/bin/python -m pytest --durations=10 $(PYTEST_ARGS)
+
+dev: setup
+	@echo "Dagster on http://127.0.0.1:$(PORT); Ctrl-C ends it."
+	$(RUN) exec env DAGSTER_HOME="$(ROOT)" .venv/bin/dagster dev --host 127.0.0.1 --port $(PORT)
+
+lock:
+	@cd "$(ROOT)" && tools/lock.sh
+
+upgrade:
+	@cd "$(ROOT)" && tools/lock.sh --upgrade
+
+clean:
+	@cd "$(ROOT)" && tools/clean.sh
+
+.NOTPARALLEL:

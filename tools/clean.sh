@@ -1,0 +1,29 @@
+#!/usr/bin/env bash
+# What has been generated in this folder? Removes it and says what it removed.
+#
+# data/sample and data/reference stay, and so does everything outside this folder (BACKFILL_HOME, a PostgreSQL ledger).
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+removed=
+remove() {
+    local path
+    for path in "$@"; do
+        [ -e "$path" ] || continue
+        echo "removing $path"
+        rm -rf -- "$path"
+        removed=yes
+    done
+}
+
+for path in data/* data/.[!.]*; do
+    case $path in
+    data/sample | data/reference) ;;
+    *) remove "$path" ;;
+    esac
+done
+remove .venv .venv.turn build dist artifacts spark-warehouse metastore_db derby.log
+remove .pytest_cache .mypy_cache .ruff_cache .hypothesis
+remove .telemetry history schedules storage logs
+find . -name __pycache__ -type d -prune -exec rm -rf {} +
+[ -n "$removed" ] || echo "nothing to remove"

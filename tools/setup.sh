@@ -1,0 +1,300 @@
+#!/usr/bin/env bash
+# What does this machine need before a command of the Makefile can run, and is it there?
+#
+#   tools/setup.sh [python] [java] [postgresql] [chromium]      (python and java when nothing is named)
+#
+# python      .venv with exactly what the locks name, every file checked against its hash, and this project (editable).
+#             Done again only when a lock, pyproject.toml or this file has changed. PYTHON=... chooses the interpreter.
+# java        Java 17 or newer: JAVA_HOME, the java on the PATH, the usual folders, else Debian's package.
+# postgresql  a server's programs for the tests; without them those tests are skipped.
+# chromium    a browser for the tests of the Dagster UI; without it those tests are skipped.
+#
+# Debian packages are installed only as root or where sudo asks for no password. Nothing is read from standard input.
+#
+# shellcheck disable=SC2015 # in "a && b || stop", stop is meant for a failure of either
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+readonly MINIMUM_JAVA=17
+readonly LOCKS=(requirements-build.lock requirements.lock)
+readonly VENV=.venv
+readonly STAMP=$VENV/setup.stamp
+readonly ENVIRONMENT=$VENV/setup.env # what the Makefile reads before it starts a program
+readonly TURN=.venv.turn             # the folder that exists while somebody is setting up
+
+log=$(mktemp)
+turn_taken=
+finish() {
+    rm -f "$log"
+    if [ -n "$turn_taken" ]; then rm -rf "$TURN"; fi
+}
+trap finish EXIT
+trap 'exit 130' INT TERM
+
+say() { printf '%s\n' "$*"; }
+
+stop() {
+    printf 'Set-up stopped: %s\n' "$*" >&2
+    exit 1
+}
+
+# Runs a command in silence; what it printed appears only when it fails.
+quietly() {
+    "$@" >"$log" 2>&1 </dev/null && return 0
+    tail -n 40 "$log" >&2
+    return 1
+}
+
+# --- Debian packages -------------------------------------------------------------------------------------------------
+
+apt_updated=
+
+as_root() {
+    if [ "$(id -u)" = 0 ]; then "$@"; else sudo -n "$@"; fi
+}
+
+can_apt() {
+    command -v apt-get >/dev/null || return 1
+    [ "$(id -u)" = 0 ] || { command -v sudo >/dev/null && sudo -n true 2>/dev/null; }
+}
+
+apt_get() {
+    as_root env DEBIAN_FRONTEND=noninteractive apt-get -qq -o DPkg::Lock::Timeout=300 "$@"
+}
+
+apt_update() {
+    [ -z "$apt_updated" ] || return 0
+    say "Reading Debian's package lists."
+    quietly apt_get update || say "  apt-get update failed; going on with the lists that are there." >&2
+    apt_updated=yes
+}
+
+# The first of the named packages that Debian offers here.
+apt_offered() {
+    local package
+    for package in "$@"; do
+        if LC_ALL=C apt-cache policy "$package" 2>/dev/null | grep -q 'Candidate: [^(]'; then
+            printf '%s' "$package"
+            return 0
+        fi
+    done
+    return 1
+}
+
+# Installs the first of the named packages that Debian offers.
+apt_install() {
+    local package
+    can_apt || return 1
+    if ! package=$(apt_offered "$@"); then
+        apt_update
+        package=$(apt_offered "$@") || return 1
+    fi
+    say "Installing Debian's $package."
+    if apt_get install -y --no-install-recommends "$package" >"$log" 2>&1 </dev/null; then return 0; fi
+    apt_update # lists that are out of date name files that are gone
+    quietly apt_get install -y --no-install-recommends "$package"
+}
+
+# --- Python ----------------------------------------------------------------------------------------------------------
+
+is_suitable() { "$1" -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; }
+can_make_venv() { "$1" -c 'import ensurepip, venv' >/dev/null 2>&1; }
+minor_version() { "$1" -c 'import sys; print("%d.%d" % sys.version_info[:2])'; }
+
+# A suitable interpreter, one that can make virtual environments before one that cannot.
+find_python() {
+    local name found fallback=
+    if [ -n "${PYTHON:-}" ]; then
+        found=$(command -v "$PYTHON") || stop "PYTHON names $PYTHON, which is not there; give the path of Python 3.11+."
+        is_suitable "$found" || stop "PYTHON names $PYTHON, which is not Python 3.11 or newer; give the path of one."
+        printf '%s' "$found"
+        return 0
+    fi
+    for name in python3.13 python3.12 python3.11 python3; do
+        found=$(command -v "$name") && is_suitable "$found" || continue
+        if can_make_venv "$found"; then
+            printf '%s' "$found"
+            return 0
+        fi
+        fallback=${fallback:-$found}
+    done
+    [ -n "$fallback" ] && printf '%s' "$fallback"
+}
+
+fingerprint() {
+    printf '%s\n' "$PWD"
+    cat "${LOCKS[@]}" pyproject.toml tools/setup.sh | cksum
+}
+
+# Whether .venv works, and has the version that PYTHON asks for.
+venv_is_usable() {
+    [ -x "$VENV/bin/pip" ] && is_suitable "$VENV/bin/python" &&
+        { [ -z "${PYTHON:-}" ] || [ "$(minor_version "$PYTHON")" = "$(minor_version "$VENV/bin/python")" ]; }
+}
+
+python_is_ready() { [ -f "$STAMP" ] && [ "$(cat "$STAMP")" = "$(fingerprint)" ] && venv_is_usable; }
+
+# One set-up at a time; a turn whose process is gone is taken over.
+take_turn() {
+    local owner announced=
+    until mkdir "$TURN" 2>/dev/null; do
+        owner=$(cat "$TURN/pid" 2>/dev/null || true)
+        if [ -z "$owner" ]; then
+            sleep 1 # between another's mkdir and its pid
+            owner=$(cat "$TURN/pid" 2>/dev/null || true)
+        fi
+        if [ -z "$owner" ] || ! kill -0 "$owner" 2>/dev/null; then
+            rm -rf "$TURN"
+            continue
+        fi
+        [ -n "$announced" ] || say "Another set-up of this folder is running (process $owner); waiting for it."
+        announced=yes
+        sleep 1
+    done
+    turn_taken=yes
+    printf '%s' "$$" >"$TURN/pid"
+}
+
+make_venv() {
+    local python version
+    python=$(find_python) || { apt_install python3 && python=$(find_python); } ||
+        stop "Python 3.11 or newer was not found; install it, or name it with PYTHON=/path/to/python3."
+    version=$(minor_version "$python")
+    if ! can_make_venv "$python"; then
+        apt_install "python$version-venv" && can_make_venv "$python" ||
+            stop "$python cannot make virtual environments; install its venv module" \
+                "(Debian, Ubuntu: apt-get install python$version-venv) and run this again."
+    fi
+    say "Making $VENV with Python $version ($python)."
+    rm -rf "$VENV"
+    quietly "$python" -m venv "$VENV" || stop "$python could not make $VENV; the lines above say why."
+}
+
+# uv asks the index, and trusts the certificates, that pip is configured for.
+follow_pip() {
+    local value
+    value=$("$VENV/bin/python" -m pip config get global.index-url 2>/dev/null) || value=
+    value=${PIP_INDEX_URL:-$value}
+    if [ -n "$value" ] && [ -z "${UV_DEFAULT_INDEX:-}${UV_INDEX_URL:-}" ]; then export UV_DEFAULT_INDEX=$value; fi
+    value=$("$VENV/bin/python" -m pip config get global.cert 2>/dev/null) || value=
+    value=${PIP_CERT:-$value}
+    if [ -n "$value" ] && [ -z "${SSL_CERT_FILE:-}" ]; then export SSL_CERT_FILE=$value; fi
+}
+
+install_locked() {
+    local uv=$VENV/bin/uv
+    # Once a wheel is built here from pyspark's source; what builds it is locked too, hence no build isolation.
+    PIP_USER=0 quietly "$VENV/bin/python" -m pip install --require-hashes --no-deps -r "${LOCKS[0]}" &&
+        follow_pip &&
+        quietly "$uv" pip sync -p "$VENV/bin/python" --require-hashes --no-build-isolation "${LOCKS[@]}" &&
+        quietly "$uv" pip install -p "$VENV/bin/python" --no-deps --no-build-isolation --offline -e . ||
+        stop "the Python packages could not be installed; the lines above say why."
+    quietly "$uv" pip check -p "$VENV/bin/python" ||
+        stop "requirements.lock does not hold what pyproject.toml asks for; run 'make lock', then this again."
+}
+
+ensure_python() {
+    if [ -n "${PYTHON:-}" ]; then find_python >/dev/null || exit 1; fi
+    python_is_ready && return 0
+    take_turn
+    python_is_ready && return 0
+    local started=$SECONDS
+    # Its programs name the folder they were installed in, so one that was moved is made again.
+    if ! venv_is_usable || { [ -f "$STAMP" ] && [ "$(head -n 1 "$STAMP")" != "$PWD" ]; }; then make_venv; fi
+    rm -f "$STAMP"
+    say "Installing the locked Python packages (the first time about 600 MB are fetched; a minute or two)."
+    install_locked
+    fingerprint >"$STAMP.new"
+    mv "$STAMP.new" "$STAMP"
+    say "Python packages installed in $((SECONDS - started)) s."
+}
+
+# --- Java ------------------------------------------------------------------------------------------------------------
+
+# The major version of a java program; 0 when it is none (macOS has a stub that only says where to get one).
+java_version() {
+    local version
+    version=$("$1" -version 2>&1 | sed -n 's/.*version "\([0-9][0-9]*\).*/\1/p' | head -n 1) || true
+    printf '%s' "${version:-0}"
+}
+
+is_java() { [ -n "$1" ] && [ -x "$1" ] && [ "$(java_version "$1")" -ge "$MINIMUM_JAVA" ]; }
+
+# Where a Java lives that neither JAVA_HOME nor the PATH leads to.
+find_java_home() {
+    local java version
+    if [ -x /usr/libexec/java_home ]; then
+        for version in 17 21 "$MINIMUM_JAVA+"; do
+            java=$(/usr/libexec/java_home -v "$version" 2>/dev/null)/bin/java
+            if is_java "$java"; then
+                printf '%s' "${java%/bin/java}"
+                return 0
+            fi
+        done
+    fi
+    for java in "$(command -v java || true)" {/opt/homebrew,/usr/local}/opt/openjdk{@17,@21,}/bin/java /usr/lib/jvm/*/bin/java; do
+        if is_java "$java"; then
+            "$java" -XshowSettings:properties -version 2>&1 | sed -n 's/^ *java\.home = //p'
+            return 0
+        fi
+    done
+    return 1
+}
+
+ensure_java() {
+    local home
+    if [ -n "${JAVA_HOME:-}" ]; then
+        if is_java "$JAVA_HOME/bin/java"; then return 0; fi
+    elif is_java "$(command -v java || true)"; then
+        return 0
+    fi
+    if ! home=$(find_java_home); then
+        apt_install openjdk-17-jre-headless openjdk-21-jre-headless openjdk-25-jre-headless && home=$(find_java_home) ||
+            stop "Java $MINIMUM_JAVA or newer was not found; install it" \
+                "(Debian: apt-get install openjdk-17-jre-headless; macOS: brew install openjdk@17) and run this again."
+        if [ -z "${JAVA_HOME:-}" ] && is_java "$(command -v java || true)"; then return 0; fi
+    fi
+    say "Using Java in $home (JAVA_HOME and the PATH lead to none of $MINIMUM_JAVA or newer)."
+    java_home=$home
+}
+
+# --- what only tests need --------------------------------------------------------------------------------------------
+
+has_postgresql() {
+    local program
+    for program in "$(command -v initdb || true)" /usr/lib/postgresql/*/bin/initdb \
+        {/opt/homebrew,/usr/local}/opt/postgresql*/bin/initdb; do
+        if [ -n "$program" ] && [ -x "$program" ]; then return 0; fi
+    done
+    return 1
+}
+
+ensure_postgresql() {
+    has_postgresql || { apt_install postgresql && has_postgresql; } ||
+        say "No PostgreSQL server was found (macOS: brew install postgresql@17); the tests that need one are skipped."
+}
+
+has_chromium() { command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null; }
+
+ensure_chromium() {
+    has_chromium || { apt_install chromium && has_chromium; } ||
+        say "No Chromium was found; the tests that need a browser are skipped."
+}
+
+# ---------------------------------------------------------------------------------------------------------------------
+
+[ "$#" -gt 0 ] || set -- python java
+java_home=
+for need in "$@"; do
+    case $need in
+    python) ensure_python ;;
+    java) ensure_java ;;
+    postgresql) ensure_postgresql ;;
+    chromium) ensure_chromium ;;
+    *) stop "there is no '$need'; known are python, java, postgresql and chromium." ;;
+    esac
+done
+if [ -d "$VENV" ]; then
+    { [ -z "$java_home" ] || printf 'export JAVA_HOME=%q\n' "$java_home"; } >"$ENVIRONMENT.$$"
+    mv "$ENVIRONMENT.$$" "$ENVIRONMENT"
+fi
