@@ -214,6 +214,20 @@ class ImportCounts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OfferedFile:
+    """A file that is about to land: what `ImportRecord` tells of it before anything was read."""
+
+    source: str
+    sha256: str
+    original_path: str
+    stored_path: str
+    size_bytes: int
+    format: str
+    compression: str
+    on_duplicate: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ImportRecord:
     """One landed file.
 

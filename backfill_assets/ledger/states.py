@@ -6,10 +6,26 @@ One table per kind of thing. The store refuses every step that is not in it, wit
 from __future__ import annotations
 
 from collections.abc import Mapping
-from enum import StrEnum
+from enum import Enum, StrEnum
 
 
-class RunState(StrEnum):
+class _State(StrEnum):
+    """A state that equals its name as a text, and no state of another kind.
+
+    With StrEnum alone `RunState.PUBLISHED == PublicationState.PUBLISHED`, and the two would share one entry in the
+    tables below.
+    """
+
+    def __eq__(self, other: object) -> bool:
+        return self is other if isinstance(other, Enum) else str.__eq__(self, other)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    __hash__ = str.__hash__
+
+
+class RunState(_State):
     """How far a run is. Its approval is a separate fact, and publication needs both."""
 
     PLANNED = "PLANNED"
@@ -24,14 +40,14 @@ class RunState(StrEnum):
     ROLLED_BACK = "ROLLED_BACK"
 
 
-class ApprovalState(StrEnum):
+class ApprovalState(_State):
     """Whether the run's manifest may be published."""
 
     DRAFT = "DRAFT"
     APPROVED = "APPROVED"
 
 
-class PublicationState(StrEnum):
+class PublicationState(_State):
     """How far one swap is: intended, landed, given up with nothing changed, or undone by a later one."""
 
     PUBLISHING = "PUBLISHING"
@@ -40,7 +56,7 @@ class PublicationState(StrEnum):
     ROLLED_BACK = "ROLLED_BACK"
 
 
-class VersionState(StrEnum):
+class VersionState(_State):
     """What a partition version is to readers."""
 
     ACCEPTED = "ACCEPTED"
@@ -48,7 +64,7 @@ class VersionState(StrEnum):
     ROLLED_BACK = "ROLLED_BACK"
 
 
-class ImportState(StrEnum):
+class ImportState(_State):
     """How far a landed file is."""
 
     LANDING = "LANDING"
@@ -57,7 +73,7 @@ class ImportState(StrEnum):
     FAILED = "FAILED"
 
 
-class ChunkState(StrEnum):
+class ChunkState(_State):
     """How far one chunk of a run is."""
 
     RUNNING = "RUNNING"

@@ -1,0 +1,153 @@
+"""How is the ledger's database reached, and what does one transaction mean on it?
+
+A reading transaction sees one state of the ledger from its first query to its last. Writing transactions come one after
+the other: on SQLite by BEGIN IMMEDIATE, on PostgreSQL by locking the head of the event chain (see `writing`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import ArgumentError, DBAPIError, OperationalError
+
+from backfill_assets.errors import OutcomeUnknown, Refused, Retryable
+
+WAIT_SECONDS = 60
+"""How long a writer waits for its turn. Nothing slow happens inside a transaction, so this is never about patience."""
+
+SQLITE_PRAGMAS = (
+    f"PRAGMA busy_timeout = {WAIT_SECONDS * 1000}",
+    "PRAGMA journal_mode = WAL",
+    "PRAGMA synchronous = FULL",
+    "PRAGMA foreign_keys = ON",
+)
+
+READ: Mapping[str, Mapping[str, Any]] = {
+    "sqlite": {"ledger_begin": "BEGIN"},
+    "postgresql": {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True},
+}
+WRITE: Mapping[str, Mapping[str, Any]] = {
+    "sqlite": {"ledger_begin": "BEGIN IMMEDIATE"},
+    "postgresql": {"isolation_level": "READ COMMITTED"},
+}
+
+
+def connect_engine(url: str) -> Engine:
+    """An engine for a ledger URL; nothing is asked of the database yet, except that a SQLite file gets its folder.
+
+    Raises:
+        Refused: A URL that cannot be a ledger, or a driver that is not installed.
+    """
+    address = _address(url)
+    if address.get_backend_name() == "sqlite":
+        return _sqlite_engine(address)
+    try:
+        return create_engine(
+            address.set(drivername="postgresql+psycopg"),
+            connect_args={
+                "connect_timeout": int(str(address.query.get("connect_timeout", 10))),
+                "options": f"{address.query.get('options', '')} -c lock_timeout={WAIT_SECONDS}s".strip(),
+            },
+            pool_pre_ping=True,
+        )
+    except ModuleNotFoundError as error:
+        raise Refused(
+            "the ledger URL names PostgreSQL, and its driver psycopg is not installed.",
+            next_step="pip install 'backfill-assets[postgres]'",
+        ) from error
+
+
+@contextmanager
+def transaction(engine: Engine, options: Mapping[str, Mapping[str, Any]]) -> Iterator[Connection]:
+    """One transaction: committed at the end, rolled back on any exception.
+
+    Args:
+        engine: The ledger's database.
+        options: READ or WRITE.
+
+    Raises:
+        Retryable: The database is busy or cannot be reached; nothing was changed.
+        OutcomeUnknown: The connection was lost while committing.
+    """
+    try:
+        with engine.connect() as plain:
+            connection = plain.execution_options(**options[engine.dialect.name])
+            open_transaction = connection.begin()
+            try:
+                yield connection
+            except BaseException:
+                open_transaction.rollback()
+                raise
+            _commit(open_transaction.commit)
+    except OperationalError as error:
+        raise Retryable(
+            f"the ledger could not be used, and nothing was changed in it: {error.orig}",
+            next_step="check that its database is up and not locked by another program, then try again",
+        ) from error
+
+
+def _commit(commit: Any) -> None:
+    try:
+        commit()
+    except DBAPIError as error:
+        if not error.connection_invalidated:
+            raise
+        raise OutcomeUnknown(
+            f"the connection to the ledger was lost while it was committing: {error.orig}",
+            next_step="backfill recover",
+        ) from error
+
+
+def _address(url: str) -> URL:
+    try:
+        address = make_url(url)
+    except (ArgumentError, ValueError) as error:
+        # The text may hold a password, so it is not repeated.
+        raise Refused(
+            "the ledger URL is not a database URL.",
+            next_step="set BACKFILL_LEDGER_URL to something like sqlite:////srv/backfill/ledger.db "
+            "or postgresql://user@host/database",
+        ) from error
+    backend = address.drivername.partition("+")[0]
+    if backend not in ("sqlite", "postgresql", "postgres"):
+        raise Refused(
+            f"the ledger runs on SQLite and PostgreSQL, and the ledger URL names {backend!r}.",
+            next_step="set BACKFILL_LEDGER_URL to sqlite:////path/to/ledger.db or postgresql://user@host/database",
+        )
+    # `postgresql://` alone means another driver in some versions of SQLAlchemy.
+    return address.set(drivername="sqlite" if backend == "sqlite" else "postgresql+psycopg")
+
+
+def _sqlite_engine(address: URL) -> Engine:
+    if not address.database or address.database == ":memory:":
+        raise Refused(
+            "a ledger in memory would forget everything with its process.",
+            next_step="set BACKFILL_LEDGER_URL to sqlite:////path/to/ledger.db",
+        )
+    folder = Path(address.database).parent
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise Refused(f"the folder of the ledger, {folder}, cannot be created: {error.strerror}.") from error
+    engine = create_engine(address)
+    event.listen(engine, "connect", _prepare_sqlite)
+    event.listen(engine, "begin", _begin_sqlite)
+    return engine
+
+
+def _prepare_sqlite(connection: Any, _record: object) -> None:
+    # The driver would begin transactions by itself, and not before a SELECT; ours begin when we say so.
+    connection.isolation_level = None
+    cursor = connection.cursor()
+    for pragma in SQLITE_PRAGMAS:
+        cursor.execute(pragma)
+    cursor.close()
+
+
+def _begin_sqlite(connection: Connection) -> None:
+    connection.exec_driver_sql(connection.get_execution_options().get("ledger_begin", "BEGIN"))

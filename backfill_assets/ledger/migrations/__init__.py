@@ -1,0 +1,1 @@
+"""Which steps led to the present schema? Alembic revisions, run by `upgrade` on the connection that it hands over."""

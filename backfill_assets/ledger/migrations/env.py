@@ -1,0 +1,8 @@
+"""How does Alembic reach the ledger? Only through the connection and the transaction that `upgrade` has opened."""
+
+from alembic import context
+
+from backfill_assets.ledger.schema import metadata
+
+context.configure(connection=context.config.attributes["connection"], target_metadata=metadata)
+context.run_migrations()

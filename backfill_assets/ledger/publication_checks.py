@@ -1,0 +1,152 @@
+"""May this swap be tried at all, as far as the ledger knows?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import date
+
+from sqlalchemy import select
+
+from backfill_assets.errors import IllegalTransition, NotApproved, Refused, TargetChanged
+from backfill_assets.ledger.read_versions import VersionReader
+from backfill_assets.ledger.reading import batches
+from backfill_assets.ledger.records import Action, PartitionChange, PublicationIntent
+from backfill_assets.ledger.schema import partition_versions, publications
+from backfill_assets.ledger.states import ApprovalState, PublicationState, RunState, VersionState, may_follow
+from backfill_assets.ledger.write_runs import RunWriter, next_command
+from backfill_assets.ledger.writing import illegal, some
+
+Versions = Mapping[tuple[date, int], tuple[VersionState, int]]
+"""State and replaced version, by partition and version."""
+
+
+class PublicationChecks(RunWriter, VersionReader):
+    """Refuses a swap before anything was tried."""
+
+    def _must_be_free(self, intent: PublicationIntent) -> None:
+        held = publications
+        if self._row(select(held.c.run_id).where(held.c.publication_id == intent.publication_id)):
+            raise Refused(
+                f"there is a publication {intent.publication_id} already; every attempt has an id of its own.",
+                next_step="backfill recover",
+                publication_id=intent.publication_id,
+            )
+        open_one = self._row(
+            select(held.c.publication_id, held.c.run_id, held.c.action).where(
+                held.c.table_name == intent.table, held.c.state == PublicationState.PUBLISHING
+            )
+        )
+        if open_one is not None:
+            raise IllegalTransition(
+                f"{intent.table} is being changed by publication {open_one.publication_id} "
+                f"({open_one.action} of run {open_one.run_id}), and a table has one open publication at a time.",
+                next_step="wait for it; if its process is gone, backfill recover",
+                table=intent.table,
+                publication_id=open_one.publication_id,
+                run_id=open_one.run_id,
+            )
+
+    def _may_publish(self, intent: PublicationIntent) -> None:
+        found = self.run(intent.run_id)
+        if not may_follow(found.state, RunState.PUBLISHING):
+            raise illegal(
+                f"run {found.run_id}",
+                found.state,
+                RunState.PUBLISHING,
+                next_step=next_command(found.run_id, found.state),
+                ids={"run_id": found.run_id},
+            )
+        if found.approval is not ApprovalState.APPROVED:
+            raise NotApproved(
+                f"nobody but the requester has agreed to the manifest of run {found.run_id}.",
+                next_step=f"backfill approve {found.run_id} --by NAME",
+                run_id=found.run_id,
+            )
+        _must_be_declared(intent, found.manifest.table, found.manifest.partitions)
+
+    def _may_roll_back(self, intent: PublicationIntent) -> None:
+        state = self._run_state(intent.run_id)
+        if state is not RunState.PUBLISHED:
+            raise illegal(
+                f"run {intent.run_id}",
+                state,
+                RunState.ROLLED_BACK,
+                next_step=next_command(intent.run_id, state),
+                ids={"run_id": intent.run_id},
+            )
+        undone = self.publication(intent.undoes or "")
+        is_its_publication = undone.intent.run_id == intent.run_id and undone.intent.action is Action.PUBLISH
+        if undone.state is not PublicationState.PUBLISHED or not is_its_publication:
+            raise IllegalTransition(
+                f"publication {undone.intent.publication_id} ({undone.intent.action} of run {undone.intent.run_id}) is "
+                f"{undone.state}; only a standing publication of run {intent.run_id} can be undone.",
+                next_step=f"backfill status {intent.run_id}",
+                publication_id=undone.intent.publication_id,
+                run_id=intent.run_id,
+            )
+        _must_be_declared(intent, undone.intent.table, [change.partition for change in undone.intent.changes])
+        if len(intent.changes) != len(undone.intent.changes):
+            raise Refused(
+                f"a rollback undoes all {len(undone.intent.changes)} partitions of a publication, "
+                f"and this one names {len(intent.changes)}.",
+                publication_id=undone.intent.publication_id,
+            )
+
+    def _must_expect_what_is_accepted(self, intent: PublicationIntent) -> None:
+        versions = self._states_of_versions(intent)
+        accepted = {day: version for (day, version), (state, _) in versions.items() if state is VersionState.ACCEPTED}
+        other = sorted(
+            change.partition
+            for change in intent.changes
+            if accepted.get(change.partition, 0) != change.expected_version
+            or (intent.action is Action.ROLLBACK and not _can_be_restored(change, versions))
+        )
+        if other:
+            first = next(change for change in intent.changes if change.partition == other[0])
+            raise TargetChanged(
+                f"{intent.table} is not what was expected, for {some(other)}: expected version "
+                f"{first.expected_version} of {first.partition}, found {accepted.get(first.partition, 0)}.",
+                next_step=_after_a_change(intent),
+                run_id=intent.run_id,
+                table=intent.table,
+                partitions=tuple(other),
+            )
+
+    def _states_of_versions(self, intent: PublicationIntent) -> Versions:
+        held = partition_versions
+        columns = (held.c.partition_date, held.c.version, held.c.state, held.c.replaces)
+        found: dict[tuple[date, int], tuple[VersionState, int]] = {}
+        for batch in batches(change.partition for change in intent.changes):
+            chosen = select(*columns).where(held.c.table_name == intent.table, held.c.partition_date.in_(batch))
+            found.update(((row.partition_date, row.version), (row.state, row.replaces)) for row in self._rows(chosen))
+        return found
+
+
+def _can_be_restored(change: PartitionChange, versions: Versions) -> bool:
+    """Whether a rollback brings back exactly the version that the undone one had replaced."""
+    _, replaced = versions.get((change.partition, change.expected_version), (None, None))
+    if change.restores is None or change.restores != replaced:
+        return False
+    return change.restores == 0 or versions[change.partition, change.restores][0] is VersionState.SUPERSEDED
+
+
+def _must_be_declared(intent: PublicationIntent, table: str, declared: tuple[date, ...] | list[date]) -> None:
+    changed = [change.partition for change in intent.changes]
+    undeclared = sorted(set(changed) - set(declared))
+    if intent.table != table or undeclared:
+        raise Refused(
+            f"run {intent.run_id} is about {table}, and may not change {intent.table}"
+            f"{f' for {some(undeclared)}' if undeclared else ''}.",
+            run_id=intent.run_id,
+            table=intent.table,
+        )
+    if len(changed) != len(set(changed)):
+        raise Refused("a publication changes a partition once, and this one names some twice.", run_id=intent.run_id)
+
+
+def _after_a_change(intent: PublicationIntent) -> str:
+    match intent.action:
+        case Action.PUBLISH:
+            return f"backfill run {intent.run_id}, which compares it with what is published now"
+        case Action.ROLLBACK:
+            return f"backfill history {intent.table}; roll back the later publication first"

@@ -1,0 +1,98 @@
+"""What happened, and does the ledger still say what was written?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sqlalchemy import Select, select
+
+from backfill_assets.identity import sha256_text
+from backfill_assets.ledger import rows
+from backfill_assets.ledger.chain import ChainHead, broken_links
+from backfill_assets.ledger.reading import Reading
+from backfill_assets.ledger.records import EventRecord
+from backfill_assets.ledger.schema import approvals, chain_head, events, imports, manifests, publications, runs
+from backfill_assets.ledger.states import ApprovalState
+
+UNHEARD_OF = "nothing"
+STATEFUL = {
+    "run": (runs.c.run_id, runs.c.state, UNHEARD_OF),
+    "approval": (approvals.c.run_id, approvals.c.state, str(ApprovalState.DRAFT)),
+    "publication": (publications.c.publication_id, publications.c.state, UNHEARD_OF),
+    "import": (imports.c.import_id, imports.c.state, UNHEARD_OF),
+}
+"""What has a state of its own, which its last event must name, and the state it has before there is an event."""
+
+
+class EventReader(Reading):
+    """The event chain, and whether the ledger was tampered with."""
+
+    def events(self, *, after: int = 0, entity_id: str | None = None) -> Iterator[EventRecord]:
+        """Events in the order they happened, read as they are asked for; use them before the reader is closed.
+
+        Args:
+            after: The sequence that was seen last.
+            entity_id: Only events of this run, publication or import.
+        """
+        chosen = select(events).where(events.c.sequence > after).order_by(events.c.sequence)
+        if entity_id is not None:
+            chosen = chosen.where(events.c.entity_id == entity_id)
+        return (rows.event_record(row) for row in self._rows(chosen))
+
+    def chain_violations(self) -> tuple[str, ...]:
+        """What was changed behind the ledger's back, one sentence each; empty when nothing was.
+
+        Finds events that were edited, removed or reordered, manifests that were edited, added or removed, and states
+        that no event explains. One pass over the events; memory grows with the number of entities, not of events.
+        """
+        broken = tuple(self._broken_links())
+        try:
+            return (*broken, *self._manifests_against_events(), *self._states_against_events())
+        except (ValueError, TypeError, KeyError):
+            if not broken:
+                raise
+            # An event was edited into something that cannot be read, which the chain has told already.
+            return broken
+
+    def _broken_links(self) -> Iterator[str]:
+        row = self._row(select(chain_head.c.sequence, chain_head.c.hash))
+        if row is None:
+            yield "the head of the event chain was removed."
+            return
+        try:
+            yield from broken_links(self.events(), ChainHead(sequence=row.sequence, hash=row.hash))
+        except (ValueError, TypeError) as error:
+            yield f"an event was edited into something that cannot be read: {error}"
+
+    def _manifests_against_events(self) -> Iterator[str]:
+        planned = select(events.c.entity_id, events.c.payload).where(
+            events.c.entity == "run", events.c.action == "planned"
+        )
+        agreed = {row.entity_id: row.payload["manifest_digest"] for row in self._rows(planned)}
+        for row in self._rows(select(manifests).order_by(manifests.c.run_id)):
+            digest = agreed.pop(row.run_id, None)
+            if digest is None:
+                yield f"the manifest of run {row.run_id} was added without an event."
+            elif not sha256_text(row.body) == row.digest == digest:
+                yield f"the manifest of run {row.run_id} was edited: it is not the one that was agreed."
+        for run_id in agreed:
+            yield f"the manifest of run {run_id} was removed."
+
+    def _states_against_events(self) -> Iterator[str]:
+        for entity, (key, state, before) in STATEFUL.items():
+            told = {row.entity_id: row.to_state for row in self._rows(_states_told(entity))}
+            for row in self._rows(select(key.label("entity_id"), state.label("state")).order_by(key)):
+                expected = told.pop(row.entity_id, before)
+                if str(row.state) != expected:
+                    yield f"{entity} {row.entity_id} is {row.state}, and its last event says {expected}."
+            for entity_id in told:
+                yield f"{entity} {entity_id} was removed."
+
+
+def _states_told(entity: str) -> Select[*tuple[object, ...]]:
+    """The states that events gave an entity, the last one last."""
+    return (
+        select(events.c.entity_id, events.c.to_state)
+        .where(events.c.entity == entity, events.c.to_state != "")
+        .order_by(events.c.sequence)
+    )

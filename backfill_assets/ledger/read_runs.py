@@ -1,0 +1,89 @@
+"""What was agreed, how far is it, and what has been staged and measured for it?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import date
+
+from sqlalchemy import Select, select
+
+from backfill_assets.errors import UnknownName
+from backfill_assets.ledger import rows
+from backfill_assets.ledger.reading import Reading
+from backfill_assets.ledger.records import CandidatePartition, ChunkRecord, GateResult, RunRecord
+from backfill_assets.ledger.schema import approvals, candidate_partitions, chunk_runs, gate_results, manifests, runs
+from backfill_assets.ledger.states import RunState
+
+
+class RunReader(Reading):
+    """Runs, their chunks, candidates and gate results."""
+
+    def run(self, run_id: str) -> RunRecord:
+        """One run.
+
+        Raises:
+            UnknownName: Nobody planned it.
+            Refused: Its manifest was edited in the database.
+        """
+        row = self._row(_runs().where(runs.c.run_id == run_id))
+        if row is None:
+            raise unknown_run(run_id)
+        return rows.run_record(row)
+
+    def runs(
+        self, *, table: str | None = None, states: Iterable[RunState] | None = None, limit: int | None = None
+    ) -> tuple[RunRecord, ...]:
+        """Runs, the last planned first.
+
+        Args:
+            table: Only those that target this table.
+            states: Only those in one of these states.
+            limit: At most this many.
+        """
+        chosen = _runs().order_by(runs.c.added_sequence.desc()).limit(limit)
+        if table is not None:
+            chosen = chosen.where(runs.c.table_name == table)
+        if states is not None:
+            chosen = chosen.where(runs.c.state.in_(tuple(states)))
+        return tuple(rows.run_record(row) for row in self._rows(chosen))
+
+    def chunks(self, run_id: str) -> tuple[ChunkRecord, ...]:
+        """The chunks of a run that were started, by number."""
+        chosen = select(chunk_runs).where(chunk_runs.c.run_id == run_id).order_by(chunk_runs.c.number)
+        return tuple(rows.chunk_record(row) for row in self._rows(chosen))
+
+    def candidates(self, run_id: str) -> dict[date, CandidatePartition]:
+        """The staged partitions of a run, in order."""
+        staged = candidate_partitions
+        chosen = select(staged).where(staged.c.run_id == run_id).order_by(staged.c.partition_date)
+        return {row.partition_date: rows.candidate(row) for row in self._rows(chosen)}
+
+    def gate_results(self, run_id: str) -> tuple[GateResult, ...]:
+        """What the gates found, by partition and gate."""
+        found = gate_results
+        chosen = select(found).where(found.c.run_id == run_id).order_by(found.c.partition_date, found.c.gate)
+        return tuple(rows.gate_result(row) for row in self._rows(chosen))
+
+
+def unknown_run(run_id: str) -> UnknownName:
+    """The error for a run that nobody planned."""
+    return UnknownName(f"there is no run {run_id!r}.", next_step="backfill status", run_id=run_id)
+
+
+def _runs() -> Select[*tuple[object, ...]]:
+    return (
+        select(
+            runs.c.run_id,
+            runs.c.state,
+            runs.c.note,
+            runs.c.updated_at,
+            manifests.c.body,
+            manifests.c.digest,
+            approvals.c.state.label("approval_state"),
+            approvals.c.manifest_digest.label("approved_digest"),
+            approvals.c.approved_by,
+            approvals.c.approved_at,
+        )
+        .join_from(runs, manifests, runs.c.run_id == manifests.c.run_id)
+        .join(approvals, approvals.c.run_id == runs.c.run_id)
+    )

@@ -1,0 +1,46 @@
+"""What do all readers of the ledger share? A connection inside one transaction, and lists of any length in batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, TypeVar
+
+from sqlalchemy import Connection, Row
+from sqlalchemy.sql import Executable
+
+T = TypeVar("T")
+
+BATCH = 2_000
+"""How many values one IN list holds: far below the limits of both databases, and 5,000 days take three queries."""
+
+
+class Reading:
+    """A view of the ledger inside one transaction."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def _rows(self, statement: Executable) -> Iterator[Row[Any]]:
+        """Rows as they arrive, a thousand at a time, so that a long history needs no memory."""
+        yield from self._connection.execute(statement.execution_options(yield_per=1_000))
+
+    def _row(self, statement: Executable) -> Row[Any] | None:
+        return self._connection.execute(statement).first()
+
+    def _values(self, statement: Executable) -> list[Any]:
+        return list(self._connection.execute(statement).scalars())
+
+
+def batches(values: Iterable[T], size: int = BATCH) -> Iterator[list[T]]:
+    """The distinct values in order, cut into lists that fit into one statement."""
+    chosen = list(dict.fromkeys(values))
+    for start in range(0, len(chosen), size):
+        yield chosen[start : start + size]
+
+
+def optional_batches(values: Iterable[T] | None) -> Iterator[list[T] | None]:
+    """Batches of the values, or one None when no values were named and all are meant."""
+    if values is None:
+        yield None
+    else:
+        yield from batches(values)

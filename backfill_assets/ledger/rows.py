@@ -1,0 +1,259 @@
+"""Which record does a row make, and which row does a record make?"""
+
+from __future__ import annotations
+
+from datetime import date
+from typing import Any
+
+from sqlalchemy import Row
+
+from backfill_assets.errors import Refused
+from backfill_assets.identity import sha256_text
+from backfill_assets.ledger.records import (
+    CandidatePartition,
+    ChunkRecord,
+    EventRecord,
+    GateResult,
+    ImportCounts,
+    ImportDay,
+    ImportRecord,
+    OutboxEntry,
+    PartitionChange,
+    PartitionVersion,
+    PublicationIntent,
+    PublicationRecord,
+    RunRecord,
+)
+from backfill_assets.ledger.states import ApprovalState
+from backfill_assets.planning.manifest import Manifest
+
+AnyRow = Row[Any]
+
+
+def run_record(row: AnyRow) -> RunRecord:
+    """A run, from its manifest, its state and its approval.
+
+    Raises:
+        Refused: The stored manifest is not the text that its digest was taken of.
+    """
+    if sha256_text(row.body) != row.digest:
+        raise Refused(
+            f"the manifest of run {row.run_id} was edited after it was agreed: its text does not have its digest.",
+            next_step="backfill audit",
+            run_id=row.run_id,
+        )
+    approved = row.approval_state is ApprovalState.APPROVED and row.approved_digest == row.digest
+    return RunRecord(
+        run_id=row.run_id,
+        manifest=Manifest.parse(row.body),
+        manifest_digest=row.digest,
+        state=row.state,
+        approval=ApprovalState.APPROVED if approved else ApprovalState.DRAFT,
+        approved_by=row.approved_by if approved else None,
+        approved_at=row.approved_at if approved else None,
+        updated_at=row.updated_at,
+        note=row.note,
+    )
+
+
+def chunk_record(row: AnyRow) -> ChunkRecord:
+    """One chunk of a run."""
+    return ChunkRecord(
+        run_id=row.run_id,
+        number=row.number,
+        partitions=dates_of(row.partitions),
+        state=row.state,
+        input_rows=row.input_rows,
+        output_rows=row.output_rows,
+        started_at=row.started_at,
+        finished_at=row.finished_at,
+    )
+
+
+def candidate(row: AnyRow) -> CandidatePartition:
+    """One staged partition."""
+    return CandidatePartition(
+        run_id=row.run_id,
+        partition=row.partition_date,
+        files=row.files,
+        rows=row.row_count,
+        checksum=row.checksum,
+        compared_version=row.compared_version,
+        compared_digest=row.compared_digest,
+        provenance=row.provenance,
+    )
+
+
+def candidate_row(staged: CandidatePartition) -> dict[str, object]:
+    """The row of one staged partition."""
+    return {
+        "run_id": staged.run_id,
+        "partition_date": staged.partition,
+        "files": staged.files,
+        "files_digest": staged.files.digest,
+        "row_count": staged.rows,
+        "checksum": staged.checksum,
+        "compared_version": staged.compared_version,
+        "compared_digest": staged.compared_digest,
+        "provenance": dict(staged.provenance),
+    }
+
+
+def gate_result(row: AnyRow) -> GateResult:
+    """What one gate found in one partition."""
+    return GateResult(
+        run_id=row.run_id,
+        partition=row.partition_date,
+        gate=row.gate,
+        blocking=row.blocking,
+        passed=row.passed,
+        digest=row.digest,
+        verdict=row.verdict,
+        observed=row.observed,
+    )
+
+
+def gate_row(result: GateResult) -> dict[str, object]:
+    """The row of one gate's result."""
+    return {
+        "run_id": result.run_id,
+        "partition_date": result.partition,
+        "gate": result.gate,
+        "blocking": result.blocking,
+        "passed": result.passed,
+        "digest": result.digest,
+        "verdict": result.verdict,
+        "observed": dict(result.observed),
+    }
+
+
+def partition_version(row: AnyRow) -> PartitionVersion:
+    """One claim that was ever accepted."""
+    return PartitionVersion(
+        table=row.table_name,
+        partition=row.partition_date,
+        version=row.version,
+        state=row.state,
+        run_id=row.run_id,
+        publication_id=row.publication_id,
+        files=row.files,
+        rows=row.row_count,
+        checksum=row.checksum,
+        replaces=row.replaces,
+        delta_version=row.delta_version,
+        accepted_at=row.accepted_at,
+        provenance=row.provenance,
+    )
+
+
+def change(row: AnyRow) -> PartitionChange:
+    """What a publication does to one partition."""
+    return PartitionChange(
+        partition=row.partition_date,
+        expected_version=row.expected_version,
+        expected=row.expected_files,
+        new=row.new_files,
+        rows=row.row_count,
+        checksum=row.checksum,
+        restores=row.restores,
+        provenance=row.provenance,
+    )
+
+
+def change_row(publication_id: str, made: PartitionChange) -> dict[str, object]:
+    """The row of what a publication does to one partition."""
+    return {
+        "publication_id": publication_id,
+        "partition_date": made.partition,
+        "expected_version": made.expected_version,
+        "expected_files": made.expected,
+        "new_files": made.new,
+        "row_count": made.rows,
+        "checksum": made.checksum,
+        "restores": made.restores,
+        "provenance": dict(made.provenance),
+    }
+
+
+def publication_record(row: AnyRow, changes: tuple[PartitionChange, ...]) -> PublicationRecord:
+    """A swap and what became of it."""
+    return PublicationRecord(
+        intent=PublicationIntent(
+            publication_id=row.publication_id,
+            run_id=row.run_id,
+            action=row.action,
+            table=row.table_name,
+            by=row.asked_by,
+            reason=row.reason,
+            changes=changes,
+            undoes=row.undoes,
+        ),
+        state=row.state,
+        started_at=row.started_at,
+        finished_at=row.finished_at,
+        delta_version=row.delta_version,
+        note=row.note,
+    )
+
+
+def outbox_entry(row: AnyRow) -> OutboxEntry:
+    """A publication that dependents should follow."""
+    return OutboxEntry(
+        sequence=row.sequence,
+        publication_id=row.publication_id,
+        run_id=row.run_id,
+        table=row.table_name,
+        partitions=dates_of(row.partitions),
+        created_at=row.created_at,
+        delivered_at=row.delivered_at,
+    )
+
+
+def import_record(row: AnyRow) -> ImportRecord:
+    """One landed file."""
+    return ImportRecord(
+        import_id=row.import_id,
+        source=row.source,
+        sha256=row.sha256,
+        original_path=row.original_path,
+        stored_path=row.stored_path,
+        size_bytes=row.size_bytes,
+        format=row.file_format,
+        compression=row.compression,
+        state=row.state,
+        arrival=row.arrival,
+        first_seen_at=row.first_seen_at,
+        landed_at=row.landed_at,
+        landed_by=row.landed_by,
+        on_duplicate=row.on_duplicate,
+        counts=ImportCounts(
+            landed=row.landed,
+            accepted=row.accepted,
+            duplicate=row.duplicate,
+            superseded=row.superseded,
+            rejected=row.rejected,
+        ),
+        schema_versions=tuple(row.schema_versions),
+        ignored_columns=tuple(row.ignored_columns),
+        note=row.note,
+    )
+
+
+def import_day(row: AnyRow) -> ImportDay:
+    """One event date that a landed file touches."""
+    return ImportDay(import_id=row.import_id, event_date=row.event_date, events=row.events, displaced=row.displaced)
+
+
+def event_record(row: AnyRow) -> EventRecord:
+    """One entry of the chain."""
+    return EventRecord(**row._mapping)
+
+
+def dates_of(texts: list[str]) -> tuple[date, ...]:
+    """The dates of a stored list."""
+    return tuple(date.fromisoformat(day) for day in texts)
+
+
+def texts_of(partitions: tuple[date, ...]) -> list[str]:
+    """Dates as they are stored in a list."""
+    return [partition.isoformat() for partition in partitions]

@@ -1,0 +1,311 @@
+"""Which tables hold the ledger, and what does the database itself refuse?
+
+The Alembic revisions under `migrations/` build exactly this; a test compares the two on both databases. `table_name`
+and `partition_date` are called so because `table` and `partition` are words of SQL.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    CheckConstraint,
+    Column,
+    Connection,
+    Date,
+    Enum,
+    ForeignKey,
+    ForeignKeyConstraint,
+    Index,
+    Integer,
+    MetaData,
+    String,
+    Table,
+    Text,
+    event,
+    text,
+)
+
+from backfill_assets.ledger.columns import CanonicalJson, FileSetText, UtcDateTime
+from backfill_assets.ledger.records import Action
+from backfill_assets.ledger.states import (
+    ApprovalState,
+    ChunkState,
+    ImportState,
+    PublicationState,
+    RunState,
+    VersionState,
+)
+
+HEAD_REVISION = "0001"
+"""The newest revision under `migrations/`; repeated here so that opening an up-to-date ledger need not load Alembic."""
+
+SHA256 = String(64)
+
+
+def _one_of(values: type[StrEnum], name: str) -> Enum:
+    return Enum(values, name=name, native_enum=False, create_constraint=True, length=16)
+
+
+metadata = MetaData()
+
+manifests = Table(
+    "manifests",
+    metadata,
+    Column("run_id", Text, primary_key=True),
+    Column("digest", SHA256, nullable=False),
+    Column("body", Text, nullable=False),
+)
+"""What was agreed. Rows are never updated or deleted; triggers see to it."""
+
+runs = Table(
+    "runs",
+    metadata,
+    Column("run_id", Text, ForeignKey("manifests.run_id"), primary_key=True),
+    Column("table_name", Text, nullable=False),
+    Column("state", _one_of(RunState, "run_state"), nullable=False),
+    Column("note", Text, nullable=False),
+    Column("added_sequence", BigInteger, nullable=False),
+    Column("updated_at", UtcDateTime, nullable=False),
+    Index("runs_by_table", "table_name", "added_sequence"),
+    Index("runs_by_state", "state"),
+)
+"""How far each run is. `added_sequence` is the event that added it: the order in which runs were planned."""
+
+approvals = Table(
+    "approvals",
+    metadata,
+    Column("run_id", Text, ForeignKey("manifests.run_id"), primary_key=True),
+    Column("state", _one_of(ApprovalState, "approval_state"), nullable=False),
+    Column("manifest_digest", SHA256),
+    Column("approved_by", Text),
+    Column("approved_at", UtcDateTime),
+    Column("note", Text, nullable=False),
+    CheckConstraint(
+        "state = 'DRAFT' OR (manifest_digest IS NOT NULL AND approved_by IS NOT NULL AND approved_at IS NOT NULL)",
+        name="approved_by_somebody",
+    ),
+)
+"""The approval that stands now; the events tell of the earlier ones."""
+
+events = Table(
+    "events",
+    metadata,
+    Column("sequence", BigInteger, primary_key=True, autoincrement=False),
+    Column("at", UtcDateTime, nullable=False),
+    Column("actor", Text, nullable=False),
+    Column("entity", Text, nullable=False),
+    Column("entity_id", Text, nullable=False),
+    Column("action", Text, nullable=False),
+    Column("from_state", Text, nullable=False),
+    Column("to_state", Text, nullable=False),
+    Column("payload", CanonicalJson, nullable=False),
+    Column("previous_hash", SHA256, nullable=False),
+    Column("hash", SHA256, nullable=False),
+    Index("events_by_entity", "entity_id", "sequence"),
+)
+"""What happened, chained by hash. Rows are never updated or deleted; triggers see to it."""
+
+chain_head = Table(
+    "chain_head",
+    metadata,
+    Column("only_row", Integer, primary_key=True, autoincrement=False),
+    Column("sequence", BigInteger, nullable=False),
+    Column("hash", SHA256, nullable=False),
+    CheckConstraint("only_row = 1", name="only_one_head"),
+)
+"""The last event. Every writer locks this row first, so that there is one writer at a time and one chain."""
+
+chunk_runs = Table(
+    "chunk_runs",
+    metadata,
+    Column("run_id", Text, ForeignKey("runs.run_id"), primary_key=True),
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("partitions", CanonicalJson, nullable=False),
+    Column("state", _one_of(ChunkState, "chunk_state"), nullable=False),
+    Column("input_rows", BigInteger),
+    Column("output_rows", BigInteger),
+    Column("started_at", UtcDateTime, nullable=False),
+    Column("finished_at", UtcDateTime),
+)
+
+candidate_partitions = Table(
+    "candidate_partitions",
+    metadata,
+    Column("run_id", Text, ForeignKey("runs.run_id"), primary_key=True),
+    Column("partition_date", Date, primary_key=True),
+    Column("files", FileSetText, nullable=False),
+    Column("files_digest", SHA256, nullable=False),
+    Column("row_count", BigInteger, nullable=False),
+    Column("checksum", Text, nullable=False),
+    Column("compared_version", Integer),
+    Column("compared_digest", SHA256),
+    Column("provenance", CanonicalJson, nullable=False),
+)
+
+gate_results = Table(
+    "gate_results",
+    metadata,
+    Column("run_id", Text, primary_key=True),
+    Column("partition_date", Date, primary_key=True),
+    Column("gate", Text, primary_key=True),
+    Column("blocking", Boolean, nullable=False),
+    Column("passed", Boolean, nullable=False),
+    Column("digest", SHA256, nullable=False),
+    Column("verdict", Text, nullable=False),
+    Column("observed", CanonicalJson, nullable=False),
+    ForeignKeyConstraint(
+        ["run_id", "partition_date"],
+        ["candidate_partitions.run_id", "candidate_partitions.partition_date"],
+    ),
+)
+
+publications = Table(
+    "publications",
+    metadata,
+    Column("publication_id", Text, primary_key=True),
+    Column("run_id", Text, ForeignKey("runs.run_id"), nullable=False),
+    Column("action", _one_of(Action, "publication_action"), nullable=False),
+    Column("table_name", Text, nullable=False),
+    Column("state", _one_of(PublicationState, "publication_state"), nullable=False),
+    Column("asked_by", Text, nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("undoes", Text, ForeignKey("publications.publication_id")),
+    Column("begun_sequence", BigInteger, nullable=False),
+    Column("started_at", UtcDateTime, nullable=False),
+    Column("finished_at", UtcDateTime),
+    Column("delta_version", BigInteger),
+    Column("note", Text, nullable=False),
+    Index("publications_by_run", "run_id"),
+)
+Index(
+    "one_open_publication_per_table",
+    publications.c.table_name,
+    unique=True,
+    sqlite_where=text("state = 'PUBLISHING'"),
+    postgresql_where=text("state = 'PUBLISHING'"),
+)
+
+publication_changes = Table(
+    "publication_changes",
+    metadata,
+    Column("publication_id", Text, ForeignKey("publications.publication_id"), primary_key=True),
+    Column("partition_date", Date, primary_key=True),
+    Column("expected_version", Integer, nullable=False),
+    Column("expected_files", FileSetText, nullable=False),
+    Column("new_files", FileSetText, nullable=False),
+    Column("row_count", BigInteger, nullable=False),
+    Column("checksum", Text, nullable=False),
+    Column("restores", Integer),
+    Column("provenance", CanonicalJson, nullable=False),
+)
+
+partition_versions = Table(
+    "partition_versions",
+    metadata,
+    Column("table_name", Text, primary_key=True),
+    Column("partition_date", Date, primary_key=True),
+    Column("version", Integer, primary_key=True, autoincrement=False),
+    Column("state", _one_of(VersionState, "version_state"), nullable=False),
+    Column("run_id", Text, ForeignKey("runs.run_id"), nullable=False),
+    Column("publication_id", Text, ForeignKey("publications.publication_id"), nullable=False),
+    Column("files", FileSetText, nullable=False),
+    Column("row_count", BigInteger, nullable=False),
+    Column("checksum", Text, nullable=False),
+    Column("replaces", Integer, nullable=False),
+    Column("delta_version", BigInteger, nullable=False),
+    Column("accepted_at", UtcDateTime, nullable=False),
+    Column("provenance", CanonicalJson, nullable=False),
+    CheckConstraint("version > 0 AND replaces < version", name="versions_count_up"),
+    Index("versions_by_run", "run_id", "state"),
+)
+Index(
+    "one_accepted_version_per_partition",
+    partition_versions.c.table_name,
+    partition_versions.c.partition_date,
+    unique=True,
+    sqlite_where=text("state = 'ACCEPTED'"),
+    postgresql_where=text("state = 'ACCEPTED'"),
+)
+
+outbox = Table(
+    "outbox",
+    metadata,
+    Column("sequence", BigInteger, primary_key=True, autoincrement=False),
+    Column("publication_id", Text, ForeignKey("publications.publication_id"), nullable=False, unique=True),
+    Column("run_id", Text, ForeignKey("runs.run_id"), nullable=False),
+    Column("table_name", Text, nullable=False),
+    Column("partitions", CanonicalJson, nullable=False),
+    Column("created_at", UtcDateTime, nullable=False),
+    Column("delivered_at", UtcDateTime),
+)
+
+imports = Table(
+    "imports",
+    metadata,
+    Column("import_id", Text, primary_key=True),
+    Column("arrival", Integer, nullable=False, unique=True),
+    Column("source", Text, nullable=False),
+    Column("sha256", SHA256, nullable=False),
+    Column("original_path", Text, nullable=False),
+    Column("stored_path", Text, nullable=False),
+    Column("size_bytes", BigInteger, nullable=False),
+    Column("file_format", Text, nullable=False),
+    Column("compression", Text, nullable=False),
+    Column("state", _one_of(ImportState, "import_state"), nullable=False),
+    Column("first_seen_at", UtcDateTime, nullable=False),
+    Column("landed_at", UtcDateTime),
+    Column("landed_by", Text, nullable=False),
+    Column("on_duplicate", Text, nullable=False),
+    Column("landed", BigInteger, nullable=False),
+    Column("accepted", BigInteger, nullable=False),
+    Column("duplicate", BigInteger, nullable=False),
+    Column("superseded", BigInteger, nullable=False),
+    Column("rejected", BigInteger, nullable=False),
+    Column("schema_versions", CanonicalJson, nullable=False),
+    Column("ignored_columns", CanonicalJson, nullable=False),
+    Column("note", Text, nullable=False),
+    CheckConstraint("landed = accepted + duplicate + superseded + rejected", name="counts_reconcile"),
+    CheckConstraint("accepted >= 0 AND duplicate >= 0 AND superseded >= 0 AND rejected >= 0", name="counts_are_counts"),
+    Index("imports_by_content", "source", "sha256"),
+)
+
+import_days = Table(
+    "import_days",
+    metadata,
+    Column("import_id", Text, ForeignKey("imports.import_id"), primary_key=True),
+    Column("event_date", Date, primary_key=True),
+    Column("events", BigInteger, nullable=False),
+    Column("displaced", BigInteger, nullable=False),
+    Index("import_days_by_date", "event_date"),
+)
+
+MANIFEST_IS_FINAL = "a manifest never changes: a correction is a new manifest"
+EVENT_IS_FINAL = "an event never changes: what happened has happened"
+
+
+def _refusing_triggers(table: str, message: str) -> dict[str, tuple[str, ...]]:
+    """The statements, by database, that make a table append-only."""
+    sqlite = tuple(
+        f"CREATE TRIGGER {table}_refuse_{verb} BEFORE {verb.upper()} ON {table} "
+        f"BEGIN SELECT RAISE(ABORT, '{message}'); END"
+        for verb in ("update", "delete")
+    )
+    postgresql = (
+        f"CREATE FUNCTION {table}_refuse() RETURNS trigger LANGUAGE plpgsql AS "
+        f"$$ BEGIN RAISE EXCEPTION '{message}'; END $$",
+        f"CREATE TRIGGER {table}_refuse_change BEFORE UPDATE OR DELETE ON {table} "
+        f"FOR EACH ROW EXECUTE FUNCTION {table}_refuse()",
+        f"CREATE TRIGGER {table}_refuse_truncate BEFORE TRUNCATE ON {table} "
+        f"FOR EACH STATEMENT EXECUTE FUNCTION {table}_refuse()",
+    )
+    return {"sqlite": sqlite, "postgresql": postgresql}
+
+
+@event.listens_for(metadata, "after_create")
+def _create_triggers(_metadata: MetaData, connection: Connection, **_options: object) -> None:
+    for table, message in (("manifests", MANIFEST_IS_FINAL), ("events", EVENT_IS_FINAL)):
+        for statement in _refusing_triggers(table, message)[connection.dialect.name]:
+            connection.exec_driver_sql(statement)

@@ -1,0 +1,57 @@
+"""Is the ledger's database of the present shape, and if not, how does it get there?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from sqlalchemy import Connection, Engine, inspect, text
+
+from backfill_assets.errors import Refused
+from backfill_assets.ledger.connection import READ, WRITE, transaction
+from backfill_assets.ledger.schema import HEAD_REVISION
+
+MIGRATIONS = Path(__file__).parent / "migrations"
+
+UPGRADE_LOCK = 7_305_112_024
+"""Any number that no other program takes as an advisory lock in the same PostgreSQL database."""
+
+
+def upgrade(engine: Engine) -> None:
+    """Brings the database to the newest revision; several processes may try at once.
+
+    Raises:
+        Refused: A newer version of this project has written the ledger.
+    """
+    with transaction(engine, READ) as connection:
+        if present_revision(connection) == HEAD_REVISION:
+            return
+    with transaction(engine, WRITE) as connection:
+        if engine.dialect.name == "postgresql":
+            connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": UPGRADE_LOCK})
+        _migrate(connection)
+
+
+def present_revision(connection: Connection) -> str | None:
+    """The revision that the database is at; None for an empty database."""
+    if not inspect(connection).has_table("alembic_version"):
+        return None
+    return connection.execute(text("SELECT version_num FROM alembic_version")).scalar_one_or_none()
+
+
+def _migrate(connection: Connection) -> None:
+    # Alembic is only loaded when there is something to do: it would double the time that a command needs to start.
+    from alembic import command
+    from alembic.config import Config
+    from alembic.util import CommandError
+
+    config = Config()
+    config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
+    config.attributes["connection"] = connection
+    try:
+        command.upgrade(config, "head")
+    except CommandError as error:
+        raise Refused(
+            f"the ledger is at revision {present_revision(connection)}, which this version does not know; "
+            f"it knows revisions up to {HEAD_REVISION}.",
+            next_step="upgrade backfill-assets to the version that wrote this ledger",
+        ) from error

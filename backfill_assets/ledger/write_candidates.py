@@ -1,0 +1,228 @@
+"""What was staged for a run, and what did the gates measure on it?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import date
+
+from sqlalchemy import ColumnElement, bindparam, delete, insert, select, update
+
+from backfill_assets.errors import IllegalTransition, Refused
+from backfill_assets.identity import document_digest
+from backfill_assets.ledger import rows
+from backfill_assets.ledger.reading import batches
+from backfill_assets.ledger.records import CandidatePartition, GateResult
+from backfill_assets.ledger.schema import candidate_partitions, chunk_runs, gate_results
+from backfill_assets.ledger.states import MEANING, ChunkState, RunState
+from backfill_assets.ledger.write_runs import VISIBLE, RunWriter, next_command
+from backfill_assets.ledger.writing import SYSTEM, Happening, Step, some
+
+
+class CandidateWriter(RunWriter):
+    """Records chunks, candidates and gate results. A candidate only changes while its run is STAGING."""
+
+    def start_chunk(self, run_id: str, number: int, partitions: Sequence[date]) -> None:
+        """A chunk is being computed, for the first time or again.
+
+        Raises:
+            UnknownName: There is no such run.
+            IllegalTransition: The run is not STAGING.
+        """
+        self._must_be(run_id, RunState.STAGING, f"start chunk {number}")
+        present = self._row(select(chunk_runs.c.state).where(_chunk(run_id, number)))
+        begun = {"partitions": rows.texts_of(tuple(partitions)), "started_at": self.now, "finished_at": None}
+        happening = Happening(
+            actor=SYSTEM,
+            entity="chunk",
+            entity_id=run_id,
+            action="chunk_started",
+            to_state=str(ChunkState.RUNNING),
+            payload={"number": number, "partitions": len(partitions)},
+        )
+        if present is not None:
+            step = _chunk_step(run_id, number, present.state, ChunkState.RUNNING)
+            self._change(step, happening, also={**begun, "input_rows": None, "output_rows": None})
+            return
+        self._connection.execute(
+            insert(chunk_runs).values(run_id=run_id, number=number, state=ChunkState.RUNNING, **begun)
+        )
+        self._append(happening)
+
+    def finish_chunk(
+        self,
+        run_id: str,
+        number: int,
+        *,
+        input_rows: int,
+        output_rows: int,
+        candidates: Iterable[CandidatePartition],
+    ) -> None:
+        """A chunk is computed; its candidates take the place of earlier ones of the same partitions.
+
+        Raises:
+            UnknownName: There is no such run.
+            IllegalTransition: The run is not STAGING, or the chunk is not RUNNING.
+            Refused: A candidate of another run.
+        """
+        self._must_be(run_id, RunState.STAGING, f"finish chunk {number}")
+        staged = tuple(candidates)
+        _must_belong(run_id, staged)
+        self._change(
+            _chunk_step(run_id, number, ChunkState.RUNNING, ChunkState.DONE),
+            Happening(
+                actor=SYSTEM,
+                entity="chunk",
+                entity_id=run_id,
+                action="chunk_finished",
+                payload={
+                    "number": number,
+                    "input_rows": input_rows,
+                    "output_rows": output_rows,
+                    "partitions": len(staged),
+                    "files_digest": document_digest([[c.partition.isoformat(), c.files.digest] for c in staged]),
+                },
+            ),
+            also={"input_rows": input_rows, "output_rows": output_rows, "finished_at": self.now},
+        )
+        self._replace_candidates(run_id, staged)
+
+    def _replace_candidates(self, run_id: str, staged: tuple[CandidatePartition, ...]) -> None:
+        for batch in batches(candidate.partition for candidate in staged):
+            for table in (gate_results, candidate_partitions):
+                of_batch = (table.c.run_id == run_id) & table.c.partition_date.in_(batch)
+                self._connection.execute(delete(table).where(of_batch))
+        if staged:
+            self._connection.execute(insert(candidate_partitions), [rows.candidate_row(each) for each in staged])
+
+    def clear_candidates(self, run_id: str) -> None:
+        """Forgets the chunks, candidates and gate results of a run, so that it can be staged from the beginning.
+
+        Raises:
+            UnknownName: There is no such run.
+            IllegalTransition: It is being published or was, and they are its evidence.
+        """
+        state = self._run_state(run_id)
+        if state in VISIBLE:
+            raise IllegalTransition(
+                f"run {run_id} is {state} ({MEANING[state]}); its candidates are its evidence and are kept.",
+                next_step=next_command(run_id, state),
+                run_id=run_id,
+            )
+        for table in (gate_results, candidate_partitions, chunk_runs):
+            self._connection.execute(delete(table).where(table.c.run_id == run_id))
+        self._append(Happening(actor=SYSTEM, entity="candidates", entity_id=run_id, action="candidates_cleared"))
+
+    def record_gates(
+        self,
+        run_id: str,
+        candidates: Iterable[CandidatePartition],
+        results: Iterable[GateResult],
+        *,
+        actor: str,
+    ) -> None:
+        """What the gates measured; it takes the place of the run's earlier results.
+
+        Args:
+            run_id: A run that is GATING.
+            candidates: Staged partitions with what measuring adds: checksum, compared version and digest.
+            results: One per partition and gate.
+            actor: Who or what measured.
+
+        Raises:
+            UnknownName: There is no such run.
+            IllegalTransition: The run is not GATING.
+            Refused: Something was measured that is not what was staged.
+        """
+        self._must_be(run_id, RunState.GATING, "record its gates")
+        measured, found = tuple(candidates), tuple(results)
+        _must_belong(run_id, (*measured, *found))
+        self._must_be_staged(run_id, measured, found)
+        self._update_measured(run_id, measured)
+        self._connection.execute(delete(gate_results).where(gate_results.c.run_id == run_id))
+        if found:
+            self._connection.execute(insert(gate_results), [rows.gate_row(result) for result in found])
+        stopping = [result for result in found if result.blocking and not result.passed]
+        listed = sorted([r.partition.isoformat(), r.gate, r.blocking, r.passed, r.digest] for r in found)
+        self._append(
+            Happening(
+                actor=actor,
+                entity="gates",
+                entity_id=run_id,
+                action="gates_recorded",
+                payload={
+                    "partitions": len(measured),
+                    "results": len(found),
+                    "blocking_failures": len(stopping),
+                    "results_digest": document_digest(listed),
+                },
+            )
+        )
+
+    def _update_measured(self, run_id: str, measured: tuple[CandidatePartition, ...]) -> None:
+        if not measured:
+            return
+        held = candidate_partitions
+        self._connection.execute(
+            update(held)
+            .where(held.c.run_id == run_id, held.c.partition_date == bindparam("of_partition"))
+            .values(
+                checksum=bindparam("new_checksum"),
+                compared_version=bindparam("new_version"),
+                compared_digest=bindparam("new_digest"),
+            ),
+            [
+                {
+                    "of_partition": each.partition,
+                    "new_checksum": each.checksum,
+                    "new_version": each.compared_version,
+                    "new_digest": each.compared_digest,
+                }
+                for each in measured
+            ],
+        )
+
+    def _must_be_staged(
+        self, run_id: str, measured: tuple[CandidatePartition, ...], found: tuple[GateResult, ...]
+    ) -> None:
+        held = candidate_partitions
+        chosen = select(held.c.partition_date, held.c.files_digest).where(held.c.run_id == run_id)
+        staged = {row.partition_date: row.files_digest for row in self._rows(chosen)}
+        other = {each.partition for each in measured if staged.get(each.partition) != each.files.digest}
+        other.update(result.partition for result in found if result.partition not in staged)
+        if other:
+            raise Refused(
+                f"the gates of run {run_id} measured files that are not the staged ones, for {some(sorted(other))}.",
+                next_step=f"backfill run {run_id}",
+                run_id=run_id,
+            )
+
+    def _must_be(self, run_id: str, wanted: RunState, act: str) -> None:
+        state = self._run_state(run_id)
+        if state is not wanted:
+            raise IllegalTransition(
+                f"run {run_id} is {state} ({MEANING[state]}); to {act} it must be {wanted}.",
+                next_step=next_command(run_id, state),
+                run_id=run_id,
+            )
+
+
+def _must_belong(run_id: str, items: Iterable[CandidatePartition | GateResult]) -> None:
+    foreign = {item.run_id for item in items} - {run_id}
+    if foreign:
+        raise Refused(f"this is about run {run_id}, and was given what belongs to {some(sorted(foreign))}.")
+
+
+def _chunk(run_id: str, number: int) -> ColumnElement[bool]:
+    return (chunk_runs.c.run_id == run_id) & (chunk_runs.c.number == number)
+
+
+def _chunk_step(run_id: str, number: int, begins: ChunkState, ends: ChunkState) -> Step:
+    return Step(
+        table=chunk_runs,
+        key={"run_id": run_id, "number": number},
+        name=f"chunk {number} of run {run_id}",
+        begins=begins,
+        ends=ends,
+        next_step=f"backfill run {run_id}",
+        ids={"run_id": run_id, "chunk": number},
+    )

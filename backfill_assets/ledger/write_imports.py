@@ -1,0 +1,230 @@
+"""Which file has arrived, and what became of its records?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from sqlalchemy import BindParameter, bindparam, delete, func, insert, select, update
+
+from backfill_assets.errors import Refused
+from backfill_assets.ledger.read_imports import ImportReader, unknown_import
+from backfill_assets.ledger.reading import batches
+from backfill_assets.ledger.records import ImportCounts, ImportDay, ImportRecord, OfferedFile
+from backfill_assets.ledger.schema import import_days, imports
+from backfill_assets.ledger.states import ImportState
+from backfill_assets.ledger.writing import Happening, Step, Writing, illegal, plain, said, some
+
+
+class ImportWriter(Writing, ImportReader):
+    """Records landed files, their counts and their days."""
+
+    def begin_import(self, offered: OfferedFile, *, actor: str) -> ImportRecord:
+        """Takes a file in. It is LANDING and gets the next place in the order of arrival, over all sources."""
+        arrival = int(self._values(select(func.coalesce(func.max(imports.c.arrival), 0)))[0]) + 1
+        import_id = f"imp-{arrival:06d}"
+        self._connection.execute(
+            insert(imports).values(
+                import_id=import_id,
+                arrival=arrival,
+                source=offered.source,
+                sha256=offered.sha256,
+                original_path=plain("the path", offered.original_path),
+                stored_path=plain("the path", offered.stored_path),
+                size_bytes=offered.size_bytes,
+                file_format=offered.format,
+                compression=offered.compression,
+                state=ImportState.LANDING,
+                first_seen_at=self.now,
+                landed_by=said("the actor", actor),
+                on_duplicate=offered.on_duplicate,
+                schema_versions=[],
+                ignored_columns=[],
+                note="",
+                **asdict(ImportCounts()),
+            )
+        )
+        self._append(_happening(import_id, "import_begun", actor, asdict(offered), to_state=str(ImportState.LANDING)))
+        return self.import_record(import_id)
+
+    def finish_import(
+        self,
+        import_id: str,
+        *,
+        counts: ImportCounts,
+        days: Iterable[ImportDay],
+        schema_versions: Sequence[int],
+        ignored_columns: Sequence[str],
+        superseded_elsewhere: Mapping[str, int],
+        actor: str,
+    ) -> None:
+        """The file is copied, checked and counted: LANDED.
+
+        Args:
+            import_id: A file that is LANDING.
+            counts: What became of its records.
+            days: The event dates it touches, instead of those it had before.
+            schema_versions: The distinct schema versions found in it.
+            ignored_columns: Columns that were left out.
+            superseded_elsewhere: How many records of earlier files are superseded by this one, by import id.
+            actor: Who landed it.
+
+        Raises:
+            UnknownName: There is no such import, or one of those it supersedes records of.
+            IllegalTransition: It is not LANDING.
+            Refused: The counts do not reconcile, here or on a file it supersedes records of.
+        """
+        if not counts.reconciles or min(asdict(counts).values()) < 0:
+            raise Refused(
+                f"the counts of {import_id} do not reconcile: {counts.landed} landed is not {counts.accepted} accepted "
+                f"+ {counts.duplicate} duplicate + {counts.superseded} superseded + {counts.rejected} rejected.",
+                import_id=import_id,
+            )
+        self._change(
+            _step(import_id, ImportState.LANDING, ImportState.LANDED),
+            _happening(
+                import_id,
+                "import_landed",
+                actor,
+                {**asdict(counts), "superseded_elsewhere": dict(superseded_elsewhere)},
+            ),
+            also={
+                **asdict(counts),
+                "landed_at": self.now,
+                "schema_versions": sorted(schema_versions),
+                "ignored_columns": sorted(ignored_columns),
+                "note": "",
+            },
+        )
+        self._replace_days(import_id, tuple(days))
+        self._supersede_records({other: n for other, n in superseded_elsewhere.items() if n})
+
+    def _replace_days(self, import_id: str, days: tuple[ImportDay, ...]) -> None:
+        foreign = {day.import_id for day in days} - {import_id}
+        if foreign:
+            raise Refused(f"this is about {import_id}, and was given days of {some(sorted(foreign))}.")
+        self._connection.execute(delete(import_days).where(import_days.c.import_id == import_id))
+        if days:
+            self._connection.execute(insert(import_days), [asdict(day) for day in days])
+
+    def _supersede_records(self, superseded: Mapping[str, int]) -> None:
+        if not superseded:
+            return
+        accepted = self._columns_of(superseded, imports.c.accepted)
+        too_many = [other for other, n in superseded.items() if not 0 < n <= accepted[other]]
+        if too_many:
+            raise Refused(
+                f"more records were superseded than were ever accepted, of {some(sorted(too_many))}.",
+                next_step="backfill audit",
+                import_ids=tuple(too_many),
+            )
+        moved: BindParameter[int] = bindparam("moved")
+        self._connection.execute(
+            update(imports)
+            .where(imports.c.import_id == bindparam("of_import"))
+            .values(accepted=imports.c.accepted - moved, superseded=imports.c.superseded + moved),
+            [{"of_import": other, "moved": n} for other, n in superseded.items()],
+        )
+
+    def fail_import(self, import_id: str, *, note: str, actor: str) -> None:
+        """Landing stopped; nothing of the file is used.
+
+        Raises:
+            UnknownName: There is no such import.
+            IllegalTransition: It is not LANDING.
+        """
+        self._change(
+            _step(import_id, ImportState.LANDING, ImportState.FAILED),
+            _happening(import_id, "import_failed", actor, {"note": note}),
+            also={"note": plain("the note", note)},
+        )
+
+    def reopen_import(self, import_id: str, on_duplicate: str, actor: str) -> None:
+        """The same file is landed once more; it keeps its place in the order of arrival.
+
+        Raises:
+            UnknownName: There is no such import.
+            IllegalTransition: It is being landed right now.
+        """
+        state = self.import_record(import_id).state
+        self._change(
+            _step(import_id, state, ImportState.LANDING),
+            _happening(import_id, "import_reopened", actor, {"on_duplicate": on_duplicate}),
+            also={"on_duplicate": on_duplicate, "note": ""},
+        )
+
+    def mark_loaded(self, import_ids: Iterable[str], *, actor: str) -> None:
+        """The days of these files are in bronze. Files that are LOADED already stay so.
+
+        Raises:
+            UnknownName: There is no such import.
+            IllegalTransition: One of them is neither LANDED nor LOADED.
+        """
+        states: dict[str, ImportState] = self._columns_of(import_ids, imports.c.state)
+        landed = [import_id for import_id, state in states.items() if state is not ImportState.LOADED]
+        for import_id in landed:
+            if states[import_id] is not ImportState.LANDED:
+                raise _step(import_id, ImportState.LANDED, ImportState.LOADED).refusal(states[import_id])
+        for batch in batches(landed):
+            are_landed = imports.c.import_id.in_(batch) & (imports.c.state == ImportState.LANDED)
+            changed = self._connection.execute(update(imports).where(are_landed).values(state=ImportState.LOADED))
+            if changed.rowcount != len(batch):
+                raise illegal(some(batch), None, ImportState.LOADED, next_step="backfill audit", ids={})
+        self._append(
+            *(
+                _happening(
+                    import_id,
+                    "import_loaded",
+                    actor,
+                    {},
+                    from_state=str(ImportState.LANDED),
+                    to_state=str(ImportState.LOADED),
+                )
+                for import_id in landed
+            )
+        )
+
+    def _columns_of(self, import_ids: Iterable[str], column: Any) -> dict[str, Any]:
+        """One column of each of these imports, in the order in which they were named."""
+        wanted = list(dict.fromkeys(import_ids))
+        found: dict[str, Any] = {}
+        for batch in batches(wanted):
+            chosen = select(imports.c.import_id, column.label("value")).where(imports.c.import_id.in_(batch))
+            found.update((row.import_id, row.value) for row in self._rows(chosen))
+        for import_id in wanted:
+            if import_id not in found:
+                raise unknown_import(import_id)
+        return {import_id: found[import_id] for import_id in wanted}
+
+
+def _happening(
+    import_id: str,
+    action: str,
+    actor: str,
+    payload: Mapping[str, Any],
+    *,
+    from_state: str = "",
+    to_state: str = "",
+) -> Happening:
+    return Happening(
+        actor=actor,
+        entity="import",
+        entity_id=import_id,
+        action=action,
+        from_state=from_state,
+        to_state=to_state,
+        payload=payload,
+    )
+
+
+def _step(import_id: str, begins: ImportState, ends: ImportState) -> Step:
+    return Step(
+        table=imports,
+        key={"import_id": import_id},
+        name=f"import {import_id}",
+        begins=begins,
+        ends=ends,
+        next_step="backfill status, then land the file again",
+        ids={"import_id": import_id},
+    )

@@ -1,0 +1,209 @@
+"""Which swap is about to be tried, and what is true once it has landed or was given up?
+
+Everything about a publication's partitions is done by a few statements over whole sets, inside the database.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import and_, insert, select, update
+
+from backfill_assets.errors import UnknownName
+from backfill_assets.identity import document_digest
+from backfill_assets.ledger import rows
+from backfill_assets.ledger.publication_checks import PublicationChecks
+from backfill_assets.ledger.records import Action, PublicationIntent, PublicationRecord
+from backfill_assets.ledger.schema import outbox, publication_changes, publications
+from backfill_assets.ledger.states import PublicationState, RunState
+from backfill_assets.ledger.write_versions import VersionWriter
+from backfill_assets.ledger.writing import Happening, Step, plain, said
+
+
+class PublicationWriter(PublicationChecks, VersionWriter):
+    """Begins, finishes and abandons publications and rollbacks."""
+
+    def begin_publication(self, intent: PublicationIntent, *, actor: str) -> None:
+        """Writes down a swap that is about to be tried. A run to be published is PUBLISHING from here on.
+
+        Raises:
+            UnknownName: There is no such run, or no publication to undo.
+            IllegalTransition: Another publication of the table is open, or run or undone publication are elsewhere.
+            NotApproved: The run to be published has no valid approval.
+            TargetChanged: The accepted versions are not those that the intent expects.
+            Refused: It would change what the manifest does not declare.
+        """
+        said("the reason", intent.reason)
+        said("the one who publishes", intent.by)
+        self._must_be_free(intent)
+        match intent.action:
+            case Action.PUBLISH:
+                self._may_publish(intent)
+            case Action.ROLLBACK:
+                self._may_roll_back(intent)
+        self._must_expect_what_is_accepted(intent)
+        sequence = self._append(_begun(intent, actor))
+        self._connection.execute(
+            insert(publications).values(
+                publication_id=intent.publication_id,
+                run_id=intent.run_id,
+                action=intent.action,
+                table_name=intent.table,
+                state=PublicationState.PUBLISHING,
+                asked_by=intent.by,
+                reason=intent.reason,
+                undoes=intent.undoes,
+                begun_sequence=sequence,
+                started_at=self.now,
+                note="",
+            )
+        )
+        if intent.changes:
+            changes = [rows.change_row(intent.publication_id, change) for change in intent.changes]
+            self._connection.execute(insert(publication_changes), changes)
+        if intent.action is Action.PUBLISH:
+            state = self._run_state(intent.run_id)
+            self._move_by(intent.publication_id, intent.run_id, state, RunState.PUBLISHING, actor)
+
+    def finish_publication(self, publication_id: str, *, delta_version: int, actor: str) -> PublicationRecord:
+        """The swap has landed: new versions are accepted, or the earlier ones again, and dependents are told.
+
+        Finishing a publication that is finished changes nothing.
+
+        Args:
+            publication_id: A publication that was begun.
+            delta_version: The table version whose commit made the change visible.
+            actor: Who or what saw it land.
+
+        Raises:
+            UnknownName: There is no such publication.
+            IllegalTransition: It was abandoned or rolled back.
+        """
+        found = self.publication(publication_id)
+        if found.state is PublicationState.PUBLISHED:
+            return found
+        self._change(
+            _step(found, PublicationState.PUBLISHED),
+            _happening(publication_id, "publication_finished", actor, {"delta_version": delta_version}),
+            also={"delta_version": delta_version, "finished_at": self.now},
+        )
+        match found.intent.action:
+            case Action.PUBLISH:
+                self._publish(found.intent, delta_version, actor)
+            case Action.ROLLBACK:
+                self._roll_back(found.intent, actor)
+        self._tell_dependents(found.intent)
+        return self.publication(publication_id)
+
+    def _publish(self, intent: PublicationIntent, delta_version: int, actor: str) -> None:
+        replaced = self._supersede_expected(intent)
+        self._accept_new(intent, delta_version)
+        self._move_by(intent.publication_id, intent.run_id, RunState.PUBLISHING, RunState.PUBLISHED, actor)
+        for run_id in self._without_accepted_versions(replaced):
+            self._move_by(intent.publication_id, run_id, RunState.PUBLISHED, RunState.SUPERSEDED, actor)
+
+    def _roll_back(self, intent: PublicationIntent, actor: str) -> None:
+        undone = self.publication(str(intent.undoes))
+        self._roll_back_expected(intent)
+        restored = self._accept_restored(intent)
+        self._change(
+            _step(undone, PublicationState.ROLLED_BACK),
+            _happening(
+                undone.intent.publication_id, "publication_rolled_back", actor, {"undone_by": intent.publication_id}
+            ),
+            also={"note": f"undone by {intent.publication_id}"},
+        )
+        self._move_by(intent.publication_id, intent.run_id, RunState.PUBLISHED, RunState.ROLLED_BACK, actor)
+        self._withdraw_approval(intent.run_id, actor, f"rolled back: {intent.reason}")
+        for run_id in restored:
+            if self._run_state(run_id) is RunState.SUPERSEDED:
+                self._move_by(intent.publication_id, run_id, RunState.SUPERSEDED, RunState.PUBLISHED, actor)
+
+    def abandon_publication(self, publication_id: str, *, actor: str, reason: str) -> None:
+        """The swap was given up before it landed. A run to be published is PASSED again; nothing else changes.
+
+        Raises:
+            UnknownName: There is no such publication.
+            IllegalTransition: It is not open.
+        """
+        found = self.publication(publication_id)
+        why = said("the reason", reason)
+        self._change(
+            _step(found, PublicationState.ABANDONED),
+            _happening(publication_id, "publication_abandoned", actor, {"reason": why}),
+            also={"finished_at": self.now, "note": why},
+        )
+        if found.intent.action is Action.PUBLISH:
+            self._move_by(publication_id, found.intent.run_id, RunState.PUBLISHING, RunState.PASSED, actor, why)
+
+    def mark_delivered(self, sequence: int, *, actor: str) -> None:
+        """Dependents have been asked to follow this publication. Saying so again changes nothing.
+
+        Raises:
+            UnknownName: There is no such outbox entry.
+        """
+        row = self._row(select(outbox.c.delivered_at, outbox.c.publication_id).where(outbox.c.sequence == sequence))
+        if row is None:
+            raise UnknownName(f"there is no outbox entry {sequence}.", next_step="backfill status")
+        undelivered = and_(outbox.c.sequence == sequence, outbox.c.delivered_at.is_(None))
+        if self._connection.execute(update(outbox).where(undelivered).values(delivered_at=self.now)).rowcount:
+            self._append(_happening(row.publication_id, "delivered", actor, {"outbox_sequence": sequence}, "outbox"))
+
+    def _tell_dependents(self, intent: PublicationIntent) -> None:
+        self._connection.execute(
+            insert(outbox).values(
+                sequence=self._next_outbox_sequence(),
+                publication_id=intent.publication_id,
+                run_id=intent.run_id,
+                table_name=intent.table,
+                partitions=rows.texts_of(tuple(sorted(change.partition for change in intent.changes))),
+                created_at=self.now,
+            )
+        )
+
+    def _move_by(
+        self, publication_id: str, run_id: str, begins: RunState, ends: RunState, actor: str, note: str = ""
+    ) -> None:
+        self._move_run(run_id, begins, ends, actor=actor, note=note, payload={"publication_id": publication_id})
+
+
+def _begun(intent: PublicationIntent, actor: str) -> Happening:
+    changes = [
+        [change.partition.isoformat(), change.expected_version, change.expected.digest, change.new.digest]
+        for change in sorted(intent.changes, key=lambda change: change.partition)
+    ]
+    return Happening(
+        actor=actor,
+        entity="publication",
+        entity_id=intent.publication_id,
+        action="publication_begun",
+        to_state=str(PublicationState.PUBLISHING),
+        payload={
+            "run_id": intent.run_id,
+            "action": str(intent.action),
+            "table": intent.table,
+            "by": plain("the one who publishes", intent.by),
+            "reason": intent.reason,
+            "undoes": intent.undoes,
+            "partitions": len(changes),
+            "changes_digest": document_digest(changes),
+        },
+    )
+
+
+def _happening(
+    publication_id: str, action: str, actor: str, payload: dict[str, object], entity: str = "publication"
+) -> Happening:
+    return Happening(actor=actor, entity=entity, entity_id=publication_id, action=action, payload=payload)
+
+
+def _step(found: PublicationRecord, ends: PublicationState) -> Step:
+    publication_id = found.intent.publication_id
+    begins = PublicationState.PUBLISHED if ends is PublicationState.ROLLED_BACK else PublicationState.PUBLISHING
+    return Step(
+        table=publications,
+        key={"publication_id": publication_id},
+        name=f"publication {publication_id}",
+        begins=begins,
+        ends=ends,
+        next_step=f"backfill status {found.intent.run_id}",
+        ids={"publication_id": publication_id, "run_id": found.intent.run_id},
+    )

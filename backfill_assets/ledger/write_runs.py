@@ -1,0 +1,243 @@
+"""Who asked for what, who agreed, and how far has it come?"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Mapping
+from typing import Any, assert_never
+
+from sqlalchemy import insert, select
+
+from backfill_assets.errors import IllegalTransition, NotApproved, Refused
+from backfill_assets.ledger.read_runs import RunReader, unknown_run
+from backfill_assets.ledger.records import RunRecord
+from backfill_assets.ledger.schema import approvals, manifests, runs
+from backfill_assets.ledger.states import MEANING, ApprovalState, RunState
+from backfill_assets.ledger.writing import Happening, Step, Writing, illegal, plain, said
+from backfill_assets.planning.manifest import Manifest
+
+POLICY = "policy:"
+"""How the name of an approver begins who is not a person."""
+
+BY_HAND = frozenset({RunState.STAGING, RunState.GATING, RunState.PASSED, RunState.BLOCKED, RunState.FAILED})
+"""Where a run may be moved; only a publication moves it into or out of the other states."""
+
+VISIBLE = frozenset({RunState.PUBLISHING, RunState.PUBLISHED, RunState.SUPERSEDED})
+"""The states in which an approval has been used."""
+
+
+class RunWriter(Writing, RunReader):
+    """Adds manifests, approves them, and moves runs."""
+
+    def add_manifest(self, manifest: Manifest, *, actor: str) -> RunRecord:
+        """Writes a manifest down. Its run is PLANNED and its approval a DRAFT.
+
+        Raises:
+            Refused: It has no reason or no requester, or its run exists.
+        """
+        said("the reason", manifest.reason)
+        said("the requester", manifest.requested_by)
+        run_id = said("the run id", manifest.run_id)
+        if self._row(select(manifests.c.run_id).where(manifests.c.run_id == run_id)):
+            raise Refused(
+                f"there is a manifest for run {run_id} already, and a manifest never changes.",
+                next_step="plan it again: the new manifest gets an id of its own",
+                run_id=run_id,
+            )
+        self._connection.execute(insert(manifests).values(run_id=run_id, digest=manifest.digest, body=manifest.text))
+        sequence = self._append(
+            Happening(
+                actor=actor,
+                entity="run",
+                entity_id=run_id,
+                action="planned",
+                to_state=str(RunState.PLANNED),
+                payload={
+                    "manifest_digest": manifest.digest,
+                    "table": manifest.table,
+                    "kind": str(manifest.kind),
+                    "reason": manifest.reason,
+                    "requested_by": manifest.requested_by,
+                },
+            )
+        )
+        self._connection.execute(
+            insert(runs).values(
+                run_id=run_id,
+                table_name=manifest.table,
+                state=RunState.PLANNED,
+                note="",
+                added_sequence=sequence,
+                updated_at=self.now,
+            )
+        )
+        self._connection.execute(insert(approvals).values(run_id=run_id, state=ApprovalState.DRAFT, note=""))
+        return self.run(run_id)
+
+    def approve(self, run_id: str, *, by: str, note: str = "") -> None:
+        """Somebody other than the requester agrees to exactly this manifest.
+
+        Raises:
+            UnknownName: There is no such run.
+            NotApproved: The approver is the requester, nobody, or claims to be a policy.
+            IllegalTransition: It is approved already, or readers see it already.
+        """
+        found = self.run(run_id)
+        approver = said("the approver", by, NotApproved)
+        if same_person(approver, found.manifest.requested_by):
+            raise NotApproved(
+                f"run {run_id} was requested by {found.manifest.requested_by}, who cannot approve it as well.",
+                next_step=f"let somebody else type: backfill approve {run_id} --by NAME",
+                run_id=run_id,
+            )
+        if _folded(approver).startswith(POLICY):
+            raise NotApproved(
+                f"a name that begins with {POLICY!r} is kept for approvals that no person gave.",
+                next_step=f"backfill approve {run_id} --by NAME",
+                run_id=run_id,
+            )
+        self._approve(found, approver, note)
+
+    def approve_by_policy(self, run_id: str, *, policy: str) -> None:
+        """The declared policy of the table agrees, without a person; the approver is `policy:<policy>`.
+
+        Raises:
+            UnknownName: There is no such run.
+            IllegalTransition: It is approved already, or readers see it already.
+        """
+        self._approve(self.run(run_id), f"{POLICY}{said('the policy', policy)}", "")
+
+    def _approve(self, found: RunRecord, approver: str, note: str) -> None:
+        if found.state in VISIBLE:
+            raise IllegalTransition(
+                f"run {found.run_id} is {found.state} ({MEANING[found.state]}); there is nothing left to approve.",
+                next_step=next_command(found.run_id, found.state),
+                run_id=found.run_id,
+            )
+        self._change(
+            self._approval_step(found.run_id, ApprovalState.DRAFT, ApprovalState.APPROVED),
+            Happening(
+                actor=approver,
+                entity="approval",
+                entity_id=found.run_id,
+                action="approved",
+                payload={"manifest_digest": found.manifest_digest, "note": note},
+            ),
+            also={
+                "manifest_digest": found.manifest_digest,
+                "approved_by": approver,
+                "approved_at": self.now,
+                "note": plain("the note", note),
+            },
+        )
+
+    def withdraw_approval(self, run_id: str, *, by: str, reason: str) -> None:
+        """Somebody no longer agrees, before readers see the run.
+
+        Raises:
+            UnknownName: There is no such run.
+            Refused: Nobody withdraws it, or for no reason.
+            IllegalTransition: It is not approved, or readers see it already.
+        """
+        state = self._run_state(run_id)
+        if state in VISIBLE:
+            raise IllegalTransition(
+                f"run {run_id} is {state} ({MEANING[state]}); its approval has been used.",
+                next_step=next_command(run_id, state),
+                run_id=run_id,
+            )
+        self._withdraw_approval(run_id, said("the name", by), said("the reason", reason))
+
+    def _withdraw_approval(self, run_id: str, by: str, reason: str) -> None:
+        self._change(
+            self._approval_step(run_id, ApprovalState.APPROVED, ApprovalState.DRAFT),
+            Happening(
+                actor=by, entity="approval", entity_id=run_id, action="approval_withdrawn", payload={"reason": reason}
+            ),
+            also={"manifest_digest": None, "approved_by": None, "approved_at": None, "note": reason},
+        )
+
+    def move_run(
+        self, run_id: str, to: RunState, *, actor: str, note: str = "", payload: Mapping[str, Any] | None = None
+    ) -> None:
+        """Moves a run to STAGING, GATING, PASSED, BLOCKED or FAILED, and keeps the note with it.
+
+        Raises:
+            UnknownName: There is no such run.
+            IllegalTransition: The step is not in the table, or only a publication takes it.
+        """
+        found = self._run_state(run_id)
+        if to not in BY_HAND or found is RunState.PUBLISHING:
+            raise illegal(f"run {run_id}", found, to, next_step=next_command(run_id, found), ids={"run_id": run_id})
+        self._move_run(run_id, found, to, actor=actor, note=note, payload=payload or {})
+
+    def _move_run(
+        self, run_id: str, begins: RunState, ends: RunState, *, actor: str, note: str, payload: Mapping[str, Any]
+    ) -> None:
+        self._change(
+            Step(
+                table=runs,
+                key={"run_id": run_id},
+                name=f"run {run_id}",
+                begins=begins,
+                ends=ends,
+                next_step=next_command(run_id, begins),
+                ids={"run_id": run_id},
+            ),
+            Happening(
+                actor=actor,
+                entity="run",
+                entity_id=run_id,
+                action="moved",
+                payload={**payload, "note": note} if note else payload,
+            ),
+            also={"note": plain("the note", note), "updated_at": self.now},
+        )
+
+    def _run_state(self, run_id: str) -> RunState:
+        row = self._row(select(runs.c.state).where(runs.c.run_id == run_id))
+        if row is None:
+            raise unknown_run(run_id)
+        state: RunState = row.state
+        return state
+
+    def _approval_step(self, run_id: str, begins: ApprovalState, ends: ApprovalState) -> Step:
+        return Step(
+            table=approvals,
+            key={"run_id": run_id},
+            name=f"the approval of run {run_id}",
+            begins=begins,
+            ends=ends,
+            next_step=next_command(run_id, self._run_state(run_id)),
+            ids={"run_id": run_id},
+        )
+
+
+def same_person(one: str, other: str) -> bool:
+    """Whether two names mean one person: upper case, spaces and look-alike forms of letters make no difference."""
+    return _folded(one) == _folded(other)
+
+
+def _folded(name: str) -> str:
+    return " ".join(unicodedata.normalize("NFKC", name).casefold().split())
+
+
+def next_command(run_id: str, state: RunState) -> str:
+    """What is usually done with a run in this state."""
+    match state:
+        case RunState.PLANNED | RunState.STAGING | RunState.GATING | RunState.FAILED:
+            return f"backfill run {run_id}"
+        case RunState.PASSED:
+            return f"backfill publish {run_id} --by NAME (after backfill approve {run_id} --by NAME)"
+        case RunState.BLOCKED:
+            return f"backfill report {run_id}"
+        case RunState.PUBLISHING:
+            return "backfill recover"
+        case RunState.PUBLISHED:
+            return f"backfill rollback {run_id} --by NAME --reason WHY"
+        case RunState.SUPERSEDED:
+            return f"backfill status {run_id}"
+        case RunState.ROLLED_BACK:
+            return f"backfill approve {run_id} --by NAME, to publish it once more"
+        case _:
+            assert_never(state)
