@@ -85,12 +85,12 @@ State = RunState | ApprovalState | PublicationState | VersionState | ImportState
 RUN = RunState
 TRANSITIONS: Mapping[State, frozenset[State]] = {
     # A run. Staging may begin again wherever nothing of it is published: after a failure, a failed gate, or when the
-    # target has changed since the candidate was compared with it.
+    # target has changed since the candidate was compared with it; gating alone may begin again once it has finished.
     RUN.PLANNED: frozenset({RUN.STAGING}),
     RUN.STAGING: frozenset({RUN.GATING, RUN.FAILED, RUN.STAGING}),
     RUN.GATING: frozenset({RUN.PASSED, RUN.BLOCKED, RUN.FAILED, RUN.STAGING}),
-    RUN.PASSED: frozenset({RUN.PUBLISHING, RUN.STAGING}),
-    RUN.BLOCKED: frozenset({RUN.STAGING}),
+    RUN.PASSED: frozenset({RUN.PUBLISHING, RUN.GATING, RUN.STAGING}),
+    RUN.BLOCKED: frozenset({RUN.GATING, RUN.STAGING}),
     RUN.FAILED: frozenset({RUN.STAGING}),
     RUN.PUBLISHING: frozenset({RUN.PUBLISHED, RUN.PASSED, RUN.ROLLED_BACK}),
     RUN.PUBLISHED: frozenset({RUN.SUPERSEDED, RUN.ROLLED_BACK}),

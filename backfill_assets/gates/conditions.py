@@ -1,0 +1,43 @@
+"""Which rows violate a gate? Each gate that looks at rows becomes one Spark column: true for a violation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from backfill_assets.domain import (
+    AcceptedValues,
+    ComparedWithAccepted,
+    Gate,
+    NotNull,
+    RowCount,
+    RowExpression,
+    SchemaMatches,
+    Table,
+    UniqueKey,
+)
+
+
+def violation(gate: Gate, table: Table) -> Column | None:
+    """True for a row that violates the gate; None for gates that do not look at single rows."""
+    match gate:
+        case NotNull():
+            return F.col(gate.column).isNull()
+        case AcceptedValues():
+            return F.col(gate.column).isNotNull() & ~F.col(gate.column).isin(*gate.values)
+        case RowExpression():
+            # A condition that is neither true nor false was not satisfied.
+            return ~F.coalesce(F.expr(gate.condition), F.lit(False))
+        case SchemaMatches():
+            required = [field.name for field in table.schema.fields if not field.nullable]
+            return F.greatest(F.lit(False), F.lit(False), *(F.col(name).isNull() for name in required))
+        case UniqueKey() | RowCount() | ComparedWithAccepted():
+            return None
+
+
+def violations(table: Table) -> Mapping[str, Column]:
+    """The violation columns of a table's gates, by gate name."""
+    found = {gate.name: violation(gate, table) for gate in table.gates}
+    return {name: column for name, column in found.items() if column is not None}

@@ -1,0 +1,203 @@
+"""How are a candidate's gates evaluated, and where do the results go?
+
+What is measured is what was written: the staged files are read back. Results go to the ledger, which decides about
+publication, and to the table behind `validation/<name>`, which people query.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import date
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
+
+from backfill_assets.domain import Table
+from backfill_assets.errors import BackfillError, ContractBroken
+from backfill_assets.gates.judge import judge
+from backfill_assets.gates.measure import NO_ROWS, Measured, measure
+from backfill_assets.gates.sample import SampledRow, most_moved, sample_rows
+from backfill_assets.identity import EMPTY_FILE_SET, FileSet, canonical_json, document_digest
+from backfill_assets.lake.evidence import ValidationRow, append_validation
+from backfill_assets.lake.snapshot import read_files
+from backfill_assets.lake.staging import footer_columns
+from backfill_assets.ledger.records import CandidatePartition, GateResult, PartitionVersion
+from backfill_assets.ledger.states import RunState
+from backfill_assets.planning.manifest import Manifest
+from backfill_assets.planning.partitions import count_of
+from backfill_assets.transforms.apply import first_line
+from backfill_assets.transforms.stage import business_schema, stored_schema
+from backfill_assets.workspace import Listener, Progress, Workspace, no_listener
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evaluated:
+    """What the gates of a run found.
+
+    Attributes:
+        results: One per gate and partition.
+        sample: Some rows that would change, before and after.
+        passed: Whether every blocking gate passed in every partition.
+    """
+
+    run_id: str
+    results: tuple[GateResult, ...]
+    sample: tuple[SampledRow, ...]
+    passed: bool
+
+
+def gate_run(ws: Workspace, run_id: str, *, actor: str, listener: Listener = no_listener) -> Evaluated:
+    """Measures a staged run against its gates and against the accepted rows.
+
+    Raises:
+        UnknownName: There is no such run.
+        IllegalTransition: The run has not been staged.
+        MissingInput: Staged or accepted files are gone.
+    """
+    with ws.ledger.read() as reader:
+        run = reader.run(run_id)
+    if run.state is not RunState.GATING:
+        with ws.ledger.write() as writer:
+            writer.move_run(run_id, RunState.GATING, actor=actor)
+    manifest = run.manifest
+    with ws.ledger.read() as reader:
+        candidates = reader.candidates(run_id)
+        accepted = reader.accepted(manifest.table, manifest.partitions)
+    listener(_progress(manifest, 0, f"measuring {count_of(len(candidates), manifest.grain.noun)}"))
+    try:
+        evaluated, compared = _evaluate(ws, manifest, candidates, accepted)
+        append_validation(
+            ws.lake,
+            manifest.table,
+            _validation_rows(manifest, evaluated.results),
+            app_id=f"validation:{run_id}:{_attempt(compared.values())}",
+        )
+    except (PySparkException, Py4JError) as error:
+        failure = ContractBroken(
+            f"Spark stopped while it measured {manifest.table}: {first_line(error)}",
+            next_step=f"backfill run {run_id}",
+            run_id=run_id,
+        )
+        _fail(ws, run_id, actor, failure)
+        raise failure from error
+    except BackfillError as error:
+        _fail(ws, run_id, actor, error)
+        raise
+    failed = sorted({r.gate for r in evaluated.results if r.blocking and not r.passed})
+    with ws.ledger.write() as writer:
+        writer.record_gates(run_id, compared.values(), evaluated.results, actor=actor)
+        writer.move_run(
+            run_id,
+            RunState.BLOCKED if failed else RunState.PASSED,
+            actor=actor,
+            note=f"blocked by {', '.join(failed)}" if failed else "",
+            payload={"sample": [row.document() for row in evaluated.sample]},
+        )
+    listener(_progress(manifest, len(candidates), "blocked" if failed else "every blocking gate passed"))
+    return evaluated
+
+
+def _progress(manifest: Manifest, done: int, sentence: str) -> Progress:
+    return Progress(step="gate", done=done, total=len(manifest.partitions), sentence=sentence)
+
+
+def _fail(ws: Workspace, run_id: str, actor: str, error: BackfillError) -> None:
+    with ws.ledger.write() as writer:
+        writer.move_run(run_id, RunState.FAILED, actor=actor, note=error.message)
+
+
+def _attempt(candidates: Iterable[CandidatePartition]) -> str:
+    """Names exactly what was measured against what, so that writing the same results twice adds nothing."""
+    measured = [[c.partition.isoformat(), c.files.digest, c.compared_digest or ""] for c in candidates]
+    return document_digest(measured)[:16]
+
+
+def _evaluate(
+    ws: Workspace,
+    manifest: Manifest,
+    candidates: Mapping[date, CandidatePartition],
+    accepted: Mapping[date, PartitionVersion],
+) -> tuple[Evaluated, Mapping[date, CandidatePartition]]:
+    table = ws.domain.table(manifest.table)
+    schema = business_schema(table)
+    staged_files = {p: c.files for p, c in candidates.items()}
+    accepted_files = {p: v.files for p, v in accepted.items()}
+    staged = _read(ws, table, staged_files.values())
+    old = _read(ws, table, accepted_files.values()) if any(v.files.files for v in accepted.values()) else None
+    measured = measure(staged, old, table, schema=schema)
+    results = judge(table.gates, candidates.values(), measured, _wrong_columns(ws, table, staged_files))
+    compared = {
+        partition: replace(
+            candidate,
+            checksum=measured[partition].checksum if partition in measured else NO_ROWS,
+            compared_version=accepted[partition].version if partition in accepted else 0,
+            compared_digest=(accepted_files.get(partition) or EMPTY_FILE_SET).digest,
+        )
+        for partition, candidate in candidates.items()
+    }
+    evaluated = Evaluated(
+        run_id=manifest.run_id,
+        results=results,
+        sample=_sample(ws, table, measured, staged_files, accepted_files),
+        passed=all(result.passed or not result.blocking for result in results),
+    )
+    return evaluated, compared
+
+
+def _read(ws: Workspace, table: Table, file_sets: Iterable[FileSet]) -> DataFrame:
+    frame = read_files(ws.spark(), ws.lake, table.name, file_sets, stored_schema(table))
+    return frame.select(*business_schema(table).fieldNames())
+
+
+def _sample(
+    ws: Workspace,
+    table: Table,
+    measured: Mapping[date, Measured],
+    staged: Mapping[date, FileSet],
+    accepted: Mapping[date, FileSet],
+) -> tuple[SampledRow, ...]:
+    chosen = [p for p in most_moved(measured) if p in accepted]
+    if not chosen:
+        return ()
+    return sample_rows(
+        _read(ws, table, (staged[p] for p in chosen)), _read(ws, table, (accepted[p] for p in chosen)), table
+    )
+
+
+def _wrong_columns(ws: Workspace, table: Table, staged: Mapping[date, FileSet]) -> Mapping[date, str]:
+    """Partitions with a file whose own footer declares other columns than the table, with a sentence about it."""
+    declared = tuple(
+        (field.name, json.dumps(field.dataType.jsonValue()))
+        for field in stored_schema(table).fields
+        if field.name != table.partition.column
+    )
+    wrong: dict[date, str] = {}
+    for partition, file_set in staged.items():
+        for columns, path in footer_columns(ws.lake, table.name, [file_set]).items():
+            if columns != declared:
+                wrong[partition] = f"{path} has the columns {_say(columns)} where {_say(declared)} are declared"
+    return wrong
+
+
+def _say(columns: Sequence[tuple[str, str]]) -> str:
+    return ", ".join(f"{name} {kind.strip(chr(34))}" for name, kind in columns)
+
+
+def _validation_rows(manifest: Manifest, results: Iterable[GateResult]) -> Iterable[ValidationRow]:
+    return (
+        ValidationRow(
+            partition=result.partition,
+            run_id=result.run_id,
+            gate=result.gate,
+            blocking=result.blocking,
+            passed=result.passed,
+            verdict=result.verdict,
+            observed=canonical_json(dict(result.observed)),
+            file_set_digest=result.digest,
+            transform_version=manifest.transform_version,
+        )
+        for result in results
+    )

@@ -1,0 +1,88 @@
+"""What do some of the changed rows look like, before and after?
+
+Only the few partitions that moved most are read again, and the same rows are chosen every time: those with the
+smallest hash of their key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from typing import Any
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from backfill_assets.domain import Table
+from backfill_assets.gates.measure import Measured
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SampledRow:
+    """A row that moves. `before` is None for an added row, `after` for a removed one; values as text."""
+
+    partition: date
+    key: Mapping[str, str | None]
+    before: Mapping[str, str | None] | None
+    after: Mapping[str, str | None] | None
+
+    def document(self) -> Mapping[str, Any]:
+        """The row as plain values."""
+        return {
+            "partition": self.partition.isoformat(),
+            "key": dict(self.key),
+            "before": None if self.before is None else dict(self.before),
+            "after": None if self.after is None else dict(self.after),
+        }
+
+
+def most_moved(measured: Mapping[date, Measured], *, most: int = 3) -> tuple[date, ...]:
+    """The partitions with the most added, removed and changed keys; none that did not move."""
+    moved = {p: m.added + m.removed + m.changed for p, m in measured.items()}
+    ranked = sorted((p for p, count in moved.items() if count), key=lambda p: (-moved[p], p))
+    return tuple(sorted(ranked[:most]))
+
+
+def sample_rows(staged: DataFrame, accepted: DataFrame, table: Table, *, most: int = 12) -> tuple[SampledRow, ...]:
+    """Some rows that differ, changed ones first, the same on every call.
+
+    Args:
+        staged: Rows of the chosen partitions in the candidate.
+        accepted: Rows of the same partitions that readers see.
+        table: The declaration, for its key.
+        most: How many rows at the most.
+    """
+    column = table.partition.column
+    key = [column, *(name for name in table.key if name != column)]
+    values = [field.name for field in table.schema.fields if field.name not in key]
+    after = staged.select(*key, _as_struct(values).alias("after"))
+    before = accepted.select(*key, _as_struct(values).alias("before"))
+    moved = (
+        after.join(before, on=key, how="full_outer")
+        .where(~F.col("after").eqNullSafe(F.col("before")))
+        .orderBy(F.col("before").isNull() | F.col("after").isNull(), F.xxhash64(*key), *key)
+        .limit(most)
+    )
+    return tuple(
+        SampledRow(
+            partition=row[column],
+            key={name: _text(row[name]) for name in key},
+            before=_texts(row["before"], values),
+            after=_texts(row["after"], values),
+        )
+        for row in moved.collect()
+    )
+
+
+def _as_struct(values: Sequence[str]) -> Column:
+    # A table may have nothing but its key; a struct needs a field all the same.
+    return F.struct(*values) if values else F.struct(F.lit(True).alias("present"))
+
+
+def _texts(row: Any, values: Sequence[str]) -> Mapping[str, str | None] | None:
+    return None if row is None else {name: _text(row[name]) for name in values}
+
+
+def _text(value: object) -> str | None:
+    return None if value is None else str(value)

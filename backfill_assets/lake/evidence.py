@@ -1,0 +1,113 @@
+"""How do results and rejected records get into tables that people query?
+
+Evidence tables are appended to, each append exactly once: the application id in the commit answers "is it there?".
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from datetime import date
+
+import pyarrow as pa
+from deltalake import CommitProperties, Transaction, write_deltalake
+from pyspark.sql import DataFrame
+
+from backfill_assets.identity import EMPTY_FILE_SET, DataFile, FileSet
+from backfill_assets.lake.staging import write_staged
+from backfill_assets.lake.swap import Exchange, SwapOrder, swap
+from backfill_assets.lake.tables import TABLE_CONFIGURATION, Lake, live_files
+
+VALIDATION_PARTITION = "partition"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ValidationRow:
+    """One gate result as people query it. Key: run_id, partition, gate, file_set_digest."""
+
+    partition: date
+    run_id: str
+    gate: str
+    blocking: bool
+    passed: bool
+    verdict: str
+    observed: str
+    file_set_digest: str
+    transform_version: str
+
+
+_VALIDATION_SCHEMA = pa.schema(
+    [
+        ("partition", pa.date32()),
+        ("run_id", pa.string()),
+        ("gate", pa.string()),
+        ("blocking", pa.bool_()),
+        ("passed", pa.bool_()),
+        ("verdict", pa.string()),
+        ("observed", pa.string()),
+        ("file_set_digest", pa.string()),
+        ("transform_version", pa.string()),
+    ]
+)
+
+
+def validation_table(table: str) -> str:
+    """The name of the table that holds a table's gate results."""
+    return f"validation.{table.partition('.')[2]}"
+
+
+def append_validation(lake: Lake, table: str, rows: Iterable[ValidationRow], *, app_id: str) -> None:
+    """Appends gate results to the date-partitioned table behind `validation/<name>`, once per application id."""
+    name = validation_table(table)
+    if lake.exists(name) and lake.open(name).transaction_version(app_id) is not None:
+        return
+    batch = pa.Table.from_pylist([asdict(row) for row in rows], schema=_VALIDATION_SCHEMA)
+    write_deltalake(
+        lake.path(name),
+        batch,
+        mode="append",
+        partition_by=[VALIDATION_PARTITION],
+        configuration=dict(TABLE_CONFIGURATION),
+        storage_options=dict(lake.storage_options),
+        commit_properties=CommitProperties(app_transactions=[Transaction(app_id, 1)]),
+    )
+
+
+def replace_quarantined(
+    lake: Lake, table: str, frame: DataFrame, *, import_id: str, attempt: str, at_ms: int, partition_column: str
+) -> None:
+    """Makes the quarantined records of one import exactly these rows.
+
+    Args:
+        table: Such as `quarantine.case_events`.
+        frame: Rejected records; every row holds the import's id in the partition column.
+        import_id: The landed file.
+        attempt: Names this attempt; the same attempt twice changes nothing.
+        at_ms: Milliseconds since 1970, for the commit.
+        partition_column: The column with the import's id.
+    """
+    lake.ensure(table, frame.schema, partition_column)
+    staged = write_staged(
+        lake,
+        table,
+        frame,
+        run_id=import_id,
+        attempt=f"{attempt}-{time.monotonic_ns():x}",
+        partition_column=partition_column,
+    )
+    present = live_files(lake.open(table), partition_column).get(import_id, ())
+    exchange = Exchange(value=import_id, expected=_as_file_set(present), new=staged.get(import_id, EMPTY_FILE_SET))
+    order = SwapOrder(
+        table=table,
+        partition_column=partition_column,
+        publication_id=f"quarantine:{import_id}:{attempt}",
+        run_id=import_id,
+        exchanges=(exchange,),
+        committed_at_ms=at_ms,
+    )
+    swap(lake, order)
+
+
+def _as_file_set(files: Sequence[tuple[str, int]]) -> FileSet:
+    return FileSet.of(DataFile(path=path, size_bytes=size, rows=0) for path, size in files)

@@ -1,0 +1,274 @@
+"""How do a table's partitions exchange their files, all at once or not at all?
+
+Compare and commit on one handle, with no retries inside the library: if anybody else committed in between, the commit
+fails, and the comparison is made again. The publication's id goes into the commit as an application transaction, so
+"did it land?" has an answer that outlives this process.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from deltalake import CommitProperties, DeltaTable, Transaction
+from deltalake.exceptions import CommitFailedError
+from deltalake.transaction import AddAction, RemoveAction
+
+from backfill_assets.errors import BackfillError, LostRace, MissingInput, OutcomeUnknown, Refused, TargetChanged
+from backfill_assets.identity import EMPTY_FILE_SET, DataFile, FileSet, digest_of_paths
+from backfill_assets.lake.tables import Lake, live_files, missing_files
+
+MOST_ATTEMPTS = 8
+LANDED = 1
+"""The application transaction's version of a publication that landed."""
+GIVEN_UP = 2
+"""The version that `fence` writes: whoever still holds the intent can no longer commit it."""
+_FIRST_WAIT_S = 0.05
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exchange:
+    """One partition's part in a swap.
+
+    Attributes:
+        value: The partition value as text, such as `2006-07-01`.
+        expected: The files the table must hold for it now.
+        new: The files it holds afterwards.
+    """
+
+    value: str
+    expected: FileSet = EMPTY_FILE_SET
+    new: FileSet = EMPTY_FILE_SET
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SwapOrder:
+    """What a swap is to do.
+
+    Attributes:
+        publication_id: Kept in the commit, as metadata and as the application transaction.
+        run_id: Kept in the commit's metadata.
+        committed_at_ms: Milliseconds since 1970, for the actions' timestamps.
+    """
+
+    table: str
+    partition_column: str
+    publication_id: str
+    run_id: str
+    exchanges: tuple[Exchange, ...]
+    committed_at_ms: int
+
+
+def swap(lake: Lake, order: SwapOrder, *, wait: Callable[[float], None] = time.sleep) -> int:
+    """Replaces the expected files of every declared partition by the new ones, in one commit.
+
+    Calling it again with the same publication id after it landed changes nothing and returns the same version.
+
+    Returns:
+        The table version that holds the new files.
+
+    Raises:
+        MissingInput: A new file is gone or was cut since it was staged.
+        TargetChanged: A declared partition does not hold exactly the expected files.
+        LostRace: Others committed first in every attempt.
+        OutcomeUnknown: The commit failed in a way that does not say whether it landed.
+    """
+    _require_files(lake, order)
+    for attempt in range(MOST_ATTEMPTS):
+        handle = lake.open(order.table)
+        match handle.transaction_version(order.publication_id):
+            case int(state) if state == LANDED:
+                return landed_version(lake, order.table, order.publication_id)
+            case int():
+                raise _given_up(order)
+        _compare(handle, order)
+        try:
+            _commit(handle, order)
+        except CommitFailedError:
+            if is_landed(lake, order.table, order.publication_id):
+                return landed_version(lake, order.table, order.publication_id)
+            wait(_FIRST_WAIT_S * 2**attempt * (0.5 + random.random()))  # noqa: S311 - jitter, not a secret
+        except Exception as error:
+            raise _unknown(order, error) from error
+        else:
+            return landed_version(lake, order.table, order.publication_id)
+    raise LostRace(
+        f"other writers committed to {order.table} first, {MOST_ATTEMPTS} times in a row; nothing was changed.",
+        next_step="publish again when the table is quieter",
+        table=order.table,
+        publication_id=order.publication_id,
+    )
+
+
+def is_landed(lake: Lake, table: str, publication_id: str) -> bool:
+    """Whether the table's log holds this publication: the answer to "did it land?"."""
+    return lake.open(table).transaction_version(publication_id) == LANDED
+
+
+def fence(lake: Lake, table: str, publication_id: str, *, wait: Callable[[float], None] = time.sleep) -> int | None:
+    """Settles for good whether a publication lands.
+
+    When it has not landed, an empty commit with its application transaction makes sure that it never will: a process
+    that was only slow, not dead, fails its compare-and-swap and then finds that it was given up.
+
+    Returns:
+        The table version that holds it; None when it did not land and cannot any more.
+
+    Raises:
+        LostRace: Others committed first in every attempt.
+    """
+    for attempt in range(MOST_ATTEMPTS):
+        handle = lake.open(table)
+        state = handle.transaction_version(publication_id)
+        if state is not None:
+            return landed_version(lake, table, publication_id) if state == LANDED else None
+        try:
+            handle.create_write_transaction(
+                [],
+                mode="append",
+                schema=handle.schema(),
+                partition_by=handle.metadata().partition_columns,
+                commit_properties=CommitProperties(
+                    custom_metadata={"gave_up": publication_id},
+                    max_commit_retries=0,
+                    app_transactions=[Transaction(publication_id, GIVEN_UP)],
+                ),
+            )
+        except CommitFailedError:
+            wait(_FIRST_WAIT_S * 2**attempt)
+        else:
+            return None
+    raise LostRace(
+        f"other writers committed to {table} first, {MOST_ATTEMPTS} times in a row; nothing was changed.",
+        next_step="backfill recover",
+        table=table,
+        publication_id=publication_id,
+    )
+
+
+def landed_version(lake: Lake, table: str, publication_id: str) -> int:
+    """The table version whose commit carries this publication.
+
+    Raises:
+        BackfillError: No commit in the log carries it.
+    """
+    for version, commit in commits(lake, table):
+        if commit.get("publication_id") == publication_id:
+            return version
+    raise BackfillError(
+        f"{table} knows publication {publication_id}, but no commit in its log carries it.",
+        next_step="backfill audit",
+        table=table,
+        publication_id=publication_id,
+    )
+
+
+def commits(lake: Lake, table: str) -> Iterable[tuple[int, Mapping[str, object]]]:
+    """Every commit in the table's log, newest first: its version and what its writer said about it."""
+    folder = lake.path(table) / "_delta_log"
+    for path in sorted(folder.glob("[0-9]*.json"), reverse=True):
+        with path.open(encoding="utf-8") as lines:
+            for line in lines:
+                action = json.loads(line)
+                if "commitInfo" in action:
+                    yield int(path.stem), action["commitInfo"]
+                    break
+            else:
+                yield int(path.stem), {}
+
+
+def _require_files(lake: Lake, order: SwapOrder) -> None:
+    if problems := missing_files(lake, order.table, (exchange.new for exchange in order.exchanges)):
+        raise MissingInput(
+            f"what was staged for {order.table} is no longer there as it was gated: {problems[0]}.",
+            next_step=f"backfill run {order.run_id}",
+            table=order.table,
+            run_id=order.run_id,
+        )
+
+
+def _compare(handle: DeltaTable, order: SwapOrder) -> None:
+    present = live_files(handle, order.partition_column)
+    changed = [
+        exchange.value
+        for exchange in order.exchanges
+        if digest_of_paths(present.get(exchange.value, ())) != exchange.expected.digest
+    ]
+    if changed:
+        first = next(exchange for exchange in order.exchanges if exchange.value == changed[0])
+        found = present.get(first.value, ())
+        raise TargetChanged(
+            f"{order.table} is not what the candidate was compared with: {len(changed)} of "
+            f"{len(order.exchanges)} partitions changed, the first is {first.value}, where "
+            f"{len(first.expected.files)} files were expected and {len(found)} were found that differ.",
+            next_step=f"backfill run {order.run_id} compares it with the present rows again",
+            table=order.table,
+            run_id=order.run_id,
+            partitions=changed,
+        )
+
+
+def _commit(handle: DeltaTable, order: SwapOrder) -> None:
+    column = order.partition_column
+    actions: list[AddAction | RemoveAction] = []
+    for exchange in order.exchanges:
+        kept = set(exchange.expected.paths) & set(exchange.new.paths)
+        for file in exchange.expected.files:
+            if file.path not in kept:
+                actions.append(_remove(file, column, exchange.value, order.committed_at_ms))
+        for file in exchange.new.files:
+            if file.path not in kept:
+                actions.append(_add(file, column, exchange.value, order.committed_at_ms))
+    handle.create_write_transaction(
+        actions,
+        mode="append",
+        schema=handle.schema(),
+        partition_by=[column],
+        commit_properties=CommitProperties(
+            custom_metadata={
+                "publication_id": order.publication_id,
+                "run_id": order.run_id,
+                "partitions": len(order.exchanges),
+            },
+            max_commit_retries=0,
+            app_transactions=[Transaction(order.publication_id, LANDED)],
+        ),
+    )
+
+
+def _add(file: DataFile, column: str, value: str, at_ms: int) -> AddAction:
+    return AddAction(
+        path=file.path,
+        size=file.size_bytes,
+        partition_values={column: value},
+        modification_time=at_ms,
+        data_change=True,
+        stats=file.stats,
+    )
+
+
+def _remove(file: DataFile, column: str, value: str, at_ms: int) -> RemoveAction:
+    return RemoveAction(
+        file.path, data_change=True, deletion_timestamp=at_ms, size=file.size_bytes, partition_values={column: value}
+    )
+
+
+def _given_up(order: SwapOrder) -> Refused:
+    return Refused(
+        f"publication {order.publication_id} of {order.table} was given up by a recovery while it was under way.",
+        next_step=f"backfill publish {order.run_id} --by WHO",
+        table=order.table,
+        publication_id=order.publication_id,
+    )
+
+
+def _unknown(order: SwapOrder, error: Exception) -> OutcomeUnknown:
+    return OutcomeUnknown(
+        f"the commit to {order.table} failed in a way that does not say whether it landed: {error}.",
+        next_step="backfill recover",
+        table=order.table,
+        publication_id=order.publication_id,
+    )

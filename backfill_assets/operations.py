@@ -1,0 +1,315 @@
+"""What can a person or an orchestrator ask for?
+
+The command line and Dagster call exactly these functions. Each either does what it says or raises a `BackfillError`
+that says what to do next; none prints, none reads the environment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+
+from backfill_assets.landing.bronze import imports_for_days, pending_days
+
+from backfill_assets.domain import DerivedTable, SourceTable, Table
+from backfill_assets.gates.evaluate import Evaluated, gate_run
+from backfill_assets.identity import document_digest
+from backfill_assets.ledger.records import (
+    CandidatePartition,
+    ImportRecord,
+    OutboxEntry,
+    PartitionVersion,
+    PublicationRecord,
+    RunRecord,
+)
+from backfill_assets.ledger.states import RunState
+from backfill_assets.ledger.store import LedgerReader
+from backfill_assets.planning.graph import TableNode
+from backfill_assets.planning.manifest import GateTerm, Kind, Limits, Manifest, Mode
+from backfill_assets.planning.partitions import DayRange, Grain
+from backfill_assets.planning.request import (
+    Plan,
+    PlanRequest,
+    Terms,
+    complete_partitions,
+    propose,
+    require_inputs,
+    run_id_for,
+)
+from backfill_assets.publication.publish import publish_run, rollback_run
+from backfill_assets.publication.recover import Recovered, recover
+from backfill_assets.transforms.stage import stage_run
+from backfill_assets.workspace import Listener, Workspace, no_listener
+
+__all__ = [
+    "Evaluated",
+    "FollowUp",
+    "Recovered",
+    "approve",
+    "find_run",
+    "follow_ups",
+    "gate",
+    "plan",
+    "plan_load",
+    "publish",
+    "recover",
+    "rollback",
+    "stage",
+]
+
+_OPEN_STATES = (
+    RunState.PLANNED,
+    RunState.STAGING,
+    RunState.GATING,
+    RunState.PASSED,
+    RunState.BLOCKED,
+    RunState.FAILED,
+    RunState.PUBLISHING,
+)
+_SOURCE_CHUNK = 100_000
+"""A source table is built in one go: its landed files are read once, however many days they touch."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AcceptedClaim:
+    """A partition version as the planner needs it."""
+
+    version: int
+    digest: str
+    rows: int
+    file_count: int
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerState:
+    """The planner's reader of state over an open ledger transaction."""
+
+    reader: LedgerReader
+
+    def claims(self, table: str, partitions: Sequence[date]) -> Mapping[date, AcceptedClaim]:
+        """The accepted versions of these partitions."""
+        return {p: _claim(version) for p, version in self.reader.accepted(table, partitions).items()}
+
+    def open_runs(self, table: str, partitions: Sequence[date]) -> Sequence[str]:
+        """Runs over some of these partitions that could still be published."""
+        wanted = set(partitions)
+        runs = self.reader.runs(table=table, states=_OPEN_STATES)
+        return [run.run_id for run in runs if wanted & set(run.manifest.partitions)]
+
+
+def _claim(version: PartitionVersion) -> AcceptedClaim:
+    return AcceptedClaim(
+        version=version.version,
+        digest=version.files.digest,
+        rows=version.rows,
+        file_count=len(version.files.files),
+        size_bytes=version.files.size_bytes,
+    )
+
+
+def plan(ws: Workspace, request: PlanRequest) -> Plan:
+    """Plans a run over a derived table and writes its DRAFT manifest.
+
+    Raises:
+        UnknownName: No such table or transform version.
+        InvalidRange: Days outside the table's days.
+        MissingInput: Input days without an accepted version, or a missing reference file.
+        InvalidReference: A reference file says something impossible.
+    """
+    table = ws.domain.derived_table(request.table)
+    release = table.release(request.transform_version)
+    named = PlanRequest(
+        table=table.name,
+        days=request.days,
+        reason=request.reason,
+        by=request.by,
+        kind=request.kind,
+        mode=request.mode,
+        transform_version=release.version,
+        because=request.because,
+    )
+    with ws.ledger.read() as reader:
+        proposed = propose(
+            named,
+            _terms(ws, table, release.version),
+            graph=ws.graph,
+            state=LedgerState(reader),
+            as_of=ws.clock(),
+        )
+    require_inputs(proposed)
+    with ws.ledger.write() as writer:
+        writer.add_manifest(proposed.manifest, actor=request.by)
+    return proposed
+
+
+def _terms(ws: Workspace, table: DerivedTable, version: str) -> Terms:
+    return Terms(
+        domain=ws.domain.name,
+        partition_column=table.partition.column,
+        transform=table.transform,
+        transform_version=version,
+        code_digest=ws.code_digest,
+        references=tuple(ws.references[name].pinned for name in table.references),
+        gates=_gate_terms(table),
+        limits=Limits(chunk_partitions=ws.settings.chunk_partitions),
+    )
+
+
+def _gate_terms(table: Table) -> tuple[GateTerm, ...]:
+    return tuple(GateTerm(name=g.name, demands=g.demands, blocking=g.blocking) for g in table.gates)
+
+
+def plan_load(
+    ws: Workspace, source: str, *, partitions: tuple[date, ...] | None, by: str, reason: str
+) -> RunRecord | None:
+    """Plans the building of a source table's partitions from the landed files that hold events of them.
+
+    Args:
+        source: The source table.
+        partitions: The days to build, in order; None for every day that a landed file touches and bronze lacks.
+        by: Who asks.
+        reason: Why.
+
+    Returns:
+        The planned run; None when there is nothing to load.
+
+    Raises:
+        UnknownName: No such source.
+    """
+    table = ws.domain.source_table(source)
+    with ws.ledger.write() as writer:
+        days = pending_days(writer, table) if partitions is None else partitions
+        if not days:
+            return None
+        imports = imports_for_days(writer, table, days)
+        return writer.add_manifest(_load_manifest(ws, table, tuple(days), imports, by=by, reason=reason), actor=by)
+
+
+def _load_manifest(
+    ws: Workspace, table: SourceTable, days: tuple[date, ...], imports: Iterable[ImportRecord], *, by: str, reason: str
+) -> Manifest:
+    as_of = ws.clock()
+    span = DayRange(min(days), max(days))
+    request = PlanRequest(table=table.name, days=span, reason=reason, by=by)
+    contract = {"schema": table.schema.json(), "key": list(table.key), "event_time": table.event_time}
+    return Manifest(
+        run_id=run_id_for(request, TableNode(name=table.name, grain=Grain.DAILY), as_of),
+        kind=Kind.LIVE,
+        mode=Mode.LIVE,
+        reason=reason,
+        requested_by=by,
+        requested_at=as_of,
+        domain=ws.domain.name,
+        table=table.name,
+        grain=Grain.DAILY,
+        partition_column=table.partition.column,
+        partitions=tuple(sorted(days)),
+        transform="load",
+        transform_version="1",
+        code_digest=ws.code_digest,
+        configuration={"contract": document_digest(contract)},
+        imports=tuple(record.import_id for record in imports),
+        gates=_gate_terms(table),
+        limits=Limits(chunk_partitions=_SOURCE_CHUNK),
+    )
+
+
+def approve(ws: Workspace, run_id: str, *, by: str, note: str = "") -> RunRecord:
+    """Records that somebody other than the requester agrees to exactly this manifest.
+
+    Raises:
+        UnknownName: No such run.
+        NotApproved: The requester cannot approve.
+        IllegalTransition: It is approved or published already.
+    """
+    with ws.ledger.write() as writer:
+        writer.approve(run_id, by=by, note=note)
+        return writer.run(run_id)
+
+
+def stage(
+    ws: Workspace, run_id: str, *, actor: str, listener: Listener = no_listener
+) -> Mapping[date, CandidatePartition]:
+    """Computes a run into files that nobody reads; see `transforms.stage.stage_run`."""
+    return stage_run(ws, run_id, actor=actor, listener=listener)
+
+
+def gate(ws: Workspace, run_id: str, *, actor: str, listener: Listener = no_listener) -> Evaluated:
+    """Measures what was staged; see `gates.evaluate.gate_run`."""
+    return gate_run(ws, run_id, actor=actor, listener=listener)
+
+
+def publish(ws: Workspace, run_id: str, *, by: str) -> PublicationRecord:
+    """Makes a run what readers see; see `publication.publish.publish_run`."""
+    return publish_run(ws, run_id, by=by)
+
+
+def rollback(ws: Workspace, run_id: str, *, by: str, reason: str) -> PublicationRecord:
+    """Undoes a run's publication; see `publication.publish.rollback_run`."""
+    return rollback_run(ws, run_id, by=by, reason=reason)
+
+
+def find_run(ws: Workspace, table: str, partitions: Sequence[date], *, states: Iterable[RunState]) -> RunRecord | None:
+    """The newest run of a table over exactly these partitions, in one of these states."""
+    wanted = tuple(sorted(partitions))
+    with ws.ledger.read() as reader:
+        runs = reader.runs(table=ws.domain.table(table).name, states=tuple(states))
+    return next((run for run in runs if run.manifest.partitions == wanted), None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FollowUp:
+    """A dependent that a publication asks to be computed again.
+
+    Attributes:
+        sequence: Its place in the outbox.
+        partitions: What can be computed now.
+        waiting: What cannot, because days it needs have never been built.
+        followed_by: The run that followed already, if there is one.
+    """
+
+    sequence: int
+    publication_id: str
+    source: str
+    table: str
+    grain: Grain
+    partitions: tuple[date, ...]
+    waiting: tuple[date, ...]
+    followed_by: str | None
+
+
+def follow_ups(ws: Workspace) -> tuple[FollowUp, ...]:
+    """What the undelivered publications ask of their direct dependents that follow on their own.
+
+    Source tables are left out: derived daily tables are restated by decision, not because an event came in.
+    """
+    with ws.ledger.read() as reader:
+        return tuple(
+            follow_up for entry in reader.outbox(undelivered_only=True) for follow_up in _follow(ws, reader, entry)
+        )
+
+
+def _follow(ws: Workspace, reader: LedgerReader, entry: OutboxEntry) -> Iterable[FollowUp]:
+    if isinstance(ws.domain.table(entry.table), SourceTable):
+        return
+    days = ws.graph.days(ws.clock().date())
+    for node in ws.graph.dependents(entry.table):
+        reached: set[date] = set()
+        for edge in node.inputs:
+            if edge.table == entry.table:
+                reached.update(ws.graph.reached(edge, node, entry.partitions))
+        possible = [partition for partition in reached if partition < days.end]
+        ready, waiting = complete_partitions(node, ws.graph, possible, LedgerState(reader))
+        earlier = [r.run_id for r in reader.runs(table=node.name) if r.manifest.because == entry.publication_id]
+        yield FollowUp(
+            sequence=entry.sequence,
+            publication_id=entry.publication_id,
+            source=entry.table,
+            table=node.name,
+            grain=node.grain,
+            partitions=ready,
+            waiting=waiting,
+            followed_by=earlier[0] if earlier else None,
+        )

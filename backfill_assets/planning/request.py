@@ -1,0 +1,327 @@
+"""What would a run touch? From a request and a reader of state to a plan, without doing anything.
+
+A plan holds the manifest and everything a person wants to see before agreeing to it. The plan that is printed is the
+plan that runs: the manifest inside it is what the ledger stores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from typing import Any, Protocol
+
+from backfill_assets.errors import MissingInput
+from backfill_assets.identity import sha256_text
+from backfill_assets.planning.graph import Graph, TableInput, TableNode, Window
+from backfill_assets.planning.manifest import (
+    GateTerm,
+    Kind,
+    Limits,
+    Manifest,
+    Mode,
+    PinnedInput,
+    PinnedPartition,
+    PinnedReference,
+)
+from backfill_assets.planning.partitions import DayRange, Grain, days_of, describe
+
+
+class Claim(Protocol):
+    """What the planner needs to know of an accepted partition version."""
+
+    @property
+    def version(self) -> int: ...
+    @property
+    def digest(self) -> str: ...
+    @property
+    def rows(self) -> int: ...
+    @property
+    def file_count(self) -> int: ...
+    @property
+    def size_bytes(self) -> int: ...
+
+
+class StateReader(Protocol):
+    """The planner's view of the ledger: it reads, and cannot write."""
+
+    def claims(self, table: str, partitions: Sequence[date]) -> Mapping[date, Claim]:
+        """The accepted versions of these partitions; partitions without one are absent."""
+        ...
+
+    def open_runs(self, table: str, partitions: Sequence[date]) -> Sequence[str]:
+        """Ids of runs over some of these partitions that could still be published."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanRequest:
+    """What somebody asks for.
+
+    Attributes:
+        days: The output days; a monthly table takes every month they touch.
+        kind: None lets the plan say: RESTATEMENT where accepted rows would be replaced, BACKFILL otherwise.
+        because: The publication that the run follows.
+    """
+
+    table: str
+    days: DayRange
+    reason: str
+    by: str
+    kind: Kind | None = None
+    mode: Mode = Mode.BACKFILL
+    transform_version: str | None = None
+    because: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """What a declaration contributes to a manifest."""
+
+    domain: str
+    partition_column: str
+    transform: str
+    transform_version: str
+    code_digest: str
+    references: tuple[PinnedReference, ...]
+    gates: tuple[GateTerm, ...]
+    limits: Limits
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InputRead:
+    """What a run reads of one input.
+
+    Attributes:
+        partitions: Every partition in the windows, warm-up and look-ahead included.
+        warm_up: Those that lie outside the output days: read, never published.
+        missing: Those without an accepted version.
+    """
+
+    argument: str
+    table: str
+    grain: Grain
+    window: Window
+    partitions: tuple[date, ...]
+    warm_up: tuple[date, ...]
+    missing: tuple[date, ...]
+    rows: int
+    files: int
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dependent:
+    """What a publication would make stale downstream."""
+
+    table: str
+    grain: Grain
+    partitions: tuple[date, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chunk:
+    """A part of the run that is computed in one go. Numbers begin at 1."""
+
+    number: int
+    partitions: tuple[date, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """A manifest with what a person wants to see before agreeing to it."""
+
+    manifest: Manifest
+    inputs: tuple[InputRead, ...]
+    replaced_partitions: int
+    replaced_rows: int
+    chunks: tuple[Chunk, ...]
+    dependents: tuple[Dependent, ...]
+    conflicts: tuple[str, ...]
+
+    @property
+    def missing(self) -> Mapping[str, tuple[date, ...]]:
+        """Input partitions without an accepted version, by table."""
+        return {read.table: read.missing for read in self.inputs if read.missing}
+
+
+def propose(request: PlanRequest, terms: Terms, *, graph: Graph, state: StateReader, as_of: datetime) -> Plan:
+    """The plan for a request.
+
+    Args:
+        request: Who wants what, and why.
+        terms: What the table's declaration says.
+        graph: The tables and their windows.
+        state: A reader of what is accepted.
+        as_of: The present instant, aware UTC.
+
+    Raises:
+        UnknownName: There is no such table.
+        InvalidRange: The days are outside the table's days.
+    """
+    node = graph.table(request.table)
+    partitions = graph.partitions_in(node.name, request.days, as_of=as_of.date())
+    reads, pins = _inputs(node, partitions, graph, state)
+    present = state.claims(node.name, partitions)
+    manifest = Manifest(
+        run_id=run_id_for(request, node, as_of),
+        kind=request.kind or (Kind.RESTATEMENT if present else Kind.BACKFILL),
+        mode=request.mode,
+        reason=request.reason,
+        requested_by=request.by,
+        requested_at=as_of,
+        domain=terms.domain,
+        table=node.name,
+        grain=node.grain,
+        partition_column=terms.partition_column,
+        partitions=partitions,
+        transform=terms.transform,
+        transform_version=terms.transform_version,
+        code_digest=terms.code_digest,
+        configuration=configuration_of(node),
+        inputs=pins,
+        references=terms.references,
+        gates=terms.gates,
+        limits=terms.limits,
+        because=request.because,
+    )
+    return Plan(
+        manifest=manifest,
+        inputs=reads,
+        replaced_partitions=len(present),
+        replaced_rows=sum(claim.rows for claim in present.values()),
+        chunks=chunks_of(manifest),
+        dependents=dependents_of(graph, node.name, partitions),
+        conflicts=tuple(state.open_runs(node.name, partitions)),
+    )
+
+
+def _inputs(
+    node: TableNode, partitions: Sequence[date], graph: Graph, state: StateReader
+) -> tuple[tuple[InputRead, ...], tuple[PinnedInput, ...]]:
+    reads: list[InputRead] = []
+    pins: list[PinnedInput] = []
+    covered = {day for partition in partitions for day in days_of(node.grain, partition)}
+    for edge in node.inputs:
+        source = graph.table(edge.table)
+        needed = graph.needed(edge, node, partitions)
+        claims = state.claims(edge.table, needed)
+        reads.append(
+            InputRead(
+                argument=edge.argument,
+                table=edge.table,
+                grain=source.grain,
+                window=edge.window,
+                partitions=needed,
+                warm_up=tuple(p for p in needed if p not in covered),
+                missing=tuple(p for p in needed if p not in claims),
+                rows=sum(claim.rows for claim in claims.values()),
+                files=sum(claim.file_count for claim in claims.values()),
+                size_bytes=sum(claim.size_bytes for claim in claims.values()),
+            )
+        )
+        pinned = (
+            PinnedPartition(partition=p, version=claims[p].version, digest=claims[p].digest)
+            for p in needed
+            if p in claims
+        )
+        pins.append(PinnedInput(argument=edge.argument, table=edge.table, partitions=tuple(pinned)))
+    return tuple(reads), tuple(pins)
+
+
+def require_inputs(plan: Plan) -> None:
+    """Refuses a plan whose window is not complete, naming the days and the command that would fill them.
+
+    Raises:
+        MissingInput: Warm-up, look-ahead or output days of an input have no accepted version.
+    """
+    if not plan.missing:
+        return
+    lacking = [read for read in plan.inputs if read.missing]
+    said = "; ".join(f"{read.table} lacks {describe(read.grain, read.missing)}" for read in lacking)
+    first = lacking[0]
+    last_day = days_of(first.grain, first.missing[-1]).last
+    raise MissingInput(
+        f"{plan.manifest.table} needs input days that have never been built: {said}.",
+        next_step=f"{fill_command(first)} --from {first.missing[0]} --to {last_day}",
+        table=plan.manifest.table,
+        missing={read.table: [day.isoformat() for day in read.missing] for read in lacking},
+    )
+
+
+def fill_command(read: InputRead) -> str:
+    """The command that builds missing partitions of an input."""
+    name = read.table.partition(".")[2]
+    if read.table.startswith("bronze."):
+        return f"backfill load {name}"
+    return f"backfill plan {name} --reason REASON --by WHO"
+
+
+def run_id_for(request: PlanRequest, node: TableNode, as_of: datetime) -> str:
+    """A name for the run: table, day, and a digest of who asked for what and when."""
+    asked = f"{as_of.isoformat()}|{request.table}|{request.days}|{request.by}|{request.reason}|{request.because}"
+    return f"{node.name.partition('.')[2]}-{as_of:%Y%m%d}-{sha256_text(asked)[:8]}"
+
+
+def configuration_of(node: TableNode) -> Mapping[str, Any]:
+    """What steers a derived table besides code and references: its windows."""
+    return {
+        "windows": {
+            edge.argument: {"days_back": edge.window.days_back, "days_ahead": edge.window.days_ahead}
+            for edge in node.inputs
+        }
+    }
+
+
+def inputs_of(manifest: Manifest) -> tuple[TableInput, ...]:
+    """The inputs as the manifest agreed them: the run uses these windows, whatever the declaration says by now."""
+    windows = manifest.configuration["windows"]
+    return tuple(
+        TableInput(argument=pinned.argument, table=pinned.table, window=Window(**windows[pinned.argument]))
+        for pinned in manifest.inputs
+    )
+
+
+def chunks_of(manifest: Manifest) -> tuple[Chunk, ...]:
+    """The parts a run is computed in, in order; boundaries are partition boundaries."""
+    size = manifest.limits.chunk_partitions
+    starts = range(0, len(manifest.partitions), size)
+    return tuple(
+        Chunk(number=number, partitions=manifest.partitions[start : start + size])
+        for number, start in enumerate(starts, start=1)
+    )
+
+
+def output_days(manifest: Manifest, partitions: Iterable[date]) -> DayRange:
+    """The days from the first to the last of these partitions."""
+    chosen = sorted(partitions)
+    return DayRange(chosen[0], days_of(manifest.grain, chosen[-1]).end)
+
+
+def dependents_of(graph: Graph, table: str, partitions: Sequence[date]) -> tuple[Dependent, ...]:
+    """Every partition downstream whose rows could change when these change, table by table in order."""
+    moved: dict[str, set[date]] = {table: set(partitions)}
+    for node in graph.tables.values():
+        for edge in node.inputs:
+            if edge.table in moved:
+                moved.setdefault(node.name, set()).update(graph.reached(edge, node, tuple(moved[edge.table])))
+    moved.pop(table)
+    return tuple(
+        Dependent(table=name, grain=graph.table(name).grain, partitions=tuple(sorted(found)))
+        for name, found in moved.items()
+    )
+
+
+def complete_partitions(
+    node: TableNode, graph: Graph, partitions: Iterable[date], state: StateReader
+) -> tuple[tuple[date, ...], tuple[date, ...]]:
+    """Partitions whose windows are complete, and those whose are not: what can follow a publication and what waits."""
+    ready: list[date] = []
+    waiting: list[date] = []
+    for partition in sorted(set(partitions)):
+        whole = True
+        for edge in node.inputs:
+            needed = graph.needed(edge, node, (partition,))
+            whole = whole and len(state.claims(edge.table, needed)) == len(needed)
+        (ready if whole else waiting).append(partition)
+    return tuple(ready), tuple(waiting)

@@ -1,0 +1,172 @@
+"""How do readers get to see a run's rows, and how are the earlier ones brought back?
+
+Intent in the ledger, swap in the table, acknowledgement in the ledger. Whatever stops in between, `recover` can tell
+from the table's log whether the swap landed.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable
+from datetime import datetime
+
+from backfill_assets.domain import Domain
+from backfill_assets.errors import IllegalTransition, OutcomeUnknown, Refused, Retryable
+from backfill_assets.lake.swap import Exchange, SwapOrder, swap
+from backfill_assets.ledger.records import Action, ImportDay, PublicationIntent, PublicationRecord, RunRecord
+from backfill_assets.ledger.states import ApprovalState, ImportState, PublicationState, RunState
+from backfill_assets.planning.manifest import Kind, Manifest
+from backfill_assets.publication.verdict import changes_back, changes_for, require_publishable
+from backfill_assets.workspace import Workspace
+
+
+def automatic_policy(domain: Domain, manifest: Manifest) -> str | None:
+    """The policy that approves this run without a person; None when a person has to agree."""
+    table = domain.table(manifest.table)
+    policy = table.policy
+    if manifest.because is not None:
+        name, rule = "follow", policy.follow
+    elif manifest.kind is Kind.LIVE:
+        name, rule = "live", policy.live
+    else:
+        name, rule = "backfill", policy.backfill
+    if rule != "auto":
+        return None
+    return f"{name} runs of {table.name} are published automatically" + (
+        f", following {manifest.because}" if manifest.because else ""
+    )
+
+
+def publish_run(ws: Workspace, run_id: str, *, by: str) -> PublicationRecord:
+    """Makes a gated and approved run what readers see.
+
+    Raises:
+        UnknownName: There is no such run.
+        IllegalTransition: It is not gated, or is published already.
+        NotApproved: Nobody but the requester agreed.
+        GateFailed: A blocking gate did not pass for exactly these files.
+        TargetChanged: A partition is not what the candidate was compared with.
+        LostRace: Other writers kept committing first; nothing changed.
+        OutcomeUnknown: It cannot be said whether the swap landed; `recover` finds out.
+    """
+    with ws.ledger.write() as writer:
+        run = writer.run(run_id)
+        policy = automatic_policy(ws.domain, run.manifest)
+        if policy and run.approval is ApprovalState.DRAFT and run.state is RunState.PASSED:
+            writer.approve_by_policy(run_id, policy=policy)
+            run = writer.run(run_id)
+        require_publishable(run)
+        manifest = run.manifest
+        intent = PublicationIntent(
+            publication_id=_new_id(ws.clock()),
+            run_id=run_id,
+            action=Action.PUBLISH,
+            table=manifest.table,
+            by=by,
+            reason=manifest.reason,
+            changes=changes_for(
+                manifest,
+                writer.candidates(run_id),
+                writer.gate_results(run_id),
+                writer.accepted(manifest.table, manifest.partitions),
+            ),
+        )
+        writer.begin_publication(intent, actor=by)
+    return carry_out(ws, run, intent, by=by)
+
+
+def rollback_run(ws: Workspace, run_id: str, *, by: str, reason: str) -> PublicationRecord:
+    """Brings back exactly the files that a run's publication replaced.
+
+    Raises:
+        UnknownName: There is no such run.
+        IllegalTransition: The run is not published, or was rolled back already.
+        TargetChanged: Some of its partitions were published again since.
+    """
+    with ws.ledger.write() as writer:
+        run = writer.run(run_id)
+        table = run.manifest.table
+        published = [
+            record
+            for record in writer.publications(run_id=run_id, states=[PublicationState.PUBLISHED])
+            if record.intent.action is Action.PUBLISH
+        ]
+        if not published:
+            raise IllegalTransition(
+                f"run {run_id} has no publication to undo: it is {run.state}.",
+                next_step=f"backfill history {table}",
+                run_id=run_id,
+                state=str(run.state),
+            )
+        undone = published[0].intent.publication_id
+        accepted = writer.accepted(table, run.manifest.partitions)
+        versions = [v for v in writer.versions(table) if v.publication_id == undone]
+        replaced = writer.pinned(table, [(v.partition, v.replaces) for v in versions if v.replaces])
+        intent = PublicationIntent(
+            publication_id=_new_id(ws.clock()),
+            run_id=run_id,
+            action=Action.ROLLBACK,
+            table=table,
+            by=by,
+            reason=reason,
+            changes=changes_back(table, undone, versions, accepted, replaced),
+            undoes=undone,
+        )
+        writer.begin_publication(intent, actor=by)
+    return carry_out(ws, run, intent, by=by)
+
+
+def carry_out(ws: Workspace, run: RunRecord, intent: PublicationIntent, *, by: str) -> PublicationRecord:
+    """Swaps what an intent in the ledger says, and acknowledges it there.
+
+    A certain refusal closes the intent with nothing changed; an unknown outcome leaves it open for `recover`.
+    """
+    try:
+        version = swap(ws.lake, order_of(intent, run.manifest.partition_column, at=ws.clock()))
+    except OutcomeUnknown:
+        raise
+    except (Refused, Retryable) as error:
+        with ws.ledger.write() as writer:
+            writer.abandon_publication(intent.publication_id, actor=by, reason=error.message)
+        raise
+    return acknowledge(ws, run.manifest, intent, delta_version=version, by=by)
+
+
+def acknowledge(
+    ws: Workspace, manifest: Manifest, intent: PublicationIntent, *, delta_version: int, by: str
+) -> PublicationRecord:
+    """Tells the ledger that a swap landed: partition versions, run states, outbox, and for bronze its landed files."""
+    with ws.ledger.write() as writer:
+        record = writer.finish_publication(intent.publication_id, delta_version=delta_version, actor=by)
+        if manifest.imports and intent.action is Action.PUBLISH:
+            loaded = _wholly_loaded(manifest, writer.import_days(import_ids=manifest.imports))
+            waiting = [import_id for import_id in loaded if writer.import_record(import_id).state is ImportState.LANDED]
+            writer.mark_loaded(waiting, actor=by)
+    return record
+
+
+def _wholly_loaded(manifest: Manifest, days: Iterable[ImportDay]) -> tuple[str, ...]:
+    """The landed files all of whose days this run has built."""
+    built = set(manifest.partitions)
+    missing = {day.import_id for day in days if day.event_date not in built}
+    return tuple(import_id for import_id in manifest.imports if import_id not in missing)
+
+
+def order_of(intent: PublicationIntent, partition_column: str, *, at: datetime) -> SwapOrder:
+    """The swap that an intent asks for."""
+    return SwapOrder(
+        table=intent.table,
+        partition_column=partition_column,
+        publication_id=intent.publication_id,
+        run_id=intent.run_id,
+        exchanges=tuple(
+            Exchange(value=change.partition.isoformat(), expected=change.expected, new=change.new)
+            for change in intent.changes
+        ),
+        committed_at_ms=int(at.timestamp() * 1000),
+    )
+
+
+def _new_id(at: datetime) -> str:
+    """A publication id: never reused, because a table remembers every id it was given."""
+    return f"pub-{at:%Y%m%d}-{secrets.token_hex(5)}"

@@ -1,0 +1,84 @@
+"""What was under way when a process died, and how does it end?
+
+For every publication that the ledger calls PUBLISHING the table's log is asked whether it landed. If it did, the
+ledger is told. If it did not, it is fenced off, so that it cannot land later, and closed with nothing changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from backfill_assets.landing.land import clean_up_landing
+
+from backfill_assets.errors import IllegalTransition
+from backfill_assets.lake.swap import fence
+from backfill_assets.ledger.records import PublicationRecord
+from backfill_assets.ledger.states import ImportState, PublicationState, RunState
+from backfill_assets.publication.publish import acknowledge
+from backfill_assets.workspace import Workspace
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recovered:
+    """One thing that was under way and how it ended."""
+
+    what: str
+    id: str
+    outcome: str
+
+    def document(self) -> Mapping[str, Any]:
+        """The recovery as plain values."""
+        return {"what": self.what, "id": self.id, "outcome": self.outcome}
+
+
+def recover(ws: Workspace, *, by: str) -> tuple[Recovered, ...]:
+    """Ends everything that a dead process left half done: publications, runs, landings.
+
+    Safe to call at any time and again. A process that is still alive loses its turn: its next step is refused by the
+    ledger or by the table, and nothing of it becomes visible.
+    """
+    with ws.ledger.read() as reader:
+        under_way = reader.publications(states=[PublicationState.PUBLISHING])
+        computing = reader.runs(states=[RunState.STAGING, RunState.GATING])
+        landing = reader.imports(states=[ImportState.LANDING])
+    found = [_publication(ws, record, by=by) for record in under_way]
+    for run in computing:
+        found.append(_computation(ws, run.run_id, run.state, by=by))
+    if landing:
+        failed = clean_up_landing(ws.ledger, ws.settings, by=by)
+        found += [
+            Recovered(what="landing", id=record.import_id, outcome="given up; land the file again") for record in failed
+        ]
+    return tuple(found)
+
+
+def _publication(ws: Workspace, record: PublicationRecord, *, by: str) -> Recovered:
+    intent = record.intent
+    version = fence(ws.lake, intent.table, intent.publication_id)
+    if version is None:
+        with ws.ledger.write() as writer:
+            writer.abandon_publication(intent.publication_id, actor=by, reason="recovered: the swap had not landed")
+        return Recovered(
+            what="publication", id=intent.publication_id, outcome="had not landed; closed, nothing has changed"
+        )
+    with ws.ledger.read() as reader:
+        manifest = reader.run(intent.run_id).manifest
+    acknowledge(ws, manifest, intent, delta_version=version, by=by)
+    return Recovered(
+        what="publication",
+        id=intent.publication_id,
+        outcome=f"had landed as version {version} of {intent.table}; the ledger knows now",
+    )
+
+
+def _computation(ws: Workspace, run_id: str, state: RunState, *, by: str) -> Recovered:
+    note = f"recovered: its process stopped while it was {state}"
+    try:
+        with ws.ledger.write() as writer:
+            writer.move_run(run_id, RunState.FAILED, actor=by, note=note)
+    except IllegalTransition:
+        # It went on while we looked; then it was not dead.
+        return Recovered(what="run", id=run_id, outcome="is still under way")
+    return Recovered(what="run", id=run_id, outcome=f"stopped while {state}; run it again: backfill run {run_id}")

@@ -1,0 +1,188 @@
+"""May this run be published, and what exactly would change? Pure: from what the ledger says to a list of changes.
+
+It is asked inside the ledger transaction that writes the intent, so what it saw is what holds when the swap begins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import date
+
+from backfill_assets.errors import GateFailed, IllegalTransition, NotApproved, TargetChanged
+from backfill_assets.identity import EMPTY_FILE_SET
+from backfill_assets.ledger.records import CandidatePartition, GateResult, PartitionChange, PartitionVersion, RunRecord
+from backfill_assets.ledger.states import MEANING, ApprovalState, RunState
+from backfill_assets.planning.manifest import Manifest, Mode
+from backfill_assets.planning.partitions import count_of, describe
+
+NEVER_PUBLISHED = frozenset({Mode.DRY_RUN, Mode.RECONCILIATION})
+
+_NEXT = {
+    RunState.PLANNED: "backfill run {run}",
+    RunState.STAGING: "wait for it, or if its process is gone: backfill run {run}",
+    RunState.GATING: "wait for it, or if its process is gone: backfill run {run}",
+    RunState.BLOCKED: "backfill report {run}",
+    RunState.FAILED: "backfill run {run}",
+    RunState.PUBLISHING: "backfill recover",
+    RunState.PUBLISHED: "backfill report {run}",
+    RunState.SUPERSEDED: "backfill history {table}",
+}
+
+
+def require_publishable(run: RunRecord) -> None:
+    """Refuses a run whose state, mode or approval does not allow publication.
+
+    Raises:
+        IllegalTransition: It is not gated, is published already, or is of a mode that never publishes.
+        NotApproved: Nobody but the requester agreed to its manifest.
+    """
+    manifest = run.manifest
+    if manifest.mode in NEVER_PUBLISHED:
+        raise IllegalTransition(f"run {run.run_id} has mode {manifest.mode} and is never published.", run_id=run.run_id)
+    if run.state not in (RunState.PASSED, RunState.ROLLED_BACK):
+        raise IllegalTransition(
+            f"run {run.run_id} cannot be published: it is {run.state} ({MEANING[run.state]}).",
+            next_step=_NEXT[run.state].format(run=run.run_id, table=manifest.table),
+            run_id=run.run_id,
+            state=str(run.state),
+        )
+    if run.approval is not ApprovalState.APPROVED:
+        raise NotApproved(
+            f"run {run.run_id} is not approved; {manifest.requested_by} asked for it, so somebody else has to agree.",
+            next_step=f"backfill approve {run.run_id} --by SOMEBODY_ELSE",
+            run_id=run.run_id,
+        )
+
+
+def changes_for(
+    manifest: Manifest,
+    candidates: Mapping[date, CandidatePartition],
+    results: Iterable[GateResult],
+    accepted: Mapping[date, PartitionVersion],
+) -> tuple[PartitionChange, ...]:
+    """What publishing the candidate would do to each declared partition.
+
+    Raises:
+        GateFailed: A blocking gate failed, or did not look at exactly these files.
+        TargetChanged: A partition's accepted version is not the one that the candidate was compared with.
+    """
+    _require_every_partition(manifest, candidates)
+    _require_gates(manifest, candidates, results)
+    _require_same_target(manifest, candidates, accepted)
+    return tuple(
+        PartitionChange(
+            partition=partition,
+            expected_version=accepted[partition].version if partition in accepted else 0,
+            expected=accepted[partition].files if partition in accepted else EMPTY_FILE_SET,
+            new=candidates[partition].files,
+            rows=candidates[partition].rows,
+            checksum=candidates[partition].checksum,
+            provenance=candidates[partition].provenance,
+        )
+        for partition in manifest.partitions
+    )
+
+
+def _require_every_partition(manifest: Manifest, candidates: Mapping[date, CandidatePartition]) -> None:
+    if set(candidates) != set(manifest.partitions):
+        lacking = set(manifest.partitions) - set(candidates)
+        raise GateFailed(
+            f"run {manifest.run_id} has no candidate for {describe(manifest.grain, lacking)}.",
+            next_step=f"backfill run {manifest.run_id}",
+            run_id=manifest.run_id,
+        )
+
+
+def _require_gates(
+    manifest: Manifest, candidates: Mapping[date, CandidatePartition], results: Iterable[GateResult]
+) -> None:
+    passed: set[tuple[date, str]] = set()
+    for result in results:
+        if result.passed and result.digest == candidates[result.partition].files.digest:
+            passed.add((result.partition, result.gate))
+    blocking = [gate.name for gate in manifest.gates if gate.blocking]
+    lacking = [(p, gate) for p in manifest.partitions for gate in blocking if (p, gate) not in passed]
+    if lacking:
+        gates = sorted({gate for _, gate in lacking})
+        days = describe(manifest.grain, (partition for partition, _ in lacking))
+        raise GateFailed(
+            f"run {manifest.run_id} cannot be published: {', '.join(gates)} did not pass for exactly the staged "
+            f"files of {days}.",
+            next_step=f"backfill report {manifest.run_id}",
+            run_id=manifest.run_id,
+            gates=gates,
+        )
+
+
+def _require_same_target(
+    manifest: Manifest,
+    candidates: Mapping[date, CandidatePartition],
+    accepted: Mapping[date, PartitionVersion],
+) -> None:
+    changed = [
+        partition
+        for partition in manifest.partitions
+        if _present(accepted, partition)
+        != (candidates[partition].compared_version, candidates[partition].compared_digest)
+    ]
+    if changed:
+        raise TargetChanged(
+            f"{manifest.table} changed since run {manifest.run_id} was compared with it: "
+            f"{count_of(len(changed), 'partition')}, {describe(manifest.grain, changed)}.",
+            next_step=f"compare it with the present rows: backfill run {manifest.run_id}",
+            run_id=manifest.run_id,
+            partitions=[partition.isoformat() for partition in changed],
+        )
+
+
+def _present(accepted: Mapping[date, PartitionVersion], partition: date) -> tuple[int, str]:
+    version = accepted.get(partition)
+    return (version.version, version.files.digest) if version else (0, EMPTY_FILE_SET.digest)
+
+
+def changes_back(
+    table: str,
+    publication_id: str,
+    published: Iterable[PartitionVersion],
+    accepted: Mapping[date, PartitionVersion],
+    replaced: Mapping[date, PartitionVersion],
+) -> tuple[PartitionChange, ...]:
+    """What undoing a publication would do: every partition gets back the version that it replaced.
+
+    Args:
+        table: The table.
+        publication_id: The publication to undo.
+        published: The versions it made.
+        accepted: The versions readers see now.
+        replaced: The versions it replaced; partitions that had none are absent.
+
+    Raises:
+        TargetChanged: A partition has been published again since.
+    """
+    changes: list[PartitionChange] = []
+    for version in published:
+        present = accepted.get(version.partition)
+        if present is None or present.version != version.version:
+            by = f"run {present.run_id}" if present else "a rollback"
+            raise TargetChanged(
+                f"{table} {version.partition} was changed by {by} after publication {publication_id}.",
+                next_step=f"undo that first: backfill rollback {present.run_id} --by WHO --reason WHY"
+                if present
+                else f"backfill history {table} --partition {version.partition}",
+                table=table,
+                publication_id=publication_id,
+            )
+        before = replaced.get(version.partition)
+        changes.append(
+            PartitionChange(
+                partition=version.partition,
+                expected_version=version.version,
+                expected=version.files,
+                new=before.files if before else EMPTY_FILE_SET,
+                rows=before.rows if before else 0,
+                checksum=before.checksum if before else "",
+                restores=version.replaces,
+                provenance=before.provenance if before else {},
+            )
+        )
+    return tuple(changes)

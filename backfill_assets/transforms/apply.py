@@ -1,0 +1,111 @@
+"""How is an author's function called, and what becomes of the rows it returns?
+
+The function sees only its inputs and its context. What comes back must have exactly the declared columns; then rows
+outside the output partitions are dropped (that is how warm-up is never published) and every row is given its lineage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from backfill_assets.domain import DerivedTable, Release
+from backfill_assets.errors import ContractBroken
+from backfill_assets.identity import document_digest
+from backfill_assets.lake.lineage import DERIVED_LINEAGE
+from backfill_assets.planning.manifest import Manifest, PinnedInput
+from backfill_assets.planning.partitions import Grain, partitions_over
+from backfill_assets.transforms.context import TransformContext
+
+
+def apply_transform(
+    table: DerivedTable, release: Release, inputs: Mapping[str, DataFrame], ctx: TransformContext, manifest: Manifest
+) -> DataFrame:
+    """The rows of one chunk as they will be staged: declared columns in order, then lineage columns.
+
+    Args:
+        table: The declaration.
+        release: The registered release to call.
+        inputs: Input rows by argument name: exactly the pinned versions of the chunk's window.
+        ctx: What the function may know besides.
+        manifest: The run's contract, for the lineage columns.
+
+    Raises:
+        ContractBroken: The function failed, or returned other columns than declared.
+    """
+    named = f"the transform {table.transform} {release.version} of {table.name}"
+    try:
+        frame = release.function(**inputs, ctx=ctx)
+        found = frame.schema
+    except PySparkException as error:
+        raise ContractBroken(
+            f"{named} failed: {first_line(error)}", next_step="mend the transform and plan again", table=table.name
+        ) from error
+    if problem := columns_differ(found, table.schema):
+        raise ContractBroken(
+            f"{named} returned other columns than it declares: {problem}.",
+            next_step="mend the transform's last select, and plan again",
+            table=table.name,
+        )
+    inside = _within(F.col(table.partition.column), table.partition.grain, ctx)
+    return frame.where(inside).select("*", *lineage(manifest))
+
+
+def _within(column: Column, grain: Grain, ctx: TransformContext) -> Column:
+    """True for rows of the output partitions.
+
+    A monthly row counts by its month, so that a value that is not the first of a month is kept, found when the files
+    are listed, and refused; dropping it here would lose it in silence.
+    """
+    inside = (column >= F.lit(ctx.output.start)) & (column < F.lit(ctx.output.end))
+    if partitions_over(grain, ctx.output) == ctx.output_partitions:
+        return inside
+    named = column if grain is Grain.DAILY else F.trunc(column, "month")
+    return inside & named.isin(list(ctx.output_partitions))
+
+
+def columns_differ(found: StructType, declared: StructType) -> str | None:
+    """The first difference in names, order or types, as a sentence part; None when there is none."""
+    names, expected = found.fieldNames(), declared.fieldNames()
+    if missing := [name for name in expected if name not in names]:
+        return f"{', '.join(missing)} missing"
+    if surplus := [name for name in names if name not in expected]:
+        return f"{', '.join(surplus)} not declared"
+    if names != expected:
+        return f"the order is ({', '.join(names)}) where ({', '.join(expected)}) is declared"
+    for have, want in zip(found.fields, declared.fields, strict=True):
+        if have.dataType != want.dataType:
+            return f"{have.name} is {have.dataType.simpleString()} where {want.dataType.simpleString()} is declared"
+    return None
+
+
+def lineage(manifest: Manifest) -> tuple[Column, ...]:
+    """The lineage columns of a run's rows, in the order of `DERIVED_LINEAGE`."""
+    values = {
+        "_run_id": manifest.run_id,
+        "_kind": str(manifest.kind),
+        "_mode": str(manifest.mode),
+        "_transform": manifest.transform,
+        "_transform_version": manifest.transform_version,
+        "_input_version": input_version(manifest.inputs),
+        "_reference_versions": ";".join(f"{r.name}={r.version}" for r in manifest.references),
+        "_restatement_reason": manifest.reason,
+    }
+    return tuple(F.lit(values[name]).alias(name) for name in DERIVED_LINEAGE.fieldNames())
+
+
+def input_version(inputs: tuple[PinnedInput, ...]) -> str:
+    """A short name for the exact input versions of a run: per table, a digest of its pinned file sets."""
+    return ";".join(
+        f"{pinned.table}@{document_digest([[p.partition.isoformat(), p.digest] for p in pinned.partitions])[:16]}"
+        for pinned in inputs
+    )
+
+
+def first_line(error: Exception) -> str:
+    """The first line of an engine's error, which is where the reason stands."""
+    return str(error).strip().splitlines()[0].strip()

@@ -1,0 +1,113 @@
+"""Which reference documents does a run use, and are they the ones it was planned with?
+
+A reference file is read once, identified by the sha256 of its bytes, and kept under that name: a run reads the bytes
+it was planned with, whatever the file says by then.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+from backfill_assets.domain import Domain, Reference, ReferenceValue
+from backfill_assets.errors import InvalidReference, MissingInput
+from backfill_assets.planning.manifest import PinnedReference
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadedReference:
+    """A parsed reference document and what identifies it."""
+
+    name: str
+    sha256: str
+    content: bytes
+    value: ReferenceValue
+
+    @property
+    def pinned(self) -> PinnedReference:
+        """What a manifest says about it."""
+        return PinnedReference(name=self.name, version=self.value.version, sha256=self.sha256)
+
+
+def load_references(domain: Domain, folder: Path) -> Mapping[str, LoadedReference]:
+    """Every reference of the domain, from `<name>.yaml` in the folder.
+
+    Raises:
+        MissingInput: A file is not there.
+        InvalidReference: A file is not YAML, or says something impossible.
+    """
+    loaded: dict[str, LoadedReference] = {}
+    for reference in domain.references:
+        path = folder / f"{reference.name}.yaml"
+        try:
+            content = path.read_bytes()
+        except OSError as error:
+            raise MissingInput(
+                f"the reference {reference.name} cannot be read from {path}.",
+                next_step=f"put {reference.name}.yaml there, or set BACKFILL_REFERENCE to the folder that has it",
+                reference=reference.name,
+            ) from error
+        loaded[reference.name] = _parsed(reference, content, origin=str(path))
+    return loaded
+
+
+def archive(references: Iterable[LoadedReference], folder: Path) -> None:
+    """Keeps the references' bytes under their sha256, so that a run can be done again with them."""
+    for reference in references:
+        path = _archived_path(folder, reference.name, reference.sha256)
+        if path.exists():
+            continue
+        path.parent.mkdir(parents=True, exist_ok=True)
+        unfinished = path.with_suffix(".unfinished")
+        unfinished.write_bytes(reference.content)
+        unfinished.replace(path)
+
+
+def load_pinned(domain: Domain, pinned: Iterable[PinnedReference], folder: Path) -> Mapping[str, LoadedReference]:
+    """The references that a manifest names, from the archive.
+
+    Raises:
+        MissingInput: The archive does not hold those bytes any more, or holds others under their name.
+        InvalidReference: The domain's parser no longer accepts them.
+    """
+    parsers = {reference.name: reference for reference in domain.references}
+    loaded: dict[str, LoadedReference] = {}
+    for pin in pinned:
+        path = _archived_path(folder, pin.name, pin.sha256)
+        content = path.read_bytes() if path.exists() else b""
+        if hashlib.sha256(content).hexdigest() != pin.sha256 or pin.name not in parsers:
+            raise MissingInput(
+                f"the run was planned with {pin.name} {pin.version} (sha256 {pin.sha256[:12]}), which the archive "
+                f"{folder} does not hold as it was.",
+                next_step="restore the file in the archive, or plan the run again",
+                reference=pin.name,
+            )
+        loaded[pin.name] = _parsed(parsers[pin.name], content, origin=str(path))
+    return loaded
+
+
+def _archived_path(folder: Path, name: str, sha256: str) -> Path:
+    return folder / name / f"{sha256}.yaml"
+
+
+def _parsed(reference: Reference, content: bytes, *, origin: str) -> LoadedReference:
+    try:
+        value = reference.parse(yaml.safe_load(content))
+    except (ValueError, yaml.YAMLError) as error:
+        raise InvalidReference(
+            f"{origin}: {_one_sentence(error)}.",
+            next_step="correct the file; nothing was changed",
+            reference=reference.name,
+        ) from error
+    return LoadedReference(
+        name=reference.name, sha256=hashlib.sha256(content).hexdigest(), content=content, value=value
+    )
+
+
+def _one_sentence(error: Exception) -> str:
+    """The error in one line; a YAML error says where in the file."""
+    return " ".join(str(error).split()).rstrip(".")

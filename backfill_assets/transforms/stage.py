@@ -1,0 +1,285 @@
+"""How does a run get from its manifest to staged files that nobody reads?
+
+Chunk by chunk: read exactly the pinned input versions of the chunk's window, compute, write below `_runs/`, and note
+the files in the ledger. A run that stops is started again from its manifest; files of an attempt that did not finish
+are never referred to.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping, Sequence
+from datetime import date
+from typing import Any
+
+from backfill_assets.landing.bronze import bronze_rows
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import DateType, StructField, StructType
+
+from backfill_assets.domain import DerivedTable, SourceTable, Table
+from backfill_assets.errors import BackfillError, ContractBroken, IllegalTransition, MissingInput
+from backfill_assets.identity import EMPTY_FILE_SET, FileSet, document_digest
+from backfill_assets.lake.lineage import DERIVED_LINEAGE, SOURCE_LINEAGE
+from backfill_assets.lake.snapshot import read_files
+from backfill_assets.lake.staging import write_staged
+from backfill_assets.ledger.records import CandidatePartition, PartitionVersion
+from backfill_assets.ledger.states import RunState
+from backfill_assets.planning.graph import TableNode
+from backfill_assets.planning.manifest import Manifest, PinnedInput
+from backfill_assets.planning.partitions import Grain, describe
+from backfill_assets.planning.request import Chunk, chunks_of, inputs_of, output_days
+from backfill_assets.transforms.apply import apply_transform, first_line
+from backfill_assets.transforms.context import TransformContext
+from backfill_assets.transforms.references import load_pinned
+from backfill_assets.workspace import Listener, Progress, Workspace, no_listener
+
+InputVersions = Mapping[str, Mapping[date, PartitionVersion]]
+
+
+def business_schema(table: Table) -> StructType:
+    """The columns whose content is compared and checksummed, the partition column included."""
+    if isinstance(table, SourceTable):
+        return StructType([*table.schema.fields, StructField(table.partition.column, DateType(), nullable=False)])
+    return table.schema
+
+
+def stored_schema(table: Table) -> StructType:
+    """Every column of the Delta table: business columns, then lineage."""
+    lineage = SOURCE_LINEAGE if isinstance(table, SourceTable) else DERIVED_LINEAGE
+    return StructType([*business_schema(table).fields, *lineage.fields])
+
+
+def stage_run(
+    ws: Workspace, run_id: str, *, actor: str, listener: Listener = no_listener
+) -> Mapping[date, CandidatePartition]:
+    """Stages every partition of a run, and leaves it ready for its gates.
+
+    Returns:
+        The staged partitions, empty ones included.
+
+    Raises:
+        UnknownName: There is no such run.
+        IllegalTransition: The run is past staging.
+        MissingInput: A pinned input version or reference is no longer there.
+        ContractBroken: The code is not what the manifest says, or the transform broke its contract.
+    """
+    with ws.ledger.read() as reader:
+        run = reader.run(run_id)
+    manifest = run.manifest
+    table = ws.domain.table(manifest.table)
+    _require_same_code(ws, manifest)
+    inputs = _pinned_versions(ws, manifest)
+    with ws.ledger.write() as writer:
+        if run.state is RunState.PUBLISHED:
+            raise IllegalTransition(
+                f"run {run_id} is published already.", next_step=f"backfill report {run_id}", run_id=run_id
+            )
+        writer.move_run(run_id, RunState.STAGING, actor=actor)
+        writer.clear_candidates(run_id)
+    try:
+        ws.lake.ensure(manifest.table, stored_schema(table), manifest.partition_column)
+        chunks = chunks_of(manifest)
+        done = 0
+        for chunk in chunks:
+            span = describe(manifest.grain, chunk.partitions)
+            listener(_progress(manifest, done, f"chunk {chunk.number} of {len(chunks)}: {span}"))
+            _stage_chunk(ws, manifest, table, chunk, inputs)
+            done += len(chunk.partitions)
+            listener(_progress(manifest, done, f"chunk {chunk.number} of {len(chunks)} is staged"))
+        with ws.ledger.write() as writer:
+            _require_within_limits(manifest, writer.candidates(run_id))
+            writer.move_run(run_id, RunState.GATING, actor=actor)
+    except (PySparkException, Py4JError) as error:
+        failure = ContractBroken(
+            f"Spark stopped while it computed {manifest.table}: {first_line(error)}",
+            next_step=f"mend the cause and stage it again: backfill run {run_id}",
+            run_id=run_id,
+        )
+        _fail(ws, run_id, actor, failure)
+        raise failure from error
+    except BackfillError as error:
+        _fail(ws, run_id, actor, error)
+        raise
+    with ws.ledger.read() as reader:
+        return reader.candidates(run_id)
+
+
+def _progress(manifest: Manifest, done: int, sentence: str) -> Progress:
+    return Progress(step="stage", done=done, total=len(manifest.partitions), sentence=sentence)
+
+
+def _fail(ws: Workspace, run_id: str, actor: str, error: BackfillError) -> None:
+    with ws.ledger.write() as writer:
+        writer.move_run(run_id, RunState.FAILED, actor=actor, note=error.message)
+
+
+def _require_same_code(ws: Workspace, manifest: Manifest) -> None:
+    if manifest.code_digest != ws.code_digest:
+        raise ContractBroken(
+            f"run {manifest.run_id} was planned with other code: its manifest says {manifest.code_digest[:12]}, "
+            f"the modules of {ws.domain.package} are {ws.code_digest[:12]}.",
+            next_step=f"plan it again, or run it with the code it names: backfill plan {manifest.table} ...",
+            run_id=manifest.run_id,
+        )
+
+
+def _require_within_limits(manifest: Manifest, candidates: Mapping[date, CandidatePartition]) -> None:
+    rows = sum(candidate.rows for candidate in candidates.values())
+    if manifest.limits.max_rows is not None and rows > manifest.limits.max_rows:
+        raise ContractBroken(
+            f"run {manifest.run_id} staged {rows:,} rows where its manifest allows {manifest.limits.max_rows:,}.",
+            next_step="find out why there are more rows than expected, then plan again with another limit",
+            run_id=manifest.run_id,
+        )
+
+
+def _pinned_versions(ws: Workspace, manifest: Manifest) -> InputVersions:
+    """The exact partition versions that the manifest names, from the ledger, checked against their digests."""
+    found: dict[str, Mapping[date, PartitionVersion]] = {}
+    with ws.ledger.read() as reader:
+        for pinned in manifest.inputs:
+            versions = reader.pinned(pinned.table, [(p.partition, p.version) for p in pinned.partitions])
+            for pin in pinned.partitions:
+                version = versions.get(pin.partition)
+                if version is None or version.files.digest != pin.digest:
+                    raise MissingInput(
+                        f"run {manifest.run_id} was planned with version {pin.version} of {pinned.table} "
+                        f"{pin.partition}, which the ledger does not hold as it was.",
+                        next_step="backfill audit",
+                        run_id=manifest.run_id,
+                    )
+            found[pinned.argument] = versions
+    return found
+
+
+def _stage_chunk(ws: Workspace, manifest: Manifest, table: Table, chunk: Chunk, inputs: InputVersions) -> None:
+    with ws.ledger.write() as writer:
+        writer.start_chunk(manifest.run_id, chunk.number, chunk.partitions)
+    if isinstance(table, SourceTable):
+        frame, provenance, input_rows = _source_rows(ws, manifest, table, chunk)
+    else:
+        frame, provenance, input_rows = _derived_rows(ws, manifest, table, chunk, inputs)
+    staged = write_staged(
+        ws.lake,
+        manifest.table,
+        frame,
+        run_id=manifest.run_id,
+        # A token, not a counter: a process that was given up for dead may still be writing its own attempt.
+        attempt=f"{chunk.number:04d}-{secrets.token_hex(4)}",
+        partition_column=manifest.partition_column,
+        statistics=_statistics(table),
+    )
+    _require_declared(manifest, chunk, staged)
+    candidates = [
+        CandidatePartition(
+            run_id=manifest.run_id,
+            partition=partition,
+            files=files,
+            rows=files.rows,
+            provenance=provenance[partition],
+        )
+        for partition in chunk.partitions
+        for files in [staged.get(partition.isoformat(), EMPTY_FILE_SET)]
+    ]
+    with ws.ledger.write() as writer:
+        writer.finish_chunk(
+            manifest.run_id,
+            chunk.number,
+            input_rows=input_rows,
+            output_rows=sum(candidate.rows for candidate in candidates),
+            candidates=candidates,
+        )
+
+
+def _require_declared(manifest: Manifest, chunk: Chunk, staged: Mapping[str, FileSet]) -> None:
+    declared = {partition.isoformat() for partition in chunk.partitions}
+    if strange := sorted(set(staged) - declared):
+        raise ContractBroken(
+            f"the transform {manifest.transform} returned rows for {manifest.partition_column} = {strange[0]}, "
+            f"which is not a partition of {manifest.table}"
+            + (" (a month is named by its first day)." if manifest.grain is Grain.MONTHLY else "."),
+            next_step="mend the transform and plan again",
+            run_id=manifest.run_id,
+        )
+
+
+def _statistics(table: Table) -> Sequence[str]:
+    times = (table.event_time,) if isinstance(table, SourceTable) else ()
+    return (*table.key, *times)
+
+
+def _source_rows(
+    ws: Workspace, manifest: Manifest, table: SourceTable, chunk: Chunk
+) -> tuple[DataFrame, Mapping[date, Mapping[str, Any]], int]:
+    with ws.ledger.read() as reader:
+        imports = tuple(reader.import_record(import_id) for import_id in manifest.imports)
+        days = reader.import_days(import_ids=manifest.imports)
+    arrival = {record.import_id: record.sha256 for record in imports}
+    touched: dict[date, list[list[str]]] = {}
+    for day in days:
+        touched.setdefault(day.event_date, []).append([day.import_id, arrival[day.import_id]])
+    rows = bronze_rows(ws.spark(), ws.settings, table, imports=imports, days=chunk.partitions)
+    frame = rows.withColumn("_run_id", F.lit(manifest.run_id)).select(*stored_schema(table).fieldNames())
+    provenance = {day: {"imports": sorted(touched.get(day, []))} for day in chunk.partitions}
+    return frame, provenance, sum(record.counts.landed for record in imports)
+
+
+def _derived_rows(
+    ws: Workspace, manifest: Manifest, table: DerivedTable, chunk: Chunk, inputs: InputVersions
+) -> tuple[DataFrame, Mapping[date, Mapping[str, Any]], int]:
+    spark = ws.spark()
+    node = TableNode(name=manifest.table, grain=manifest.grain, inputs=inputs_of(manifest))
+    references = load_pinned(ws.domain, manifest.references, ws.reference_archive)
+    frames: dict[str, DataFrame] = {}
+    input_days = {}
+    input_rows = 0
+    for edge in node.inputs:
+        needed = ws.graph.needed(edge, node, chunk.partitions)
+        versions = [inputs[edge.argument][partition] for partition in needed]
+        schema = stored_schema(ws.domain.table(edge.table))
+        frames[edge.argument] = read_files(spark, ws.lake, edge.table, (v.files for v in versions), schema).select(
+            *business_schema(ws.domain.table(edge.table)).fieldNames()
+        )
+        input_days[edge.argument] = edge.window.around(output_days(manifest, chunk.partitions))
+        input_rows += sum(version.rows for version in versions)
+    ctx = TransformContext(
+        run_id=manifest.run_id,
+        kind=manifest.kind,
+        mode=manifest.mode,
+        transform_version=manifest.transform_version,
+        output=output_days(manifest, chunk.partitions),
+        output_partitions=chunk.partitions,
+        input_days=input_days,
+        references={name: loaded.value for name, loaded in references.items()},
+        spark=spark,
+    )
+    frame = apply_transform(table, table.release(manifest.transform_version), frames, ctx, manifest)
+    return frame, _provenance(ws, manifest, node, chunk), input_rows
+
+
+def _provenance(ws: Workspace, manifest: Manifest, node: TableNode, chunk: Chunk) -> Mapping[date, Mapping[str, Any]]:
+    """What each partition of a chunk was computed from (DESIGN, Identity)."""
+    constant = {
+        "manifest": manifest.digest,
+        "transform": manifest.transform,
+        "transform_version": manifest.transform_version,
+        "code": manifest.code_digest,
+        "configuration": manifest.configuration_digest,
+        "references": {r.name: [r.version, r.sha256] for r in manifest.references},
+    }
+    pins = {pinned.argument: _digests(pinned) for pinned in manifest.inputs}
+    found: dict[date, Mapping[str, Any]] = {}
+    for partition in chunk.partitions:
+        windows = {}
+        for edge in node.inputs:
+            needed = ws.graph.needed(edge, node, (partition,))
+            windows[edge.table] = document_digest([pins[edge.argument][day] for day in needed])
+        found[partition] = {**constant, "inputs": windows}
+    return found
+
+
+def _digests(pinned: PinnedInput) -> Mapping[date, str]:
+    return {p.partition: p.digest for p in pinned.partitions}

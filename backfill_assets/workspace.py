@@ -1,0 +1,116 @@
+"""What does an operation work with? Settings, domain, ledger, lake, clock and Spark, opened once per process.
+
+Everything that costs something (references, the ledger, Spark) is opened when it is first asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from backfill_assets.clock import Clock, system_clock
+from backfill_assets.domain import Domain
+from backfill_assets.lake.tables import Lake
+from backfill_assets.ledger.store import Ledger
+from backfill_assets.planning.graph import Graph
+from backfill_assets.settings import Settings, load_domain
+from backfill_assets.spark import open_spark
+from backfill_assets.transforms.code import code_digest
+from backfill_assets.transforms.references import LoadedReference, archive, load_references
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """How far long work is, for whoever shows it.
+
+    Attributes:
+        step: What is being done, such as `stage` or `gate`.
+        done, total: In partitions.
+        sentence: One line for a log.
+    """
+
+    step: str
+    done: int
+    total: int
+    sentence: str
+
+
+Listener = Callable[[Progress], None]
+
+
+def no_listener(progress: Progress) -> None:
+    """For callers that do not show progress."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Workspace:
+    """The composition root of one process.
+
+    Attributes:
+        settings: Read once.
+        domain: The tables and references.
+        clock: The only source of the present instant.
+        open_session: How a Spark session is had; an orchestrator brings its own.
+    """
+
+    settings: Settings
+    domain: Domain
+    clock: Clock = system_clock
+    open_session: Callable[[], SparkSession] | None = field(default=None)
+
+    @staticmethod
+    def open(
+        settings: Settings, *, clock: Clock = system_clock, open_session: Callable[[], SparkSession] | None = None
+    ) -> Workspace:
+        """A workspace over the settings' domain.
+
+        Raises:
+            InvalidDeclaration: The domain cannot be loaded.
+        """
+        return Workspace(settings=settings, domain=load_domain(settings.domain), clock=clock, open_session=open_session)
+
+    def spark(self) -> SparkSession:
+        """The process's Spark session."""
+        return self.open_session() if self.open_session else open_spark(self.settings)
+
+    @cached_property
+    def ledger(self) -> Ledger:
+        """The ledger, its schema brought up to date."""
+        return Ledger.open(self.settings.ledger_url, clock=self.clock)
+
+    @cached_property
+    def lake(self) -> Lake:
+        """The Delta tables."""
+        return Lake(root=self.settings.lake, storage_options=self.settings.storage_options)
+
+    @cached_property
+    def references(self) -> Mapping[str, LoadedReference]:
+        """The reference documents as they are now, each kept in the archive as soon as it is read."""
+        loaded = load_references(self.domain, self.settings.reference)
+        archive(loaded.values(), self.reference_archive)
+        return loaded
+
+    @property
+    def reference_archive(self) -> Path:
+        """Where the bytes of every reference that was ever used are kept."""
+        return self.settings.home / "reference_archive"
+
+    @cached_property
+    def graph(self) -> Graph:
+        """The planner's view, windows resolved against the present references."""
+        values = {name: loaded.value for name, loaded in self.references.items()}
+        return self.domain.graph(values, first_day=self.settings.first_day)
+
+    @cached_property
+    def code_digest(self) -> str:
+        """The digest of the domain's modules as they are now."""
+        return code_digest(self.domain)
+
+    def close(self) -> None:
+        """Lets go of the ledger; Spark is left to the process."""
+        if "ledger" in self.__dict__:
+            self.ledger.close()
