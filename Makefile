@@ -20,7 +20,7 @@ help:
 	@echo "make clean    remove .venv, caches and everything generated below data/"
 
 setup:
-	@cd "$(ROOT)" && tools/setup.sh python java
+	@cd "$(ROOT)" && tools/setup.sh java python
 
 demo: setup
 	$(RUN) .venv/bin/backfill demo

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # What does this machine need before a command of the Makefile can run, and is it there?
 #
-#   tools/setup.sh [python] [java] [postgresql] [chromium]      (python and java when nothing is named)
+#   tools/setup.sh [java] [python] [postgresql] [chromium]      (java and python when nothing is named)
 #
+# java        Java 17 or newer: JAVA_HOME, the java on the PATH, the usual folders, else Debian's package.
 # python      .venv with exactly what the locks name, every file checked against its hash, and this project (editable).
 #             Done again only when a lock, pyproject.toml or this file has changed. PYTHON=... chooses the interpreter.
-# java        Java 17 or newer: JAVA_HOME, the java on the PATH, the usual folders, else Debian's package.
 # postgresql  a server's programs for the tests; without them those tests are skipped.
 # chromium    a browser for the tests of the Dagster UI; without it those tests are skipped.
 #
@@ -71,12 +71,16 @@ apt_update() {
 
 # The first of the named packages that Debian offers here.
 apt_offered() {
-    local package
+    local package policy
     for package in "$@"; do
-        if LC_ALL=C apt-cache policy "$package" 2>/dev/null | grep -q 'Candidate: [^(]'; then
+        policy=$(LC_ALL=C apt-cache policy "$package" 2>/dev/null) || continue
+        case $policy in
+        *'Candidate: (none)'*) ;;
+        *'Candidate: '*)
             printf '%s' "$package"
             return 0
-        fi
+            ;;
+        esac
     done
     return 1
 }
@@ -251,7 +255,7 @@ ensure_java() {
     if ! home=$(find_java_home); then
         apt_install openjdk-17-jre-headless openjdk-21-jre-headless openjdk-25-jre-headless && home=$(find_java_home) ||
             stop "Java $MINIMUM_JAVA or newer was not found; install it" \
-                "(Debian: apt-get install openjdk-17-jre-headless; macOS: brew install openjdk@17) and run this again."
+                "(Debian: apt-get install default-jre-headless; macOS: brew install openjdk@17) and run this again."
         if [ -z "${JAVA_HOME:-}" ] && is_java "$(command -v java || true)"; then return 0; fi
     fi
     say "Using Java in $home (JAVA_HOME and the PATH lead to none of $MINIMUM_JAVA or newer)."
@@ -283,7 +287,7 @@ ensure_chromium() {
 
 # ---------------------------------------------------------------------------------------------------------------------
 
-[ "$#" -gt 0 ] || set -- python java
+[ "$#" -gt 0 ] || set -- java python
 java_home=
 for need in "$@"; do
     case $need in
@@ -291,7 +295,7 @@ for need in "$@"; do
     java) ensure_java ;;
     postgresql) ensure_postgresql ;;
     chromium) ensure_chromium ;;
-    *) stop "there is no '$need'; known are python, java, postgresql and chromium." ;;
+    *) stop "there is no '$need'; known are java, python, postgresql and chromium." ;;
     esac
 done
 if [ -d "$VENV" ]; then
