@@ -6,15 +6,22 @@ that says what to do next; none prints, none reads the environment.
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
+from pathlib import Path
 
-from backfill_assets.landing.bronze import imports_for_days, pending_days
+from pyspark.sql import DataFrame
 
 from backfill_assets.domain import DerivedTable, SourceTable, Table
+from backfill_assets.errors import IllegalTransition
 from backfill_assets.gates.evaluate import Evaluated, gate_run
 from backfill_assets.identity import document_digest
+from backfill_assets.lake.evidence import replace_quarantined
+from backfill_assets.landing.bronze import imports_for_days, pending_days
+from backfill_assets.landing.land import Landed, OnDuplicate
+from backfill_assets.landing.land import land as land_file
 from backfill_assets.ledger.records import (
     CandidatePartition,
     ImportRecord,
@@ -23,7 +30,7 @@ from backfill_assets.ledger.records import (
     PublicationRecord,
     RunRecord,
 )
-from backfill_assets.ledger.states import RunState
+from backfill_assets.ledger.states import MEANING, RunState, may_follow
 from backfill_assets.ledger.store import LedgerReader
 from backfill_assets.planning.graph import TableNode
 from backfill_assets.planning.manifest import GateTerm, Kind, Limits, Manifest, Mode
@@ -37,7 +44,8 @@ from backfill_assets.planning.request import (
     require_inputs,
     run_id_for,
 )
-from backfill_assets.publication.publish import publish_run, rollback_run
+from backfill_assets.publication import verdict
+from backfill_assets.publication.publish import automatic_policy, publish_run, rollback_run
 from backfill_assets.publication.recover import Recovered, recover
 from backfill_assets.transforms.stage import stage_run
 from backfill_assets.workspace import Listener, Workspace, no_listener
@@ -50,11 +58,16 @@ __all__ = [
     "find_run",
     "follow_ups",
     "gate",
+    "land",
     "plan",
     "plan_load",
     "publish",
+    "quarantine_table",
     "recover",
+    "require_publishable",
+    "require_stageable",
     "rollback",
+    "run_named",
     "stage",
 ]
 
@@ -161,6 +174,46 @@ def _gate_terms(table: Table) -> tuple[GateTerm, ...]:
     return tuple(GateTerm(name=g.name, demands=g.demands, blocking=g.blocking) for g in table.gates)
 
 
+def quarantine_table(source: SourceTable) -> str:
+    """The Delta table that holds a source's rejected records, partitioned by import."""
+    return f"quarantine.{source.short_name}"
+
+
+def land(ws: Workspace, source: str, path: Path, *, on_duplicate: OnDuplicate, by: str) -> Landed:
+    """Lands one file: archived as it came, checked, counted, its rejected records quarantined.
+
+    Raises:
+        UnknownName: No such source.
+        MissingInput: No such file.
+        UnreadableFile: The file cannot be read at all, and is refused whole.
+        Refused: Its content was landed before and `on_duplicate` is `reject`.
+    """
+    table = ws.domain.source_table(source)
+
+    def quarantine(frame: DataFrame, import_id: str) -> None:
+        at_ms = int(ws.clock().timestamp() * 1000)
+        replace_quarantined(
+            ws.lake,
+            quarantine_table(table),
+            frame,
+            import_id=import_id,
+            attempt=secrets.token_hex(4),
+            at_ms=at_ms,
+            partition_column="import_id",
+        )
+
+    return land_file(
+        ledger=ws.ledger,
+        spark=ws.spark(),
+        settings=ws.settings,
+        source=table,
+        path=path,
+        on_duplicate=on_duplicate,
+        by=by,
+        quarantine=quarantine,
+    )
+
+
 def plan_load(
     ws: Workspace, source: str, *, partitions: tuple[date, ...] | None, by: str, reason: str
 ) -> RunRecord | None:
@@ -249,6 +302,42 @@ def publish(ws: Workspace, run_id: str, *, by: str) -> PublicationRecord:
 def rollback(ws: Workspace, run_id: str, *, by: str, reason: str) -> PublicationRecord:
     """Undoes a run's publication; see `publication.publish.rollback_run`."""
     return rollback_run(ws, run_id, by=by, reason=reason)
+
+
+def run_named(ws: Workspace, run_id: str) -> RunRecord:
+    """The run of that id.
+
+    Raises:
+        UnknownName: There is none.
+    """
+    with ws.ledger.read() as reader:
+        return reader.run(run_id)
+
+
+def require_publishable(ws: Workspace, run_id: str) -> None:
+    """Refuses at once what `publish` would refuse anyway, before anything is started for it.
+
+    Raises:
+        IllegalTransition: It is not gated, or is published already.
+        NotApproved: Nobody but the requester agreed, and no policy does.
+    """
+    run = run_named(ws, run_id)
+    verdict.require_publishable(run, approved_by_policy=automatic_policy(ws.domain, run.manifest) is not None)
+
+
+def require_stageable(run: RunRecord) -> None:
+    """Refuses a run that is past staging, before anything is started for it.
+
+    Raises:
+        IllegalTransition: Its state does not lead to STAGING.
+    """
+    if not may_follow(run.state, RunState.STAGING):
+        raise IllegalTransition(
+            f"run {run.run_id} cannot be staged: it is {run.state} ({MEANING[run.state]}).",
+            next_step=f"backfill report {run.run_id}",
+            run_id=run.run_id,
+            state=str(run.state),
+        )
 
 
 def find_run(ws: Workspace, table: str, partitions: Sequence[date], *, states: Iterable[RunState]) -> RunRecord | None:

@@ -1,1 +1,29 @@
 """What do a reviewer and an auditor read?"""
+
+from __future__ import annotations
+
+from backfill_assets.evidence.show import (
+    audit_view,
+    history_view,
+    imports_view,
+    plan_view,
+    publications_view,
+    report_view,
+    run_view,
+    show,
+    status_view,
+    story_view,
+)
+
+__all__ = [
+    "audit_view",
+    "history_view",
+    "imports_view",
+    "plan_view",
+    "publications_view",
+    "report_view",
+    "run_view",
+    "show",
+    "status_view",
+    "story_view",
+]

@@ -10,10 +10,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from backfill_assets.landing.land import clean_up_landing
-
 from backfill_assets.errors import IllegalTransition
 from backfill_assets.lake.swap import fence
+from backfill_assets.landing.land import clean_up_landing
 from backfill_assets.ledger.records import PublicationRecord
 from backfill_assets.ledger.states import ImportState, PublicationState, RunState
 from backfill_assets.publication.publish import acknowledge
@@ -47,7 +46,7 @@ def recover(ws: Workspace, *, by: str) -> tuple[Recovered, ...]:
     for run in computing:
         found.append(_computation(ws, run.run_id, run.state, by=by))
     if landing:
-        failed = clean_up_landing(ws.ledger, ws.settings, by=by)
+        failed = clean_up_landing(ws.ledger, ws.settings, ws.domain.sources, by=by)
         found += [
             Recovered(what="landing", id=record.import_id, outcome="given up; land the file again") for record in failed
         ]

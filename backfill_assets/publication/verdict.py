@@ -29,8 +29,12 @@ _NEXT = {
 }
 
 
-def require_publishable(run: RunRecord) -> None:
+def require_publishable(run: RunRecord, *, approved_by_policy: bool = False) -> None:
     """Refuses a run whose state, mode or approval does not allow publication.
+
+    Args:
+        run: The run.
+        approved_by_policy: Whether the table's policy approves it without a person.
 
     Raises:
         IllegalTransition: It is not gated, is published already, or is of a mode that never publishes.
@@ -46,7 +50,7 @@ def require_publishable(run: RunRecord) -> None:
             run_id=run.run_id,
             state=str(run.state),
         )
-    if run.approval is not ApprovalState.APPROVED:
+    if run.approval is not ApprovalState.APPROVED and not approved_by_policy:
         raise NotApproved(
             f"run {run.run_id} is not approved; {manifest.requested_by} asked for it, so somebody else has to agree.",
             next_step=f"backfill approve {run.run_id} --by SOMEBODY_ELSE",

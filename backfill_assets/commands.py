@@ -1,0 +1,261 @@
+"""What does each command do, from words to documents?
+
+One function per command: it opens a workspace, calls the operation, shows progress on standard error, and returns
+plain values. Staging, gating and publishing go through Dagster in this process, so that the UI shows them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+from backfill_assets import operations
+from backfill_assets.console import Advance, progress_bar, quiet_spark
+from backfill_assets.errors import BackfillError, InvalidRange, Refused
+from backfill_assets.evidence.audit import audit as audit_everything
+from backfill_assets.evidence.history import import_document, partition_history, table_history
+from backfill_assets.evidence.history import status as status_of_everything
+from backfill_assets.evidence.planned import plan_document
+from backfill_assets.evidence.report import publication_document, run_report, run_summary
+from backfill_assets.landing.land import OnDuplicate
+from backfill_assets.ledger.records import Action, PublicationRecord
+from backfill_assets.ledger.states import RunState
+from backfill_assets.orchestration.follow import follow_in_process
+from backfill_assets.orchestration.jobs import Steps
+from backfill_assets.orchestration.launch import open_instance, run_in_process
+from backfill_assets.planning.manifest import Kind
+from backfill_assets.planning.partitions import DayRange, Grain, count_of, describe, partitions_over
+from backfill_assets.planning.request import PlanRequest
+from backfill_assets.settings import Settings
+from backfill_assets.workspace import Listener, Progress, Workspace
+
+Document = Mapping[str, Any]
+
+
+@contextmanager
+def workspace() -> Iterator[Workspace]:
+    """A workspace over the environment's settings, whose Spark writes its log to a file and not to the terminal."""
+    settings = Settings.from_environment()
+    opened = Workspace.open(settings, open_session=quiet_spark(settings))
+    try:
+        yield opened
+    finally:
+        opened.close()
+
+
+def required_actor(by: str) -> str:
+    """Who is acting.
+
+    Raises:
+        Refused: Nobody was named.
+    """
+    if not by.strip():
+        raise Refused("it was not said who is acting.", next_step="add --by NAME, or set BACKFILL_USER")
+    return by.strip()
+
+
+def land(source: str, files: Sequence[Path], *, on_duplicate: str, load: bool, by: str, quiet: bool) -> Document:
+    """Lands files in the order given, then builds the touched days."""
+    actor = required_actor(by)
+    with workspace() as ws:
+        return land_files(ws, source, files, on_duplicate=on_duplicate, load=load, by=actor, quiet=quiet)
+
+
+def land_files(
+    ws: Workspace, source: str, files: Sequence[Path], *, on_duplicate: str, load: bool, by: str, quiet: bool
+) -> Document:
+    """Lands files into an open workspace. A refused file stops the rest; what landed before it stays landed."""
+    table = ws.domain.source_table(source)
+    landed = []
+    sentences: list[str] = []
+    with progress_bar("landing", len(files), quiet=quiet) as advance:
+        for path in files:
+            outcome = operations.land(ws, table.name, path, on_duplicate=OnDuplicate(on_duplicate), by=by)
+            landed.append(outcome)
+            if not outcome.is_new:
+                sentences.append(f"{path.name} was landed before as {outcome.record.import_id}; nothing new.")
+            advance(1, path.name)
+    for outcome in landed:
+        if outcome.record.counts.rejected:
+            sentences.append(
+                f"{count_of(outcome.record.counts.rejected, 'record')} of {outcome.record.import_id} "
+                f"{'was' if outcome.record.counts.rejected == 1 else 'were'} rejected; the reasons are in "
+                f"{ws.lake.path(operations.quarantine_table(table))}"
+            )
+        if outcome.is_new and outcome.record.ignored_columns:
+            ignored = ", ".join(outcome.record.ignored_columns)
+            sentences.append(f"{outcome.record.import_id} has columns the contract does not know, left out: {ignored}")
+    built = None
+    if load:
+        run = operations.plan_load(ws, table.name, partitions=None, by=by, reason=f"landed by {by}")
+        if run is not None:
+            built = execute(ws, run.run_id, steps="bronze", by=by, quiet=quiet)
+            sentences.append(
+                f"{table.name}: built {run_summary(operations.run_named(ws, run.run_id))['partitions_described']}"
+            )
+    with ws.ledger.read() as reader:
+        records = [reader.import_record(outcome.record.import_id) for outcome in landed]
+    return {"imports": [import_document(r) for r in records], "load": built, "sentences": sentences}
+
+
+def load(source: str, first: date, last: date, *, by: str, reason: str, quiet: bool) -> Document:
+    """Builds bronze days, whether or not something landed for them."""
+    actor = required_actor(by)
+    days = DayRange.inclusive(first, last)
+    with workspace() as ws:
+        table = ws.domain.source_table(source)
+        known = DayRange(ws.settings.first_day, ws.clock().date())
+        if days.start < known.start or days.last > known.end:
+            raise InvalidRange(
+                f"{table.name} has partitions from {known.start} to {known.end}; {days} is not within them.",
+                next_step="choose days within the table's range, or set BACKFILL_FIRST_DAY to an earlier first day",
+            )
+        partitions = partitions_over(Grain.DAILY, days)
+        run = operations.plan_load(ws, table.name, partitions=partitions, by=actor, reason=reason)
+        if run is None:
+            raise InvalidRange(f"{days} holds no days to build.")
+        return execute(ws, run.run_id, steps="bronze", by=actor, quiet=quiet)
+
+
+def plan(
+    table: str,
+    first: date,
+    last: date,
+    *,
+    reason: str,
+    by: str,
+    kind: str | None,
+    transform_version: str | None,
+) -> Document:
+    """Plans a run and writes its DRAFT manifest."""
+    request = PlanRequest(
+        table=table,
+        days=DayRange.inclusive(first, last),
+        reason=reason,
+        by=required_actor(by),
+        kind=Kind(kind.upper()) if kind else None,
+        transform_version=transform_version,
+    )
+    with workspace() as ws:
+        return plan_document(operations.plan(ws, request))
+
+
+def approve(run_id: str, *, by: str, note: str) -> Document:
+    """Approves a run's manifest."""
+    with workspace() as ws:
+        return run_summary(operations.approve(ws, run_id, by=required_actor(by), note=note))
+
+
+def run(run_id: str, *, by: str, quiet: bool) -> Document:
+    """Stages and gates a run."""
+    with workspace() as ws:
+        record = operations.run_named(ws, run_id)
+        actor = by.strip() or record.manifest.requested_by
+        operations.require_stageable(record)
+        return execute(ws, run_id, steps="candidate+validation", by=actor, quiet=quiet)
+
+
+def execute(ws: Workspace, run_id: str, *, steps: Steps, by: str, quiet: bool) -> Document:
+    """Runs assets of a run in this process, with a progress bar; returns the run's report.
+
+    Raises:
+        BackfillError: What stopped it.
+    """
+    total = len(operations.run_named(ws, run_id).manifest.partitions)
+    with open_instance(ws.settings) as instance, progress_bar(run_id, total, quiet=quiet) as advance:
+        outcome = run_in_process(ws, run_id, steps=steps, instance=instance, by=by, progress=_listener(advance))
+    if outcome.error is not None:
+        raise outcome.error
+    if not outcome.succeeded and outcome.run.state is not RunState.BLOCKED:
+        raise BackfillError(
+            f"the Dagster run {outcome.dagster_run_id} stopped without saying why.",
+            next_step=f"backfill status {run_id}",
+            run_id=run_id,
+        )
+    return run_report(ws, run_id)
+
+
+def _listener(advance: Advance) -> Listener:
+    def listen(progress: Progress) -> None:
+        advance(None, progress.sentence, done=progress.done, step=progress.step)
+
+    return listen
+
+
+def report(run_id: str) -> Document:
+    """The report of a run."""
+    with workspace() as ws:
+        return run_report(ws, run_id)
+
+
+def publish(run_id: str, *, by: str, quiet: bool) -> Document:
+    """Publishes a run; Dagster records it as a materialization of the published asset."""
+    actor = required_actor(by)
+    with workspace() as ws:
+        return publish_recorded(ws, run_id, by=actor, quiet=quiet)
+
+
+def publish_recorded(ws: Workspace, run_id: str, *, by: str, quiet: bool) -> Document:
+    """Publishes a run in an open workspace."""
+    operations.require_publishable(ws, run_id)
+    execute(ws, run_id, steps="published", by=by, quiet=quiet)
+    return publication_document(_latest(ws, run_id, Action.PUBLISH))
+
+
+def _latest(ws: Workspace, run_id: str, action: Action) -> PublicationRecord:
+    with ws.ledger.read() as reader:
+        own = [record for record in reader.publications(run_id=run_id) if record.intent.action is action]
+    return max(own, key=lambda record: record.started_at)
+
+
+def rollback(run_id: str, *, by: str, reason: str) -> Document:
+    """Undoes a run's publication."""
+    actor = required_actor(by)
+    with workspace() as ws:
+        return publication_document(operations.rollback(ws, run_id, by=actor, reason=reason))
+
+
+def follow(*, by: str, quiet: bool) -> Document:
+    """Runs what depends on undelivered publications."""
+    with workspace() as ws:
+        return follow_recorded(ws, by=by, quiet=quiet)
+
+
+def follow_recorded(ws: Workspace, *, by: str, quiet: bool) -> Document:
+    """Follows publications in an open workspace."""
+    del quiet
+    with open_instance(ws.settings) as instance:
+        followed = follow_in_process(ws, instance=instance, by=by)
+    sentences = [f"{f.table} {describe(f.grain, f.partitions)}: {f.outcome}" for f in followed] or [
+        "no publication waits for its dependents"
+    ]
+    return {"followed": [f.document() for f in followed], "sentences": sentences}
+
+
+def recover(*, by: str) -> Sequence[Document]:
+    """Ends what a dead process left half done."""
+    with workspace() as ws:
+        return [found.document() for found in operations.recover(ws, by=by)]
+
+
+def status(run_id: str | None) -> Document:
+    """Everything at a glance, or one run."""
+    with workspace() as ws:
+        if run_id is None:
+            return status_of_everything(ws)
+        return run_summary(operations.run_named(ws, run_id))
+
+
+def history(table: str, partition: date | None) -> Document:
+    """What a table or a partition has been."""
+    with workspace() as ws:
+        return table_history(ws, table) if partition is None else partition_history(ws, table, partition)
+
+
+def audit() -> Document:
+    """Whether ledger, tables and landed files agree."""
+    with workspace() as ws:
+        return audit_everything(ws).document()

@@ -1,0 +1,89 @@
+"""How does a long command show progress, and where does Spark's own chatter go?"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Protocol
+
+from pyspark.sql import SparkSession
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from backfill_assets.settings import Settings
+from backfill_assets.spark import open_spark
+
+
+class Advance(Protocol):
+    """Moves a progress bar: by some, or to `done` of a step."""
+
+    def __call__(self, by: int | None, sentence: str, *, done: int | None = None, step: str | None = None) -> None: ...
+
+
+@contextmanager
+def progress_bar(what: str, total: int, *, quiet: bool) -> Iterator[Advance]:
+    """A bar on standard error while the work lasts; on something that is no terminal, one line per sentence.
+
+    Args:
+        what: What is being worked on.
+        total: In units of the work, such as partitions.
+        quiet: Show nothing, for machines.
+    """
+    console = Console(stderr=True, quiet=quiet)
+    if quiet or not console.is_terminal:
+
+        def say(by: int | None, sentence: str, *, done: int | None = None, step: str | None = None) -> None:
+            del by, done
+            console.print(f"{step or what}: {sentence}", highlight=False, style="dim", soft_wrap=True)
+
+        yield say
+        return
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=30),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("[dim]{task.fields[sentence]}"),
+    )
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task(what, total=total, sentence="")
+
+        def move(by: int | None, sentence: str, *, done: int | None = None, step: str | None = None) -> None:
+            progress.update(
+                task, advance=by, completed=done, sentence=sentence, description=f"{step or ''} {what}".strip()
+            )
+
+        yield move
+
+
+def quiet_spark(settings: Settings) -> Callable[[], SparkSession]:
+    """Opens Spark with its log going to `<home>/logs/spark.log`; the terminal belongs to the command."""
+
+    def opened() -> SparkSession:
+        active = SparkSession.getActiveSession()
+        if active is not None:
+            return active
+        with stderr_to(settings.home / "logs" / "spark.log"):
+            return open_spark(settings)
+
+    return opened
+
+
+@contextmanager
+def stderr_to(path: Path) -> Iterator[None]:
+    """Processes started inside inherit a file as their standard error; this process gets its own back."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    sys.stderr.flush()
+    kept = os.dup(2)
+    with path.open("ab") as log:
+        os.dup2(log.fileno(), 2)
+        try:
+            yield
+        finally:
+            sys.stderr.flush()
+            os.dup2(kept, 2)
+            os.close(kept)

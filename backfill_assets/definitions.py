@@ -1,0 +1,6 @@
+"""Dagster's entry point; nothing else."""
+
+from backfill_assets.orchestration.build import build_definitions
+from backfill_assets.settings import Settings
+
+defs = build_definitions(Settings.from_environment())

@@ -1,0 +1,153 @@
+"""What has a table, or one of its partitions, ever been; and for any number anyone read, where did it come from?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import date
+from typing import Any
+
+from backfill_assets.errors import MissingInput
+from backfill_assets.evidence.report import publication_document, run_summary
+from backfill_assets.ledger.records import ImportRecord, PartitionVersion
+from backfill_assets.ledger.states import MEANING, PublicationState, VersionState
+from backfill_assets.ledger.store import LedgerReader
+from backfill_assets.planning.partitions import describe, partition_of
+from backfill_assets.workspace import Workspace
+
+
+def table_history(ws: Workspace, table: str) -> Mapping[str, Any]:
+    """Every publication and rollback of a table in order, and what readers see now.
+
+    Raises:
+        UnknownName: There is no such table.
+    """
+    declared = ws.domain.table(table)
+    with ws.ledger.read() as reader:
+        publications = [
+            record
+            for record in reader.publications()
+            if record.intent.table == declared.name and record.state is not PublicationState.ABANDONED
+        ]
+        accepted = reader.accepted(declared.name)
+    ordered = sorted(publications, key=lambda record: record.started_at)
+    return {
+        "table": declared.name,
+        "path": str(ws.lake.path(declared.name)),
+        "accepted_partitions": len(accepted),
+        "accepted_described": describe(declared.partition.grain, accepted),
+        "accepted_rows": sum(version.rows for version in accepted.values()),
+        "publications": [publication_document(record) for record in ordered],
+    }
+
+
+def partition_history(ws: Workspace, table: str, day: date) -> Mapping[str, Any]:
+    """Every version a partition ever had, newest first, each with its whole story.
+
+    Raises:
+        UnknownName: There is no such table.
+        MissingInput: The partition has never had a version.
+    """
+    declared = ws.domain.table(table)
+    partition = partition_of(declared.partition.grain, day)
+    with ws.ledger.read() as reader:
+        versions = reader.versions(declared.name, partition)
+        stories = [_story(reader, version) for version in versions]
+    if not versions:
+        raise MissingInput(
+            f"{declared.name} {partition} has never been published.",
+            next_step=f"backfill history {table} lists what has",
+            table=declared.name,
+        )
+    return {"table": declared.name, "partition": partition.isoformat(), "versions": stories}
+
+
+def _story(reader: LedgerReader, version: PartitionVersion) -> Mapping[str, Any]:
+    run = reader.run(version.run_id)
+    checks = [result for result in reader.gate_results(version.run_id) if result.partition == version.partition]
+    summary = run_summary(run)
+    return {
+        "version": version.version,
+        "state": str(version.state),
+        "meaning": MEANING[version.state],
+        "rows": version.rows,
+        "checksum": version.checksum,
+        "file_set_digest": version.files.digest,
+        "files": list(version.files.paths),
+        "accepted_at": version.accepted_at.isoformat(),
+        "delta_version": version.delta_version,
+        "publication_id": version.publication_id,
+        "run_id": version.run_id,
+        "kind": summary["kind"],
+        "reason": summary["reason"],
+        "requested_by": summary["requested_by"],
+        "approved_by": _approver(reader, version.run_id) or summary["approved_by"],
+        "transform": summary["transform"],
+        "transform_version": summary["transform_version"],
+        "code_digest": run.manifest.code_digest,
+        "manifest_digest": run.manifest_digest,
+        "references": {r.name: r.version for r in run.manifest.references},
+        "provenance": dict(version.provenance),
+        "checks": [{"gate": c.gate, "blocking": c.blocking, "passed": c.passed, "verdict": c.verdict} for c in checks],
+        "replaced_version": version.replaces or None,
+        "undo": f"backfill rollback {version.run_id} --by WHO --reason WHY"
+        if version.state is VersionState.ACCEPTED
+        else None,
+    }
+
+
+def _approver(reader: LedgerReader, run_id: str) -> str | None:
+    """Who agreed last, from the events: a rollback withdraws the approval, but not the fact that it was given."""
+    approvals = [e.actor for e in reader.events(entity_id=run_id) if e.entity == "approval" and e.action == "approved"]
+    return approvals[-1] if approvals else None
+
+
+def status(ws: Workspace, *, limit: int = 20) -> Mapping[str, Any]:
+    """What every table holds, the newest runs, and what waits for somebody."""
+    with ws.ledger.read() as reader:
+        tables = [_table_line(ws, reader, name) for name in ws.domain.tables]
+        runs = reader.runs(limit=limit)
+        imports = reader.imports()
+        waiting = reader.outbox(undelivered_only=True)
+    return {
+        "home": str(ws.settings.home),
+        "tables": tables,
+        "runs": [run_summary(run) for run in runs],
+        "imports": [import_document(record) for record in imports[-limit:]],
+        "undelivered_publications": len(waiting),
+    }
+
+
+def _table_line(ws: Workspace, reader: LedgerReader, name: str) -> Mapping[str, Any]:
+    accepted = reader.accepted(name)
+    return {
+        "table": name,
+        "accepted_partitions": len(accepted),
+        "accepted_described": describe(ws.domain.table(name).partition.grain, accepted),
+        "accepted_rows": sum(version.rows for version in accepted.values()),
+        "path": str(ws.lake.path(name)),
+    }
+
+
+def import_document(record: ImportRecord) -> Mapping[str, Any]:
+    """One landed file as plain values."""
+    counts = record.counts
+    return {
+        "import_id": record.import_id,
+        "source": record.source,
+        "file": record.original_path,
+        "stored_path": record.stored_path,
+        "sha256": record.sha256,
+        "size_bytes": record.size_bytes,
+        "format": record.format,
+        "state": str(record.state),
+        "meaning": MEANING[record.state],
+        "arrival": record.arrival,
+        "landed": counts.landed,
+        "accepted": counts.accepted,
+        "duplicate": counts.duplicate,
+        "superseded": counts.superseded,
+        "rejected": counts.rejected,
+        "ignored_columns": list(record.ignored_columns),
+        "schema_versions": list(record.schema_versions),
+        "note": record.note,
+    }

@@ -1,0 +1,190 @@
+"""What does a reviewer read before agreeing to a run, and an auditor afterwards?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import date
+from typing import Any
+
+from backfill_assets.ledger.records import (
+    CandidatePartition,
+    ChunkRecord,
+    EventRecord,
+    GateResult,
+    PublicationRecord,
+    RunRecord,
+)
+from backfill_assets.ledger.states import MEANING, ApprovalState, RunState
+from backfill_assets.planning.manifest import Mode
+from backfill_assets.planning.partitions import describe
+from backfill_assets.workspace import Workspace
+
+MOVES = ("rows", "accepted_rows", "added", "removed", "changed", "unchanged")
+COMPARISON = "compared_with_accepted"
+
+
+def run_report(ws: Workspace, run_id: str) -> Mapping[str, Any]:
+    """Everything the ledger knows of a run, as plain values; the fields are documented in docs/cli.md.
+
+    Raises:
+        UnknownName: There is no such run.
+    """
+    with ws.ledger.read() as reader:
+        run = reader.run(run_id)
+        candidates = reader.candidates(run_id)
+        results = reader.gate_results(run_id)
+        chunks = reader.chunks(run_id)
+        publications = reader.publications(run_id=run_id)
+        sample = _last_sample(reader.events(entity_id=run_id))
+    partitions = moves(results, candidates)
+    return {
+        **run_summary(run),
+        "manifest_digest": run.manifest_digest,
+        "manifest": run.manifest.document,
+        "totals": {name: sum(p[name] for p in partitions) for name in MOVES} if partitions else None,
+        "partitions": partitions,
+        "changed_columns": changed_columns(results),
+        "gates": gate_summaries(run, results),
+        "sample": sample,
+        "chunks": [_chunk_document(chunk) for chunk in chunks],
+        "publications": [publication_document(record) for record in publications],
+    }
+
+
+def run_summary(run: RunRecord) -> Mapping[str, Any]:
+    """A run in one line of plain values."""
+    manifest = run.manifest
+    return {
+        "run_id": run.run_id,
+        "table": manifest.table,
+        "kind": str(manifest.kind),
+        "state": str(run.state),
+        "meaning": MEANING[run.state],
+        "approval": str(run.approval),
+        "approved_by": run.approved_by,
+        "approved_at": run.approved_at.isoformat() if run.approved_at else None,
+        "requested_by": manifest.requested_by,
+        "requested_at": manifest.requested_at.isoformat(),
+        "reason": manifest.reason,
+        "transform": manifest.transform,
+        "transform_version": manifest.transform_version,
+        "partitions_described": describe(manifest.grain, manifest.partitions),
+        "partition_count": len(manifest.partitions),
+        "updated_at": run.updated_at.isoformat(),
+        "note": run.note,
+        "next_step": next_step(run),
+    }
+
+
+def next_step(run: RunRecord) -> str | None:
+    """The command that moves a run on; None when nothing is left to do."""
+    approve = f"backfill approve {run.run_id} --by SOMEBODY_ELSE"
+    approved = run.approval is ApprovalState.APPROVED
+    match run.state:
+        case RunState.PLANNED | RunState.FAILED:
+            return f"backfill run {run.run_id}"
+        case RunState.STAGING | RunState.GATING | RunState.PUBLISHING:
+            return "wait for it; if its process is gone: backfill recover"
+        case RunState.PASSED if run.manifest.mode in (Mode.DRY_RUN, Mode.RECONCILIATION):
+            return None
+        case RunState.PASSED:
+            return f"backfill publish {run.run_id} --by WHO" if approved else approve
+        case RunState.BLOCKED:
+            return "mend the cause and plan again"
+        case RunState.PUBLISHED:
+            return f"to undo it: backfill rollback {run.run_id} --by WHO --reason WHY"
+        case RunState.ROLLED_BACK:
+            return f"plan a correction, or to publish the same rows again: {approve}"
+        case RunState.SUPERSEDED:
+            return None
+
+
+def moves(results: Iterable[GateResult], candidates: Mapping[date, CandidatePartition]) -> Sequence[Mapping[str, Any]]:
+    """Per partition, how the candidate differs from the accepted rows it was compared with."""
+    return [
+        {
+            "partition": result.partition.isoformat(),
+            **{name: int(result.observed.get(name, 0)) for name in MOVES},
+            "checksum": candidates[result.partition].checksum,
+        }
+        for result in results
+        if result.gate == COMPARISON and result.partition in candidates
+    ]
+
+
+def changed_columns(results: Iterable[GateResult]) -> Mapping[str, int]:
+    """Over all partitions, how many keys have another value per column; the most changed first."""
+    total: dict[str, int] = {}
+    for result in results:
+        for name, count in result.observed.get("changed_columns", {}).items():
+            total[name] = total.get(name, 0) + int(count)
+    return dict(sorted(total.items(), key=lambda item: (-item[1], item[0])))
+
+
+def gate_summaries(run: RunRecord, results: Sequence[GateResult]) -> Sequence[Mapping[str, Any]]:
+    """Per gate of the manifest, in how many partitions it passed, and the first failure in words."""
+    manifest = run.manifest
+    by_gate: dict[str, list[GateResult]] = {}
+    for result in results:
+        by_gate.setdefault(result.gate, []).append(result)
+    found = []
+    for term in manifest.gates:
+        own = by_gate.get(term.name, [])
+        failed = [result for result in own if not result.passed]
+        found.append(
+            {
+                "gate": term.name,
+                "demands": term.demands,
+                "blocking": term.blocking,
+                "passed_partitions": len(own) - len(failed),
+                "failed_partitions": len(failed),
+                "failed_in": describe(manifest.grain, (r.partition for r in failed)) if failed else None,
+                "first_failure": f"{failed[0].partition}: {failed[0].verdict}" if failed else None,
+            }
+        )
+    return found
+
+
+def publication_document(record: PublicationRecord) -> Mapping[str, Any]:
+    """One swap as plain values."""
+    intent = record.intent
+    return {
+        "publication_id": intent.publication_id,
+        "run_id": intent.run_id,
+        "action": str(intent.action),
+        "undoes": intent.undoes,
+        "table": intent.table,
+        "state": str(record.state),
+        "by": intent.by,
+        "reason": intent.reason,
+        "partition_count": len(intent.changes),
+        "from": min(change.partition for change in intent.changes).isoformat(),
+        "to": max(change.partition for change in intent.changes).isoformat(),
+        "rows": sum(change.rows for change in intent.changes),
+        "started_at": record.started_at.isoformat(),
+        "finished_at": record.finished_at.isoformat() if record.finished_at else None,
+        "delta_version": record.delta_version,
+        "note": record.note,
+    }
+
+
+def _chunk_document(chunk: ChunkRecord) -> Mapping[str, Any]:
+    return {
+        "number": chunk.number,
+        "from": chunk.partitions[0].isoformat(),
+        "to": chunk.partitions[-1].isoformat(),
+        "state": str(chunk.state),
+        "input_rows": chunk.input_rows,
+        "output_rows": chunk.output_rows,
+        "started_at": chunk.started_at.isoformat(),
+        "finished_at": chunk.finished_at.isoformat() if chunk.finished_at else None,
+    }
+
+
+def _last_sample(events: Iterable[EventRecord]) -> Sequence[Mapping[str, Any]]:
+    """The sample of the latest gating: it was kept with the event that ended it."""
+    sample: Sequence[Mapping[str, Any]] = ()
+    for event in events:
+        if "sample" in event.payload:
+            sample = event.payload["sample"]
+    return sample

@@ -1,0 +1,338 @@
+"""How do the documents of this room look to a person at a terminal?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.console import Console, Group, RenderableType
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+Document = Mapping[str, Any]
+
+_STATE_STYLE = {
+    "PUBLISHED": "green",
+    "PASSED": "green",
+    "ACCEPTED": "green",
+    "LOADED": "green",
+    "BLOCKED": "red",
+    "FAILED": "red",
+    "ROLLED_BACK": "yellow",
+    "PUBLISHING": "yellow",
+}
+_MOST_PARTITIONS = 40
+
+
+def show(console: Console, *parts: RenderableType | str) -> None:
+    """Prints the parts, one below the other."""
+    for part in parts:
+        console.print(part, highlight=False)
+
+
+def state_text(state: str) -> Text:
+    """A state in the colour of what it means for readers."""
+    return Text(state, style=_STATE_STYLE.get(state, ""))
+
+
+def facts(pairs: Sequence[tuple[str, object]]) -> Table:
+    """Names and values in two columns; pairs without a value are left out."""
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(style="dim", no_wrap=True)
+    grid.add_column(overflow="fold")
+    for name, value in pairs:
+        if value not in (None, "", [], {}):
+            grid.add_row(name, value if isinstance(value, Text) else escape(str(value)))
+    return grid
+
+
+def listing(
+    title: str, columns: Sequence[str], rows: Sequence[Sequence[object]], *, numbers: Sequence[str] = ()
+) -> Table:
+    """A table; the named columns are right-aligned numbers."""
+    table = Table(title=title, title_justify="left", title_style="bold", header_style="dim", box=None, pad_edge=False)
+    for column in columns:
+        table.add_column(column, justify="right" if column in numbers else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(_cell(value) for value in row))
+    return table
+
+
+def _cell(value: object) -> RenderableType:
+    match value:
+        case Text():
+            return value
+        case None:
+            return ""
+        case bool():
+            return "yes" if value else "no"
+        case int():
+            return f"{value:,}"
+        case _:
+            return escape(str(value))
+
+
+def plan_view(plan: Document) -> RenderableType:
+    """The plan as an operator reads it before asking somebody to agree."""
+    replaces = plan["replaces"]
+    head = facts(
+        [
+            ("run", plan["run_id"]),
+            ("table", f"{plan['table']} by {plan['transform']} {plan['transform_version']}"),
+            ("kind", f"{plan['kind']}: {plan['reason']} (asked by {plan['requested_by']})"),
+            ("output range", plan["output"]["described"]),
+            ("replaces", f"{replaces['rows']:,} accepted rows in {replaces['partitions']:,} partitions"),
+            ("references", ", ".join(f"{n} {v}" for n, v in plan["references"].items())),
+            ("chunks", plan["chunks"]),
+            ("side effects", plan["side_effects"]),
+            ("manifest", f"sha256 {plan['manifest_digest'][:16]}... (DRAFT)"),
+        ]
+    )
+    reads = listing(
+        "reads",
+        ["table", "input range", "of these warm-up and look-ahead", "rows", "files", "MiB"],
+        [
+            [i["table"], i["described"], i["warm_up"], i["rows"], i["files"], f"{i['size_bytes'] / 2**20:.1f}"]
+            for i in plan["inputs"]
+        ],
+        numbers=["rows", "files", "MiB"],
+    )
+    parts: list[RenderableType] = [head, "", reads, ""]
+    gates = ", ".join(g["name"] + ("" if g["blocking"] else " (informs)") for g in plan["gates"])
+    parts.append(
+        facts([("gates", gates), ("dependents", _dependents(plan)), ("open runs here", ", ".join(plan["conflicts"]))])
+    )
+    return Group(*parts)
+
+
+def _dependents(plan: Document) -> str:
+    return "; ".join(f"{d['table']} {d['described']}" for d in plan["dependents"]) or "none"
+
+
+def run_view(run: Document) -> RenderableType:
+    """One run in a few lines."""
+    approval = f"APPROVED by {run['approved_by']}" if run["approved_by"] else "DRAFT: nobody else has agreed yet"
+    return facts(
+        [
+            ("run", run["run_id"]),
+            ("state", Text.assemble(state_text(run["state"]), f": {run['meaning']}")),
+            ("note", run["note"]),
+            ("approval", approval),
+            ("table", f"{run['table']} by {run['transform']} {run['transform_version']}"),
+            ("partitions", run["partitions_described"]),
+            ("kind", f"{run['kind']}: {run['reason']} (asked by {run['requested_by']})"),
+            ("next", run["next_step"]),
+        ]
+    )
+
+
+def report_view(report: Document) -> RenderableType:
+    """The report a reviewer reads: what moves, which checks passed, what some rows look like."""
+    parts: list[RenderableType] = [run_view(report), ""]
+    if report["totals"]:
+        parts += [_moves(report), ""]
+    if report["changed_columns"]:
+        changed = ", ".join(f"{name} {count:,}" for name, count in report["changed_columns"].items())
+        parts += [facts([("rows that differ, by column", changed)]), ""]
+    if report["sample"]:
+        parts += [_sample(report["sample"]), ""]
+    parts.append(_gates(report["gates"]))
+    if report["publications"]:
+        parts += ["", publications_view(report["publications"])]
+    return Group(*parts)
+
+
+def _moves(report: Document) -> RenderableType:
+    columns = ["partition", "rows", "accepted_rows", "added", "removed", "changed", "unchanged"]
+    rows: list[list[object]] = [[p[name] for name in columns] for p in report["partitions"]]
+    shown = rows
+    if len(rows) > _MOST_PARTITIONS:
+        ranked = sorted(report["partitions"], key=lambda p: -(p["added"] + p["removed"] + p["changed"]))[:10]
+        shown = [[p[name] for name in columns] for p in sorted(ranked, key=lambda p: str(p["partition"]))]
+    shown = [*shown, ["all", *(report["totals"][name] for name in columns[1:])]]
+    title = "compared with the accepted rows"
+    if len(rows) > _MOST_PARTITIONS:
+        title += f" (the 10 of {len(rows):,} partitions that move most; --json has all)"
+    heads = ["partition", "rows", "accepted", "added", "removed", "changed", "unchanged"]
+    return listing(title, heads, shown, numbers=heads[1:])
+
+
+def _sample(sample: Sequence[Document]) -> RenderableType:
+    rows: list[list[object]] = []
+    for row in sample[:6]:
+        key = ", ".join(str(value) for value in row["key"].values())
+        if row["before"] is None or row["after"] is None:
+            rows.append([key, "(added)" if row["before"] is None else "(removed)", "", ""])
+            continue
+        for name, before in row["before"].items():
+            after = row["after"][name]
+            if before != after:
+                rows.append([key, name, "null" if before is None else before, "null" if after is None else after])
+                key = ""
+    return listing("some rows, before and after", ["key", "column", "before", "after"], rows)
+
+
+def _gates(gates: Sequence[Document]) -> RenderableType:
+    rows: list[list[object]] = []
+    for gate in gates:
+        measured = gate["passed_partitions"] + gate["failed_partitions"]
+        if not measured:
+            verdict = Text("not measured yet", style="dim")
+        elif gate["failed_partitions"]:
+            verdict = Text("FAILED", style="red" if gate["blocking"] else "yellow")
+        else:
+            verdict = Text("passed", style="green")
+        rows.append(
+            [
+                gate["gate"],
+                verdict,
+                f"{gate['passed_partitions']:,} of {measured:,}" if measured else "",
+                "blocks" if gate["blocking"] else "informs",
+                gate["first_failure"] or gate["demands"],
+            ]
+        )
+    return listing("gates", ["gate", "verdict", "partitions", "", "demands, or the first failure"], rows)
+
+
+def publications_view(publications: Sequence[Document]) -> RenderableType:
+    """Swaps in the order they happened."""
+    return listing(
+        "publications",
+        ["at", "action", "state", "by", "partitions", "rows", "run", "table version", "reason"],
+        [
+            [
+                p["started_at"][:19],
+                p["action"],
+                state_text(p["state"]),
+                p["by"],
+                f"{p['from']}..{p['to']} ({p['partition_count']:,})",
+                p["rows"],
+                p["run_id"],
+                p["delta_version"],
+                p["reason"],
+            ]
+            for p in publications
+        ],
+        numbers=["rows", "table version"],
+    )
+
+
+def status_view(status: Document) -> RenderableType:
+    """What there is, what waits, and for whom."""
+    tables = listing(
+        "tables",
+        ["table", "accepted partitions", "rows"],
+        [[t["table"], t["accepted_described"], t["accepted_rows"]] for t in status["tables"]],
+        numbers=["rows"],
+    )
+    runs = listing(
+        "runs, newest first",
+        ["run", "table", "kind", "partitions", "state", "approval", "next"],
+        [
+            [
+                r["run_id"],
+                r["table"],
+                r["kind"],
+                r["partitions_described"],
+                state_text(r["state"]),
+                r["approval"],
+                r["next_step"],
+            ]
+            for r in status["runs"]
+        ],
+    )
+    parts: list[RenderableType] = [facts([("home", status["home"])]), "", tables, "", runs]
+    if status["imports"]:
+        parts += ["", imports_view(status["imports"])]
+    if status["undelivered_publications"]:
+        parts += ["", f"{status['undelivered_publications']} publications wait for their dependents: backfill follow"]
+    return Group(*parts)
+
+
+def imports_view(imports: Sequence[Document]) -> RenderableType:
+    """Landed files and what became of their records."""
+    columns = ["landed", "accepted", "duplicate", "superseded", "rejected"]
+    return listing(
+        "landed files",
+        ["import", "file", "state", *columns],
+        [
+            [i["import_id"], i["file"].rpartition("/")[2], state_text(i["state"]), *(i[name] for name in columns)]
+            for i in imports
+        ],
+        numbers=columns,
+    )
+
+
+def history_view(history: Document) -> RenderableType:
+    """What a table has been."""
+    head = facts(
+        [
+            ("table", history["table"]),
+            ("path", history["path"]),
+            ("accepted", f"{history['accepted_described']}; {history['accepted_rows']:,} rows"),
+        ]
+    )
+    return Group(head, "", publications_view(history["publications"]))
+
+
+def story_view(story: Document) -> RenderableType:
+    """The versions of one partition, each with where it came from."""
+    parts: list[RenderableType] = [facts([("partition", f"{story['table']} {story['partition']}")])]
+    for version in story["versions"]:
+        failed = [c["gate"] for c in version["checks"] if not c["passed"]]
+        checks = f"{len(version['checks']) - len(failed)} passed" + (f", failed: {', '.join(failed)}" if failed else "")
+        parts += [
+            "",
+            facts(
+                [
+                    (
+                        f"version {version['version']}",
+                        Text.assemble(state_text(version["state"]), f": {version['meaning']}"),
+                    ),
+                    ("rows", f"{version['rows']:,}, checksum {version['checksum']}"),
+                    ("since", f"{version['accepted_at']} (table version {version['delta_version']})"),
+                    ("why", f"{version['kind']}: {version['reason']}"),
+                    ("asked, agreed", f"{version['requested_by']}, {version['approved_by']}"),
+                    ("run", version["run_id"]),
+                    (
+                        "code",
+                        f"{version['transform']} {version['transform_version']}, sha256 {version['code_digest'][:16]}",
+                    ),
+                    ("references", ", ".join(f"{n} {v}" for n, v in version["references"].items())),
+                    ("inputs", _inputs(version["provenance"])),
+                    ("checks", checks),
+                    (
+                        "replaced",
+                        f"version {version['replaced_version']}" if version["replaced_version"] else "nothing",
+                    ),
+                    ("to undo it", version["undo"]),
+                ]
+            ),
+        ]
+    return Group(*parts)
+
+
+def _inputs(provenance: Document) -> str:
+    if "imports" in provenance:
+        return (
+            ", ".join(f"{import_id} (sha256 {sha[:12]})" for import_id, sha in provenance["imports"])
+            or "no landed file"
+        )
+    return ", ".join(f"{table} window {digest[:16]}" for table, digest in provenance.get("inputs", {}).items())
+
+
+def audit_view(audit: Document) -> RenderableType:
+    """Whether everything agrees."""
+    looked = facts(
+        [
+            ("events in the chain", f"{audit['events']:,}"),
+            ("accepted partitions", f"{audit['partitions']:,}, {audit['files']:,} files"),
+            ("table commits", f"{audit['commits']:,}"),
+            ("landed files", f"{audit['imports']:,}"),
+        ]
+    )
+    if audit["agrees"]:
+        return Group(looked, Text("everything agrees", style="green"))
+    problems = [Text(f"- {problem}", style="red") for problem in audit["problems"]]
+    return Group(looked, *problems)
