@@ -101,7 +101,7 @@ apt_install() {
 
 # --- Python ----------------------------------------------------------------------------------------------------------
 
-is_suitable() { "$1" -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; }
+is_suitable() { [ "$("$1" -c 'import sys; print(sys.version_info >= (3, 11))' 2>/dev/null)" = True ]; }
 can_make_venv() { "$1" -c 'import ensurepip, venv' >/dev/null 2>&1; }
 minor_version() { "$1" -c 'import sys; print("%d.%d" % sys.version_info[:2])'; }
 
@@ -204,13 +204,17 @@ ensure_python() {
     python_is_ready && return 0
     local started=$SECONDS
     # Its programs name the folder they were installed in, so one that was moved is made again.
-    if ! venv_is_usable || { [ -f "$STAMP" ] && [ "$(head -n 1 "$STAMP")" != "$PWD" ]; }; then make_venv; fi
+    if ! venv_is_usable || { [ -f "$STAMP" ] && [ "$(head -n 1 "$STAMP")" != "$PWD" ]; }; then
+        make_venv
+        say "Installing the locked Python packages (with nothing cached this fetches 500 MB and takes a minute or two)."
+    else
+        say "Bringing the Python packages up to date with the locks."
+    fi
     rm -f "$STAMP"
-    say "Installing the locked Python packages (the first time about 600 MB are fetched; a minute or two)."
     install_locked
     fingerprint >"$STAMP.new"
     mv "$STAMP.new" "$STAMP"
-    say "Python packages installed in $((SECONDS - started)) s."
+    say "Python packages are in place after $((SECONDS - started)) s."
 }
 
 # --- Java ------------------------------------------------------------------------------------------------------------
