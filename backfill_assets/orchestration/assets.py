@@ -1,0 +1,266 @@
+"""Which assets does a domain have, and what does each of them call?
+
+```
+bronze/<source>      plan_load, stage, gate, publish; its gates are checks on itself
+candidate/<derived>  plan (unless a manifest is given), stage
+validation/<derived> gate; materialized whether the gates pass or fail
+<layer>/<derived>    publish, which reads the verdict and the approval from the ledger
+```
+"""
+
+# No postponed annotations here: Dagster compares the annotation of `context` with the class itself.
+
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import date
+from typing import Any
+
+from dagster import (
+    AssetDep,
+    AssetExecutionContext,
+    AssetKey,
+    AssetMaterialization,
+    AssetsDefinition,
+    BackfillPolicy,
+    Failure,
+    MaterializeResult,
+    Output,
+    asset,
+)
+
+from backfill_assets.domain import DerivedTable, Domain, SourceTable, Table
+from backfill_assets.ledger.records import GateResult
+from backfill_assets.ledger.states import RunState
+from backfill_assets.operations import gate, publish, stage
+from backfill_assets.orchestration import described
+from backfill_assets.orchestration.checks import blocked, evaluations, gate_specs, summaries, targets
+from backfill_assets.orchestration.partitions import key_of, partitions_definition, window_mapping
+from backfill_assets.orchestration.resources import SESSION, Session
+from backfill_assets.orchestration.runs import (
+    actor,
+    refusals_as_failures,
+    run_in_state,
+    run_to_load,
+    run_to_stage,
+    staged_partitions,
+)
+from backfill_assets.orchestration.storage import BATCH, batches, one_commit
+from backfill_assets.planning.graph import Graph
+from backfill_assets.workspace import Listener, Progress
+
+Events = Iterator[Any]
+WHOLE_RANGE = BackfillPolicy.single_run()
+
+
+def published_key(table: Table) -> AssetKey:
+    """The asset that readers know: the table's name, split at the dot."""
+    return AssetKey(table.name.split("."))
+
+
+def candidate_key(table: DerivedTable) -> AssetKey:
+    """The asset of staged rows."""
+    return AssetKey(["candidate", table.short_name])
+
+
+def validation_key(table: DerivedTable) -> AssetKey:
+    """The asset of gate results."""
+    return AssetKey(["validation", table.short_name])
+
+
+def domain_assets(domain: Domain, graph: Graph, *, pool: str | None) -> Sequence[AssetsDefinition]:
+    """Every asset of a domain: one per source table, three per derived table.
+
+    Args:
+        domain: The tables.
+        graph: Their windows, resolved.
+        pool: The concurrency pool of the assets that use Spark; None when nothing else can run beside them.
+    """
+    found = [_bronze(source, graph, pool) for source in domain.sources]
+    for table in domain.derived:
+        found += [_candidate(table, domain, graph, pool), _validation(table, graph, pool), _published(table, graph)]
+    return found
+
+
+def _bronze(table: SourceTable, graph: Graph, pool: str | None) -> AssetsDefinition:
+    key = published_key(table)
+
+    @asset(
+        key=key,
+        partitions_def=partitions_definition(table.partition.grain, graph.first_day),
+        backfill_policy=WHOLE_RANGE,
+        # The days that landed are not always a range. Then each loaded day is reported by itself, and no output is.
+        output_required=False,
+        check_specs=gate_specs(key, table.gates, None),
+        required_resource_keys={SESSION},
+        pool=pool,
+        group_name=key.path[0],
+        kinds={"spark", "delta"},
+        description=described.source(table),
+        metadata=described.table_metadata(table),
+    )
+    def load(context: AssetExecutionContext) -> Events:
+        session: Session = context.resources.session
+        workspace, by = session.workspace, actor(context)
+        with refusals_as_failures(session):
+            run = run_to_load(session, table, context)
+            if run is None:
+                context.log.info(f"No file has landed for these days of {table.name}; there is nothing to load.")
+                yield from _end_checks(key, table)
+                return
+            stage(workspace, run.run_id, actor=by, listener=_told(context, session))
+            results = gate(workspace, run.run_id, actor=by, listener=_told(context, session)).results
+        staged = staged_partitions(workspace, run.run_id)
+        try:
+            _must_have_passed(run.run_id, table, results)
+            with refusals_as_failures(session):
+                record = publish(workspace, run.run_id, by=by)
+        except Failure:
+            yield from summaries(key, table.partition.grain, results)
+            raise
+        # In this order, for a check counts for the materialization before it.
+        yield from _materialized(context, key, run.manifest.partitions, described.published(record, staged))
+        yield from summaries(key, table.partition.grain, results)
+
+    return load
+
+
+def _candidate(table: DerivedTable, domain: Domain, graph: Graph, pool: str | None) -> AssetsDefinition:
+    key = candidate_key(table)
+    node = graph.table(table.name)
+
+    @asset(
+        key=key,
+        deps=[
+            AssetDep(published_key(domain.table(edge.table)), partition_mapping=window_mapping(edge))
+            for edge in node.inputs
+        ],
+        partitions_def=partitions_definition(table.partition.grain, graph.first_day),
+        backfill_policy=WHOLE_RANGE,
+        # Without an output the assets after it are skipped: a publication that was followed already asks for nothing.
+        output_required=False,
+        required_resource_keys={SESSION},
+        pool=pool,
+        group_name="candidate",
+        kinds={"spark", "delta"},
+        code_version=table.version,
+        description=described.candidate(table),
+        metadata={**described.table_metadata(table), **described.transform_metadata(table, node)},
+    )
+    def stage_candidate(context: AssetExecutionContext) -> Events:
+        session: Session = context.resources.session
+        with refusals_as_failures(session):
+            run = run_to_stage(session, table, context)
+            if run is None:
+                context.log.info("Another run has followed this publication already; there is nothing to do.")
+                return
+            context.log.info(f"{run.run_id} ({run.manifest.kind}): {run.manifest.reason}")
+            staged = stage(session.workspace, run.run_id, actor=actor(context), listener=_told(context, session))
+        yield from _materialized(context, key, run.manifest.partitions, described.staged(staged))
+
+    return stage_candidate
+
+
+def _validation(table: DerivedTable, graph: Graph, pool: str | None) -> AssetsDefinition:
+    key = validation_key(table)
+    partitions = partitions_definition(table.partition.grain, graph.first_day)
+
+    @asset(
+        key=key,
+        deps=[candidate_key(table)],
+        partitions_def=partitions,
+        backfill_policy=WHOLE_RANGE,
+        check_specs=gate_specs(key, table.gates, partitions),
+        required_resource_keys={SESSION},
+        pool=pool,
+        group_name="validation",
+        kinds={"spark", "delta"},
+        description=described.validation(table),
+        metadata=described.gate_metadata(table),
+    )
+    def measure_gates(context: AssetExecutionContext) -> Events:
+        session: Session = context.resources.session
+        with refusals_as_failures(session):
+            run = run_in_state(session, table, context, RunState.GATING)
+            evaluated = gate(session.workspace, run.run_id, actor=actor(context), listener=_told(context, session))
+        results, measured = evaluated.results, staged_partitions(session.workspace, run.run_id)
+        yield from _materialized(context, key, run.manifest.partitions, described.measured(measured, results))
+        yield from _evaluated(context, key, results)
+        yield from _end_checks(key, table)
+        _must_have_passed(run.run_id, table, results)
+
+    return measure_gates
+
+
+def _published(table: DerivedTable, graph: Graph) -> AssetsDefinition:
+    key = published_key(table)
+
+    @asset(
+        key=key,
+        deps=[validation_key(table)],
+        partitions_def=partitions_definition(table.partition.grain, graph.first_day),
+        backfill_policy=WHOLE_RANGE,
+        required_resource_keys={SESSION},
+        group_name=key.path[0],
+        kinds={"delta"},
+        description=described.published_table(table),
+        metadata=described.table_metadata(table),
+    )
+    def swap(context: AssetExecutionContext) -> Events:
+        session: Session = context.resources.session
+        with refusals_as_failures(session):
+            run = run_in_state(session, table, context, RunState.PASSED)
+            record = publish(session.workspace, run.run_id, by=actor(context))
+        staged = staged_partitions(session.workspace, run.run_id)
+        yield from _materialized(context, key, run.manifest.partitions, described.published(record, staged))
+
+    return swap
+
+
+def _materialized(
+    context: AssetExecutionContext, key: AssetKey, partitions: Iterable[date], numbers: described.Numbers
+) -> Events:
+    """The materialization of exactly these partitions, each with its own numbers."""
+    keys = [key_of(partition) for partition in partitions]
+    own = {key_of(partition): metadata for partition, metadata in numbers.by_partition.items()}
+    if keys == list(context.partition_keys):
+        for partition_key, metadata in own.items():
+            context.add_asset_metadata(metadata, asset_key=key, partition_key=partition_key)
+        yield MaterializeResult(asset_key=key, metadata=numbers.of_run)
+        return
+    for batch in batches(keys, BATCH):
+        with one_commit(context.instance):
+            for partition_key in batch:
+                metadata = {**numbers.of_run, **own.get(partition_key, {})}
+                yield AssetMaterialization(asset_key=key, partition=partition_key, metadata=metadata)
+
+
+def _evaluated(context: AssetExecutionContext, key: AssetKey, results: Iterable[GateResult]) -> Events:
+    on = targets(context.instance, key, context.run_id, time.time())
+    for batch in batches(evaluations(key, results, on), BATCH):
+        with one_commit(context.instance):
+            yield from batch
+
+
+def _end_checks(key: AssetKey, table: Table) -> Events:
+    """Ends the output of every check; an evaluation by itself leaves it open, and the step would fail for it."""
+    for spec in gate_specs(key, table.gates, None):
+        yield Output(None, output_name=spec.get_python_identifier())
+
+
+def _must_have_passed(run_id: str, table: Table, results: Iterable[GateResult]) -> None:
+    """Fails the step when a blocking gate failed, so that nothing after it starts in the same Dagster run."""
+    refusal = blocked(table.partition.grain, results)
+    if refusal is not None:
+        raise Failure(
+            description=f"{refusal} Next: backfill report {run_id}",
+            metadata={"run_id": run_id},
+            allow_retries=False,
+        )
+
+
+def _told(context: AssetExecutionContext, session: Session) -> Listener:
+    def tell(progress: Progress) -> None:
+        context.log.info(progress.sentence)
+        session.progress(progress)
+
+    return tell

@@ -1,0 +1,58 @@
+"""What does Dagster load? Everything that follows from a domain, without starting Spark or touching the ledger."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+
+from dagster import (
+    BetaWarning,
+    Definitions,
+    PreviewWarning,
+    in_process_executor,
+)
+
+from backfill_assets.orchestration.assets import domain_assets
+from backfill_assets.orchestration.follow import follow_sensor
+from backfill_assets.orchestration.jobs import table_jobs
+from backfill_assets.orchestration.resources import Session, run_resources
+from backfill_assets.settings import Settings
+from backfill_assets.workspace import Workspace
+
+SPARK_POOL = "spark"
+"""The concurrency pool of assets that use Spark; `dagster.yaml` says how many may run at once."""
+
+
+def build_definitions(settings: Settings) -> Definitions:
+    """The definitions of the settings' domain.
+
+    Raises:
+        InvalidDeclaration: The domain cannot be loaded.
+        MissingInput, InvalidReference: A reference file is absent or says something impossible. Windows may depend on
+            references, so there is no lineage to show without them; the UI shows this sentence instead.
+    """
+    workspace = Workspace.open(settings)
+    return definitions_over(workspace, lambda: Session(workspace=Workspace.open(settings)), pool=SPARK_POOL)
+
+
+def definitions_over(workspace: Workspace, open_session: Callable[[], Session], *, pool: str | None) -> Definitions:
+    """The definitions over a workspace.
+
+    Args:
+        workspace: Whose domain, graph and settings they follow.
+        open_session: What the assets of a run act through.
+        pool: The concurrency pool of assets that use Spark; None for runs that this process executes itself.
+    """
+    with warnings.catch_warnings():
+        # Backfill policies and partitions of checks are what this is built on, and tests hold Dagster to them.
+        warnings.simplefilter("ignore", BetaWarning)
+        warnings.simplefilter("ignore", PreviewWarning)
+        jobs = table_jobs(workspace.domain)
+        return Definitions(
+            assets=domain_assets(workspace.domain, workspace.graph, pool=pool),
+            jobs=jobs,
+            sensors=[follow_sensor(jobs)],
+            resources=run_resources(workspace.settings, workspace.domain, open_session),
+            # One process per run: a process per step would start a JVM per step.
+            executor=in_process_executor,
+        )

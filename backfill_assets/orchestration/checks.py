@@ -1,0 +1,164 @@
+"""How do gate results become asset checks, with a status for every partition?
+
+The checks report what the ledger already knows. What keeps a blocked candidate from readers is the ledger, not the
+order in which Dagster runs assets.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from dagster import (
+    AssetCheckEvaluation,
+    AssetCheckResult,
+    AssetCheckSeverity,
+    AssetCheckSpec,
+    AssetKey,
+    DagsterEventType,
+    DagsterInstance,
+    MetadataValue,
+    PartitionsDefinition,
+    TableColumn,
+    TableRecord,
+    TableSchema,
+)
+from dagster._core.definitions.asset_checks.asset_check_evaluation import (
+    AssetCheckEvaluationTargetMaterializationData as Target,
+)
+
+from backfill_assets.domain import Gate
+from backfill_assets.ledger.records import GateResult
+from backfill_assets.orchestration.partitions import key_of
+from backfill_assets.planning.partitions import Grain, count_of, describe
+
+OBSERVED = TableSchema(columns=[TableColumn("what", "string"), TableColumn("value", "string")])
+FAILED = TableSchema(columns=[TableColumn("partition", "string"), TableColumn("verdict", "string")])
+MOST_FAILED_ROWS = 100
+
+
+def gate_specs(
+    asset: AssetKey, gates: Iterable[Gate], partitions: PartitionsDefinition[str] | None
+) -> Sequence[AssetCheckSpec]:
+    """The checks of an asset: one per gate, blocking as declared.
+
+    Args:
+        asset: The asset that reports the gates.
+        gates: As declared by its table.
+        partitions: To have a status per partition; None for one status per run.
+    """
+    return [
+        AssetCheckSpec(
+            name=gate.name,
+            asset=asset,
+            description=_sentence(gate.demands),
+            blocking=gate.blocking,
+            partitions_def=partitions,
+        )
+        for gate in gates
+    ]
+
+
+def targets(instance: DagsterInstance, asset: AssetKey, run_id: str, at: float) -> Mapping[str, Target]:
+    """The latest materialization of each partition; without it the UI counts a check as not executed."""
+    latest = instance.get_latest_storage_id_by_partition(asset, DagsterEventType.ASSET_MATERIALIZATION)
+    return {key: Target(storage_id=storage_id, run_id=run_id, timestamp=at) for key, storage_id in latest.items()}
+
+
+def evaluations(
+    asset: AssetKey, results: Iterable[GateResult], on: Mapping[str, Target]
+) -> Iterator[AssetCheckEvaluation]:
+    """One evaluation per gate and partition."""
+    for result in results:
+        key = key_of(result.partition)
+        yield AssetCheckEvaluation(
+            asset_key=asset,
+            check_name=result.gate,
+            passed=result.passed,
+            severity=_severity(result.blocking),
+            blocking=result.blocking,
+            partition=key,
+            description=_sentence(result.verdict),
+            metadata=_observed(result.observed),
+            target_materialization_data=on.get(key),
+        )
+
+
+def summaries(asset: AssetKey, grain: Grain, results: Iterable[GateResult]) -> Iterator[AssetCheckResult]:
+    """One result per gate for a whole run, naming the partitions that failed."""
+    by_gate: dict[str, list[GateResult]] = defaultdict(list)
+    for result in results:
+        by_gate[result.gate].append(result)
+    for gate, found in by_gate.items():
+        failed = [result for result in found if not result.passed]
+        every = count_of(len(found), grain.noun)
+        yield AssetCheckResult(
+            asset_key=asset,
+            check_name=gate,
+            passed=not failed,
+            severity=_severity(found[0].blocking),
+            description=f"{every} passed."
+            if not failed
+            else f"{len(failed):,} of {every} failed: {describe(grain, (result.partition for result in failed))}.",
+            metadata={"partitions": len(found), "failed_partitions": len(failed), **_failed_rows(failed)},
+        )
+
+
+def blocked(grain: Grain, results: Iterable[GateResult]) -> str | None:
+    """What is blocked by which gates, as a sentence; None when every blocking gate passed."""
+    failed = [result for result in results if result.blocking and not result.passed]
+    if not failed:
+        return None
+    gates = sorted({result.gate for result in failed})
+    named = f"gate {gates[0]}" if len(gates) == 1 else f"gates {', '.join(gates)}"
+    first = min(failed, key=lambda result: result.partition)
+    return (
+        f"Blocked by {named}: {describe(grain, (result.partition for result in failed))}. "
+        f"For {first.partition}: {_sentence(first.verdict)} The published table is as it was."
+    )
+
+
+def _severity(blocking: bool) -> AssetCheckSeverity:
+    return AssetCheckSeverity.ERROR if blocking else AssetCheckSeverity.WARN
+
+
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}{'' if text.endswith('.') else '.'}" if text else text
+
+
+def _failed_rows(failed: Sequence[GateResult]) -> Mapping[str, Any]:
+    if not failed:
+        return {}
+    rows = [
+        TableRecord({"partition": key_of(result.partition), "verdict": result.verdict})
+        for result in failed[:MOST_FAILED_ROWS]
+    ]
+    return {"failed": MetadataValue.table(rows, schema=FAILED)}
+
+
+def _observed(observed: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Plain numbers as a table that shows without a click; what is nested behind one."""
+    plain = [
+        TableRecord({"what": name.replace("_", " "), "value": _text(value)})
+        for name, value in observed.items()
+        if not isinstance(value, (dict, list, tuple))
+    ]
+    nested = {
+        name: MetadataValue.json(value)
+        for name, value in observed.items()
+        if isinstance(value, (dict, list, tuple)) and value
+    }
+    return {**({"observed": MetadataValue.table(plain, schema=OBSERVED)} if plain else {}), **nested}
+
+
+def _text(value: Any) -> str:
+    match value:
+        case None:
+            return "-"
+        case bool():
+            return "yes" if value else "no"
+        case int():
+            return f"{value:,}"
+        case _:
+            return str(value)

@@ -1,0 +1,163 @@
+"""What do Dagster's pages say about a table and about what a run did to it?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import date
+from typing import Any
+
+from dagster import MetadataValue, TableColumn, TableColumnConstraints, TableRecord, TableSchema
+
+from backfill_assets.domain import ComparedWithAccepted, DerivedTable, SourceTable, Table
+from backfill_assets.ledger.records import CandidatePartition, GateResult, PublicationRecord
+from backfill_assets.planning.graph import TableNode, Window
+
+COMPARED = ComparedWithAccepted().name
+DIFFERENCES = ("added", "changed", "removed", "unchanged")
+GATES = TableSchema(
+    columns=[TableColumn("gate", "string"), TableColumn("demands", "string"), TableColumn("blocks", "string")]
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Numbers:
+    """What a materialization tells: about the whole run, and about each partition."""
+
+    of_run: Mapping[str, Any]
+    by_partition: Mapping[date, Mapping[str, Any]]
+
+
+# ---------------------------------------------------------------------------------------------------- definitions
+
+
+def source(table: SourceTable) -> str:
+    """The description of a bronze asset."""
+    return (
+        f"{table.description}\n\nBuilt from the files that have landed: the latest arrival of a key wins. "
+        f"Materializing a day rebuilds it, measures its gates and publishes it."
+    ).strip()
+
+
+def candidate(table: DerivedTable) -> str:
+    """The description of a candidate asset."""
+    return (
+        f"Staged rows of `{table.name}` that nobody reads yet. Its partition mapping is the window of days that "
+        f"the transform reads, warm-up included.\n\nLaunch a range to stage an ad-hoc run; give it the tags "
+        f"`backfill/reason`, `backfill/by` and, for another release, `backfill/transform_version`.\n\n"
+        f"{table.description}"
+    )
+
+
+def validation(table: DerivedTable) -> str:
+    """The description of a validation asset."""
+    return (
+        f"What the gates of `{table.name}` found in the staged rows, and how these differ from the accepted ones. "
+        f"Materialized whether the gates pass or fail; a blocking gate that fails keeps `{table.name}` as it is."
+    )
+
+
+def published_table(table: DerivedTable) -> str:
+    """The description of the asset that readers know."""
+    return (
+        f"Materializing a range publishes the staged run over exactly that range, in one commit. It is refused "
+        f"unless every blocking gate has passed and the run is approved.\n\n{table.description}"
+    )
+
+
+def table_metadata(table: Table) -> Mapping[str, Any]:
+    """What a table promises its readers."""
+    return {
+        "dagster/table_name": table.name,
+        "dagster/column_schema": TableSchema(
+            columns=[
+                TableColumn(
+                    column.name,
+                    column.dataType.simpleString(),
+                    constraints=TableColumnConstraints(nullable=column.nullable),
+                )
+                for column in table.schema.fields
+            ]
+        ),
+        "key": ", ".join(table.key),
+        "partitioned by": f"{table.partition.column}, {table.partition.grain}",
+        **gate_metadata(table),
+    }
+
+
+def gate_metadata(table: Table) -> Mapping[str, Any]:
+    """The gates of a table and what they demand."""
+    rows = [
+        TableRecord({"gate": gate.name, "demands": gate.demands, "blocks": "yes" if gate.blocking else "no"})
+        for gate in table.gates
+    ]
+    return {"gates": MetadataValue.table(rows, schema=GATES)}
+
+
+def transform_metadata(table: DerivedTable, node: TableNode) -> Mapping[str, Any]:
+    """How a derived table is computed."""
+    return {
+        "transform": table.transform,
+        "transform versions": ", ".join(release.version for release in table.releases),
+        **{f"window of {edge.argument}": _window(edge.window) for edge in node.inputs},
+        **({"references": ", ".join(table.references)} if table.references else {}),
+    }
+
+
+def _window(window: Window) -> str:
+    if window == Window():
+        return "the same days"
+    return f"{window.days_back} days back, {window.days_ahead} ahead"
+
+
+# ----------------------------------------------------------------------------------------------------------- runs
+
+
+def staged(found: Mapping[date, CandidatePartition]) -> Numbers:
+    """What staging wrote."""
+    return Numbers(
+        of_run=_run_id(found.values()),
+        by_partition={
+            day: {"rows": partition.rows, "files": len(partition.files.files)} for day, partition in found.items()
+        },
+    )
+
+
+def measured(found: Mapping[date, CandidatePartition], results: Iterable[GateResult]) -> Numbers:
+    """What the gates measured."""
+    differences: dict[date, Mapping[str, Any]] = {
+        result.partition: {name: result.observed[name] for name in DIFFERENCES if name in result.observed}
+        for result in results
+        if result.gate == COMPARED
+    }
+    return Numbers(
+        of_run=_run_id(found.values()),
+        by_partition={
+            day: {"rows": partition.rows, "checksum": partition.checksum, **differences.get(day, {})}
+            for day, partition in found.items()
+        },
+    )
+
+
+def published(record: PublicationRecord, staged_partitions: Mapping[date, CandidatePartition]) -> Numbers:
+    """What a publication changed; a partition it left alone already held the same rows."""
+    changed = {change.partition: change for change in record.intent.changes}
+    return Numbers(
+        of_run={
+            "run_id": record.intent.run_id,
+            "publication_id": record.intent.publication_id,
+            "table version": record.delta_version,
+        },
+        by_partition={
+            day: {
+                "rows": partition.rows,
+                "checksum": partition.checksum,
+                "swapped": day in changed,
+            }
+            for day, partition in staged_partitions.items()
+        },
+    )
+
+
+def _run_id(partitions: Iterable[CandidatePartition]) -> Mapping[str, Any]:
+    return {"run_id": ", ".join(sorted({partition.run_id for partition in partitions}))}

@@ -1,0 +1,182 @@
+"""How does a command run assets in its own process, so that the UI shows the run like any other?"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+
+from dagster import DagsterInstance, DagsterRunStatus, RunsFilter
+from dagster._core.instance.ref import InstanceRef
+
+from backfill_assets.ledger.records import RunRecord
+from backfill_assets.orchestration import tags
+from backfill_assets.orchestration.build import definitions_over
+from backfill_assets.orchestration.follow import open_requests
+from backfill_assets.orchestration.jobs import Steps, job_name
+from backfill_assets.orchestration.resources import Session
+from backfill_assets.orchestration.runs import runs_because
+from backfill_assets.orchestration.storage import dagster_folder
+from backfill_assets.settings import Settings
+from backfill_assets.workspace import Listener, Workspace, no_listener
+
+TEMPLATE = "dagster.yaml"
+QUIET = {"compute_logs": {"module": "dagster._core.storage.noop_compute_log_manager", "class": "NoOpComputeLogManager"}}
+"""Compute logs are made by redirecting the process's output, which belongs to the command."""
+
+
+SILENT = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
+"""The command shows its own progress; the events are in the record of runs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What became of a run that this process executed.
+
+    Attributes:
+        dagster_run_id: For links into the UI.
+        succeeded: Whether every step did.
+        run: The manifest's run as the ledger has it now; None when it could not be planned.
+        error: What stopped it, as the operations raised it; None when it succeeded, or a gate blocked.
+    """
+
+    dagster_run_id: str
+    table: str
+    succeeded: bool
+    run: RunRecord | None
+    error: Exception | None
+
+
+@contextmanager
+def open_instance(settings: Settings) -> Iterator[DagsterInstance]:
+    """Dagster's record of runs: that of `DAGSTER_HOME`, else `<BACKFILL_HOME>/dagster`, made when it is not there.
+
+    Args:
+        settings: Where the home is.
+    """
+    given = os.environ.get("DAGSTER_HOME")
+    folder = Path(given).expanduser().resolve() if given else dagster_folder(settings)
+    if not given and not (folder / "dagster.yaml").exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        text = resources.files("backfill_assets.orchestration").joinpath(TEMPLATE).read_text(encoding="utf-8")
+        (folder / "dagster.yaml").write_text(text, encoding="utf-8")
+    with DagsterInstance.from_ref(InstanceRef.from_dir(str(folder), overrides=QUIET)) as instance:
+        yield instance
+
+
+def run_in_process(
+    workspace: Workspace,
+    run_id: str,
+    *,
+    steps: Steps,
+    instance: DagsterInstance,
+    by: str,
+    progress: Listener = no_listener,
+) -> Outcome:
+    """Executes assets of a run's table over the run's partitions, recorded like a run of the UI.
+
+    Args:
+        workspace: Its settings, domain and ledger are used, and its Spark session when it has one.
+        run_id: The manifest to execute.
+        steps: Which assets of the table.
+        instance: Where Dagster records the run.
+        by: Who asked.
+        progress: Told about every step of the operations.
+
+    Returns:
+        What became of it; refusals are in `error`, not raised.
+    """
+    run = _run(workspace, run_id)
+    table = workspace.domain.table(run.manifest.table)
+    end_abandoned_runs(instance, run_id)
+    dagster_run_id, succeeded, errors = _execute(
+        workspace,
+        job_name(table, steps),
+        {**tags.partition_range(run.manifest.partitions), **_run_tags(run, by)},
+        instance,
+        progress,
+    )
+    return Outcome(
+        dagster_run_id=dagster_run_id,
+        table=table.name,
+        succeeded=succeeded,
+        run=_run(workspace, run_id),
+        error=errors[-1] if errors else None,
+    )
+
+
+def follow_in_process(
+    workspace: Workspace, *, instance: DagsterInstance, by: str, progress: Listener = no_listener
+) -> Sequence[Outcome]:
+    """Follows every publication that waits for it, and those that come of it, without a daemon.
+
+    Returns:
+        One outcome per run, in order. A request whose run ended before it planned anything is left in the outbox.
+    """
+    outcomes: list[Outcome] = []
+    tried: set[str] = set()
+    while waiting := [request for request in open_requests(workspace) if request.key not in tried]:
+        for request in waiting:
+            tried.add(request.key)
+            dagster_run_id, succeeded, errors = _execute(
+                workspace,
+                job_name(workspace.domain.table(request.table), request.steps),
+                {**request.tags(by), tags.PROCESS: _this_process()},
+                instance,
+                progress,
+            )
+            planned = runs_because(workspace, request.publication_id, request.table)
+            outcomes.append(
+                Outcome(
+                    dagster_run_id=dagster_run_id,
+                    table=request.table,
+                    succeeded=succeeded,
+                    run=next((run for run in planned if run.manifest.partitions == request.partitions), None),
+                    error=errors[-1] if errors else None,
+                )
+            )
+    return outcomes
+
+
+def _execute(
+    workspace: Workspace, job: str, run_tags: Mapping[str, str], instance: DagsterInstance, progress: Listener
+) -> tuple[str, bool, Sequence[Exception]]:
+    session = Session(workspace=workspace, progress=progress)
+    definitions = definitions_over(workspace, lambda: session, pool=None)
+    result = definitions.resolve_job_def(job).execute_in_process(
+        instance=instance, tags=dict(run_tags), run_config=SILENT, raise_on_error=False
+    )
+    return result.run_id, result.success, session.errors
+
+
+def _run(workspace: Workspace, run_id: str) -> RunRecord:
+    with workspace.ledger.read() as reader:
+        return reader.run(run_id)
+
+
+def end_abandoned_runs(instance: DagsterInstance, run_id: str) -> None:
+    """Marks runs of this manifest as failed whose process is gone; nobody else would."""
+    begun = RunsFilter(tags={tags.RUN_ID: run_id}, statuses=[DagsterRunStatus.NOT_STARTED, DagsterRunStatus.STARTED])
+    for run in instance.get_runs(filters=begun):
+        host, _, pid = run.tags.get(tags.PROCESS, "").partition(":")
+        if host == socket.gethostname() and pid.isdigit() and not Path(f"/proc/{pid}").exists():
+            instance.report_run_failed(run, "The process that executed this run ended before the run did.")
+
+
+def _run_tags(run: RunRecord, by: str) -> Mapping[str, str]:
+    return {
+        tags.RUN_ID: run.run_id,
+        tags.TABLE: run.manifest.table,
+        tags.KIND: str(run.manifest.kind),
+        tags.REASON: run.manifest.reason,
+        tags.BY: by,
+        tags.PROCESS: _this_process(),
+    }
+
+
+def _this_process() -> str:
+    return f"{socket.gethostname()}:{os.getpid()}"

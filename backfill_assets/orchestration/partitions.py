@@ -1,0 +1,52 @@
+"""Which Dagster partitions does a table have, and which mapping is its window?
+
+Both are read off the planner's view, so that Dagster's lineage cannot disagree with what a run reads.
+"""
+
+from __future__ import annotations
+
+from datetime import date
+
+from dagster import (
+    DailyPartitionsDefinition,
+    MonthlyPartitionsDefinition,
+    TimeWindowPartitionMapping,
+    TimeWindowPartitionsDefinition,
+)
+
+from backfill_assets.planning.graph import TableInput
+from backfill_assets.planning.partitions import Grain
+
+KEY_FORMAT = "%Y-%m-%d"
+
+
+def partitions_definition(grain: Grain, first_day: date) -> TimeWindowPartitionsDefinition:
+    """Every partition from the first day to today, named by the first day it covers."""
+    match grain:
+        case Grain.DAILY:
+            return DailyPartitionsDefinition(
+                start_date=first_day.isoformat(), end_offset=1, timezone="UTC", fmt=KEY_FORMAT
+            )
+        case Grain.MONTHLY:
+            # Dagster begins with the first whole month; ours is the one that the first day falls into.
+            return MonthlyPartitionsDefinition(
+                start_date=first_day.replace(day=1).isoformat(), end_offset=1, timezone="UTC", fmt=KEY_FORMAT
+            )
+
+
+def window_mapping(edge: TableInput) -> TimeWindowPartitionMapping:
+    """From the partitions of a derived table to those of one input: its window.
+
+    Days that an input cannot have are left out here. Whether they are missing is the planner's to say, and it
+    refuses.
+    """
+    return TimeWindowPartitionMapping(
+        start_offset=-edge.window.days_back,
+        end_offset=edge.window.days_ahead,
+        allow_nonexistent_upstream_partitions=True,
+    )
+
+
+def key_of(partition: date) -> str:
+    """The Dagster partition key of a partition."""
+    return partition.isoformat()

@@ -1,0 +1,72 @@
+"""What does a run get handed: a workspace whose Spark comes from Dagster, and the published tables?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from dagster import InitResourceContext, ResourceDefinition
+from dagster_deltalake import DeltaTableResource, LocalConfig
+from dagster_pyspark import LazyPySparkResource
+
+from backfill_assets.domain import Domain
+from backfill_assets.lake.tables import Lake
+from backfill_assets.settings import Settings
+from backfill_assets.spark import spark_conf
+from backfill_assets.workspace import Listener, Workspace, no_listener
+
+SESSION = "session"
+PYSPARK = "pyspark"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Session:
+    """What the assets of one Dagster run act through.
+
+    Attributes:
+        workspace: Everything the operations need.
+        progress: Told about each step of an operation, besides the run's log.
+        errors: What stopped an asset, in order, for the caller of a run in this process.
+    """
+
+    workspace: Workspace
+    progress: Listener = no_listener
+    errors: list[Exception] = field(default_factory=list)
+
+
+def table_key(table: str) -> str:
+    """The resource that loads a published table."""
+    return f"{table.replace('.', '_')}_table"
+
+
+def run_resources(settings: Settings, domain: Domain, open_session: Callable[[], Session]) -> Mapping[str, Any]:
+    """The resources of the definitions, by key.
+
+    Args:
+        settings: Where Spark runs and where the tables are.
+        domain: Whose tables can be loaded.
+        open_session: Called once per run and once per evaluation of a sensor.
+    """
+
+    def session(context: InitResourceContext) -> Iterator[Session]:
+        opened = open_session()
+        pyspark: LazyPySparkResource = getattr(context.resources, PYSPARK)
+        workspace = replace(opened.workspace, open_session=lambda: pyspark.spark_session)
+        try:
+            yield replace(opened, workspace=workspace)
+        finally:
+            workspace.close()
+
+    lake = Lake(root=settings.lake, storage_options=settings.storage_options)
+    remote = {"spark.remote": settings.spark_remote} if settings.spark_remote else {}
+    tables = {
+        table_key(name): DeltaTableResource(url=str(lake.path(name)), storage_options=LocalConfig())
+        for name in domain.tables
+    }
+    return {
+        # Lazy: a publication needs no Spark, and starting it takes seconds.
+        PYSPARK: LazyPySparkResource(spark_config={**spark_conf(settings), **remote}),
+        SESSION: ResourceDefinition(resource_fn=session, required_resource_keys={PYSPARK}),
+        **tables,
+    }

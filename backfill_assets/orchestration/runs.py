@@ -1,0 +1,235 @@
+"""On whose behalf does a Dagster run act? Which manifest, which partitions, who asked and why?
+
+The tag `backfill/run_id` names the manifest. Without it, the candidate plans an ad-hoc one and leaves its id as a tag
+of the Dagster run, where the assets after it find it. An asset that is launched by itself later takes the newest run of
+its table, in the right state, over exactly the partitions that were chosen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import date
+
+from dagster import AssetExecutionContext, Failure
+
+from backfill_assets.domain import DerivedTable, SourceTable, Table
+from backfill_assets.errors import BackfillError, InvalidRange, MissingInput, Refused, Retryable
+from backfill_assets.ledger.records import CandidatePartition, RunRecord
+from backfill_assets.ledger.states import PublicationState, RunState
+from backfill_assets.operations import find_run, plan, plan_load
+from backfill_assets.orchestration import tags
+from backfill_assets.orchestration.resources import Session
+from backfill_assets.planning.manifest import Kind
+from backfill_assets.planning.partitions import DayRange, days_of, describe
+from backfill_assets.planning.request import PlanRequest
+from backfill_assets.workspace import Workspace
+
+UNFINISHED = (RunState.PLANNED, RunState.FAILED)
+"""States in which a run that was asked for again is carried on with."""
+
+
+@contextmanager
+def refusals_as_failures(session: Session) -> Iterator[None]:
+    """What the operations refuse fails the step with their own sentence, and is not tried again by itself."""
+    try:
+        yield
+    except BackfillError as error:
+        session.errors.append(error)
+        ids = {name: str(value) for name, value in error.ids.items()}
+        raise Failure(description=str(error), metadata=ids, allow_retries=isinstance(error, Retryable)) from None
+    except Exception as error:
+        session.errors.append(error)
+        raise
+
+
+def launch_tags(context: AssetExecutionContext) -> Mapping[str, str]:
+    """The run's tags as they are now; an earlier asset may have added some."""
+    run = context.instance.get_run_by_id(context.run_id)
+    return run.tags if run is not None else context.run.tags
+
+
+def actor(context: AssetExecutionContext) -> str:
+    """Who asked for the Dagster run. The open-source UI does not know its users."""
+    return launch_tags(context).get(tags.BY) or tags.UNSPECIFIED
+
+
+def chosen_partitions(context: AssetExecutionContext) -> tuple[date, ...]:
+    """The partitions that the Dagster run targets, in order."""
+    return tuple(date.fromisoformat(key) for key in context.partition_keys)
+
+
+def run_to_stage(session: Session, table: DerivedTable, context: AssetExecutionContext) -> RunRecord | None:
+    """The run whose manifest a candidate asset executes: the tagged one, else a new ad-hoc one.
+
+    Returns:
+        The run; None when it would follow a publication that another run has followed already.
+
+    Raises:
+        Refused: The tagged manifest is for something else, or the partitions cannot be planned.
+    """
+    workspace, partitions, given = session.workspace, chosen_partitions(context), launch_tags(context)
+    tagged = tagged_run(workspace, table, context)
+    if tagged is not None:
+        return _must_target(tagged, table, partitions)
+    because = given.get(tags.BECAUSE)
+    if because:
+        _must_reach(workspace, because, table, partitions)
+        for run in runs_because(workspace, because, table.name):
+            if run.manifest.partitions == partitions:
+                return _adopt(workspace, table, context, run.run_id) if run.state in UNFINISHED else None
+    request = PlanRequest(
+        table=table.name,
+        days=DayRange(partitions[0], days_of(table.partition.grain, partitions[-1]).end),
+        kind=_kind(given.get(tags.KIND)),
+        reason=given.get(tags.REASON) or tags.UNSPECIFIED,
+        by=given.get(tags.BY) or tags.UNSPECIFIED,
+        transform_version=given.get(tags.TRANSFORM_VERSION),
+        because=because,
+    )
+    return _adopt(workspace, table, context, plan(workspace, request).manifest.run_id)
+
+
+def staged_partitions(workspace: Workspace, run_id: str) -> Mapping[date, CandidatePartition]:
+    """What a run has staged, as the ledger knows it by now."""
+    with workspace.ledger.read() as reader:
+        return reader.candidates(run_id)
+
+
+def runs_because(workspace: Workspace, publication_id: str, table: str) -> Sequence[RunRecord]:
+    """The runs of a table that follow a publication, the newest first."""
+    with workspace.ledger.read() as reader:
+        return [run for run in reader.runs(table=table) if run.manifest.because == publication_id]
+
+
+def run_to_load(session: Session, table: SourceTable, context: AssetExecutionContext) -> RunRecord | None:
+    """The run whose manifest a bronze asset executes; None when nothing has landed for the partitions."""
+    partitions = chosen_partitions(context)
+    tagged = tagged_run(session.workspace, table, context)
+    if tagged is not None:
+        # What landed need not be days in a row; the Dagster run can only name the range around them.
+        return _must_lie_within(tagged, table, partitions)
+    given = launch_tags(context)
+    planned = plan_load(
+        session.workspace,
+        table.name,
+        partitions=partitions,
+        by=given.get(tags.BY) or tags.UNSPECIFIED,
+        reason=given.get(tags.REASON) or tags.UNSPECIFIED,
+    )
+    return None if planned is None else _adopt(session.workspace, table, context, planned.run_id)
+
+
+def run_in_state(session: Session, table: Table, context: AssetExecutionContext, state: RunState) -> RunRecord:
+    """The run that an asset after the candidate takes on: the tagged one, else the newest in the state.
+
+    Raises:
+        MissingInput: No run of the table is in that state over exactly the partitions that were chosen.
+    """
+    partitions = chosen_partitions(context)
+    found = tagged_run(session.workspace, table, context)
+    if found is None:
+        found = find_run(session.workspace, table.name, partitions, states=(state,))
+    if found is None:
+        raise MissingInput(
+            f"no run of {table.name} is {state} over exactly {describe(table.partition.grain, partitions)}.",
+            next_step=_before(table, state),
+            table=table.name,
+        )
+    return _must_target(found, table, partitions)
+
+
+def tagged_run(workspace: Workspace, table: Table, context: AssetExecutionContext) -> RunRecord | None:
+    """The run that the Dagster run's tags name for a table."""
+    given = launch_tags(context)
+    run_id = given.get(tags.own_run_id(table.short_name)) or given.get(tags.RUN_ID)
+    return _run(workspace, run_id) if run_id else None
+
+
+def _adopt(workspace: Workspace, table: Table, context: AssetExecutionContext, run_id: str) -> RunRecord:
+    context.instance.add_run_tags(context.run_id, {tags.own_run_id(table.short_name): run_id})
+    return _run(workspace, run_id)
+
+
+def _run(workspace: Workspace, run_id: str) -> RunRecord:
+    with workspace.ledger.read() as reader:
+        return reader.run(run_id)
+
+
+def _must_reach(workspace: Workspace, publication_id: str, table: DerivedTable, partitions: tuple[date, ...]) -> None:
+    """A run that follows may be published without a person, so nobody can claim to follow what it does not."""
+    with workspace.ledger.read() as reader:
+        record = reader.publication(publication_id)
+    node = workspace.graph.table(table.name)
+    changed = [change.partition for change in record.intent.changes]
+    reached = {
+        partition
+        for edge in node.inputs
+        if edge.table == record.intent.table
+        for partition in workspace.graph.reached(edge, node, changed)
+    }
+    if record.state is not PublicationState.PUBLISHED or not set(partitions) <= reached:
+        raise Refused(
+            f"{publication_id} ({record.intent.table}, {record.state}) does not touch "
+            f"{describe(table.partition.grain, set(partitions) - reached)} of {table.name}.",
+            next_step=f"remove the tag {tags.BECAUSE}; somebody then has to approve the run",
+            publication_id=publication_id,
+            table=table.name,
+        )
+
+
+def _must_target(run: RunRecord, table: Table, partitions: tuple[date, ...]) -> RunRecord:
+    _must_be_of(run, table)
+    if run.manifest.partitions != partitions:
+        grain = table.partition.grain
+        raise InvalidRange(
+            f"the manifest of {run.run_id} covers {describe(grain, run.manifest.partitions)}, "
+            f"but {describe(grain, partitions)} were chosen.",
+            next_step=f"choose exactly the partitions of the manifest, or remove the tag {tags.RUN_ID}",
+            run_id=run.run_id,
+        )
+    return run
+
+
+def _must_lie_within(run: RunRecord, table: Table, partitions: tuple[date, ...]) -> RunRecord:
+    _must_be_of(run, table)
+    outside = set(run.manifest.partitions) - set(partitions)
+    if outside:
+        raise InvalidRange(
+            f"the manifest of {run.run_id} also covers {describe(table.partition.grain, outside)}, "
+            f"which were not chosen.",
+            next_step=f"choose every partition of the manifest, or remove the tag {tags.RUN_ID}",
+            run_id=run.run_id,
+        )
+    return run
+
+
+def _must_be_of(run: RunRecord, table: Table) -> None:
+    if run.manifest.table != table.name:
+        raise Refused(
+            f"the tag {tags.RUN_ID} names {run.run_id}, which is a run of {run.manifest.table}, not of {table.name}.",
+            next_step=f"launch the assets of {run.manifest.table}, or remove the tag",
+            run_id=run.run_id,
+            table=table.name,
+        )
+
+
+def _kind(text: str | None) -> Kind | None:
+    """The kind that a launch asks for. LIVE is not among them: such runs may be published without a person."""
+    if not text:
+        return None
+    possible = [kind for kind in Kind if kind is not Kind.LIVE]
+    if text.upper() not in possible:
+        raise Refused(
+            f"the tag {tags.KIND} is {text!r}, which a launch cannot ask for.",
+            next_step=f"give one of {', '.join(possible)}, or none",
+        )
+    return Kind(text.upper())
+
+
+def _before(table: Table, state: RunState) -> str:
+    match state:
+        case RunState.GATING:
+            return f"materialize candidate/{table.short_name} for these partitions first"
+        case _:
+            return f"materialize candidate/{table.short_name} and validation/{table.short_name} for them first"

@@ -1,0 +1,39 @@
+"""Which tags does a Dagster run carry, and what do they tell us?
+
+A launch may set any of them by hand in the launch dialog of the UI. The command line and the sensor always do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import date
+
+RUN_ID = "backfill/run_id"
+"""The manifest that the Dagster run executes; without it an ad-hoc one is made."""
+
+KIND = "backfill/kind"
+REASON = "backfill/reason"
+BY = "backfill/by"
+TRANSFORM_VERSION = "backfill/transform_version"
+
+BECAUSE = "backfill/because"
+"""The publication that the run follows; set by the sensor."""
+
+TABLE = "backfill/table"
+PROCESS = "backfill/process"
+"""`host:pid` of a run that a command line executes itself."""
+
+RANGE_START = "dagster/asset_partition_range_start"
+RANGE_END = "dagster/asset_partition_range_end"
+
+UNSPECIFIED = "unspecified"
+
+
+def own_run_id(short_name: str) -> str:
+    """The tag under which a Dagster run keeps the ad-hoc manifest of one of its tables."""
+    return f"{RUN_ID}.{short_name}"
+
+
+def partition_range(partitions: tuple[date, ...]) -> Mapping[str, str]:
+    """The tags that make Dagster run an asset once for a range of partitions."""
+    return {RANGE_START: min(partitions).isoformat(), RANGE_END: max(partitions).isoformat()}
