@@ -324,10 +324,12 @@ def _day(value: Any, place: str) -> date:
     if isinstance(value, date) and not isinstance(value, datetime):
         return value
     try:
-        if isinstance(value, str) and len(value) == len("2024-12-25"):
-            return date.fromisoformat(value)
+        parsed = date.fromisoformat(value) if isinstance(value, str) else None
     except ValueError:
-        pass
+        parsed = None
+    # Python also reads 20241225 and 2024-W52-3; one way of writing a date is enough.
+    if parsed is not None and parsed.isoformat() == value:
+        return parsed
     raise ValueError(f"{place} is {value!r}, which is not a date like 2024-12-25")
 
 

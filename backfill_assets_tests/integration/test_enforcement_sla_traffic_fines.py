@@ -1,0 +1,99 @@
+"""Do the transforms reproduce independently computed figures for half a million real events?"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator, Mapping
+from datetime import date
+from decimal import ROUND_HALF_UP, Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
+
+from backfill_assets.domains.enforcement_sla import DOMAIN
+from backfill_assets.domains.enforcement_sla.sla_breaches import sla_breach_monthly
+from backfill_assets.domains.enforcement_sla.sla_clocks import case_sla_daily
+from backfill_assets.planning.manifest import Kind, Mode
+from backfill_assets.planning.partitions import DayRange
+from backfill_assets.transforms.context import TransformContext
+
+QUARTER = DayRange.inclusive(date(2006, 7, 1), date(2006, 9, 30))
+VERSIONS = ("2.4.1", "3.1.0")
+
+
+@pytest.fixture(scope="module")
+def references(traffic_fines: Path) -> Mapping[str, Any]:
+    folder = traffic_fines / "reference"
+    return {r.name: r.parse(yaml.safe_load((folder / f"{r.name}.yaml").read_text())) for r in DOMAIN.references}
+
+
+@pytest.fixture(scope="module", params=VERSIONS)
+def version(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(scope="module")
+def ctx(spark: SparkSession, references: Mapping[str, Any], version: str) -> TransformContext:
+    return TransformContext(
+        run_id="run",
+        kind=Kind.RESTATEMENT,
+        mode=Mode.BACKFILL,
+        transform_version=version,
+        output=QUARTER,
+        output_partitions=tuple(QUARTER),
+        input_days={},
+        references=references,
+        spark=spark,
+    )
+
+
+@pytest.fixture(scope="module")
+def silver(spark: SparkSession, traffic_fines: Path, ctx: TransformContext) -> Iterator[DataFrame]:
+    window = case_sla_daily.window_for(ctx.references)
+    assert (window.days_back, window.days_ahead) == (251, 1)
+    days = window.around(QUARTER)
+    event_date = sf.to_date("event_time")
+    events = spark.read.parquet(str(traffic_fines / "events.parquet")).where(
+        event_date.between(sf.lit(days.start), sf.lit(days.last))
+    )
+    rows = case_sla_daily.release(ctx.transform_version).function(events, ctx).cache()
+    yield rows
+    rows.unpersist()
+
+
+def test_a_week_of_rows_is_equal_in_every_column(
+    spark: SparkSession, traffic_fines: Path, silver: DataFrame, version: str
+) -> None:
+    name = f"case_sla_daily_2006-07-10_2006-07-16_{version}.parquet"
+    expected = spark.read.parquet(str(traffic_fines / "expected" / name)).select(
+        *(sf.col(field.name).cast(field.dataType) for field in case_sla_daily.schema)
+    )
+    found = silver.where(sf.col("business_date").between(date(2006, 7, 10), date(2006, 7, 16)))
+    assert found.count() == expected.count() > 40_000
+    assert found.exceptAll(expected).count() == 0
+
+
+def test_the_rows_of_every_day_clock_and_state_of_the_quarter_are_equal_in_number(
+    traffic_fines: Path, silver: DataFrame, version: str
+) -> None:
+    counted = silver.groupBy("business_date", "clock", "sla_state").count().collect()
+    found = {(str(row[0]), row[1], row[2]): row[3] for row in counted}
+    with (traffic_fines / "expected" / f"case_sla_daily_counts_2006Q3_{version}.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert found == {(row["business_date"], row["clock"], row["sla_state"]): int(row["rows"]) for row in rows}
+
+
+def test_the_monthly_figures_are_equal_and_the_rate_is_their_quotient(
+    traffic_fines: Path, silver: DataFrame, ctx: TransformContext, version: str
+) -> None:
+    found = sla_breach_monthly.release(None).function(silver, ctx).collect()
+    with (traffic_fines / "expected" / f"sla_breach_monthly_2006Q3_{version}.csv").open() as file:
+        expected = {tuple(row.values()) for row in csv.DictReader(file)}
+    assert {tuple(str(value) for value in tuple(row)[:7]) for row in found} == expected
+    for row in found:
+        exact = Decimal(row["breached_cases"]) / Decimal(row["tracked_cases"])
+        assert row["breach_rate"] == exact.quantize(Decimal("0.000001"), rounding=ROUND_HALF_UP)

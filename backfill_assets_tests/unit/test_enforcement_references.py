@@ -1,0 +1,182 @@
+"""Is every mistake in a reference document refused with a sentence that says where it is?"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from dataclasses import FrozenInstanceError
+from datetime import date, datetime
+from typing import Any
+
+import pytest
+import yaml
+
+from backfill_assets.domains.enforcement_sla.references import (
+    DayKind,
+    DeadlineRules,
+    parse_jurisdiction_calendar,
+    parse_sla_policy,
+)
+from backfill_assets.errors import InvalidReference
+from backfill_assets.settings import PROJECT_ROOT
+
+CALENDAR: dict[str, Any] = {
+    "version": "calendar-1",
+    "jurisdictions": {
+        "IT": {
+            "timezone": "Europe/Rome",
+            "weekend": ["saturday", "sunday"],
+            "holidays": ["2024-12-25", date(2024, 12, 26)],
+        }
+    },
+}
+POLICY: dict[str, Any] = {
+    "version": "policy-1",
+    "clocks": [
+        {
+            "jurisdiction": "IT",
+            "clock": "decision",
+            "starts_on": ["OPENED"],
+            "stops_on": ["DECIDED"],
+            "pauses_on": ["ASKED"],
+            "resumes_on": ["ANSWERED"],
+            "limit_days": 3,
+            "day_kind": "business",
+            "tracked_days": 10,
+        }
+    ],
+}
+
+Spoil = Callable[[Any], object]
+
+
+def test_a_calendar_is_read_with_dates_as_text_or_as_dates() -> None:
+    calendar = parse_jurisdiction_calendar(CALENDAR)
+    assert calendar.version == "calendar-1"
+    italy = calendar.named("IT")
+    assert italy is not None
+    assert italy.holidays == {date(2024, 12, 25), date(2024, 12, 26)}
+    assert italy.weekend == {5, 6}
+    assert calendar.named("FR") is None
+
+
+def test_parsed_values_cannot_be_changed_and_can_be_compared_and_hashed() -> None:
+    policy = parse_sla_policy(POLICY)
+    with pytest.raises(FrozenInstanceError):
+        policy.clocks[0].limit_days = 4  # type: ignore[misc]
+    assert {policy} == {parse_sla_policy(copy.deepcopy(POLICY))}
+    assert hash(parse_jurisdiction_calendar(CALENDAR))
+
+
+@pytest.mark.parametrize(
+    ("spoil", "sentence"),
+    [
+        (lambda d: d.pop("version"), r"^the document lacks the key 'version'$"),
+        (lambda d: d.update(version=3), r"^version has to be text, but is 3; put it in quotes$"),
+        (lambda d: d.update(version=" "), r"^version is empty$"),
+        (lambda d: d.pop("jurisdictions"), r"lacks the key 'jurisdictions'$"),
+        (lambda d: d.update(jurisdictions={}), r"^jurisdictions is empty"),
+        (lambda d: d.update(jurisdictions=["IT"]), r"^jurisdictions has to be a mapping"),
+        (lambda d: d["jurisdictions"].update({False: {}}), r"^a name in jurisdictions has to be text, but is False"),
+        (lambda d: d["jurisdictions"].update(FR=None), r"^jurisdictions.FR has to be a mapping.* is missing$"),
+        (lambda d: d["jurisdictions"]["IT"].pop("holidays"), r"^jurisdictions.IT lacks the key 'holidays'$"),
+        (
+            lambda d: d["jurisdictions"]["IT"].update(timezone="Europe/Roma"),
+            r"IT.timezone is 'Europe/Roma', which is not",
+        ),
+        (lambda d: d["jurisdictions"]["IT"].update(timezone="Europe"), r"IT.timezone is 'Europe', which is not"),
+        (lambda d: d["jurisdictions"]["IT"].update(timezone="+02:00"), r"not an IANA time zone"),
+        (lambda d: d["jurisdictions"]["IT"].update(weekend=["domenica"]), r"IT.weekend\[0\] is 'domenica'"),
+        (lambda d: d["jurisdictions"]["IT"].update(weekend="sunday"), r"IT.weekend has to be a list"),
+        (
+            lambda d: d["jurisdictions"]["IT"].update(
+                weekend=["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"]
+            ),
+            r"IT.weekend names all seven days",
+        ),
+        (lambda d: d["jurisdictions"]["IT"]["holidays"].append("2025-02-30"), r"IT.holidays\[2\] is '2025-02-30'"),
+        (lambda d: d["jurisdictions"]["IT"]["holidays"].append(20250101), r"IT.holidays\[2\] is 20250101"),
+        (lambda d: d["jurisdictions"]["IT"]["holidays"].append("2025-W01-1"), r"not a date like 2024-12-25"),
+        (lambda d: d["jurisdictions"]["IT"]["holidays"].append(datetime(2025, 1, 1)), r"IT.holidays\[2\]"),  # noqa: DTZ001
+    ],
+)
+def test_a_mistake_in_the_calendar_is_refused_and_placed(spoil: Spoil, sentence: str) -> None:
+    document = copy.deepcopy(CALENDAR)
+    spoil(document)
+    with pytest.raises(ValueError, match=sentence):
+        parse_jurisdiction_calendar(document)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "sentence"),
+    [
+        (lambda d: d.pop("clocks"), r"lacks the key 'clocks'$"),
+        (lambda d: d.update(clocks=[]), r"^clocks is empty"),
+        (lambda d: d.update(clocks={}), r"^clocks has to be a list"),
+        (lambda d: d["clocks"].append("decision"), r"^clocks\[1\] has to be a mapping"),
+        (
+            lambda d: d["clocks"].append(d["clocks"][0]),
+            r"clocks\[1\] declares the clock 'decision' of IT again; clocks\[0\]",
+        ),
+        (lambda d: d["clocks"][0].pop("pauses_on"), r"^clocks\[0\] \(IT decision\) lacks the key 'pauses_on'$"),
+        (lambda d: d["clocks"][0].update(jurisdiction=False), r"clocks\[0\].jurisdiction has to be text, but is False"),
+        (lambda d: d["clocks"][0].update(starts_on=[]), r"starts_on is empty"),
+        (lambda d: d["clocks"][0].update(starts_on="OPENED"), r"starts_on has to be a list, but is 'OPENED'"),
+        (lambda d: d["clocks"][0].update(stops_on=[1]), r"stops_on\[0\] has to be text"),
+        (lambda d: d["clocks"][0].update(resumes_on=["ASKED"]), r"names 'ASKED' in both pauses_on and resumes_on"),
+        (lambda d: d["clocks"][0].update(limit_days=-1), r"limit_days is -1; it has to lie between 0 and"),
+        (lambda d: d["clocks"][0].update(limit_days="3"), r"limit_days has to be a whole number of days, but is '3'"),
+        (lambda d: d["clocks"][0].update(limit_days=True), r"limit_days has to be a whole number"),
+        (lambda d: d["clocks"][0].update(limit_days=2.5), r"limit_days has to be a whole number"),
+        (lambda d: d["clocks"][0].update(tracked_days=0), r"tracked_days is 0; it has to lie between 1 and"),
+        (lambda d: d["clocks"][0].update(tracked_days=10**9), r"tracked_days is 1000000000; it has to lie"),
+        (
+            lambda d: d["clocks"][0].update(day_kind="working"),
+            r"day_kind is 'working'; it has to be calendar or business",
+        ),
+    ],
+)
+def test_a_mistake_in_the_policy_is_refused_and_placed(spoil: Spoil, sentence: str) -> None:
+    document = copy.deepcopy(POLICY)
+    spoil(document)
+    with pytest.raises(ValueError, match=sentence):
+        parse_sla_policy(document)
+
+
+@pytest.mark.parametrize("parse", [parse_jurisdiction_calendar, parse_sla_policy])
+@pytest.mark.parametrize("document", [None, [], "version: 1", 7])
+def test_a_document_that_is_no_mapping_is_refused(parse: Callable[[Any], object], document: Any) -> None:
+    with pytest.raises(ValueError, match=r"^the document has to be a mapping"):
+        parse(document)
+
+
+def test_a_clock_without_a_calendar_is_refused_when_the_two_are_brought_together() -> None:
+    document = copy.deepcopy(POLICY)
+    document["clocks"][0]["jurisdiction"] = "FR"
+    references = {
+        "jurisdiction_calendar": parse_jurisdiction_calendar(CALENDAR),
+        "sla_policy": parse_sla_policy(document),
+    }
+    with pytest.raises(InvalidReference, match="policy-1 has clocks for FR, which jurisdiction_calendar calendar-1"):
+        DeadlineRules.from_references(references)
+
+
+def test_countable_days_are_numbered_past_the_last_day_as_far_as_a_deadline_can_reach() -> None:
+    rules = DeadlineRules(calendar=parse_jurisdiction_calendar(CALENDAR), policy=parse_sla_policy(POLICY))
+    days = list(rules.countable_days(date(2024, 12, 23), date(2024, 12, 24)))
+    assert {day.day_kind for day in days} == {DayKind.BUSINESS}
+    # Christmas is followed by a Friday, a weekend, and the rest of the limit and one day more.
+    assert [(day.day.day, day.days_counted) for day in days] == [
+        *((23, 1), (24, 2), (25, 2), (26, 2), (27, 3), (28, 3), (29, 3), (30, 4), (31, 5), (1, 6)),
+    ]
+
+
+def test_the_committed_reference_files_are_accepted_and_agree() -> None:
+    folder = PROJECT_ROOT / "data" / "reference"
+    calendar = parse_jurisdiction_calendar(yaml.safe_load((folder / "jurisdiction_calendar.yaml").read_text()))
+    policy = parse_sla_policy(yaml.safe_load((folder / "sla_policy.yaml").read_text()))
+    DeadlineRules.from_references({"jurisdiction_calendar": calendar, "sla_policy": policy})
+    assert policy.tracked_days == 60
+    for jurisdiction in calendar.jurisdictions:
+        clocks = [clock for clock in policy.clocks if clock.jurisdiction == jurisdiction.name]
+        assert {clock.day_kind for clock in clocks} == set(DayKind)
