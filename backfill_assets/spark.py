@@ -18,6 +18,8 @@ MEANING: Mapping[str, str] = {
     "spark.sql.ansi.enabled": "true",
     "spark.sql.caseSensitive": "true",
     "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
+    # Landed Parquet files often hold nanoseconds, which Spark refuses to read as anything but a number.
+    "spark.sql.legacy.parquet.nanosAsLong": "true",
 }
 
 

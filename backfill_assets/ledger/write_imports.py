@@ -127,6 +127,31 @@ class ImportWriter(Writing, ImportReader):
             [{"of_import": other, "moved": n} for other, n in superseded.items()],
         )
 
+    def recount_imports(self, counts: Mapping[str, ImportCounts], *, because: str, actor: str) -> None:
+        """The records of these files were counted again, after another file was reprocessed in its place among them.
+
+        Args:
+            counts: The counts that hold now, by import id.
+            because: The import that was reprocessed.
+            actor: Who had it reprocessed.
+
+        Raises:
+            UnknownName: There is no such import.
+            Refused: The counts of a file do not reconcile.
+        """
+        self._columns_of(counts, imports.c.import_id)
+        for import_id, found in counts.items():
+            if not found.reconciles or min(asdict(found).values()) < 0:
+                raise Refused(f"the counts of {import_id} do not reconcile: {asdict(found)}.", import_id=import_id)
+            changed = update(imports).where(imports.c.import_id == import_id).values(**asdict(found))
+            self._connection.execute(changed)
+        self._append(
+            *(
+                _happening(import_id, "import_recounted", actor, {**asdict(found), "because": because})
+                for import_id, found in counts.items()
+            )
+        )
+
     def fail_import(self, import_id: str, *, note: str, actor: str) -> None:
         """Landing stopped; nothing of the file is used.
 

@@ -1,0 +1,143 @@
+"""Where are the judged records of a landed file, and how are they read again?
+
+One Parquet folder per import, `<landing>/<source>/conformed/<import_id>/`, written in one pass over the raw file. It
+holds every record: valid ones with typed columns, rejected ones with their reason and text. A folder counts only
+through an import that the ledger says is LANDED or LOADED, so one that a killed process left half-written is never
+read, and is overwritten when the file is landed again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import (
+    ArrayType,
+    BooleanType,
+    DateType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+from backfill_assets.domain import SourceTable
+from backfill_assets.landing.contract import REASON, Bounds, judged
+from backfill_assets.landing.formats import IGNORED, RAW, ROW, Records
+from backfill_assets.ledger.records import ImportRecord
+from backfill_assets.ledger.states import ImportState
+
+IMPORT_ID = "_import_id"
+ARRIVAL = "_arrival"
+CONTENT_HASH = "_content_hash"
+RAW_TRUNCATED = "_raw_truncated"
+
+LIVE = (ImportState.LANDED, ImportState.LOADED)
+"""The states of imports whose records count."""
+
+MOST_RAW_CHARACTERS = 64 * 1024
+
+
+def conformed_schema(source: SourceTable) -> StructType:
+    """The columns of a conformed folder. The contract's are all nullable: a rejected record may have any of them."""
+    return StructType(
+        [
+            *(StructField(field.name, field.dataType) for field in source.schema.fields),
+            StructField(source.partition.column, DateType()),
+            StructField(IMPORT_ID, StringType()),
+            StructField(ARRIVAL, IntegerType()),
+            StructField(ROW, LongType()),
+            StructField(CONTENT_HASH, LongType()),
+            StructField(REASON, StringType()),
+            StructField(RAW, StringType()),
+            StructField(RAW_TRUNCATED, BooleanType()),
+            StructField(IGNORED, ArrayType(StringType())),
+        ]
+    )
+
+
+def conformed_folder(landing: Path, source: SourceTable, import_id: str) -> Path:
+    """The folder of one import's judged records."""
+    return landing / source.short_name / "conformed" / import_id
+
+
+def write_conformed(found: Records, folder: Path, *, source: SourceTable, record: ImportRecord, bounds: Bounds) -> None:
+    """Judges every record of a landed file and writes them all, in one pass.
+
+    Args:
+        found: What `formats.records` gives.
+        folder: Where to; what is there is replaced.
+        source: The contract.
+        record: The import.
+        bounds: The event times a record can have.
+    """
+    rejected = F.col(REASON).isNotNull()
+    frame = judged(found.frame, source, bounds=bounds).withColumns(
+        {
+            IMPORT_ID: F.lit(record.import_id),
+            ARRIVAL: F.lit(record.arrival),
+            CONTENT_HASH: content_hash(source),
+            RAW: F.when(rejected, F.substring(found.text, 1, MOST_RAW_CHARACTERS + 1)),
+        }
+    )
+    frame = frame.withColumns(
+        {
+            RAW_TRUNCATED: F.length(RAW) > MOST_RAW_CHARACTERS,
+            RAW: F.substring(F.col(RAW), 1, MOST_RAW_CHARACTERS),
+        }
+    )
+    columns = conformed_schema(source).fields
+    frame.select(*(F.col(column.name).cast(column.dataType) for column in columns)).write.mode("overwrite").parquet(
+        str(folder)
+    )
+
+
+def content_hash(source: SourceTable) -> Column:
+    """What makes two versions of a key the same: every contract column, with null told apart from blank.
+
+    64 bits are enough: only consecutive versions of one key are ever compared, and only to count them.
+    """
+    texts = []
+    for field in source.schema.fields:
+        value = F.col(field.name)
+        text = (F.unix_micros(value) if isinstance(field.dataType, TimestampType) else value).cast("string")
+        texts.append(F.coalesce(F.concat(F.length(text).cast("string"), F.lit(":"), text), F.lit("-")))
+    return F.xxhash64(F.concat(*texts))
+
+
+def read_conformed(spark: SparkSession, landing: Path, source: SourceTable, import_ids: Sequence[str]) -> DataFrame:
+    """Every judged record of these imports."""
+    schema = conformed_schema(source)
+    if not import_ids:
+        return spark.createDataFrame([], schema)
+    folders = [str(conformed_folder(landing, source, import_id)) for import_id in import_ids]
+    return spark.read.schema(schema).parquet(*folders)
+
+
+def valid_rows(spark: SparkSession, landing: Path, source: SourceTable, import_ids: Sequence[str]) -> DataFrame:
+    """The valid records of these imports, every version of every key."""
+    return read_conformed(spark, landing, source, import_ids).where(F.col(REASON).isNull())
+
+
+def rejected_rows(
+    spark: SparkSession, landing: Path, source: SourceTable, record: ImportRecord, *, file_name: str
+) -> DataFrame:
+    """The rejected records of one import, as the quarantine keeps them."""
+    return (
+        read_conformed(spark, landing, source, [record.import_id])
+        .where(F.col(REASON).isNotNull())
+        .select(
+            F.lit(source.name).alias("source"),
+            F.lit(record.import_id).alias("import_id"),
+            F.lit(file_name).alias("file_name"),
+            F.col(ROW).alias("row_number"),
+            F.col(REASON).alias("reason"),
+            F.col(RAW).alias("raw_record"),
+            F.col(RAW_TRUNCATED).alias("raw_truncated"),
+            F.lit(record.first_seen_at).alias("landed_at"),
+        )
+    )

@@ -1,0 +1,196 @@
+"""How is a landed file taken apart into records?
+
+Every format ends in the same frame: one row per record with the contract's columns as the file holds them, the number
+of its line or row as people count it, its text, why it could not be taken apart, and the columns nobody asked for.
+Nothing is judged here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import LongType, StringType, StructField, StructType
+
+from backfill_assets.domain import SourceTable
+from backfill_assets.landing.contract import BROKEN, exact_member, json_pair
+from backfill_assets.landing.parquet_types import PhysicalColumn
+from backfill_assets.landing.probe import FileKind, Format, Probe
+
+ROW = "_row"
+RAW = "_raw"
+IGNORED = "_ignored"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Records:
+    """The records of one file.
+
+    Attributes:
+        frame: Those of the contract's columns that the file has, and `_row`, `_broken`, `_ignored`, `_raw`.
+        text: From `_raw` to the record's text. Only a rejected record's text is wanted, so it is made last.
+    """
+
+    frame: DataFrame
+    text: Column
+
+
+_PARTITION_BITS = 33
+_CSV_TEXT = {"quote": '"', "escape": '"'}
+
+
+def records(spark: SparkSession, stored: Path, *, kind: FileKind, probe: Probe, source: SourceTable) -> Records:
+    """The records of a landed file, as they are.
+
+    Args:
+        spark: The session.
+        stored: The raw copy.
+        kind: Its format and compression.
+        probe: What the first look told.
+        source: The contract, for the names of its columns.
+
+    Returns:
+        Its records; values are strings, except those of a Parquet file. `_row` counts from 1: the line of a JSONL
+        file, the record of a CSV after its header, the row of a Parquet file. Blank lines are no records.
+    """
+    if probe.empty:
+        return _nothing(spark.createDataFrame([], _strings(source.schema.fieldNames())), source)
+    match kind.format:
+        case Format.JSONL:
+            return _json_lines(spark, stored, kind, source)
+        case Format.CSV:
+            return _csv(spark, stored, probe, source)
+        case Format.PARQUET:
+            return _parquet(spark, stored, probe, source)
+
+
+def _json_lines(spark: SparkSession, stored: Path, kind: FileKind, source: SourceTable) -> Records:
+    names = source.schema.fieldNames()
+    lines = _numbered(spark.read.text(str(stored)), in_one_piece=bool(kind.compression))
+    text = F.when(F.is_valid_utf8("value"), F.col("value"))
+    parsed = (
+        lines.where(F.trim(F.col("value"), F.lit(" \t\r\n")) != "")
+        .withColumn("_text", text)
+        .withColumn("_pair", json_pair(F.col("_text")))
+        .withColumn("_record", F.when(F.size("_pair") == 2, F.get("_pair", F.lit(0))))
+        .withColumn("_names", F.map_keys("_record"))
+    )
+    record = F.col("_record")
+    twice = F.size("_names") > F.size(F.array_distinct("_names"))
+    unknown = F.array_sort(F.array_except(F.col("_names"), F.array(*(F.lit(name) for name in names))))
+    frame = parsed.select(
+        *(
+            (exact_member(F.col("_text"), record, name) if name in source.json_columns else record[name]).alias(name)
+            for name in names
+        ),
+        F.col(ROW),
+        F.col("value").alias(RAW),
+        F.when(F.col("_text").isNull(), "the line is not valid UTF-8")
+        .when(record.isNull(), "the line is not a JSON object")
+        .when(twice, "the line names a column twice")
+        .alias(BROKEN),
+        F.when(F.size(unknown) > 0, unknown).alias(IGNORED),
+    )
+    return Records(frame=frame, text=F.make_valid_utf8(RAW))
+
+
+def _numbered(lines: DataFrame, *, in_one_piece: bool) -> DataFrame:
+    """Lines with their number in the file, from 1.
+
+    `monotonically_increasing_id` counts lines within each split; the lines of the splits before are counted first.
+    """
+    numbered = lines.withColumn("_id", F.monotonically_increasing_id())
+    split = F.shiftright("_id", _PARTITION_BITS)
+    in_split = F.col("_id") - F.shiftleft(split, _PARTITION_BITS)
+    before = F.lit(0).cast(LongType())
+    if not in_one_piece:
+        counts = {row["split"]: row["count"] for row in numbered.groupBy(split.alias("split")).count().collect()}
+        if len(counts) > 1:
+            ordered = sorted(counts)
+            sums = [sum(counts[earlier] for earlier in ordered if earlier < one) for one in ordered]
+            known = [F.lit(value) for pair in zip(ordered, sums, strict=True) for value in pair]
+            before = F.create_map(*known)[split].cast(LongType())
+    return numbered.withColumn(ROW, before + in_split + 1).drop("_id")
+
+
+def _csv(spark: SparkSession, stored: Path, probe: Probe, source: SourceTable) -> Records:
+    # Columns are read by position: a header may repeat a name, as long as the contract does not know it.
+    positions = [f"_{position}" for position in range(len(probe.header))]
+    schema = StructType([*_strings(positions).fields, StructField(BROKEN, StringType())])
+    frame = (
+        spark.read.schema(schema)
+        .options(
+            header="true",
+            multiLine="true",  # a quoted value may hold a line break; such a file is read as one split
+            mode="PERMISSIVE",
+            columnNameOfCorruptRecord=BROKEN,
+            enforceSchema="true",
+            **_CSV_TEXT,
+        )
+        .csv(str(stored))
+        .withColumn(ROW, F.monotonically_increasing_id() + 1)
+    )
+    width = f"the row does not have the {len(probe.header)} values of the header"
+    broken = F.when(F.col(BROKEN).isNotNull(), width)
+    if not probe.valid_utf8:  # what was no character has become U+FFFD
+        odd = F.concat_ws("", *positions, BROKEN).contains("\ufffd")
+        broken = F.when(odd, "the row is not valid UTF-8").when(F.col(BROKEN).isNotNull(), width)
+    wanted = [name for name in source.schema.fieldNames() if name in probe.header]
+    chosen = frame.select(
+        *(F.col(positions[probe.header.index(name)]).alias(name) for name in wanted),
+        F.col(ROW),
+        F.struct(F.col(BROKEN).alias("line"), F.struct(*positions).alias("values")).alias(RAW),
+        broken.alias(BROKEN),
+        _no_names().alias(IGNORED),
+    )
+    return Records(frame=chosen, text=F.coalesce(F.col(f"{RAW}.line"), F.to_csv(F.col(f"{RAW}.values"), _CSV_TEXT)))
+
+
+def _parquet(spark: SparkSession, stored: Path, probe: Probe, source: SourceTable) -> Records:
+    schema = StructType([StructField(column.name, column.data_type) for column in probe.columns])
+    frame = spark.read.schema(schema).parquet(str(stored))
+    known = {column.name: column for column in probe.columns}
+    wanted = [name for name in source.schema.fieldNames() if name in known]
+    chosen = frame.select(
+        *(_instant(known[name]).alias(name) for name in wanted),
+        (F.col("_metadata.row_index") + 1).alias(ROW),
+        F.struct(*(F.col(_quoted(name)) for name in known)).alias(RAW),
+        F.lit(None).cast(StringType()).alias(BROKEN),
+        _no_names().alias(IGNORED),
+    )
+    return Records(frame=chosen, text=F.to_json(F.col(RAW)))
+
+
+def _instant(column: PhysicalColumn) -> Column:
+    """The column; nanoseconds since the epoch as an instant, rounded down to microseconds."""
+    value = F.col(_quoted(column.name))
+    if not column.nanoseconds:
+        return value
+    whole = F.try_subtract(value, F.pmod(value, F.lit(1_000).cast(LongType())))
+    return F.timestamp_micros(F.call_function("div", whole, F.lit(1_000).cast(LongType())))
+
+
+def _nothing(frame: DataFrame, source: SourceTable) -> Records:
+    nothing = F.lit(None).cast(StringType())
+    chosen = frame.select(
+        *source.schema.fieldNames(),
+        F.lit(0).cast(LongType()).alias(ROW),
+        nothing.alias(RAW),
+        nothing.alias(BROKEN),
+        _no_names().alias(IGNORED),
+    )
+    return Records(frame=chosen, text=F.col(RAW))
+
+
+def _no_names() -> Column:
+    return F.lit(None).cast("array<string>")
+
+
+def _strings(names: list[str]) -> StructType:
+    return StructType([StructField(name, StringType()) for name in names])
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"

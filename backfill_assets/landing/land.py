@@ -1,0 +1,273 @@
+"""How does a file come in?
+
+Every step is durable before the next begins: the raw copy, the ledger's record that landing has begun, the conformed
+records, the quarantine, and last the ledger's record that it is landed. Only that last one makes anything visible, so
+a process that dies at any line loses nothing, and the same file can be landed again.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import date
+from enum import StrEnum
+from pathlib import Path
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from backfill_assets.domain import SourceTable
+from backfill_assets.errors import Refused, UnreadableFile
+from backfill_assets.landing.archive import Archived, archive, remove_incoming
+from backfill_assets.landing.classify import Account, account, recount
+from backfill_assets.landing.conformed import LIVE, conformed_folder, rejected_rows, write_conformed
+from backfill_assets.landing.contract import Bounds
+from backfill_assets.landing.formats import records
+from backfill_assets.landing.turn import TurnTaken, landing_turn
+from backfill_assets.ledger.records import ImportCounts, ImportDay, ImportRecord, OfferedFile
+from backfill_assets.ledger.states import ImportState
+from backfill_assets.ledger.store import Ledger
+from backfill_assets.settings import Settings
+
+Quarantine = Callable[[DataFrame, str], None]
+"""Keeps the rejected records of an import, given its id; doing it again for the same import changes nothing."""
+
+_SPARKS_REASON = re.compile(r"\[((?:FAILED_READ_FILE|PARQUET_|UNSUPPORTED_|MALFORMED_)[A-Z_.]*)\]")
+
+
+class OnDuplicate(StrEnum):
+    """What to do with a file whose content was landed before."""
+
+    IGNORE = "ignore"
+    REPROCESS = "reprocess"
+    CORRECT = "correct"
+    REJECT = "reject"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Landed:
+    """What landing a file came to.
+
+    Attributes:
+        record: The import, as the ledger has it now.
+        days: The event dates that have to be built again, in order.
+        is_new: Something was landed, rather than ignored.
+    """
+
+    record: ImportRecord
+    days: tuple[date, ...]
+    is_new: bool
+
+
+def land(
+    *,
+    ledger: Ledger,
+    spark: SparkSession,
+    settings: Settings,
+    source: SourceTable,
+    path: Path,
+    on_duplicate: OnDuplicate = OnDuplicate.IGNORE,
+    by: str,
+    quarantine: Quarantine,
+) -> Landed:
+    """Lands one file.
+
+    Args:
+        ledger: The ledger.
+        spark: The session that reads the file.
+        settings: Where the landing folder is, and the first day.
+        source: The source table that the file is for.
+        path: The file.
+        on_duplicate: What to do when its content was landed before: leave it (`ignore`), refuse (`reject`), judge and
+            count it again in its place (`reprocess`), or land it as a new arrival whose records win (`correct`).
+        by: Who lands it.
+        quarantine: Keeps the rejected records.
+
+    Raises:
+        MissingInput: There is no such file.
+        UnreadableFile: The file cannot be read at all, or lacks a required column.
+        Refused: The path is no file, or its content was landed before and `on_duplicate` is `reject`.
+    """
+    with landing_turn(settings.landing, source):
+        _fail_abandoned(ledger, settings, source, by)
+        archived = archive(path, landing=settings.landing, source=source)
+        with ledger.read() as reader:
+            known = [r for r in reader.imports_with_sha(source.name, archived.sha256) if r.landed_at is not None]
+        latest = known[-1] if known else None
+        old_days: tuple[ImportDay, ...] = ()
+        if latest is None or on_duplicate is OnDuplicate.CORRECT:
+            record = _begin(ledger, source, archived, on_duplicate, by)
+        elif latest.state in LIVE and on_duplicate is not OnDuplicate.REPROCESS:
+            return _known(ledger, latest, path, on_duplicate, by)
+        else:  # asked for, or a reprocessing that stopped on its way
+            record, old_days = _reopen(ledger, latest, by)
+        with _failing(ledger, record, path, by):
+            told = _conform(ledger, spark, settings, source, archived, record, quarantine)
+            days = _with_old_days(record, told.days, old_days)
+            again = record.landed_at is not None
+            recounted = _recounted(ledger, spark, settings, source, record, told) if again else {}
+            with ledger.write() as writer:
+                writer.finish_import(
+                    record.import_id,
+                    counts=told.counts,
+                    days=days,
+                    schema_versions=told.schema_versions,
+                    ignored_columns=told.ignored_columns or archived.probe.ignored_columns,
+                    superseded_elsewhere={} if again else told.superseded_elsewhere,
+                    actor=by,
+                )
+                if recounted:
+                    writer.recount_imports(recounted, because=record.import_id, actor=by)
+                record = writer.import_record(record.import_id)
+    return Landed(record=record, days=tuple(day.event_date for day in days), is_new=True)
+
+
+def _begin(ledger: Ledger, source: SourceTable, archived: Archived, on_duplicate: OnDuplicate, by: str) -> ImportRecord:
+    offered = OfferedFile(
+        source=source.name,
+        sha256=archived.sha256,
+        original_path=archived.original_path,
+        stored_path=archived.stored_path,
+        size_bytes=archived.size_bytes,
+        format=str(archived.kind.format),
+        compression=archived.kind.compression,
+        on_duplicate=str(on_duplicate),
+    )
+    with ledger.write() as writer:
+        return writer.begin_import(offered, actor=by)
+
+
+def _reopen(ledger: Ledger, record: ImportRecord, by: str) -> tuple[ImportRecord, tuple[ImportDay, ...]]:
+    with ledger.write() as writer:
+        days = writer.import_days([record.import_id])
+        writer.reopen_import(record.import_id, str(OnDuplicate.REPROCESS), by)
+        return writer.import_record(record.import_id), days
+
+
+def _known(ledger: Ledger, record: ImportRecord, path: Path, on_duplicate: OnDuplicate, by: str) -> Landed:
+    """The content was landed before, and that is all: refused, or left alone and remembered."""
+    if on_duplicate is OnDuplicate.REJECT:
+        raise Refused(
+            f"{path} has the content of {record.import_id}, landed from {record.original_path}.",
+            next_step="land it with --on-duplicate ignore, reprocess or correct",
+            import_id=record.import_id,
+        )
+    with ledger.write() as writer:
+        writer.record_event(
+            actor=by,
+            entity="import",
+            entity_id=record.import_id,
+            action="duplicate_ignored",
+            payload={"path": str(path)},
+        )
+    return Landed(record=record, days=(), is_new=False)
+
+
+def _conform(
+    ledger: Ledger,
+    spark: SparkSession,
+    settings: Settings,
+    source: SourceTable,
+    archived: Archived,
+    record: ImportRecord,
+    quarantine: Quarantine,
+) -> Account:
+    """Judges, counts and quarantines the records of an import that is LANDING."""
+    stored = settings.landing / archived.stored_path
+    raw = records(spark, stored, kind=archived.kind, probe=archived.probe, source=source)
+    bounds = Bounds(first_day=settings.first_day, landed_at=record.first_seen_at)
+    folder = conformed_folder(settings.landing, source, record.import_id)
+    write_conformed(raw, folder, source=source, record=record, bounds=bounds)
+    with ledger.read() as reader:
+        others = [r.import_id for r in reader.imports(source.name, LIVE) if r.import_id != record.import_id]
+    told = account(spark, settings.landing, source, record, others)
+    if told.counts.rejected:
+        name = Path(record.original_path).name
+        quarantine(rejected_rows(spark, settings.landing, source, record, file_name=name), record.import_id)
+    return told
+
+
+def _recounted(
+    ledger: Ledger,
+    spark: SparkSession,
+    settings: Settings,
+    source: SourceTable,
+    record: ImportRecord,
+    told: Account,
+) -> Mapping[str, ImportCounts]:
+    """The counts of the other imports that change because this one was reprocessed in its place among them."""
+    with ledger.read() as reader:
+        others = [r for r in reader.imports(source.name, LIVE) if r.import_id != record.import_id]
+    if not others:
+        return {}
+    present = replace(record, counts=told.counts)
+    counts = recount(spark, settings.landing, source, [*others, present])
+    return {r.import_id: counts[r.import_id] for r in others if counts[r.import_id] != r.counts}
+
+
+def _with_old_days(
+    record: ImportRecord, days: Sequence[ImportDay], old_days: Sequence[ImportDay]
+) -> tuple[ImportDay, ...]:
+    """The days of a reprocessed import: those it touched before have to be built again too."""
+    present = {day.event_date for day in days}
+    left = {day.event_date for day in old_days} - present
+    gone = [ImportDay(import_id=record.import_id, event_date=day, events=0) for day in left]
+    return tuple(sorted((*days, *gone), key=lambda day: day.event_date))
+
+
+@contextmanager
+def _failing(ledger: Ledger, record: ImportRecord, path: Path, by: str) -> Iterator[None]:
+    """An import whose landing stops with an error is FAILED at once; a killed process leaves that to `recover`."""
+    try:
+        yield
+    except BaseException as error:
+        found = _SPARKS_REASON.search(str(error)) if isinstance(error, (PySparkException, Py4JError)) else None
+        note = f"landing stopped: {found.group(1) if found else type(error).__name__}"
+        with ledger.write() as writer:
+            writer.fail_import(record.import_id, note=note, actor=by)
+        if found is None:
+            raise
+        raise UnreadableFile(
+            f"{path.name} cannot be read to its end ({found.group(1)}).",
+            next_step="get the file again from where it came",
+            import_id=record.import_id,
+        ) from error
+
+
+def clean_up_landing(
+    ledger: Ledger, settings: Settings, sources: Sequence[SourceTable], *, by: str
+) -> tuple[ImportRecord, ...]:
+    """Fails the imports whose process died, and removes what they left; what is being landed right now is left alone.
+
+    Returns:
+        The imports that were failed. Landing their files again works; `landed_at` of one that was being reprocessed
+        is not None, and its days cannot be built until it is landed again.
+    """
+    failed: list[ImportRecord] = []
+    for source in sources:
+        try:
+            with landing_turn(settings.landing, source, wait=False):
+                failed += _fail_abandoned(ledger, settings, source, by)
+        except TurnTaken:
+            continue
+    return tuple(failed)
+
+
+def _fail_abandoned(ledger: Ledger, settings: Settings, source: SourceTable, by: str) -> list[ImportRecord]:
+    """With the turn in hand: whatever is still LANDING belongs to nobody."""
+    remove_incoming(settings.landing, source)
+    with ledger.read() as reader:
+        abandoned = reader.imports(source.name, [ImportState.LANDING])
+    if not abandoned:
+        return []
+    with ledger.write() as writer:
+        for record in abandoned:
+            writer.fail_import(record.import_id, note="landing stopped: its process is gone", actor=by)
+    for record in abandoned:
+        shutil.rmtree(conformed_folder(settings.landing, source, record.import_id), ignore_errors=True)
+    with ledger.read() as reader:
+        return [reader.import_record(record.import_id) for record in abandoned]

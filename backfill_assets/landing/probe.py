@@ -1,0 +1,224 @@
+"""Can this file be read at all, and which columns does it offer?
+
+A first look without Spark: a damaged archive, a file that is not what its name says, or one without a required column
+is refused whole, with one sentence, before anything is recorded.
+"""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import gzip
+import io
+import zlib
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import IO
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql.types import DataType
+
+from backfill_assets.domain import SourceTable
+from backfill_assets.errors import UnreadableFile
+from backfill_assets.landing.contract import can_become, required_columns
+from backfill_assets.landing.parquet_types import PhysicalColumn, physical_columns
+
+_CHUNK_BYTES = 1 << 20
+_SAMPLE_BYTES = 1 << 16
+_MOST_BINARY = 0.3
+_CONTROLS = bytes(range(9)) + bytes(range(14, 32)) + b"\x7f"
+
+
+class Format(StrEnum):
+    """What a landed file is written in."""
+
+    JSONL = "jsonl"
+    CSV = "csv"
+    PARQUET = "parquet"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileKind:
+    """What a file's name declares: format, compression (`gzip` or empty), and the suffix it is stored under."""
+
+    format: Format
+    compression: str
+    suffix: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Probe:
+    """What a first look at a file told.
+
+    Attributes:
+        empty: There is no record in it, and not even a header.
+        valid_utf8: Every byte of a text file belongs to a UTF-8 character; always true for Parquet.
+        header: The columns of a CSV, in order, as often as they are named.
+        columns: The columns of a Parquet file that Spark can read.
+        ignored_columns: Columns of a CSV or Parquet file that the contract does not know, sorted. A JSONL file has no
+            header; its columns are found while it is read.
+    """
+
+    empty: bool = False
+    valid_utf8: bool = True
+    header: tuple[str, ...] = ()
+    columns: tuple[PhysicalColumn, ...] = ()
+    ignored_columns: tuple[str, ...] = ()
+
+
+def probe(path: Path, kind: FileKind, source: SourceTable, *, name: str) -> Probe:
+    """Takes a first look at a file.
+
+    Args:
+        path: The file.
+        kind: What it claims to be.
+        source: The contract it is offered to.
+        name: What the person calls the file, for messages.
+
+    Raises:
+        UnreadableFile: It cannot be read at all, or lacks a required column.
+    """
+    match kind.format:
+        case Format.PARQUET:
+            return _probe_parquet(path, source, name)
+        case Format.CSV:
+            return _probe_csv(path, kind, source, name)
+        case Format.JSONL:
+            with _text_errors(name, kind):
+                empty, valid_utf8 = _scan_text(path, kind, name)
+            return Probe(empty=empty, valid_utf8=valid_utf8)
+
+
+@contextmanager
+def _text_errors(name: str, kind: FileKind) -> Iterator[None]:
+    try:
+        yield
+    except (gzip.BadGzipFile, zlib.error, EOFError) as error:
+        raise UnreadableFile(
+            f"{name} is not a complete gzip file: {error}.",
+            next_step="get the file again from where it came",
+            path=name,
+            format=str(kind.format),
+        ) from error
+
+
+def _open(path: Path, kind: FileKind) -> IO[bytes]:
+    return gzip.open(path, "rb") if kind.compression else path.open("rb")  # type: ignore[return-value]
+
+
+def _scan_text(path: Path, kind: FileKind, name: str) -> tuple[bool, bool]:
+    """Reads a text file to its end: whether it is blank, and whether it is UTF-8 throughout."""
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    empty = valid_utf8 = True
+    first = True
+    with _open(path, kind) as stream:
+        while chunk := stream.read(_CHUNK_BYTES):
+            if first:
+                _refuse_binary(chunk[:_SAMPLE_BYTES], name)
+                chunk, first = chunk.removeprefix(codecs.BOM_UTF8), False
+            empty = empty and not chunk.strip()
+            if valid_utf8:
+                try:
+                    decoder.decode(chunk)
+                except UnicodeDecodeError:
+                    valid_utf8 = False
+    if valid_utf8:
+        try:
+            decoder.decode(b"", final=True)
+        except UnicodeDecodeError:
+            valid_utf8 = False
+    return empty, valid_utf8
+
+
+def _refuse_binary(sample: bytes, name: str) -> None:
+    """Refuses what is no text: UTF-16, pictures, archives. A few odd bytes in a text are the records' problem."""
+    if sample.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        raise UnreadableFile(f"{name} is UTF-16 text; text files are landed as UTF-8.", path=name)
+    magic = {b"\x1f\x8b": "gzip", b"PAR1": "Parquet", b"PK\x03\x04": "zip", b"\x28\xb5\x2f\xfd": "zstd"}
+    for start, what in magic.items():
+        if sample.startswith(start):
+            raise UnreadableFile(
+                f"{name} holds {what}, not text.", next_step="rename the file so that its name says so", path=name
+            )
+    odd = len(sample) - len(sample.translate(None, _CONTROLS)) + sample.decode("utf-8", "replace").count("\ufffd")
+    if odd > len(sample) * _MOST_BINARY:
+        raise UnreadableFile(f"{name} is not text.", next_step="land JSON lines, CSV or Parquet", path=name)
+
+
+def _probe_csv(path: Path, kind: FileKind, source: SourceTable, name: str) -> Probe:
+    with _text_errors(name, kind):
+        empty, valid_utf8 = _scan_text(path, kind, name)
+        if empty:
+            return Probe(empty=True, valid_utf8=valid_utf8)
+        with _open(path, kind) as stream:
+            text = io.TextIOWrapper(stream, encoding="utf-8-sig", errors="replace", newline="")
+            try:
+                header = tuple(column.strip() for column in next(csv.reader(text), []))
+            except csv.Error as error:
+                raise UnreadableFile(f"{name} has no readable header: {error}.", path=name) from error
+    found = ", ".join(header)
+    counts = Counter(header)
+    for column in source.schema.fieldNames():
+        if counts[column] > 1:
+            raise UnreadableFile(f"{name} names the column {column} twice; its header is: {found}.", path=name)
+    _require(source, header, found=f"its header is: {found}", name=name)
+    return Probe(valid_utf8=valid_utf8, header=header, ignored_columns=_ignored(source, header))
+
+
+def _probe_parquet(path: Path, source: SourceTable, name: str) -> Probe:
+    wanted = set(source.schema.fieldNames())
+    try:
+        with pq.ParquetFile(path) as file:
+            names = tuple(file.schema_arrow.names)
+            _require(source, names, found=f"its columns are: {', '.join(names)}", name=name)
+            columns = physical_columns(file)
+            # Every page is decoded once: damage that Spark would find halfway is found before anything is recorded.
+            present = [column for column in names if column in wanted]
+            for _ in file.iter_batches(columns=present):
+                pass
+    except (pa.ArrowException, OSError) as error:
+        if isinstance(error, PermissionError):
+            raise
+        reason = str(error).splitlines()[0].rstrip(".") if str(error) else type(error).__name__
+        raise UnreadableFile(
+            f"{name} is not a readable Parquet file: {reason}.",
+            next_step="get the file again from where it came",
+            path=name,
+        ) from error
+    readable = {column.name: column.data_type for column in columns}
+    for column in names:
+        if column in wanted:
+            _refuse_type(source, column, readable.get(column), name)
+    return Probe(columns=columns, ignored_columns=_ignored(source, names))
+
+
+def _refuse_type(source: SourceTable, column: str, found: DataType | None, name: str) -> None:
+    target = source.schema[column].dataType
+    as_json = column in source.json_columns
+    if found is not None and can_become(target, found, as_json=as_json):
+        return
+    says = "a type that cannot be read" if found is None else found.simpleString()
+    zone = " without a zone, so its instants are not known" if says == "timestamp_ntz" else ""
+    raise UnreadableFile(
+        f"{name} holds {column} as {says}{zone}; the contract says {target.simpleString()}.",
+        next_step=f"write {column} as {target.simpleString()}" + (" with a zone, such as UTC" if zone else ""),
+        path=name,
+        column=column,
+    )
+
+
+def _require(source: SourceTable, columns: tuple[str, ...], *, found: str, name: str) -> None:
+    for column in sorted(required_columns(source), key=source.schema.fieldNames().index):
+        if column not in columns:
+            raise UnreadableFile(
+                f"{name} has no column {column}, which {source.name} requires; {found}.", path=name, column=column
+            )
+
+
+def _ignored(source: SourceTable, found: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(sorted(set(found) - set(source.schema.fieldNames())))
