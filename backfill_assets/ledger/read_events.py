@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
-from sqlalchemy import Select, select
+from sqlalchemy import Row, select
 
 from backfill_assets.identity import sha256_text
 from backfill_assets.ledger import rows
@@ -28,16 +29,16 @@ class EventReader(Reading):
     """The event chain, and whether the ledger was tampered with."""
 
     def events(self, *, after: int = 0, entity_id: str | None = None) -> Iterator[EventRecord]:
-        """Events in the order they happened, read as they are asked for; use them before the reader is closed.
+        """Events in the order they happened, read a page at a time; use them before the reader is closed.
 
         Args:
             after: The sequence that was seen last.
             entity_id: Only events of this run, publication or import.
         """
-        chosen = select(events).where(events.c.sequence > after).order_by(events.c.sequence)
+        chosen = select(events)
         if entity_id is not None:
             chosen = chosen.where(events.c.entity_id == entity_id)
-        return (rows.event_record(row) for row in self._rows(chosen))
+        return (rows.event_record(row) for row in self._paged(chosen, events.c.sequence, after=after))
 
     def chain_violations(self) -> tuple[str, ...]:
         """What was changed behind the ledger's back, one sentence each; empty when nothing was.
@@ -65,11 +66,13 @@ class EventReader(Reading):
             yield f"an event was edited into something that cannot be read: {error}"
 
     def _manifests_against_events(self) -> Iterator[str]:
-        planned = select(events.c.entity_id, events.c.payload).where(
+        planned = select(events.c.sequence, events.c.entity_id, events.c.payload).where(
             events.c.entity == "run", events.c.action == "planned"
         )
-        agreed = {row.entity_id: row.payload["manifest_digest"] for row in self._rows(planned)}
-        for row in self._rows(select(manifests).order_by(manifests.c.run_id)):
+        agreed = {
+            row.entity_id: row.payload["manifest_digest"] for row in self._paged(planned, events.c.sequence, after=0)
+        }
+        for row in self._paged(select(manifests), manifests.c.run_id, after="", size=20):
             digest = agreed.pop(row.run_id, None)
             if digest is None:
                 yield f"the manifest of run {row.run_id} was added without an event."
@@ -80,7 +83,7 @@ class EventReader(Reading):
 
     def _states_against_events(self) -> Iterator[str]:
         for entity, (key, state, before) in STATEFUL.items():
-            told = {row.entity_id: row.to_state for row in self._rows(_states_told(entity))}
+            told = {row.entity_id: row.to_state for row in self._states_told(entity)}
             for row in self._rows(select(key.label("entity_id"), state.label("state")).order_by(key)):
                 expected = told.pop(row.entity_id, before)
                 if str(row.state) != expected:
@@ -88,11 +91,8 @@ class EventReader(Reading):
             for entity_id in told:
                 yield f"{entity} {entity_id} was removed."
 
-
-def _states_told(entity: str) -> Select[*tuple[object, ...]]:
-    """The states that events gave an entity, the last one last."""
-    return (
-        select(events.c.entity_id, events.c.to_state)
-        .where(events.c.entity == entity, events.c.to_state != "")
-        .order_by(events.c.sequence)
-    )
+    def _states_told(self, entity: str) -> Iterator[Row[Any]]:
+        """The states that events gave to things of one kind, the last one last."""
+        told = select(events.c.sequence, events.c.entity_id, events.c.to_state)
+        of_this_kind = told.where(events.c.entity == entity, events.c.to_state != "")
+        return self._paged(of_this_kind, events.c.sequence, after=0)

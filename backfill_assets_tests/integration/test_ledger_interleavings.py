@@ -1,0 +1,181 @@
+"""Whatever order of steps people try, the ledger takes the legal ones and holds what the steps say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import count
+
+import hypothesis.strategies as st
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
+
+from backfill_assets.errors import IllegalTransition, NotApproved, Refused, TargetChanged
+from backfill_assets.ledger.records import Action, PublicationIntent
+from backfill_assets.ledger.states import ApprovalState, RunState, VersionState, may_follow
+from backfill_assets.ledger.store import Ledger, LedgerWriter
+from backfill_assets_tests.ledger_examples import (
+    DAYS,
+    a_manifest,
+    files_of,
+    publication_of,
+    results_for,
+    rollback_of,
+    staged,
+)
+
+RUNS = st.integers(0, 2)
+_tables = count(1)
+
+
+class LedgerMachine(RuleBasedStateMachine):
+    """Three runs over one table, each free to try any step at any time; the model is what readers must see."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        super().__init__()
+        self.ledger = ledger
+        self.table = f"silver.example_{next(_tables)}"
+        self.runs = [f"{self.table}-run-{number}" for number in range(3)]
+        self.states = dict.fromkeys(self.runs, RunState.PLANNED)
+        self.approved = dict.fromkeys(self.runs, False)
+        self.open: PublicationIntent | None = None
+        self.swaps: list[PublicationIntent] = []
+
+    @initialize()
+    def plan(self) -> None:
+        with self.ledger.write() as writer:
+            for run_id in self.runs:
+                writer.add_manifest(a_manifest(run_id, table=self.table), actor="ann")
+
+    def attempt(self, allowed: bool, act: Callable[[LedgerWriter], object]) -> bool:
+        if allowed:
+            with self.ledger.write() as writer:
+                act(writer)
+        else:
+            with pytest.raises((IllegalTransition, NotApproved, TargetChanged, Refused)), self.ledger.write() as writer:
+                act(writer)
+        return allowed
+
+    @rule(number=RUNS, to=st.sampled_from(RunState))
+    def move(self, number: int, to: RunState) -> None:
+        run_id = self.runs[number]
+        by_hand = to in {RunState.STAGING, RunState.GATING, RunState.PASSED, RunState.BLOCKED, RunState.FAILED}
+        present = self.states[run_id]
+        allowed = by_hand and present is not RunState.PUBLISHING and may_follow(present, to)
+        if self.attempt(allowed, lambda writer: writer.move_run(run_id, to, actor="ann")):
+            self.states[run_id] = to
+
+    @rule(number=RUNS)
+    def stage_and_gate(self, number: int) -> None:
+        """The usual way to PASSED, so that publications are reached often."""
+        run_id = self.runs[number]
+        if not may_follow(self.states[run_id], RunState.STAGING):
+            return
+        with self.ledger.write() as writer:
+            writer.move_run(run_id, RunState.STAGING, actor="runner")
+            writer.clear_candidates(run_id)
+            writer.start_chunk(run_id, 0, DAYS)
+            writer.finish_chunk(run_id, 0, input_rows=1, output_rows=1, candidates=staged(run_id))
+            writer.move_run(run_id, RunState.GATING, actor="runner")
+            writer.record_gates(run_id, staged(run_id), results_for(run_id), actor="runner")
+            writer.move_run(run_id, RunState.PASSED, actor="runner")
+        self.states[run_id] = RunState.PASSED
+
+    @rule(number=RUNS)
+    def approve(self, number: int) -> None:
+        run_id = self.runs[number]
+        visible = self.states[run_id] in {RunState.PUBLISHING, RunState.PUBLISHED, RunState.SUPERSEDED}
+        if self.attempt(not visible and not self.approved[run_id], lambda writer: writer.approve(run_id, by="Bob")):
+            self.approved[run_id] = True
+
+    @rule(number=RUNS)
+    def withdraw(self, number: int) -> None:
+        run_id = self.runs[number]
+        visible = self.states[run_id] in {RunState.PUBLISHING, RunState.PUBLISHED, RunState.SUPERSEDED}
+        allowed = not visible and self.approved[run_id]
+        if self.attempt(allowed, lambda writer: writer.withdraw_approval(run_id, by="Bob", reason="no")):
+            self.approved[run_id] = False
+
+    @rule(number=RUNS, first=st.integers(0, 2))
+    def begin_publication(self, number: int, first: int) -> None:
+        run_id = self.runs[number]
+        with self.ledger.read() as reader:
+            intent = publication_of(reader, run_id, table=self.table, days=DAYS[first:])
+        allowed = self.open is None and may_follow(self.states[run_id], RunState.PUBLISHING) and self.approved[run_id]
+        if self.attempt(allowed, lambda writer: writer.begin_publication(intent, actor="Bob")):
+            self.open = intent
+            self.states[run_id] = RunState.PUBLISHING
+
+    @rule()
+    def begin_rollback_of_the_last(self) -> None:
+        if not self.swaps:
+            return
+        with self.ledger.read() as reader:
+            intent = rollback_of(reader, self.swaps[-1].publication_id)
+        if self.attempt(self.open is None, lambda writer: writer.begin_publication(intent, actor="Bob")):
+            self.open = intent
+
+    @rule(landed=st.booleans())
+    def end_the_open_one(self, landed: bool) -> None:
+        if self.open is None:
+            return
+        intent, self.open = self.open, None
+        with self.ledger.write() as writer:
+            if landed:
+                writer.finish_publication(intent.publication_id, delta_version=1, actor="Bob")
+            else:
+                writer.abandon_publication(intent.publication_id, actor="Bob", reason="lost")
+        if intent.action is Action.PUBLISH:
+            self.states[intent.run_id] = RunState.PUBLISHED if landed else RunState.PASSED
+            if landed:
+                self.swaps.append(intent)
+        elif landed:
+            self.swaps.pop()
+            self.states[intent.run_id] = RunState.ROLLED_BACK
+            self.approved[intent.run_id] = False
+        self.follow_what_is_seen()
+
+    def follow_what_is_seen(self) -> None:
+        seen = set(self.visible().values())
+        for swap in self.swaps:
+            self.states[swap.run_id] = RunState.PUBLISHED if swap.run_id in seen else RunState.SUPERSEDED
+
+    def visible(self) -> dict[object, str]:
+        """The run behind every day: each standing swap over the ones before it."""
+        return {change.partition: swap.run_id for swap in self.swaps for change in swap.changes}
+
+    @invariant()
+    def the_ledger_says_what_the_model_says(self) -> None:
+        with self.ledger.read() as reader:
+            found = {run.run_id: run for run in reader.runs(table=self.table)}
+            if not found:
+                return
+            assert {run_id: run.state for run_id, run in found.items()} == self.states
+            assert {run_id for run_id, run in found.items() if run.approval is ApprovalState.APPROVED} == {
+                run_id for run_id, approved in self.approved.items() if approved
+            }
+            accepted = reader.accepted(self.table)
+            assert {day: version.run_id for day, version in accepted.items()} == self.visible()
+            assert all(version.files == files_of(version.run_id, day) for day, version in accepted.items())
+            states = [version.state for version in reader.versions(self.table)]
+            assert states.count(VersionState.ACCEPTED) == len(accepted)
+
+    def teardown(self) -> None:
+        with self.ledger.read() as reader:
+            assert reader.chain_violations() == ()
+
+
+def test_any_order_of_steps_leaves_the_ledger_true(ledger: Ledger) -> None:
+    class Machine(LedgerMachine):
+        def __init__(self) -> None:
+            super().__init__(ledger)
+
+    run_state_machine_as_test(
+        Machine,
+        settings=settings(
+            max_examples=15,
+            stateful_step_count=30,
+            deadline=None,
+            suppress_health_check=list(HealthCheck),
+        ),
+    )
