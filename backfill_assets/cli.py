@@ -12,9 +12,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import date
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
-import click
 import typer
 from rich.console import Console
 from rich.markup import escape
@@ -33,24 +32,21 @@ app = typer.Typer(
 )
 
 
-class Day(click.ParamType[date]):
+def day(text: str | date) -> date:
     """A date as a person types it: 2006-07-01."""
-
-    name = "DAY"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> date:
-        if isinstance(value, date):
-            return value
-        try:
-            return date.fromisoformat(str(value))
-        except ValueError:
-            self.fail(f"{value!r} is not a date like 2006-07-01", param, ctx)
+    if isinstance(text, date):
+        return text
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        raise typer.BadParameter(f"{text!r} is not a date like 2006-07-01") from None
 
 
+OnDuplicate = Literal["ignore", "reprocess", "correct", "reject"]
 Json = Annotated[bool, typer.Option("--json", help="Print stable JSON instead of text.")]
 By = Annotated[str, typer.Option("--by", envvar="BACKFILL_USER", help="Who is acting (default: $BACKFILL_USER).")]
-From = Annotated[date, typer.Option("--from", click_type=Day(), help="First day, inclusive.")]
-To = Annotated[date, typer.Option("--to", click_type=Day(), help="Last day, inclusive.")]
+From = Annotated[date, typer.Option("--from", parser=day, metavar="DAY", help="First day, inclusive.")]
+To = Annotated[date, typer.Option("--to", parser=day, metavar="DAY", help="Last day, inclusive.")]
 RunId = Annotated[str, typer.Argument(metavar="RUN", help="A run's id, as `plan` and `status` print it.")]
 TableName = Annotated[str, typer.Argument(metavar="TABLE", help="A table, such as silver.case_sla_daily.")]
 
@@ -95,11 +91,7 @@ def land(
     files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="JSONL, CSV or Parquet, also gzipped.")],
     by: By = "",
     on_duplicate: Annotated[
-        str,
-        typer.Option(
-            click_type=click.Choice(["ignore", "reprocess", "correct", "reject"]),
-            help="What to do with content that was landed before.",
-        ),
+        OnDuplicate, typer.Option(help="What to do with content that was landed before.")
     ] = "ignore",
     load: Annotated[bool, typer.Option("--load/--no-load", help="Build the touched bronze partitions.")] = True,
     as_json: Json = False,
@@ -140,11 +132,8 @@ def plan(
     reason: Annotated[str, typer.Option(help="Why history has to change.")],
     by: By = "",
     kind: Annotated[
-        str | None,
-        typer.Option(
-            click_type=click.Choice([str(kind) for kind in Kind], case_sensitive=False),
-            help="By default RESTATEMENT where rows would be replaced, else BACKFILL.",
-        ),
+        Kind | None,
+        typer.Option(case_sensitive=False, help="By default RESTATEMENT where rows would be replaced, else BACKFILL."),
     ] = None,
     transform_version: Annotated[
         str | None, typer.Option(help="A registered version; the present one by default.")
@@ -271,7 +260,9 @@ def status(
 @app.command()
 def history(
     table: TableName,
-    partition: Annotated[date | None, typer.Option(click_type=Day(), help="The whole story of one partition.")] = None,
+    partition: Annotated[
+        date | None, typer.Option(parser=day, metavar="DAY", help="The whole story of one partition.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Every publication of a table; with --partition, where its rows ever came from."""
@@ -308,7 +299,7 @@ def demo(
     with answering(as_json) as console:
         from backfill_assets.demo import run_demo
 
-        document = run_demo(console, cases=cases, seed=seed, fresh=fresh, quiet=as_json)
+        document = run_demo(console, size=cases, seed=seed, fresh=fresh, quiet=as_json)
         if as_json:
             print_json(document)
 

@@ -21,11 +21,10 @@ from backfill_assets.evidence.history import status as status_of_everything
 from backfill_assets.evidence.planned import plan_document
 from backfill_assets.evidence.report import publication_document, run_report, run_summary
 from backfill_assets.landing.land import OnDuplicate
-from backfill_assets.ledger.records import Action, PublicationRecord
+from backfill_assets.ledger.records import Action, PublicationRecord, RunRecord
 from backfill_assets.ledger.states import RunState
-from backfill_assets.orchestration.follow import follow_in_process
 from backfill_assets.orchestration.jobs import Steps
-from backfill_assets.orchestration.launch import open_instance, run_in_process
+from backfill_assets.orchestration.launch import Outcome, follow_in_process, open_instance, run_in_process
 from backfill_assets.planning.manifest import Kind
 from backfill_assets.planning.partitions import DayRange, Grain, count_of, describe, partitions_over
 from backfill_assets.planning.request import PlanRequest
@@ -127,7 +126,7 @@ def plan(
     *,
     reason: str,
     by: str,
-    kind: str | None,
+    kind: Kind | None,
     transform_version: str | None,
 ) -> Document:
     """Plans a run and writes its DRAFT manifest."""
@@ -136,7 +135,7 @@ def plan(
         days=DayRange.inclusive(first, last),
         reason=reason,
         by=required_actor(by),
-        kind=Kind(kind.upper()) if kind else None,
+        kind=kind,
         transform_version=transform_version,
     )
     with workspace() as ws:
@@ -165,11 +164,14 @@ def execute(ws: Workspace, run_id: str, *, steps: Steps, by: str, quiet: bool) -
         BackfillError: What stopped it.
     """
     total = len(operations.run_named(ws, run_id).manifest.partitions)
+    if steps != "published":
+        # Opened here, so that its chatter goes to a file; Dagster's resource then finds it open.
+        ws.spark()
     with open_instance(ws.settings) as instance, progress_bar(run_id, total, quiet=quiet) as advance:
         outcome = run_in_process(ws, run_id, steps=steps, instance=instance, by=by, progress=_listener(advance))
     if outcome.error is not None:
         raise outcome.error
-    if not outcome.succeeded and outcome.run.state is not RunState.BLOCKED:
+    if not outcome.succeeded and outcome.run is not None and outcome.run.state is not RunState.BLOCKED:
         raise BackfillError(
             f"the Dagster run {outcome.dagster_run_id} stopped without saying why.",
             next_step=f"backfill status {run_id}",
@@ -226,13 +228,34 @@ def follow(*, by: str, quiet: bool) -> Document:
 
 def follow_recorded(ws: Workspace, *, by: str, quiet: bool) -> Document:
     """Follows publications in an open workspace."""
-    del quiet
-    with open_instance(ws.settings) as instance:
-        followed = follow_in_process(ws, instance=instance, by=by)
-    sentences = [f"{f.table} {describe(f.grain, f.partitions)}: {f.outcome}" for f in followed] or [
-        "no publication waits for its dependents"
-    ]
-    return {"followed": [f.document() for f in followed], "sentences": sentences}
+    ws.spark()
+    with open_instance(ws.settings) as instance, progress_bar("follow", 1, quiet=quiet) as advance:
+        outcomes = follow_in_process(ws, instance=instance, by=by, progress=_listener(advance))
+    sentences = [_followed(outcome) for outcome in outcomes]
+    return {
+        "followed": [
+            {
+                "table": outcome.table,
+                "run_id": outcome.run.run_id if outcome.run else None,
+                "state": str(outcome.run.state) if outcome.run else None,
+                "partitions_described": _described(outcome.run),
+                "error": str(outcome.error) if outcome.error else None,
+            }
+            for outcome in outcomes
+        ],
+        "sentences": sentences or ["no publication waits for its dependents"],
+    }
+
+
+def _followed(outcome: Outcome) -> str:
+    if outcome.run is None:
+        return f"{outcome.table}: {outcome.error or 'nothing was planned'}"
+    reason = f" ({outcome.error})" if outcome.error else ""
+    return f"{outcome.table} {_described(outcome.run)}: {outcome.run.state} as {outcome.run.run_id}{reason}"
+
+
+def _described(run: RunRecord | None) -> str | None:
+    return describe(run.manifest.grain, run.manifest.partitions) if run else None
 
 
 def recover(*, by: str) -> Sequence[Document]:

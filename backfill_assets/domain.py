@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from functools import cached_property
+from pathlib import Path
 from typing import Any, Literal, Protocol
 
 import sqlglot
@@ -22,11 +23,13 @@ from sqlglot import expressions as sql
 
 from backfill_assets.errors import InvalidDeclaration, UnknownName
 from backfill_assets.planning.graph import Graph, TableInput, TableNode, Window, topological
-from backfill_assets.planning.partitions import Grain
+from backfill_assets.planning.partitions import DayRange, Grain
 
 __all__ = [
     "AcceptedValues",
     "ComparedWithAccepted",
+    "DayRange",
+    "Demo",
     "DerivedTable",
     "Domain",
     "Gate",
@@ -530,12 +533,40 @@ def derived_table(
 
 
 @dataclass(frozen=True, kw_only=True)
+class Demo:
+    """A small history with a defect in it, for `backfill demo`.
+
+    Attributes:
+        source: The source table that the files are for.
+        table: The derived table that was computed wrongly.
+        figures: The dependent table whose figures move, and the column of it to show.
+        write_files: From a folder, a size and a seed to files in the order in which they came in.
+        size: The size when nobody says otherwise.
+        history: What was published under the defective version.
+        restated: The part of it that is restated under the corrected one.
+        defect: What was wrong, in words for a newcomer.
+    """
+
+    source: SourceTable
+    table: DerivedTable
+    figures: tuple[DerivedTable, str]
+    write_files: Callable[[Path, int, int], Sequence[Path]]
+    size: int
+    history: DayRange
+    restated: DayRange
+    defective_version: str
+    corrected_version: str
+    defect: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class Domain:
     """Everything that belongs together: tables and the references they use.
 
     Attributes:
         name: A word for it, kept in manifests.
         package: The Python package whose modules make up the transforms' code; its digest goes into every manifest.
+        demo: What `backfill demo` plays; None for domains without one.
     """
 
     name: str
@@ -543,6 +574,7 @@ class Domain:
     sources: tuple[SourceTable, ...]
     derived: tuple[DerivedTable, ...]
     references: tuple[Reference, ...] = ()
+    demo: Demo | None = None
     tables: Mapping[str, Table] = field(init=False)
 
     def __post_init__(self) -> None:

@@ -14,11 +14,31 @@ Nothing here knows about Delta, Dagster or the ledger: assets, checks, plans and
 
 from __future__ import annotations
 
-from backfill_assets.domain import Domain, Reference
+from datetime import date
+
+from backfill_assets.domain import DayRange, Demo, Domain, Reference
+from backfill_assets.domains.enforcement_sla.generator import DEFAULT_CASES, write_demo_files
 from backfill_assets.domains.enforcement_sla.references import parse_jurisdiction_calendar, parse_sla_policy
 from backfill_assets.domains.enforcement_sla.sla_breaches import sla_breach_monthly
 from backfill_assets.domains.enforcement_sla.sla_clocks import case_sla_daily
 from backfill_assets.domains.enforcement_sla.sources import case_events
+
+DEMO = Demo(
+    source=case_events,
+    table=case_sla_daily,
+    figures=(sla_breach_monthly, "breached_cases"),
+    write_files=lambda folder, size, seed: write_demo_files(folder, cases=size, seed=seed),
+    size=DEFAULT_CASES,
+    history=DayRange.inclusive(date(2024, 12, 1), date(2025, 6, 30)),
+    restated=DayRange.inclusive(date(2025, 2, 1), date(2025, 4, 30)),
+    defective_version="2.4.1",
+    corrected_version="3.1.0",
+    defect=(
+        "Version 2.4.1 took the date of an event in UTC. A case opened in New York at nine in the evening was counted "
+        "from the next day, one opened in India before dawn from the day before: its deadline is a day off. Version "
+        "3.1.0 takes the date where the case is. February to April 2025 were reported already and have to be restated."
+    ),
+)
 
 DOMAIN = Domain(
     name="enforcement_sla",
@@ -29,4 +49,5 @@ DOMAIN = Domain(
         Reference(name="jurisdiction_calendar", parse=parse_jurisdiction_calendar),
         Reference(name="sla_policy", parse=parse_sla_policy),
     ),
+    demo=DEMO,
 )

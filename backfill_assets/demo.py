@@ -1,0 +1,251 @@
+"""What does replacing a wrong history look like, from the first file to the audit?
+
+Plays the domain's demo through the same functions as every other command, in a home of its own making, and says in
+plain words what happens.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.rule import Rule
+from rich.text import Text
+
+from backfill_assets import commands, operations
+from backfill_assets.domain import Demo
+from backfill_assets.errors import NotApproved, Refused
+from backfill_assets.evidence import audit_view, imports_view, plan_view, publications_view, report_view, show
+from backfill_assets.evidence.audit import audit
+from backfill_assets.evidence.planned import plan_document
+from backfill_assets.evidence.report import publication_document
+from backfill_assets.evidence.show import listing
+from backfill_assets.lake.rows import small_table
+from backfill_assets.planning.partitions import DayRange, Grain, describe
+from backfill_assets.planning.request import PlanRequest
+from backfill_assets.settings import PROJECT_ROOT, Settings
+from backfill_assets.workspace import Workspace
+
+ASKS, AGREES = "ana", "ben"
+MARKER = "DEMO"
+_MADE_BY_A_RUN = ("lake", "landing", "dagster", "demo_files", "reference_archive", "logs", "ledger.db", MARKER)
+
+Figures = Mapping[tuple[str, ...], Any]
+
+
+@dataclass(kw_only=True)
+class Stage:
+    """Where the demo speaks: numbered headings, and nothing at all for machines."""
+
+    console: Console
+    number: int = 0
+
+    def step(self, heading: str, *sentences: str) -> None:
+        """Begins the next step of the story."""
+        self.number += 1
+        self.console.print()
+        self.console.print(Rule(Text(f"{self.number}. {heading}", style="bold"), align="left"))
+        for sentence in sentences:
+            self.console.print(sentence, highlight=False)
+
+
+def run_demo(console: Console, *, size: int | None, seed: int, fresh: bool, quiet: bool) -> Mapping[str, Any]:
+    """Plays the demo.
+
+    Args:
+        console: Where the story is told.
+        size: How much history to make up; the domain's usual size for None.
+        seed: The same seed makes the same history.
+        fresh: Start anew even if somebody landed files of their own after an earlier demo.
+        quiet: Say nothing.
+
+    Returns:
+        What happened, for machines.
+
+    Raises:
+        Refused: The home holds work that no demo made, or the domain has no demo.
+    """
+    began = time.monotonic()
+    settings = Settings.from_environment()
+    stage = Stage(console=Console(quiet=True) if quiet else console)
+    with commands.workspace() as ws:
+        if ws.domain.demo is None:
+            raise Refused(f"the domain {ws.domain.name} has no demo.", next_step="unset BACKFILL_DOMAIN")
+        _prepare_home(ws, settings, fresh=fresh)
+    with commands.workspace() as ws:
+        assert ws.domain.demo is not None
+        return _play(ws, ws.domain.demo, stage, size=size or ws.domain.demo.size, seed=seed, quiet=quiet, began=began)
+
+
+def _prepare_home(ws: Workspace, settings: Settings, *, fresh: bool) -> None:
+    """An empty home, with reference files. Only what an earlier demo made is ever removed."""
+    home, marker = settings.home, settings.home / MARKER
+    with ws.ledger.read() as reader:
+        foreign = [record for record in reader.imports() if record.landed_by != ASKS]
+        is_used = bool(reader.imports() or reader.runs(limit=1))
+    if is_used and not marker.exists():
+        raise Refused(
+            f"{home} holds work that no demo made.",
+            next_step="BACKFILL_HOME=$(mktemp -d) backfill demo",
+        )
+    if foreign and not fresh:
+        raise Refused(
+            f"{home} holds {foreign[0].original_path}, which {foreign[0].landed_by} landed after an earlier demo.",
+            next_step="backfill demo --fresh removes it, or choose another BACKFILL_HOME",
+        )
+    if is_used and not settings.ledger_url.startswith("sqlite"):
+        raise Refused(
+            "the ledger holds an earlier demo, and a demo removes nothing from a database server.",
+            next_step="set BACKFILL_LEDGER_URL to an empty database",
+        )
+    ws.close()
+    for name in _MADE_BY_A_RUN:
+        _remove(home / name)
+    for leftover in home.glob("ledger.db-*"):
+        leftover.unlink()
+    home.mkdir(parents=True, exist_ok=True)
+    marker.write_text("Everything here was made by `backfill demo`, and the next one starts anew.\n", encoding="utf-8")
+    shipped = PROJECT_ROOT / "data" / "reference"
+    if not settings.reference.exists() and shipped.exists():
+        shutil.copytree(shipped, settings.reference)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def _play(
+    ws: Workspace, demo: Demo, stage: Stage, *, size: int, seed: int, quiet: bool, began: float
+) -> Mapping[str, Any]:
+    out = stage.console
+    name = demo.table.name
+    figures_table = demo.figures[0].name
+
+    stage.step("Files come in", "Ten monthly exports, with late events, duplicates, corrections and broken records.")
+    files = demo.write_files(ws.settings.home / "demo_files", size, seed)
+    landed = commands.land_files(ws, demo.source.name, files, on_duplicate="ignore", load=True, by=ASKS, quiet=quiet)
+    show(out, imports_view(landed["imports"]), "landed = accepted + duplicate + superseded + rejected, in every file")
+    rejected = ws.lake.path(operations.quarantine_table(demo.source))
+    show(out, f"Rejected records are kept with file, line and reason in {rejected}", landed["sentences"][-1])
+
+    stage.step(
+        f"The history is published, computed by version {demo.defective_version}",
+        f"{name} for {describe(Grain.DAILY, demo.history)}. It is staged in files nobody reads, its gates are "
+        f"measured, somebody else approves, and one commit makes it visible.",
+    )
+    first = _planned(ws, demo, demo.history, "first publication", demo.defective_version)
+    operations.approve(ws, first, by=AGREES)
+    commands.execute(ws, first, steps="candidate+validation", by=ASKS, quiet=quiet)
+    show(out, publications_view([commands.publish_recorded(ws, first, by=AGREES, quiet=quiet)]))
+    show(
+        out,
+        f"{figures_table} depends on it and follows:",
+        *commands.follow_recorded(ws, by="follow", quiet=quiet)["sentences"],
+    )
+    before = _figures(ws, demo)
+
+    stage.step("Somebody finds that the history is wrong", demo.defect)
+
+    stage.step(
+        "A plan says what a restatement would read and replace",
+        "Warm-up is read and never published. The manifest below is what will run, and what is approved.",
+    )
+    second = _planned(ws, demo, demo.restated, "deadlines were computed in UTC", demo.corrected_version, out=out)
+    try:
+        operations.approve(ws, second, by=ASKS)
+    except NotApproved as refusal:
+        show(out, "", f"{ASKS} tries to approve her own plan: refused, {refusal.message}")
+    operations.approve(ws, second, by=AGREES)
+    show(out, f"{AGREES} approves.")
+
+    stage.step("It is staged and gated; readers still see the old rows")
+    report = commands.execute(ws, second, steps="candidate+validation", by=ASKS, quiet=quiet)
+    show(out, report_view(report))
+
+    stage.step("It is published in one commit, and the months that depend on it follow")
+    commands.publish_recorded(ws, second, by=AGREES, quiet=quiet)
+    commands.follow_recorded(ws, by="follow", quiet=quiet)
+    after = _figures(ws, demo)
+    show(out, _movement(demo, before, after, ("before", "after")))
+
+    stage.step("It is rolled back: exactly the files from before are what readers see")
+    undone = operations.rollback(ws, second, by=AGREES, reason="the press office needs a day")
+    commands.follow_recorded(ws, by="follow", quiet=quiet)
+    restored = _figures(ws, demo)
+    show(out, publications_view([publication_document(undone)]))
+    show(out, f"{figures_table} is as it was: {'yes' if restored == before else 'NO'}")
+
+    stage.step("It is approved again and published again; nothing is computed a second time for it")
+    operations.approve(ws, second, by=AGREES)
+    commands.publish_recorded(ws, second, by=AGREES, quiet=quiet)
+    commands.follow_recorded(ws, by="follow", quiet=quiet)
+    final = _figures(ws, demo)
+    show(out, f"{figures_table} shows the corrected figures again: {'yes' if final == after else 'NO'}")
+
+    stage.step("The audit: do ledger, tables and landed files tell the same story?")
+    found = audit(ws).document()
+    show(out, audit_view(found))
+    elapsed = time.monotonic() - began
+    day = demo.restated.start
+    stage.step(
+        "Where everything is",
+        *(f"{table}: {ws.lake.path(table)}" for table in ws.domain.tables),
+        f"ledger: {ws.settings.ledger_url}",
+        "",
+        "Try:",
+        "  backfill status",
+        f"  backfill history {name} --partition {day}     where did the numbers of one day come from?",
+        f"  backfill report {second}",
+        "  make dev                                                      the same in Dagster's UI",
+        "",
+        f"The demo took {elapsed:.0f} s.",
+    )
+    return {
+        "home": str(ws.settings.home),
+        "imports": landed["imports"],
+        "first_run": first,
+        "restatement": second,
+        "totals": report["totals"],
+        "figures_moved": before != after,
+        "rollback_restored_figures": restored == before,
+        "republished_figures": final == after,
+        "audit": found,
+        "elapsed_s": round(elapsed, 1),
+    }
+
+
+def _planned(
+    ws: Workspace, demo: Demo, days: DayRange, reason: str, version: str, *, out: Console | None = None
+) -> str:
+    plan = operations.plan(
+        ws, PlanRequest(table=demo.table.name, days=days, reason=reason, by=ASKS, transform_version=version)
+    )
+    if out is not None:
+        show(out, plan_view(plan_document(plan)))
+    return plan.manifest.run_id
+
+
+def _figures(ws: Workspace, demo: Demo) -> Figures:
+    """The dependent table's figures by key, as readers see them now."""
+    table, column = demo.figures
+    rows = small_table(ws.lake, table.name, [*table.key, column])
+    return {tuple(str(row[name]) for name in table.key): row[column] for row in rows}
+
+
+def _movement(demo: Demo, before: Figures, after: Figures, heads: tuple[str, str]) -> Any:
+    table, column = demo.figures
+    moved = [
+        [*key, before.get(key), after.get(key)]
+        for key in sorted({*before, *after})
+        if before.get(key) != after.get(key)
+    ]
+    title = f"{table.name}: {column}, where it moved ({len(moved)} of {len(after)} figures)"
+    return listing(title, [*table.key, *heads], moved, numbers=heads)

@@ -1,0 +1,16 @@
+"""What do readers of a small table see? For people's eyes; nothing computes with it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from backfill_assets.lake.tables import Lake
+
+
+def small_table(lake: Lake, table: str, columns: Sequence[str]) -> Sequence[Mapping[str, Any]]:
+    """Every row of a table that is known to be small, such as monthly figures; empty when it has not been made."""
+    if not lake.exists(table):
+        return []
+    rows: list[Mapping[str, Any]] = lake.open(table).to_pyarrow_table(columns=list(columns)).to_pylist()
+    return rows
