@@ -148,8 +148,14 @@ def _evaluate(
 
 
 def _read(ws: Workspace, table: Table, file_sets: Iterable[FileSet]) -> DataFrame:
-    frame = read_files(ws.spark(), ws.lake, table.name, file_sets, stored_schema(table))
-    return frame.select(*business_schema(table).fieldNames())
+    return read_files(
+        ws.spark(),
+        ws.lake,
+        table.name,
+        file_sets,
+        schema=business_schema(table),
+        partition_column=table.partition.column,
+    )
 
 
 def _sample(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from backfill_assets.errors import MissingInput
@@ -13,7 +14,13 @@ from backfill_assets.lake.tables import Lake, missing_files
 
 
 def read_files(
-    spark: SparkSession, lake: Lake, table: str, file_sets: Iterable[FileSet], schema: StructType
+    spark: SparkSession,
+    lake: Lake,
+    table: str,
+    file_sets: Iterable[FileSet],
+    *,
+    schema: StructType,
+    partition_column: str,
 ) -> DataFrame:
     """The rows of exactly these files, whatever the table's log says by now.
 
@@ -22,21 +29,29 @@ def read_files(
         lake: Where tables are.
         table: The table the files belong to.
         file_sets: Complete file sets of partitions; empty ones add nothing.
-        schema: The columns to read; the partition column comes from the files' folders.
+        schema: The columns to read, in the order of the result.
+        partition_column: The date column that is in the files' paths and not in the files.
 
     Raises:
         MissingInput: A file is gone or was cut.
     """
     wanted = tuple(file_sets)
     if problems := missing_files(lake, table, wanted):
+        more = f", and {len(problems) - 1} more files." if problems[1:] else "."
         raise MissingInput(
-            f"{table} cannot be read: {problems[0]}"
-            + (f", and {len(problems) - 1} more files." if problems[1:] else "."),
+            f"{table} cannot be read: {problems[0]}{more}",
             next_step=f"restore the file, or rebuild its partition and plan again (backfill history {table})",
             table=table,
         )
     root = lake.path(table)
     paths = [str(root / file.path) for file_set in wanted for file in file_set.files]
     if not paths:
-        return spark.createDataFrame([], schema)
-    return spark.read.schema(schema).option("basePath", str(root)).parquet(*paths)
+        # Not `createDataFrame([])`: that starts Python workers to convert no rows.
+        nothing = (F.lit(None).cast(field.dataType).alias(field.name) for field in schema.fields)
+        return spark.range(0).select(*nothing)
+    in_files = StructType([field for field in schema.fields if field.name != partition_column])
+    # Spark's own partition discovery wants one folder structure for all files; ours lie below one folder per run.
+    folder = F.substring_index(F.col("_metadata.file_path"), f"{partition_column}=", -1)
+    value = F.to_date(F.substring_index(folder, "/", 1))
+    files = spark.read.schema(in_files).option("recursiveFileLookup", "true").parquet(*paths)
+    return files.withColumn(partition_column, value).select(*schema.fieldNames())

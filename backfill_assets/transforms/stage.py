@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 from datetime import date
 from typing import Any
 
-from backfill_assets.landing.bronze import bronze_rows
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
@@ -25,6 +24,7 @@ from backfill_assets.identity import EMPTY_FILE_SET, FileSet, document_digest
 from backfill_assets.lake.lineage import DERIVED_LINEAGE, SOURCE_LINEAGE
 from backfill_assets.lake.snapshot import read_files
 from backfill_assets.lake.staging import write_staged
+from backfill_assets.landing.bronze import bronze_rows
 from backfill_assets.ledger.records import CandidatePartition, PartitionVersion
 from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.graph import TableNode
@@ -239,9 +239,14 @@ def _derived_rows(
     for edge in node.inputs:
         needed = ws.graph.needed(edge, node, chunk.partitions)
         versions = [inputs[edge.argument][partition] for partition in needed]
-        schema = stored_schema(ws.domain.table(edge.table))
-        frames[edge.argument] = read_files(spark, ws.lake, edge.table, (v.files for v in versions), schema).select(
-            *business_schema(ws.domain.table(edge.table)).fieldNames()
+        source = ws.domain.table(edge.table)
+        frames[edge.argument] = read_files(
+            spark,
+            ws.lake,
+            edge.table,
+            (version.files for version in versions),
+            schema=business_schema(source),
+            partition_column=source.partition.column,
         )
         input_days[edge.argument] = edge.window.around(output_days(manifest, chunk.partitions))
         input_rows += sum(version.rows for version in versions)
