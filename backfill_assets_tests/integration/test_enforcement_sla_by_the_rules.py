@@ -304,6 +304,25 @@ def test_a_breached_clock_stays_breached_when_it_is_stopped_or_paused(told: Told
     assert rows[-1][5:8] == (october(17), True, 6)
 
 
+def test_a_pause_dated_before_its_start_by_clocks_going_back_across_midnight_makes_no_row_before_the_start(
+    spark: SparkSession,
+) -> None:
+    # Until 2011 the clocks of St. John's went back at 00:01, from the 7th of November to the 6th.
+    place = Jurisdiction(name="JOHNS", timezone="America/St_Johns", weekend=frozenset(), holidays=frozenset())
+    calendar = JurisdictionCalendar(version="calendar-johns", jurisdictions=(place,))
+    policy = SlaPolicy(version="policy-johns", clocks=(clock("JOHNS", "any", 2, DayKind.CALENDAR, 5),))
+    events = [
+        Event("e1", "case", "JOHNS", "S", datetime(2010, 11, 7, 2, 30, 30, tzinfo=UTC)),
+        Event("e2", "case", "JOHNS", "P", datetime(2010, 11, 7, 3, 0, tzinfo=UTC)),
+        Event("e3", "case", "JOHNS", "R", datetime(2010, 11, 9, 15, 0, tzinfo=UTC)),
+    ]
+    output = DayRange.inclusive(date(2010, 11, 1), date(2010, 11, 30))
+    ctx = context(spark, output, calendar=calendar, policy=policy)
+    found = rows_of(case_sla_daily.release(None).function(bronze(spark, events), ctx))
+    assert same_rows(found, expected_rows(events, calendar, policy, "3.1.0", output))
+    assert min(row[2] for row in found) == date(2010, 11, 7)
+
+
 def test_a_jurisdiction_without_clocks_makes_no_rows(spark: SparkSession) -> None:
     assert computed(spark, story_events("a day", "IDLE")) == []
 

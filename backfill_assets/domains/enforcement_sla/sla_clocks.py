@@ -243,7 +243,6 @@ def _segments(moves: DataFrame, days: DataFrame) -> DataFrame:
         .withColumns(
             {
                 "later_starts": sf.count(sf.when(sf.col("starts"), True)).over(later),
-                "replaced_on": sf.min(sf.when(sf.col("starts"), sf.col("local_on"))).over(later),
                 "next_stop_on": sf.last(sf.when(sf.col("stops"), sf.col("local_on")), ignorenulls=True).over(later),
                 "until": sf.min(sf.when(opens, sf.col("local_on"))).over(later),
                 "counted_until": sf.min(sf.when(opens, sf.col("counted_before"))).over(later),
@@ -259,8 +258,8 @@ def _segments(moves: DataFrame, days: DataFrame) -> DataFrame:
         # The first move after which no further start follows is the start itself, or there was none.
         return sf.first(sf.when(sf.col("starts"), sf.col(column))).over(so_far)
 
-    # Rule 5; `least` passes over what has not happened.
-    last_on = sf.least("stopped_on", sf.date_add("started_on", sf.col("tracked_days")), sf.date_sub("replaced_on", 1))
+    # Rule 5, but for the day before the next start: a start opens a segment of its own, so it ends this one.
+    last_on = sf.least("stopped_on", sf.date_add("started_on", sf.col("tracked_days")))  # passes over nulls
     lost = sf.when(sf.col("paused"), sf.greatest(sf.col("counted_until") - sf.col("counted_from"), sf.lit(0)))
     return (
         ended.withColumns(
@@ -288,6 +287,7 @@ def _segments(moves: DataFrame, days: DataFrame) -> DataFrame:
             "paused",
             "uncounted",
             (sf.col("counted_from") - sf.col("uncounted")).alias("elapsed_before"),
+            # Where clocks go back across midnight, a later event may have an earlier date than the start.
             sf.greatest("local_on", "started_on").alias("first_on"),
             sf.least("last_on", sf.date_sub("until", 1)).alias("last_on"),
         )
