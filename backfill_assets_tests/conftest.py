@@ -7,11 +7,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from hypothesis import settings as hypothesis_settings
 from pyspark.sql import SparkSession
 
 from backfill_assets.clock import Clock
 from backfill_assets.settings import PROJECT_ROOT, Settings
 from backfill_assets.spark import open_spark
+
+# A busy machine is no reason for a property to fail.
+hypothesis_settings.register_profile("patient", deadline=None)
+hypothesis_settings.load_profile("patient")
 
 NOON = datetime(2026, 1, 15, 12, 0, tzinfo=UTC)
 

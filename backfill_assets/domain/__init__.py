@@ -1,0 +1,74 @@
+"""What an author declares: the only seam for users.
+
+A domain is source tables, derived tables, references and, per derived table, a window, a schema, gates and the
+registered releases of its transform. Assets, checks, partition mappings, plans and reports all follow from it. A
+mistake in a declaration fails when the domain is loaded, naming the table and the mistake.
+"""
+
+from __future__ import annotations
+
+from backfill_assets.domain.domains import Demo, Domain, Reference, ReferenceValue
+from backfill_assets.domain.gates import (
+    AcceptedValues,
+    ComparedWithAccepted,
+    Gate,
+    NotNull,
+    RowCount,
+    RowExpression,
+    SchemaMatches,
+    UniqueKey,
+    accepted,
+    compared,
+    expression,
+    not_null,
+    row_count,
+    unique_key,
+)
+from backfill_assets.domain.tables import (
+    DerivedTable,
+    Partitioning,
+    Policy,
+    Release,
+    SourceTable,
+    Table,
+    Transform,
+    daily,
+    derived_table,
+    monthly,
+)
+from backfill_assets.planning.graph import Window
+from backfill_assets.planning.partitions import DayRange, Grain
+
+__all__ = [
+    "AcceptedValues",
+    "ComparedWithAccepted",
+    "DayRange",
+    "Demo",
+    "DerivedTable",
+    "Domain",
+    "Gate",
+    "Grain",
+    "NotNull",
+    "Partitioning",
+    "Policy",
+    "Reference",
+    "ReferenceValue",
+    "Release",
+    "RowCount",
+    "RowExpression",
+    "SchemaMatches",
+    "SourceTable",
+    "Table",
+    "Transform",
+    "UniqueKey",
+    "Window",
+    "accepted",
+    "compared",
+    "daily",
+    "derived_table",
+    "expression",
+    "monthly",
+    "not_null",
+    "row_count",
+    "unique_key",
+]

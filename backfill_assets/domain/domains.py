@@ -1,0 +1,169 @@
+"""What belongs together? A domain, and the demo it may have."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Protocol
+
+from backfill_assets.domain.mistakes import NAME, wrong
+from backfill_assets.domain.tables import DerivedTable, References, SourceTable, Table
+from backfill_assets.errors import InvalidDeclaration, UnknownName
+from backfill_assets.planning.graph import Graph, TableInput, TableNode, Window, topological
+from backfill_assets.planning.partitions import DayRange, Grain
+
+
+class ReferenceValue(Protocol):
+    """What a parsed reference document must tell: the version it declares."""
+
+    @property
+    def version(self) -> str: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reference:
+    """A versioned reference document, kept as `<name>.yaml` in the reference folder.
+
+    Attributes:
+        name: The file's stem, and the key under which transforms find the parsed value.
+        parse: From the YAML document to the value transforms use. Raises `ValueError` with a sentence about what is
+            wrong in the document; the loader adds the file's name.
+    """
+
+    name: str
+    parse: Callable[[Any], ReferenceValue]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Demo:
+    """A small history with a defect in it, for `backfill demo`.
+
+    Attributes:
+        source: The source table that the files are for.
+        table: The derived table that was computed wrongly.
+        figures: The dependent table whose figures move, and the column of it to show.
+        write_files: From a folder, a size and a seed to files in the order in which they came in.
+        size: The size when nobody says otherwise.
+        history: What was published under the defective version.
+        restated: The part of it that is restated under the corrected one.
+        defect: What was wrong, in words for a newcomer.
+    """
+
+    source: SourceTable
+    table: DerivedTable
+    figures: tuple[DerivedTable, str]
+    write_files: Callable[[Path, int, int], Sequence[Path]]
+    size: int
+    history: DayRange
+    restated: DayRange
+    defective_version: str
+    corrected_version: str
+    defect: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Domain:
+    """Everything that belongs together: tables and the references they use.
+
+    Attributes:
+        name: A word for it, kept in manifests.
+        package: The Python package whose modules make up the transforms' code; its digest goes into every manifest.
+        demo: What `backfill demo` plays; None for domains without one.
+    """
+
+    name: str
+    package: str
+    sources: tuple[SourceTable, ...]
+    derived: tuple[DerivedTable, ...]
+    references: tuple[Reference, ...] = ()
+    demo: Demo | None = None
+    tables: Mapping[str, Table] = field(init=False)
+
+    def __post_init__(self) -> None:
+        if not NAME.fullmatch(self.name):
+            raise InvalidDeclaration(f"a domain is named with lower-case letters, digits and _: {self.name!r}.")
+        every: tuple[Table, ...] = (*self.sources, *self.derived)
+        short_names: dict[str, str] = {}
+        for table in every:
+            other = short_names.setdefault(table.short_name, table.name)
+            if other != table.name:
+                raise wrong(table, f"{other} has the same name in another layer")
+        known = {reference.name for reference in self.references}
+        if len(known) != len(self.references):
+            raise InvalidDeclaration(f"domain {self.name} declares a reference twice.")
+        declared = {id(table) for table in every}
+        for table in self.derived:
+            for argument, source in table.inputs.items():
+                if id(source) not in declared:
+                    raise wrong(table, f"it reads {source.name} as {argument!r}, which the domain does not declare")
+            for name in table.references:
+                if name not in known:
+                    raise wrong(table, f"it uses reference {name!r}, which the domain does not declare")
+        ordered = topological(_node(table, {}) for table in every)
+        by_name = {table.name: table for table in every}
+        object.__setattr__(self, "tables", {name: by_name[name] for name in ordered})
+
+    def table(self, name: str) -> Table:
+        """The table of that name, with or without its layer.
+
+        Raises:
+            UnknownName: There is no such table.
+        """
+        for table in self.tables.values():
+            if name in (table.name, table.short_name):
+                return table
+        raise UnknownName(f"there is no table {name!r}; the tables are {', '.join(self.tables)}.", table=name)
+
+    def derived_table(self, name: str) -> DerivedTable:
+        """The derived table of that name.
+
+        Raises:
+            UnknownName: There is no such table, or it is a source table.
+        """
+        table = self.table(name)
+        if isinstance(table, SourceTable):
+            raise UnknownName(
+                f"{table.name} is a source table; it is built from landed files, not planned.",
+                next_step=f"backfill load {table.short_name} --from DAY --to DAY",
+                table=table.name,
+            )
+        return table
+
+    def source_table(self, name: str) -> SourceTable:
+        """The source table of that name.
+
+        Raises:
+            UnknownName: There is no such source.
+        """
+        for table in self.sources:
+            if name in (table.name, table.short_name):
+                return table
+        known = ", ".join(table.short_name for table in self.sources)
+        raise UnknownName(f"there is no source {name!r}; the sources are {known}.", source=name)
+
+    def graph(self, references: References, *, first_day: date) -> Graph:
+        """The planner's view of the tables, windows resolved against these references."""
+        return Graph(
+            tables=topological(_node(table, references, resolve=True) for table in self.tables.values()),
+            first_day=first_day,
+        )
+
+    @cached_property
+    def monthly_tables(self) -> tuple[DerivedTable, ...]:
+        return tuple(t for t in self.derived if t.partition.grain is Grain.MONTHLY)
+
+
+def _node(table: Table, references: References, *, resolve: bool = False) -> TableNode:
+    if isinstance(table, SourceTable):
+        return TableNode(name=table.name, grain=table.partition.grain)
+    window = table.window_for(references) if resolve else Window()
+    return TableNode(
+        name=table.name,
+        grain=table.partition.grain,
+        inputs=tuple(
+            TableInput(argument=argument, table=source.name, window=window) for argument, source in table.inputs.items()
+        ),
+    )

@@ -1,0 +1,202 @@
+"""What can a candidate be asked to satisfy? Declarations only; the room `gates` measures them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import sqlglot
+from sqlglot import expressions as sql
+
+from backfill_assets.errors import InvalidDeclaration
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchemaMatches:
+    """The staged files have the declared columns, types and order. Every table has this gate."""
+
+    blocking: bool = True
+    name: str = "schema"
+
+    @property
+    def demands(self) -> str:
+        return "the staged files have exactly the declared columns and types"
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UniqueKey:
+    """No two rows of a partition share a key. Without columns: the table's own key."""
+
+    columns: tuple[str, ...] = ()
+    blocking: bool = True
+
+    @property
+    def name(self) -> str:
+        return "unique_key"
+
+    @property
+    def demands(self) -> str:
+        return f"no two rows share ({', '.join(self.columns)})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotNull:
+    """A column has a value in every row."""
+
+    column: str
+    blocking: bool = True
+
+    @property
+    def name(self) -> str:
+        return f"not_null_{self.column}"
+
+    @property
+    def demands(self) -> str:
+        return f"{self.column} is never null"
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return (self.column,)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AcceptedValues:
+    """A column holds one of the listed values, or null."""
+
+    column: str
+    values: tuple[str, ...]
+    blocking: bool = True
+
+    @property
+    def name(self) -> str:
+        return f"accepted_{self.column}"
+
+    @property
+    def demands(self) -> str:
+        return f"{self.column} is one of {', '.join(self.values)}"
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return (self.column,)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowExpression:
+    """A Spark SQL condition that is true for every row; null counts as a violation."""
+
+    name: str
+    condition: str
+    blocking: bool = True
+
+    @property
+    def demands(self) -> str:
+        return f"every row satisfies {self.condition}"
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns the condition mentions.
+
+        Raises:
+            InvalidDeclaration: The condition is not SQL.
+        """
+        try:
+            parsed = sqlglot.parse_one(self.condition, dialect="spark")
+        except sqlglot.errors.SqlglotError as error:
+            raise InvalidDeclaration(f"the condition of gate {self.name} is not SQL: {self.condition!r}.") from error
+        return tuple(sorted({column.name for column in parsed.find_all(sql.Column)}))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowCount:
+    """The rows of each partition lie within bounds, both inclusive."""
+
+    at_least: int = 0
+    at_most: int | None = None
+    blocking: bool = True
+
+    @property
+    def name(self) -> str:
+        return "row_count"
+
+    @property
+    def demands(self) -> str:
+        most = "" if self.at_most is None else f" and at most {self.at_most:,}"
+        return f"a partition has at least {self.at_least:,}{most} rows"
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComparedWithAccepted:
+    """How the candidate differs from the accepted rows, per partition; with a limit, also a gate.
+
+    Every table has this gate. Without a limit it always passes and only informs.
+
+    Attributes:
+        max_removed_percent: The most accepted keys, in percent of a partition's accepted rows, that may disappear.
+        max_changed_percent: The most accepted rows, in percent, that may be added, removed or changed.
+    """
+
+    max_removed_percent: int | None = None
+    max_changed_percent: int | None = None
+    blocking: bool = True
+
+    @property
+    def name(self) -> str:
+        return "compared_with_accepted"
+
+    @property
+    def demands(self) -> str:
+        limits = []
+        if self.max_removed_percent is not None:
+            limits.append(f"at most {self.max_removed_percent} % of a partition's accepted rows disappear")
+        if self.max_changed_percent is not None:
+            limits.append(f"at most {self.max_changed_percent} % of a partition's accepted rows move")
+        return " and ".join(limits) or "the difference from the accepted rows is measured"
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return ()
+
+
+Gate = SchemaMatches | UniqueKey | NotNull | AcceptedValues | RowExpression | RowCount | ComparedWithAccepted
+
+
+def unique_key(*, blocking: bool = True) -> UniqueKey:
+    """No two rows of a partition share the table's key."""
+    return UniqueKey(blocking=blocking)
+
+
+def not_null(column: str, *, blocking: bool = True) -> NotNull:
+    """The column has a value in every row."""
+    return NotNull(column=column, blocking=blocking)
+
+
+def accepted(column: str, values: Iterable[str], *, blocking: bool = True) -> AcceptedValues:
+    """The column holds one of the values, or null."""
+    return AcceptedValues(column=column, values=tuple(values), blocking=blocking)
+
+
+def expression(name: str, condition: str, *, blocking: bool = True) -> RowExpression:
+    """The Spark SQL condition is true for every row."""
+    return RowExpression(name=name, condition=condition, blocking=blocking)
+
+
+def row_count(*, at_least: int = 0, at_most: int | None = None, blocking: bool = True) -> RowCount:
+    """Each partition has between `at_least` and `at_most` rows."""
+    return RowCount(at_least=at_least, at_most=at_most, blocking=blocking)
+
+
+def compared(
+    *, max_removed_percent: int | None = None, max_changed_percent: int | None = None, blocking: bool = True
+) -> ComparedWithAccepted:
+    """Each partition stays within limits of difference from the accepted rows."""
+    return ComparedWithAccepted(
+        max_removed_percent=max_removed_percent, max_changed_percent=max_changed_percent, blocking=blocking
+    )

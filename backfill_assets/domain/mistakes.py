@@ -1,0 +1,89 @@
+"""What is wrong with a declaration? Every mistake is named with its table, when the domain loads."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Protocol
+
+from pyspark.sql.types import DataType, StringType, StructType
+
+from backfill_assets.domain.gates import AcceptedValues, ComparedWithAccepted, Gate, SchemaMatches, UniqueKey
+from backfill_assets.errors import InvalidDeclaration
+
+TABLE_NAME = re.compile(r"[a-z][a-z0-9_]*\.[a-z][a-z0-9_]*")
+NAME = re.compile(r"[a-z][a-z0-9_]*")
+VERSION = re.compile(r"[0-9A-Za-z][0-9A-Za-z.+_-]*")
+
+
+class Declared(Protocol):
+    """What the checks need of a table."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def key(self) -> tuple[str, ...]: ...
+    @property
+    def schema(self) -> StructType: ...
+
+
+def wrong(table: Declared, mistake: str) -> InvalidDeclaration:
+    """The error that names a table and a mistake in its declaration."""
+    return InvalidDeclaration(f"{table.name}: {mistake}.", table=table.name)
+
+
+def require_columns(table: Declared, columns: Iterable[str], role: str) -> None:
+    """Refuses a role, such as the key, that is given to a column the schema lacks."""
+    for column in columns:
+        if column not in table.schema.fieldNames():
+            raise wrong(table, f"{role} {column!r} is not a column of its schema")
+
+
+def check_table(table: Declared) -> None:
+    """Refuses impossible names, doubled or reserved columns, and a key that is empty or not in the schema."""
+    if not TABLE_NAME.fullmatch(table.name):
+        raise InvalidDeclaration(f"a table is named layer.table with lower-case letters, digits and _: {table.name!r}.")
+    names = table.schema.fieldNames()
+    if len(set(names)) != len(names):
+        raise wrong(table, "its schema names a column twice")
+    reserved = [name for name in names if name.startswith("_")]
+    if reserved:
+        raise wrong(table, f"columns that begin with _ are kept for lineage: {', '.join(reserved)}")
+    if not table.key:
+        raise wrong(table, "it has no key")
+    require_columns(table, table.key, "key column")
+
+
+def complete_gates(table: Declared, gates: tuple[Gate, ...]) -> tuple[Gate, ...]:
+    """The declared gates with the ones every table has, checked against the schema."""
+    complete: list[Gate] = []
+    if not any(isinstance(gate, SchemaMatches) for gate in gates):
+        complete.append(SchemaMatches())
+    if not any(isinstance(gate, UniqueKey) for gate in gates):
+        complete.append(UniqueKey())
+    complete += gates
+    if not any(isinstance(gate, ComparedWithAccepted) for gate in gates):
+        complete.append(ComparedWithAccepted())
+    complete = [
+        UniqueKey(columns=table.key, blocking=gate.blocking)
+        if isinstance(gate, UniqueKey) and not gate.columns
+        else gate
+        for gate in complete
+    ]
+    seen: set[str] = set()
+    for gate in complete:
+        if not NAME.fullmatch(gate.name):
+            raise wrong(table, f"a gate is named with lower-case letters, digits and _: {gate.name!r}")
+        if gate.name in seen:
+            raise wrong(table, f"two gates are named {gate.name!r}")
+        seen.add(gate.name)
+        require_columns(table, gate.columns, f"gate {gate.name} needs column")
+        if isinstance(gate, AcceptedValues):
+            _check_accepts(table, gate)
+    return tuple(complete)
+
+
+def _check_accepts(table: Declared, gate: AcceptedValues) -> None:
+    column_type: DataType = table.schema[gate.column].dataType
+    if not isinstance(column_type, StringType):
+        raise wrong(table, f"gate {gate.name} lists strings, but {gate.column!r} is {column_type.simpleString()}")

@@ -1,0 +1,260 @@
+"""What is a table, to its author? Source tables are built from landed files, derived ones by a transform."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from pyspark.sql import DataFrame
+from pyspark.sql.types import DateType, StringType, StructType, TimestampType
+
+from backfill_assets.domain.gates import Gate
+from backfill_assets.domain.mistakes import VERSION, check_table, complete_gates, require_columns, wrong
+from backfill_assets.errors import UnknownName
+from backfill_assets.planning.graph import Window
+from backfill_assets.planning.partitions import Grain
+
+Transform = Callable[..., DataFrame]
+References = Mapping[str, Any]
+Follow = Literal["auto", "approve"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Partitioning:
+    """The date column that a table is partitioned by, and how many days a partition covers."""
+
+    column: str
+    grain: Grain
+
+
+def daily(column: str) -> Partitioning:
+    """One partition per day."""
+    return Partitioning(column=column, grain=Grain.DAILY)
+
+
+def monthly(column: str) -> Partitioning:
+    """One partition per month, named by its first day."""
+    return Partitioning(column=column, grain=Grain.MONTHLY)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """What needs a person's approval before it is published.
+
+    Attributes:
+        live: Runs of kind LIVE.
+        backfill: Every other run that somebody asked for.
+        follow: Runs that follow an approved publication of an input.
+    """
+
+    live: Follow = "auto"
+    backfill: Follow = "approve"
+    follow: Follow = "auto"
+
+
+SAME_DAYS = Window()
+USUAL_POLICY = Policy()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Release:
+    """One registered release of a transform: its version and its function."""
+
+    version: str
+    function: Transform
+
+
+@dataclass(frozen=True, kw_only=True)
+class SourceTable:
+    """A bronze table, built from landed files; one partition per UTC date of the event.
+
+    Attributes:
+        name: `layer.table`.
+        key: What identifies a record; the latest arrival of a key wins.
+        event_time: The timestamp column whose UTC date is the partition.
+        partition: The partition column, which the loader derives; it is not part of `schema`.
+        schema: The contract of a landed record. Columns that are not nullable must have a value.
+        json_columns: String columns that must hold a JSON object when they are not null.
+        lands_as: The name people give to `backfill land`; the table's name without its layer by default.
+    """
+
+    name: str
+    key: tuple[str, ...]
+    event_time: str
+    partition: Partitioning
+    schema: StructType
+    json_columns: tuple[str, ...] = ()
+    description: str = ""
+    policy: Policy = Policy(live="auto", backfill="auto")
+    gates: tuple[Gate, ...] = ()
+
+    def __post_init__(self) -> None:
+        check_table(self)
+        require_columns(self, (self.event_time,), "the event time")
+        require_columns(self, self.json_columns, "a JSON column")
+        if not isinstance(self.schema[self.event_time].dataType, TimestampType):
+            raise wrong(self, f"its event time {self.event_time!r} is not a timestamp")
+        if any(not isinstance(self.schema[column].dataType, StringType) for column in self.json_columns):
+            raise wrong(self, "a JSON column has to be a string")
+        if self.partition.column in self.schema.fieldNames():
+            raise wrong(self, f"its partition column {self.partition.column!r} is derived, so not in the schema")
+        if self.partition.grain is not Grain.DAILY:
+            raise wrong(self, "a source table has daily partitions")
+        object.__setattr__(self, "gates", complete_gates(self, self.gates))
+
+    @property
+    def short_name(self) -> str:
+        """The table's name without its layer: what `backfill land` takes."""
+        return self.name.partition(".")[2]
+
+
+@dataclass(frozen=True, kw_only=True)
+class DerivedTable:
+    """A table computed by a transform from other tables. Written with `@derived_table`.
+
+    Attributes:
+        name: `layer.table`.
+        transform: The transform's name, kept in manifests and rows.
+        inputs: The tables it reads, by argument name of the transform.
+        window: The input days of an output day, or a function from the references to it. Daily tables only: a
+            monthly table reads the days of its month.
+        key: What identifies a row within a partition.
+        schema: The contract of what the transform returns, in order, the partition column included.
+        releases: The registered releases, the present one first.
+        references: Names of the reference documents it uses.
+    """
+
+    name: str
+    transform: str
+    inputs: Mapping[str, SourceTable | DerivedTable]
+    window: Window | Callable[[References], Window]
+    key: tuple[str, ...]
+    partition: Partitioning
+    schema: StructType
+    releases: tuple[Release, ...]
+    references: tuple[str, ...] = ()
+    gates: tuple[Gate, ...] = ()
+    policy: Policy = Policy()
+    description: str = ""
+
+    def __post_init__(self) -> None:
+        check_table(self)
+        require_columns(self, (self.partition.column,), "the partition column")
+        if not isinstance(self.schema[self.partition.column].dataType, DateType):
+            raise wrong(self, f"its partition column {self.partition.column!r} is not a date")
+        if not self.inputs:
+            raise wrong(self, "it has no inputs")
+        if self.partition.grain is Grain.MONTHLY and self.window != SAME_DAYS:
+            raise wrong(self, "a window is for daily tables; a monthly table reads every day of its month")
+        self._check_releases()
+        object.__setattr__(self, "gates", complete_gates(self, self.gates))
+
+    def _check_releases(self) -> None:
+        versions = [release.version for release in self.releases]
+        for version in versions:
+            if not VERSION.fullmatch(version):
+                raise wrong(self, f"{version!r} is not a version")
+        if len(set(versions)) != len(versions):
+            raise wrong(self, f"a version is registered twice: {', '.join(versions)}")
+        expected = [*self.inputs, "ctx"]
+        for release in self.releases:
+            found = list(inspect.signature(release.function).parameters)
+            if found != expected:
+                raise wrong(
+                    self,
+                    f"the function of version {release.version} takes ({', '.join(found)}) "
+                    f"where its inputs ask for ({', '.join(expected)})",
+                )
+
+    @property
+    def version(self) -> str:
+        """The version that runs unless another one is asked for."""
+        return self.releases[0].version
+
+    @property
+    def short_name(self) -> str:
+        """The table's name without its layer."""
+        return self.name.partition(".")[2]
+
+    def release(self, version: str | None) -> Release:
+        """The registered release of that version; the present one for None.
+
+        Raises:
+            UnknownName: That version is not registered.
+        """
+        wanted = version or self.version
+        for release in self.releases:
+            if release.version == wanted:
+                return release
+        known = ", ".join(release.version for release in self.releases)
+        raise UnknownName(
+            f"{self.name} has no transform version {wanted!r}; registered are {known}.",
+            table=self.name,
+            transform_version=wanted,
+        )
+
+    def window_for(self, references: References) -> Window:
+        """The window, resolved against reference values when it is a function of them."""
+        return self.window if isinstance(self.window, Window) else self.window(references)
+
+
+Table = SourceTable | DerivedTable
+
+
+def derived_table(
+    *,
+    name: str,
+    inputs: Mapping[str, Table],
+    key: tuple[str, ...],
+    partition: Partitioning,
+    schema: StructType,
+    version: str,
+    transform: str | None = None,
+    window: Window | Callable[[References], Window] = SAME_DAYS,
+    references: tuple[str, ...] = (),
+    gates: tuple[Gate, ...] = (),
+    policy: Policy = USUAL_POLICY,
+    earlier: Mapping[str, Transform] | None = None,
+) -> Callable[[Transform], DerivedTable]:
+    """Turns a function of input DataFrames and a TransformContext into a derived table.
+
+    Args:
+        name: `layer.table`.
+        inputs: Tables by argument name; the function takes exactly these and `ctx`, in this order.
+        key: What identifies a row within a partition.
+        partition: `daily(column)` or `monthly(column)`.
+        schema: What the function returns: names, order, types and nullability.
+        version: The version of the decorated function.
+        transform: The transform's name; by default the function's name with hyphens.
+        window: The input days of an output day.
+        references: Names of the references it uses; the context offers no others.
+        gates: What a candidate must satisfy. Schema, unique key and the comparison with the accepted rows are always
+            among them.
+        policy: What needs approval.
+        earlier: Earlier releases that can still be run, by version.
+
+    Raises:
+        InvalidDeclaration: The declaration contradicts itself.
+    """
+
+    def declare(function: Transform) -> DerivedTable:
+        releases = [Release(version=version, function=function)]
+        releases += [Release(version=v, function=f) for v, f in (earlier or {}).items()]
+        return DerivedTable(
+            name=name,
+            transform=transform or function.__name__.replace("_", "-"),
+            inputs=dict(inputs),
+            window=window,
+            key=key,
+            partition=partition,
+            schema=schema,
+            releases=tuple(releases),
+            references=references,
+            gates=gates,
+            policy=policy,
+            description=inspect.getdoc(function) or "",
+        )
+
+    return declare

@@ -1,0 +1,186 @@
+"""A mistake in a declaration fails when the domain loads, naming the table and the mistake."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame
+from pyspark.sql.types import DateType, IntegerType, StringType, StructField, StructType, TimestampType
+
+from backfill_assets.domain import (
+    DerivedTable,
+    Domain,
+    Gate,
+    SourceTable,
+    Window,
+    accepted,
+    daily,
+    derived_table,
+    expression,
+    monthly,
+    not_null,
+    unique_key,
+)
+from backfill_assets.errors import InvalidDeclaration, UnknownName
+from backfill_assets.transforms.context import TransformContext
+
+EVENTS = StructType(
+    [StructField("event_id", StringType(), nullable=False), StructField("at", TimestampType(), nullable=False)]
+)
+DAILY = StructType(
+    [
+        StructField("day", DateType(), nullable=False),
+        StructField("state", StringType()),
+        StructField("count", IntegerType()),
+    ]
+)
+
+
+def source(**changed: Any) -> SourceTable:
+    declared: dict[str, Any] = {
+        "name": "bronze.events",
+        "key": ("event_id",),
+        "event_time": "at",
+        "partition": daily("event_date"),
+        "schema": EVENTS,
+    }
+    return SourceTable(**{**declared, **changed})
+
+
+def derived(events: SourceTable, **changed: Any) -> DerivedTable:
+    declared: dict[str, Any] = {
+        "name": "silver.daily",
+        "inputs": {"events": events},
+        "key": ("day",),
+        "partition": daily("day"),
+        "schema": DAILY,
+        "version": "1.0.0",
+    }
+
+    def function(events: DataFrame, ctx: TransformContext) -> DataFrame:
+        return events
+
+    return derived_table(**{**declared, **changed})(function)
+
+
+def domain(*tables: DerivedTable, sources: tuple[SourceTable, ...]) -> Domain:
+    return Domain(name="example", package="backfill_assets_tests", sources=sources, derived=tables)
+
+
+def other_arguments(rows: DataFrame, ctx: TransformContext) -> DataFrame:
+    return rows
+
+
+def same_arguments(events: DataFrame, ctx: TransformContext) -> DataFrame:
+    return events
+
+
+MISTAKES: dict[str, tuple[Callable[[], object], str]] = {
+    "a key column that is not in the schema": (
+        lambda: derived(source(), key=("nobody",)),
+        "silver.daily: key column 'nobody' is not a column of its schema",
+    ),
+    "a window on a monthly table": (
+        lambda: derived(source(), partition=monthly("day"), window=Window(days_back=1)),
+        "silver.daily: a window is for daily tables",
+    ),
+    "a gate on a missing column": (
+        lambda: derived(source(), gates=(not_null("nobody"),)),
+        "silver.daily: gate not_null_nobody needs column 'nobody'",
+    ),
+    "an expression over a missing column": (
+        lambda: derived(source(), gates=(expression("positive", "nobody > 0"),)),
+        "silver.daily: gate positive needs column 'nobody'",
+    ),
+    "an expression that is not SQL": (
+        lambda: derived(source(), gates=(expression("positive", "count > > ("),)),
+        "the condition of gate positive is not SQL",
+    ),
+    "accepted values of a number": (
+        lambda: derived(source(), gates=(accepted("count", ["1"]),)),
+        "silver.daily: gate accepted_count lists strings, but 'count' is int",
+    ),
+    "two gates of one name": (
+        lambda: derived(source(), gates=(not_null("state"), not_null("state"))),
+        "silver.daily: two gates are named 'not_null_state'",
+    ),
+    "a function with other arguments": (
+        lambda: derived(source(), earlier={"0.9.0": other_arguments}),
+        "silver.daily: the function of version 0.9.0 takes (rows, ctx) where its inputs ask for (events, ctx)",
+    ),
+    "a version that is registered twice": (
+        lambda: derived(source(), earlier={"1.0.0": same_arguments}),
+        "silver.daily: a version is registered twice",
+    ),
+    "a partition column that is no date": (
+        lambda: derived(source(), partition=daily("state")),
+        "silver.daily: its partition column 'state' is not a date",
+    ),
+    "a name without a layer": (lambda: source(name="events"), "layer.table"),
+    "a name that leaves the lake": (lambda: source(name="../x.events"), "layer.table"),
+    "an event time that is no timestamp": (
+        lambda: source(event_time="event_id"),
+        "bronze.events: its event time 'event_id' is not a timestamp",
+    ),
+    "a column kept for lineage": (
+        lambda: source(schema=StructType([*EVENTS.fields, StructField("_run_id", StringType())])),
+        "bronze.events: columns that begin with _ are kept for lineage: _run_id",
+    ),
+    "two tables of one name": (
+        lambda: domain(*[derived(events) for events in [source()] * 2], sources=(source(),)),
+        "silver.daily",
+    ),
+    "an input that nobody declares": (
+        lambda: domain(derived(source()), sources=()),
+        "silver.daily: it reads bronze.events as 'events', which the domain does not declare",
+    ),
+    "one name in two layers": (
+        lambda: domain(sources=(source(), source(name="raw.events"))),
+        "raw.events: bronze.events has the same name in another layer",
+    ),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_is_named_with_its_table(mistake: str) -> None:
+    declare, sentence = MISTAKES[mistake]
+    with pytest.raises(InvalidDeclaration) as refusal:
+        declare()
+    assert sentence in refusal.value.message
+
+
+def test_a_reference_nobody_declares_is_named() -> None:
+    events = source()
+    with pytest.raises(InvalidDeclaration, match=r"silver\.daily: it uses reference 'calendar'"):
+        domain(derived(events, references=("calendar",)), sources=(events,))
+
+
+def test_two_tables_of_the_same_name_are_refused() -> None:
+    events = source()
+    with pytest.raises(InvalidDeclaration, match=r"two tables are named silver\.daily"):
+        domain(derived(events), derived(events), sources=(events,))
+
+
+def test_every_table_has_the_gates_that_make_a_publication_safe() -> None:
+    names = [gate.name for gate in derived(source()).gates]
+    assert names == ["schema", "unique_key", "compared_with_accepted"]
+
+
+def test_declared_gates_keep_their_order_and_the_key_is_filled_in() -> None:
+    gates: tuple[Gate, ...] = (not_null("state"), unique_key(blocking=False))
+    declared = derived(source(), gates=gates).gates
+    assert [gate.name for gate in declared] == ["schema", "not_null_state", "unique_key", "compared_with_accepted"]
+    unique = declared[2]
+    assert (unique.columns, unique.blocking) == (("day",), False)
+
+
+def test_a_table_is_found_with_and_without_its_layer() -> None:
+    events = source()
+    declared = domain(derived(events), sources=(events,))
+    assert declared.table("daily") is declared.table("silver.daily")
+    with pytest.raises(UnknownName, match=r"there is no table 'nobody'; the tables are bronze\.events, silver\.daily"):
+        declared.table("nobody")
+    with pytest.raises(UnknownName, match="built from landed files"):
+        declared.derived_table("events")

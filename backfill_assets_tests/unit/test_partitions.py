@@ -1,0 +1,71 @@
+"""Partition algebra: ranges, grains and how they are said."""
+
+from __future__ import annotations
+
+from datetime import date, timedelta
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from backfill_assets.errors import InvalidRange
+from backfill_assets.planning.partitions import (
+    DayRange,
+    Grain,
+    compress,
+    days_of,
+    describe,
+    next_partition,
+    partition_of,
+    partitions_over,
+)
+
+DAYS = st.dates(min_value=date(1999, 1, 1), max_value=date(2030, 12, 31))
+GRAINS = st.sampled_from(Grain)
+
+
+@given(GRAINS, DAYS)
+def test_a_day_lies_in_its_partition(grain: Grain, day: date) -> None:
+    partition = partition_of(grain, day)
+    assert day in days_of(grain, partition)
+    assert partition_of(grain, partition) == partition
+
+
+@given(GRAINS, DAYS)
+def test_partitions_follow_each_other_without_gap_or_overlap(grain: Grain, day: date) -> None:
+    partition = partition_of(grain, day)
+    assert days_of(grain, partition).end == next_partition(grain, partition)
+
+
+@given(GRAINS, DAYS, st.integers(min_value=0, max_value=400))
+def test_partitions_over_a_range_are_those_of_its_days(grain: Grain, day: date, length: int) -> None:
+    days = DayRange(day, day + timedelta(days=length))
+    assert partitions_over(grain, days) == tuple(sorted({partition_of(grain, each) for each in days}))
+
+
+@given(GRAINS, st.sets(DAYS, max_size=30))
+def test_compressed_ranges_cover_exactly_the_partitions_and_cannot_be_fewer(grain: Grain, days: set[date]) -> None:
+    partitions = {partition_of(grain, day) for day in days}
+    ranges = compress(grain, partitions)
+    assert {p for days_ in ranges for p in partitions_over(grain, days_)} == partitions
+    assert all(left.end < right.start for left, right in pairwise(ranges))
+
+
+def test_a_quarter_is_said_as_a_person_reads_it() -> None:
+    quarter = DayRange.inclusive(date(2006, 7, 1), date(2006, 9, 30))
+    assert describe(Grain.DAILY, quarter) == "2006-07-01..2006-09-30, 92 days"
+    assert describe(Grain.MONTHLY, partitions_over(Grain.MONTHLY, quarter)) == "2006-07..2006-09, 3 months"
+    assert describe(Grain.DAILY, [date(2006, 7, 1)]) == "2006-07-01, 1 day"
+    assert describe(Grain.DAILY, []) == "no days"
+
+
+def test_many_ranges_are_counted_after_the_first_few() -> None:
+    odd_days = [date(2006, 7, day) for day in range(1, 31, 2)]
+    assert describe(Grain.DAILY, odd_days, most=2) == "2006-07-01, 2006-07-03 and 13 more ranges, 15 days"
+
+
+def test_a_reversed_range_is_refused_with_the_range_that_was_meant() -> None:
+    with pytest.raises(InvalidRange, match="reversed") as refusal:
+        DayRange.inclusive(date(2006, 9, 30), date(2006, 7, 1))
+    assert refusal.value.next_step == "give the earlier day first: --from 2006-07-01 --to 2006-09-30"

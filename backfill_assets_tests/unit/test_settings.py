@@ -1,0 +1,75 @@
+"""The environment becomes one frozen value, or one sentence about what is wrong with it."""
+
+from __future__ import annotations
+
+import re
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from backfill_assets.domain import Domain
+from backfill_assets.errors import InvalidDeclaration, Refused
+from backfill_assets.settings import PROJECT_ROOT, Settings, load_domain
+
+
+def test_everything_is_below_the_home_by_default(tmp_path: Path) -> None:
+    settings = Settings.from_environment({"BACKFILL_HOME": str(tmp_path)})
+    assert settings.lake == tmp_path / "lake"
+    assert settings.landing == tmp_path / "landing"
+    assert settings.reference == tmp_path / "reference"
+    assert settings.ledger_url == f"sqlite:///{tmp_path / 'ledger.db'}"
+
+
+def test_the_home_of_a_checkout_is_its_data_folder() -> None:
+    assert Settings.from_environment({}).home == PROJECT_ROOT / "data"
+
+
+def test_each_part_can_be_elsewhere(tmp_path: Path) -> None:
+    settings = Settings.from_environment(
+        {
+            "BACKFILL_HOME": str(tmp_path),
+            "BACKFILL_REFERENCE": "/elsewhere/reference",
+            "BACKFILL_LEDGER_URL": "postgresql+psycopg://ledger",
+            "BACKFILL_FIRST_DAY": "2000-01-02",
+            "BACKFILL_SPARK_CONF": "spark.ui.enabled=true; spark.x=a=b",
+        }
+    )
+    assert settings.reference == Path("/elsewhere/reference")
+    assert settings.ledger_url == "postgresql+psycopg://ledger"
+    assert settings.first_day == date(2000, 1, 2)
+    assert settings.spark_conf == {"spark.ui.enabled": "true", "spark.x": "a=b"}
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "sentence"),
+    [
+        ("BACKFILL_FIRST_DAY", "yesterday", "BACKFILL_FIRST_DAY is 'yesterday', which is not a date"),
+        ("BACKFILL_CHUNK_PARTITIONS", "0", "BACKFILL_CHUNK_PARTITIONS is '0'"),
+        ("BACKFILL_SPARK_SHUFFLE_PARTITIONS", "many", "BACKFILL_SPARK_SHUFFLE_PARTITIONS is 'many'"),
+        ("BACKFILL_SPARK_CONF", "spark.ui", "BACKFILL_SPARK_CONF holds 'spark.ui', which is not key=value"),
+    ],
+)
+def test_a_setting_that_cannot_be_read_is_named(name: str, value: str, sentence: str) -> None:
+    with pytest.raises(Refused) as refusal:
+        Settings.from_environment({name: value})
+    assert sentence in refusal.value.message
+
+
+def test_every_setting_is_in_the_readme() -> None:
+    source = (PROJECT_ROOT / "backfill_assets" / "settings.py").read_text(encoding="utf-8")
+    readme = (PROJECT_ROOT / "README.md").read_text(encoding="utf-8")
+    settings = set(re.findall(r"BACKFILL_[A-Z_]*[A-Z]\b", source))
+    assert len(settings) > 10
+    assert [name for name in sorted(settings) if f"`{name}`" not in readme] == []
+
+
+def test_the_reference_domain_loads_by_default() -> None:
+    assert isinstance(load_domain(Settings.from_environment({}).domain), Domain)
+
+
+def test_a_domain_that_cannot_be_imported_is_named() -> None:
+    with pytest.raises(InvalidDeclaration, match=r"nobody\.at_home"):
+        load_domain("nobody.at_home")
+    with pytest.raises(InvalidDeclaration, match="defines no DOMAIN"):
+        load_domain("backfill_assets.errors")
