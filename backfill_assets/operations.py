@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 
@@ -22,16 +21,14 @@ from backfill_assets.lake.evidence import replace_quarantined
 from backfill_assets.landing.bronze import imports_for_days, pending_days
 from backfill_assets.landing.land import Landed, OnDuplicate
 from backfill_assets.landing.land import land as land_file
+from backfill_assets.ledger.claims import LedgerState
 from backfill_assets.ledger.records import (
     CandidatePartition,
     ImportRecord,
-    OutboxEntry,
-    PartitionVersion,
     PublicationRecord,
     RunRecord,
 )
 from backfill_assets.ledger.states import MEANING, RunState, may_follow
-from backfill_assets.ledger.store import LedgerReader
 from backfill_assets.planning.graph import TableNode
 from backfill_assets.planning.manifest import GateTerm, Kind, Limits, Manifest, Mode
 from backfill_assets.planning.partitions import DayRange, Grain
@@ -39,12 +36,12 @@ from backfill_assets.planning.request import (
     Plan,
     PlanRequest,
     Terms,
-    complete_partitions,
     propose,
     require_inputs,
     run_id_for,
 )
 from backfill_assets.publication import verdict
+from backfill_assets.publication.follow import FollowUp, follow_ups
 from backfill_assets.publication.publish import automatic_policy, publish_run, rollback_run
 from backfill_assets.publication.recover import Recovered, recover
 from backfill_assets.transforms.stage import stage_run
@@ -71,55 +68,8 @@ __all__ = [
     "stage",
 ]
 
-_OPEN_STATES = (
-    RunState.PLANNED,
-    RunState.STAGING,
-    RunState.GATING,
-    RunState.PASSED,
-    RunState.BLOCKED,
-    RunState.FAILED,
-    RunState.PUBLISHING,
-)
 _SOURCE_CHUNK = 100_000
 """A source table is built in one go: its landed files are read once, however many days they touch."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AcceptedClaim:
-    """A partition version as the planner needs it."""
-
-    version: int
-    digest: str
-    rows: int
-    file_count: int
-    size_bytes: int
-
-
-@dataclass(frozen=True, slots=True)
-class LedgerState:
-    """The planner's reader of state over an open ledger transaction."""
-
-    reader: LedgerReader
-
-    def claims(self, table: str, partitions: Sequence[date]) -> Mapping[date, AcceptedClaim]:
-        """The accepted versions of these partitions."""
-        return {p: _claim(version) for p, version in self.reader.accepted(table, partitions).items()}
-
-    def open_runs(self, table: str, partitions: Sequence[date]) -> Sequence[str]:
-        """Runs over some of these partitions that could still be published."""
-        wanted = set(partitions)
-        runs = self.reader.runs(table=table, states=_OPEN_STATES)
-        return [run.run_id for run in runs if wanted & set(run.manifest.partitions)]
-
-
-def _claim(version: PartitionVersion) -> AcceptedClaim:
-    return AcceptedClaim(
-        version=version.version,
-        digest=version.files.digest,
-        rows=version.rows,
-        file_count=len(version.files.files),
-        size_bytes=version.files.size_bytes,
-    )
 
 
 def plan(ws: Workspace, request: PlanRequest) -> Plan:
@@ -346,59 +296,3 @@ def find_run(ws: Workspace, table: str, partitions: Sequence[date], *, states: I
     with ws.ledger.read() as reader:
         runs = reader.runs(table=ws.domain.table(table).name, states=tuple(states))
     return next((run for run in runs if run.manifest.partitions == wanted), None)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FollowUp:
-    """A dependent that a publication asks to be computed again.
-
-    Attributes:
-        sequence: Its place in the outbox.
-        partitions: What can be computed now.
-        waiting: What cannot, because days it needs have never been built.
-        followed_by: The run that followed already, if there is one.
-    """
-
-    sequence: int
-    publication_id: str
-    source: str
-    table: str
-    grain: Grain
-    partitions: tuple[date, ...]
-    waiting: tuple[date, ...]
-    followed_by: str | None
-
-
-def follow_ups(ws: Workspace) -> tuple[FollowUp, ...]:
-    """What the undelivered publications ask of their direct dependents that follow on their own.
-
-    Source tables are left out: derived daily tables are restated by decision, not because an event came in.
-    """
-    with ws.ledger.read() as reader:
-        return tuple(
-            follow_up for entry in reader.outbox(undelivered_only=True) for follow_up in _follow(ws, reader, entry)
-        )
-
-
-def _follow(ws: Workspace, reader: LedgerReader, entry: OutboxEntry) -> Iterable[FollowUp]:
-    if isinstance(ws.domain.table(entry.table), SourceTable):
-        return
-    days = ws.graph.days(ws.clock().date())
-    for node in ws.graph.dependents(entry.table):
-        reached: set[date] = set()
-        for edge in node.inputs:
-            if edge.table == entry.table:
-                reached.update(ws.graph.reached(edge, node, entry.partitions))
-        possible = [partition for partition in reached if partition < days.end]
-        ready, waiting = complete_partitions(node, ws.graph, possible, LedgerState(reader))
-        earlier = [r.run_id for r in reader.runs(table=node.name) if r.manifest.because == entry.publication_id]
-        yield FollowUp(
-            sequence=entry.sequence,
-            publication_id=entry.publication_id,
-            source=entry.table,
-            table=node.name,
-            grain=node.grain,
-            partitions=ready,
-            waiting=waiting,
-            followed_by=earlier[0] if earlier else None,
-        )

@@ -28,7 +28,7 @@ from backfill_assets.ledger.records import CandidatePartition, GateResult, Parti
 from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.partitions import count_of
-from backfill_assets.transforms.apply import first_line
+from backfill_assets.transforms.apply import spark_reason
 from backfill_assets.transforms.stage import business_schema, stored_schema
 from backfill_assets.workspace import Listener, Progress, Workspace, no_listener
 
@@ -77,7 +77,7 @@ def gate_run(ws: Workspace, run_id: str, *, actor: str, listener: Listener = no_
         )
     except (PySparkException, Py4JError) as error:
         failure = ContractBroken(
-            f"Spark stopped while it measured {manifest.table}: {first_line(error)}",
+            f"Spark stopped while it measured {manifest.table}: {spark_reason(error)}",
             next_step=f"backfill run {run_id}",
             run_id=run_id,
         )

@@ -6,6 +6,7 @@ outside the output partitions are dropped (that is how warm-up is never publishe
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from pyspark.errors import PySparkException
@@ -20,6 +21,8 @@ from backfill_assets.lake.lineage import DERIVED_LINEAGE
 from backfill_assets.planning.manifest import Manifest, PinnedInput
 from backfill_assets.planning.partitions import Grain, partitions_over
 from backfill_assets.transforms.context import TransformContext
+
+_ERROR_CLASS = re.compile(r"\[([A-Z][A-Z0-9_.]{3,})\] (.*)")
 
 
 def apply_transform(
@@ -43,7 +46,7 @@ def apply_transform(
         found = frame.schema
     except PySparkException as error:
         raise ContractBroken(
-            f"{named} failed: {first_line(error)}", next_step="mend the transform and plan again", table=table.name
+            f"{named} failed: {spark_reason(error)}", next_step="mend the transform and plan again", table=table.name
         ) from error
     if problem := columns_differ(found, table.schema):
         raise ContractBroken(
@@ -106,6 +109,15 @@ def input_version(inputs: tuple[PinnedInput, ...]) -> str:
     )
 
 
-def first_line(error: Exception) -> str:
-    """The first line of an engine's error, which is where the reason stands."""
-    return str(error).strip().splitlines()[0].strip()
+def spark_reason(error: Exception) -> str:
+    """Why Spark stopped, in one line and without its stack: its error class and sentence where it has one.
+
+    What a transform raises itself (`raise_error`) is its own sentence, so that one stands alone.
+    """
+    text = str(error)
+    found = _ERROR_CLASS.search(text)
+    if found is None:
+        return text.strip().splitlines()[0].strip()
+    name, sentence = found.groups()
+    sentence = sentence.partition(" SQLSTATE:")[0].strip()
+    return sentence if name == "USER_RAISED_EXCEPTION" else f"{sentence} [{name}]"

@@ -31,7 +31,7 @@ from backfill_assets.planning.graph import TableNode
 from backfill_assets.planning.manifest import Manifest, PinnedInput
 from backfill_assets.planning.partitions import Grain, describe
 from backfill_assets.planning.request import Chunk, chunks_of, inputs_of, output_days
-from backfill_assets.transforms.apply import apply_transform, first_line
+from backfill_assets.transforms.apply import apply_transform, spark_reason
 from backfill_assets.transforms.context import TransformContext
 from backfill_assets.transforms.references import load_pinned
 from backfill_assets.workspace import Listener, Progress, Workspace, no_listener
@@ -94,7 +94,7 @@ def stage_run(
             writer.move_run(run_id, RunState.GATING, actor=actor)
     except (PySparkException, Py4JError) as error:
         failure = ContractBroken(
-            f"Spark stopped while it computed {manifest.table}: {first_line(error)}",
+            f"Spark stopped while it computed {manifest.table}: {spark_reason(error)}",
             next_step=f"mend the cause and stage it again: backfill run {run_id}",
             run_id=run_id,
         )
