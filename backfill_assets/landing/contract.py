@@ -46,8 +46,8 @@ _INSTANT = (
     r"^[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}(:[0-9]{2}([.][0-9]{1,9})?)?"
     r"(Z|[+-][0-9]{2}(:?[0-9]{2})?)$"
 )
+_WITHOUT_SECONDS = r"^(.{16})([Z+-])"
 _PATTERNS: Mapping[type[DataType], str] = {
-    TimestampType: _INSTANT,
     ByteType: r"^[+-]?[0-9]{1,19}$",
     ShortType: r"^[+-]?[0-9]{1,19}$",
     IntegerType: r"^[+-]?[0-9]{1,19}$",
@@ -145,6 +145,9 @@ def typed(value: Column, found: DataType, target: DataType) -> Column:
     """
     if isinstance(target, StringType):
         return _text(value, found)
+    if isinstance(found, StringType) and isinstance(target, TimestampType):
+        with_seconds = F.regexp_replace(value, _WITHOUT_SECONDS, "$1:00$2")
+        return F.when(value.rlike(_INSTANT), with_seconds.try_cast(target))
     if isinstance(found, StringType):
         return F.when(value.rlike(_PATTERNS[type(target)]), value.try_cast(target))
     if isinstance(found, (FloatType, DoubleType)) and isinstance(target, _WHOLE):

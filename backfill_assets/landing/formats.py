@@ -123,7 +123,7 @@ def _csv(spark: SparkSession, stored: Path, probe: Probe, source: SourceTable) -
         spark.read.schema(schema)
         .options(
             header="true",
-            multiLine="true",  # a quoted value may hold a line break; such a file is read as one split
+            multiLine="true",  # a quoted value may hold a line break (read as \n), so the file is read as one split
             mode="PERMISSIVE",
             columnNameOfCorruptRecord=BROKEN,
             enforceSchema="true",
@@ -149,7 +149,7 @@ def _csv(spark: SparkSession, stored: Path, probe: Probe, source: SourceTable) -
 
 
 def _parquet(spark: SparkSession, stored: Path, probe: Probe, source: SourceTable) -> Records:
-    schema = StructType([StructField(column.name, column.data_type) for column in probe.columns])
+    schema = StructType([StructField(column.name, column.read_type) for column in probe.columns])
     frame = spark.read.schema(schema).parquet(str(stored))
     known = {column.name: column for column in probe.columns}
     wanted = [name for name in source.schema.fieldNames() if name in known]

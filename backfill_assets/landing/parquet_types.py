@@ -61,15 +61,18 @@ class PhysicalColumn:
     """One column of a Parquet file.
 
     Attributes:
-        data_type: As Spark reads it.
+        data_type: What its values are.
         nanoseconds: It is a timestamp in nanoseconds since the epoch, which Spark reads as a number.
-        zoned: Such a timestamp is an instant rather than a wall clock's reading.
     """
 
     name: str
     data_type: DataType
     nanoseconds: bool = False
-    zoned: bool = True
+
+    @property
+    def read_type(self) -> DataType:
+        """What Spark has to be told to read."""
+        return LongType() if self.nanoseconds else self.data_type
 
 
 def physical_columns(file: pq.ParquetFile) -> tuple[PhysicalColumn, ...]:
@@ -95,9 +98,10 @@ def _timestamp(name: str, leaf: pq.ColumnSchema) -> PhysicalColumn:
         return PhysicalColumn(name=name, data_type=TimestampType())
     logical = json.loads(leaf.logical_type.to_json())
     zoned = bool(logical.get("isAdjustedToUTC", True))
-    if logical.get("timeUnit") == "nanoseconds":
-        return PhysicalColumn(name=name, data_type=LongType(), nanoseconds=True, zoned=zoned)
-    return PhysicalColumn(name=name, data_type=TimestampType() if zoned else TimestampNTZType(), zoned=zoned)
+    nanoseconds = logical.get("timeUnit") == "nanoseconds"
+    return PhysicalColumn(
+        name=name, data_type=TimestampType() if zoned else TimestampNTZType(), nanoseconds=nanoseconds
+    )
 
 
 def _spark_type(found: pa.DataType) -> DataType | None:
