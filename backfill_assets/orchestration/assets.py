@@ -27,6 +27,7 @@ from dagster import (
     Output,
     asset,
 )
+from dagster_deltalake import DeltaTableResource
 
 from backfill_assets.domain import DerivedTable, Domain, SourceTable, Table
 from backfill_assets.ledger.records import GateResult
@@ -35,7 +36,7 @@ from backfill_assets.operations import gate, publish, stage
 from backfill_assets.orchestration import described
 from backfill_assets.orchestration.checks import blocked, evaluations, gate_specs, summaries, targets
 from backfill_assets.orchestration.partitions import key_of, partitions_definition, window_mapping
-from backfill_assets.orchestration.resources import SESSION, Session
+from backfill_assets.orchestration.resources import SESSION, Session, table_key
 from backfill_assets.orchestration.runs import (
     actor,
     refusals_as_failures,
@@ -55,6 +56,11 @@ WHOLE_RANGE = BackfillPolicy.single_run()
 def published_key(table: Table) -> AssetKey:
     """The asset that readers know: the table's name, split at the dot."""
     return AssetKey(table.name.split("."))
+
+
+def layer_of(table: Table) -> str:
+    """The group of a table's assets: candidate and validation stand beside what they lead to."""
+    return table.name.partition(".")[0]
 
 
 def candidate_key(table: DerivedTable) -> AssetKey:
@@ -91,9 +97,9 @@ def _bronze(table: SourceTable, graph: Graph, pool: str | None) -> AssetsDefinit
         # The days that landed are not always a range. Then each loaded day is reported by itself, and no output is.
         output_required=False,
         check_specs=gate_specs(key, table.gates, None),
-        required_resource_keys={SESSION},
+        required_resource_keys={SESSION, table_key(table.name)},
         pool=pool,
-        group_name=key.path[0],
+        group_name=layer_of(table),
         kinds={"spark", "delta"},
         description=described.source(table),
         metadata=described.table_metadata(table),
@@ -118,7 +124,9 @@ def _bronze(table: SourceTable, graph: Graph, pool: str | None) -> AssetsDefinit
             yield from summaries(key, table.partition.grain, results)
             raise
         # In this order, for a check counts for the materialization before it.
-        yield from _materialized(context, key, run.manifest.partitions, described.published(record, staged))
+        yield from _materialized(
+            context, key, run.manifest.partitions, described.published(record, staged, _url(context, table))
+        )
         yield from summaries(key, table.partition.grain, results)
 
     return load
@@ -140,11 +148,11 @@ def _candidate(table: DerivedTable, domain: Domain, graph: Graph, pool: str | No
         output_required=False,
         required_resource_keys={SESSION},
         pool=pool,
-        group_name="candidate",
+        group_name=layer_of(table),
         kinds={"spark", "delta"},
         code_version=table.version,
         description=described.candidate(table),
-        metadata={**described.table_metadata(table), **described.transform_metadata(table, node)},
+        metadata={**described.row_metadata(table), **described.transform_metadata(table, node)},
     )
     def stage_candidate(context: AssetExecutionContext) -> Events:
         session: Session = context.resources.session
@@ -172,7 +180,7 @@ def _validation(table: DerivedTable, graph: Graph, pool: str | None) -> AssetsDe
         check_specs=gate_specs(key, table.gates, partitions),
         required_resource_keys={SESSION},
         pool=pool,
-        group_name="validation",
+        group_name=layer_of(table),
         kinds={"spark", "delta"},
         description=described.validation(table),
         metadata=described.gate_metadata(table),
@@ -199,8 +207,8 @@ def _published(table: DerivedTable, graph: Graph) -> AssetsDefinition:
         deps=[validation_key(table)],
         partitions_def=partitions_definition(table.partition.grain, graph.first_day),
         backfill_policy=WHOLE_RANGE,
-        required_resource_keys={SESSION},
-        group_name=key.path[0],
+        required_resource_keys={SESSION, table_key(table.name)},
+        group_name=layer_of(table),
         kinds={"delta"},
         description=described.published_table(table),
         metadata=described.table_metadata(table),
@@ -211,7 +219,9 @@ def _published(table: DerivedTable, graph: Graph) -> AssetsDefinition:
             run = run_in_state(session, table, context, RunState.PASSED)
             record = publish(session.workspace, run.run_id, by=actor(context))
         staged = staged_partitions(session.workspace, run.run_id)
-        yield from _materialized(context, key, run.manifest.partitions, described.published(record, staged))
+        yield from _materialized(
+            context, key, run.manifest.partitions, described.published(record, staged, _url(context, table))
+        )
 
     return swap
 
@@ -235,7 +245,7 @@ def _materialized(
 
 
 def _evaluated(context: AssetExecutionContext, key: AssetKey, results: Iterable[GateResult]) -> Events:
-    on = targets(context.instance, key, context.run_id, time.time())
+    on = targets(context.instance, key, context.run.run_id, time.time())
     for batch in batches(evaluations(key, results, on), BATCH):
         with one_commit(context.instance):
             yield from batch
@@ -256,6 +266,12 @@ def _must_have_passed(run_id: str, table: Table, results: Iterable[GateResult]) 
             metadata={"run_id": run_id},
             allow_retries=False,
         )
+
+
+def _url(context: AssetExecutionContext, table: Table) -> str:
+    """Where readers find the table, from the resource that also loads it for them."""
+    resource: DeltaTableResource = getattr(context.resources, table_key(table.name))
+    return resource.url
 
 
 def _told(context: AssetExecutionContext, session: Session) -> Listener:

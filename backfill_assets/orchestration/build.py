@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 
-from dagster import (
-    BetaWarning,
-    Definitions,
-    PreviewWarning,
-    in_process_executor,
-)
+from dagster import Definitions, in_process_executor
 
 from backfill_assets.orchestration.assets import domain_assets
 from backfill_assets.orchestration.follow import follow_sensor
 from backfill_assets.orchestration.jobs import table_jobs
+from backfill_assets.orchestration.preview import relied_upon
 from backfill_assets.orchestration.resources import Session, run_resources
 from backfill_assets.settings import Settings
 from backfill_assets.workspace import Workspace
@@ -43,10 +38,7 @@ def definitions_over(workspace: Workspace, open_session: Callable[[], Session], 
         open_session: What the assets of a run act through.
         pool: The concurrency pool of assets that use Spark; None for runs that this process executes itself.
     """
-    with warnings.catch_warnings():
-        # Backfill policies and partitions of checks are what this is built on, and tests hold Dagster to them.
-        warnings.simplefilter("ignore", BetaWarning)
-        warnings.simplefilter("ignore", PreviewWarning)
+    with relied_upon():
         jobs = table_jobs(workspace.domain)
         return Definitions(
             assets=domain_assets(workspace.domain, workspace.graph, pool=pool),

@@ -69,8 +69,8 @@ def targets(instance: DagsterInstance, asset: AssetKey, run_id: str, at: float) 
 def evaluations(
     asset: AssetKey, results: Iterable[GateResult], on: Mapping[str, Target]
 ) -> Iterator[AssetCheckEvaluation]:
-    """One evaluation per gate and partition."""
-    for result in results:
+    """One evaluation per gate and partition; those that failed come last, because the UI shows the last one first."""
+    for result in sorted(results, key=lambda result: (not result.passed, result.partition)):
         key = key_of(result.partition)
         yield AssetCheckEvaluation(
             asset_key=asset,

@@ -66,9 +66,13 @@ def published_table(table: DerivedTable) -> str:
 
 
 def table_metadata(table: Table) -> Mapping[str, Any]:
-    """What a table promises its readers."""
+    """What a published table promises its readers."""
+    return {"dagster/table_name": table.name, **row_metadata(table), **gate_metadata(table)}
+
+
+def row_metadata(table: Table) -> Mapping[str, Any]:
+    """What a row of a table is, staged or published."""
     return {
-        "dagster/table_name": table.name,
         "dagster/column_schema": TableSchema(
             columns=[
                 TableColumn(
@@ -81,7 +85,6 @@ def table_metadata(table: Table) -> Mapping[str, Any]:
         ),
         "key": ", ".join(table.key),
         "partitioned by": f"{table.partition.column}, {table.partition.grain}",
-        **gate_metadata(table),
     }
 
 
@@ -139,7 +142,7 @@ def measured(found: Mapping[date, CandidatePartition], results: Iterable[GateRes
     )
 
 
-def published(record: PublicationRecord, staged_partitions: Mapping[date, CandidatePartition]) -> Numbers:
+def published(record: PublicationRecord, staged_partitions: Mapping[date, CandidatePartition], url: str) -> Numbers:
     """What a publication changed; a partition it left alone already held the same rows."""
     changed = {change.partition: change for change in record.intent.changes}
     return Numbers(
@@ -147,6 +150,7 @@ def published(record: PublicationRecord, staged_partitions: Mapping[date, Candid
             "run_id": record.intent.run_id,
             "publication_id": record.intent.publication_id,
             "table version": record.delta_version,
+            "dagster/uri": url,
         },
         by_partition={
             day: {

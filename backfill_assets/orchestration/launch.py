@@ -9,10 +9,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
+from typing import Any
 
-from dagster import DagsterInstance, DagsterRunStatus, RunsFilter
+from dagster import DagsterInstance, DagsterRunStatus, Failure, RunsFilter
 from dagster._core.instance.ref import InstanceRef
+from dagster._core.utils import make_new_run_id
 
+from backfill_assets.errors import BackfillError
 from backfill_assets.ledger.records import RunRecord
 from backfill_assets.orchestration import tags
 from backfill_assets.orchestration.build import definitions_over
@@ -20,7 +23,7 @@ from backfill_assets.orchestration.follow import open_requests
 from backfill_assets.orchestration.jobs import Steps, job_name
 from backfill_assets.orchestration.resources import Session
 from backfill_assets.orchestration.runs import runs_because
-from backfill_assets.orchestration.storage import dagster_folder
+from backfill_assets.orchestration.storage import dagster_folder, storage_below
 from backfill_assets.settings import Settings
 from backfill_assets.workspace import Listener, Workspace, no_listener
 
@@ -48,7 +51,7 @@ class Outcome:
     table: str
     succeeded: bool
     run: RunRecord | None
-    error: Exception | None
+    error: BackfillError | None
 
 
 @contextmanager
@@ -59,13 +62,20 @@ def open_instance(settings: Settings) -> Iterator[DagsterInstance]:
         settings: Where the home is.
     """
     given = os.environ.get("DAGSTER_HOME")
-    folder = Path(given).expanduser().resolve() if given else dagster_folder(settings)
-    if not given and not (folder / "dagster.yaml").exists():
+    folder = Path(given).expanduser().resolve() if given else _own_folder(settings)
+    # Without DAGSTER_HOME the settings say where; with it, its `dagster.yaml` and the environment do.
+    overrides: Any = QUIET if given else {**QUIET, "storage": storage_below(settings)}
+    with DagsterInstance.from_ref(InstanceRef.from_dir(str(folder), overrides=overrides)) as instance:
+        yield instance
+
+
+def _own_folder(settings: Settings) -> Path:
+    folder = dagster_folder(settings)
+    if not (folder / TEMPLATE).exists():
         folder.mkdir(parents=True, exist_ok=True)
         text = resources.files("backfill_assets.orchestration").joinpath(TEMPLATE).read_text(encoding="utf-8")
-        (folder / "dagster.yaml").write_text(text, encoding="utf-8")
-    with DagsterInstance.from_ref(InstanceRef.from_dir(str(folder), overrides=QUIET)) as instance:
-        yield instance
+        (folder / TEMPLATE).write_text(text, encoding="utf-8")
+    return folder
 
 
 def run_in_process(
@@ -144,13 +154,18 @@ def follow_in_process(
 
 def _execute(
     workspace: Workspace, job: str, run_tags: Mapping[str, str], instance: DagsterInstance, progress: Listener
-) -> tuple[str, bool, Sequence[Exception]]:
+) -> tuple[str, bool, Sequence[BackfillError]]:
     session = Session(workspace=workspace, progress=progress)
     definitions = definitions_over(workspace, lambda: session, pool=None)
-    result = definitions.resolve_job_def(job).execute_in_process(
-        instance=instance, tags=dict(run_tags), run_config=SILENT, raise_on_error=False
-    )
-    return result.run_id, result.success, session.errors
+    dagster_run_id = make_new_run_id()
+    try:
+        definitions.resolve_job_def(job).execute_in_process(
+            instance=instance, tags=dict(run_tags), run_config=SILENT, run_id=dagster_run_id
+        )
+    except Failure:
+        # What an asset says on purpose. Anything else is a mistake of ours, and is not dressed up as an outcome.
+        return dagster_run_id, False, session.errors
+    return dagster_run_id, True, session.errors
 
 
 def _run(workspace: Workspace, run_id: str) -> RunRecord:
@@ -163,7 +178,7 @@ def end_abandoned_runs(instance: DagsterInstance, run_id: str) -> None:
     begun = RunsFilter(tags={tags.RUN_ID: run_id}, statuses=[DagsterRunStatus.NOT_STARTED, DagsterRunStatus.STARTED])
     for run in instance.get_runs(filters=begun):
         host, _, pid = run.tags.get(tags.PROCESS, "").partition(":")
-        if host == socket.gethostname() and pid.isdigit() and not Path(f"/proc/{pid}").exists():
+        if host == socket.gethostname() and pid.isdigit() and not _is_alive(int(pid)):
             instance.report_run_failed(run, "The process that executed this run ended before the run did.")
 
 
@@ -176,6 +191,16 @@ def _run_tags(run: RunRecord, by: str) -> Mapping[str, str]:
         tags.BY: by,
         tags.PROCESS: _this_process(),
     }
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
 
 
 def _this_process() -> str:

@@ -14,6 +14,7 @@ from dagster import (
     TimeWindowPartitionsDefinition,
 )
 
+from backfill_assets.orchestration.preview import relied_upon
 from backfill_assets.planning.graph import TableInput
 from backfill_assets.planning.partitions import Grain
 
@@ -40,11 +41,12 @@ def window_mapping(edge: TableInput) -> TimeWindowPartitionMapping:
     Days that an input cannot have are left out here. Whether they are missing is the planner's to say, and it
     refuses.
     """
-    return TimeWindowPartitionMapping(
-        start_offset=-edge.window.days_back,
-        end_offset=edge.window.days_ahead,
-        allow_nonexistent_upstream_partitions=True,
-    )
+    with relied_upon():
+        return TimeWindowPartitionMapping(
+            start_offset=-edge.window.days_back,
+            end_offset=edge.window.days_ahead,
+            allow_nonexistent_upstream_partitions=True,
+        )
 
 
 def key_of(partition: date) -> str:

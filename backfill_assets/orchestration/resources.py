@@ -11,6 +11,7 @@ from dagster_deltalake import DeltaTableResource, LocalConfig
 from dagster_pyspark import LazyPySparkResource
 
 from backfill_assets.domain import Domain
+from backfill_assets.errors import BackfillError
 from backfill_assets.lake.tables import Lake
 from backfill_assets.settings import Settings
 from backfill_assets.spark import spark_conf
@@ -27,12 +28,12 @@ class Session:
     Attributes:
         workspace: Everything the operations need.
         progress: Told about each step of an operation, besides the run's log.
-        errors: What stopped an asset, in order, for the caller of a run in this process.
+        errors: What the operations refused, in order, for the caller of a run in this process.
     """
 
     workspace: Workspace
     progress: Listener = no_listener
-    errors: list[Exception] = field(default_factory=list)
+    errors: list[BackfillError] = field(default_factory=list)
 
 
 def table_key(table: str) -> str:

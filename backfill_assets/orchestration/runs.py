@@ -38,14 +38,11 @@ def refusals_as_failures(session: Session) -> Iterator[None]:
         session.errors.append(error)
         ids = {name: str(value) for name, value in error.ids.items()}
         raise Failure(description=str(error), metadata=ids, allow_retries=isinstance(error, Retryable)) from None
-    except Exception as error:
-        session.errors.append(error)
-        raise
 
 
 def launch_tags(context: AssetExecutionContext) -> Mapping[str, str]:
     """The run's tags as they are now; an earlier asset may have added some."""
-    run = context.instance.get_run_by_id(context.run_id)
+    run = context.instance.get_run_by_id(context.run.run_id)
     return run.tags if run is not None else context.run.tags
 
 
@@ -147,7 +144,7 @@ def tagged_run(workspace: Workspace, table: Table, context: AssetExecutionContex
 
 
 def _adopt(workspace: Workspace, table: Table, context: AssetExecutionContext, run_id: str) -> RunRecord:
-    context.instance.add_run_tags(context.run_id, {tags.own_run_id(table.short_name): run_id})
+    context.instance.add_run_tags(context.run.run_id, {tags.own_run_id(table.short_name): run_id})
     return _run(workspace, run_id)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from itertools import islice
 from pathlib import Path
@@ -57,6 +57,12 @@ class HomeStorage(DagsterSqliteStorage):
 def dagster_folder(settings: Settings) -> Path:
     """The folder of Dagster's databases for these settings."""
     return settings.home / "dagster"
+
+
+def storage_below(settings: Settings) -> Mapping[str, Any]:
+    """The `storage` part of `dagster.yaml` for these settings, whatever the environment says."""
+    config = {"base_dir": str(dagster_folder(settings))}
+    return {"custom": {"module": HomeStorage.__module__, "class": HomeStorage.__name__, "config": config}}
 
 
 class BatchedEventLog(SqliteEventLogStorage):

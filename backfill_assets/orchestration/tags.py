@@ -20,8 +20,8 @@ BECAUSE = "backfill/because"
 """The publication that the run follows; set by the sensor."""
 
 TABLE = "backfill/table"
-PROCESS = "backfill/process"
-"""`host:pid` of a run that a command line executes itself."""
+PROCESS = ".dagster/backfill_process"
+"""`host:pid` of a run that a command executes itself; the prefix keeps it off the pages."""
 
 RANGE_START = "dagster/asset_partition_range_start"
 RANGE_END = "dagster/asset_partition_range_end"

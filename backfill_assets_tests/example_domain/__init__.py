@@ -89,7 +89,7 @@ SALES_MONTHLY = StructType(
     schema=SALES_MONTHLY,
     version="1.0.0",
 )
-def sales_monthly(recent: DataFrame, ctx: TransformContext) -> DataFrame:  # noqa: ARG001 - the seam's signature
+def sales_monthly(recent: DataFrame, ctx: TransformContext) -> DataFrame:
     """The sum over a month.
 
     Grain: one row per month.

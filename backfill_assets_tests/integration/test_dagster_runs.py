@@ -1,0 +1,251 @@
+"""What people and sensors launch in Dagster is staged, gated and published by the ledger's word alone."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from datetime import date, timedelta
+
+import pytest
+from dagster import AssetCheckKey, DagsterEventType, build_sensor_context
+from dagster._core.event_api import PartitionKeyFilter
+from pyspark.sql import SparkSession
+
+from backfill_assets.ledger.records import RunRecord
+from backfill_assets.ledger.states import RunState
+from backfill_assets.operations import approve, plan_load
+from backfill_assets.orchestration import tags
+from backfill_assets.orchestration.launch import end_abandoned_runs, follow_in_process, run_in_process
+from backfill_assets.orchestration.resources import Session
+from backfill_assets_tests.orchestration_examples import (
+    BRONZE,
+    CANDIDATE,
+    MONTHLY,
+    PUBLISHED,
+    VALIDATION,
+    Bench,
+    bench,
+    failures,
+    steps,
+)
+
+FIRST, LAST = date(2025, 1, 1), date(2025, 3, 3)
+TOO_MUCH = date(2025, 2, 20)
+FEBRUARY = (date(2025, 2, 1), date(2025, 2, 17))
+BLOCKED = (date(2025, 2, 18), date(2025, 2, 24))
+
+
+def days(first: date, last: date) -> list[date]:
+    return [first + timedelta(days=n) for n in range((last - first).days + 1)]
+
+
+def keys(first: date, last: date) -> set[str]:
+    return {day.isoformat() for day in days(first, last)}
+
+
+@pytest.fixture(scope="module")
+def loaded(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
+    """Bronze is loaded from January to the third of March, with one sale that no gate lets through."""
+    with pytest.MonkeyPatch.context() as patch, bench(tmp_path_factory.mktemp("bench") / "home") as made:
+        patch.delenv("DAGSTER_HOME", raising=False)
+        amounts = {day: 5_000 if day == TOO_MUCH else 10 for day in days(FIRST, LAST)}
+        made.land(spark, amounts, name="first")
+        outcome = made.load()
+        assert outcome.succeeded, outcome.error
+        yield made
+
+
+def the_run(made: Bench, run_id: str) -> RunRecord:
+    with made.workspace.ledger.read() as reader:
+        return reader.run(run_id)
+
+
+def newest_run(made: Bench) -> RunRecord:
+    with made.workspace.ledger.read() as reader:
+        return reader.runs(table="silver.recent_sales", limit=1)[0]
+
+
+def test_a_load_reports_each_day_and_each_gate(loaded: Bench) -> None:
+    assert loaded.materialized(BRONZE) == keys(FIRST, LAST)
+    summary = loaded.instance.event_log_storage.get_latest_asset_check_execution_by_key(
+        [AssetCheckKey(BRONZE, "unique_key")], None
+    )[AssetCheckKey(BRONZE, "unique_key")]
+    assert summary.event is not None
+    evaluation = summary.event.get_dagster_event().asset_check_evaluation_data
+    assert (evaluation.passed, evaluation.description) == (True, "62 days passed.")
+
+
+def test_a_load_of_days_with_a_gap_reports_exactly_the_days_that_landed(loaded: Bench) -> None:
+    far = {date(2025, 6, 1): 10, date(2025, 6, 2): 10}
+    loaded.land(loaded.workspace.spark(), far, name="far")
+    run = plan_load(loaded.workspace, "sales", partitions=tuple(far), by="ann", reason="to have both")
+    assert run is not None
+    assert run_in_process(loaded.workspace, run.run_id, steps="bronze", instance=loaded.instance, by="ann").succeeded
+    apart = (date(2025, 1, 10), date(2025, 6, 2))
+    run = plan_load(loaded.workspace, "sales", partitions=apart, by="ann", reason="days far apart")
+    assert run is not None
+    outcome = run_in_process(loaded.workspace, run.run_id, steps="bronze", instance=loaded.instance, by="ann")
+    assert outcome.succeeded, outcome.error
+    assert loaded.materialized(BRONZE) == keys(FIRST, LAST) | {"2025-06-01", "2025-06-02"}
+
+
+def test_a_missing_day_of_warm_up_is_refused_in_words_before_anything_is_staged(loaded: Bench) -> None:
+    result = loaded.materialize([CANDIDATE], date(2025, 3, 3), date(2025, 3, 4), by="uma")
+    assert not result.success
+    assert "2025-03-04..2025-03-05" in failures(result)[0]
+    assert "Next:" in failures(result)[0]
+
+
+def test_what_is_launched_in_the_ui_is_staged_and_gated_but_never_published_without_approval(loaded: Bench) -> None:
+    result = loaded.materialize([CANDIDATE, VALIDATION, PUBLISHED], *FEBRUARY, by="uma", reason="from the UI")
+    run = newest_run(loaded)
+    assert (run.state, run.manifest.requested_by, run.manifest.reason) == (RunState.PASSED, "uma", "from the UI")
+    assert run.manifest.partitions == tuple(days(*FEBRUARY))
+    assert steps(result, DagsterEventType.STEP_FAILURE) == {"silver__recent_sales"}
+    assert f"run {run.run_id} is not approved" in failures(result)[0]
+    assert f"Next: backfill approve {run.run_id}" in failures(result)[0]
+    assert loaded.materialized(VALIDATION) >= keys(*FEBRUARY)
+    assert not loaded.materialized(PUBLISHED) & keys(*FEBRUARY)
+
+
+def test_without_tags_a_launch_says_unspecified_and_later_launches_find_its_run(loaded: Bench) -> None:
+    some = (date(2025, 2, 3), date(2025, 2, 5))
+    assert loaded.materialize([CANDIDATE], *some).success
+    staged = newest_run(loaded)
+    assert (staged.manifest.requested_by, staged.manifest.reason) == ("unspecified", "unspecified")
+    assert staged.state is RunState.GATING
+    assert loaded.materialize([VALIDATION], *some).success
+    assert the_run(loaded, staged.run_id).state is RunState.PASSED
+    approve(loaded.workspace, staged.run_id, by="bob")
+    assert loaded.materialize([PUBLISHED], *some, by="bob").success
+    assert the_run(loaded, staged.run_id).state is RunState.PUBLISHED
+
+
+def test_a_later_asset_does_not_take_a_run_over_other_partitions(loaded: Bench) -> None:
+    assert loaded.materialize([CANDIDATE], date(2025, 2, 7), date(2025, 2, 9)).success
+    result = loaded.materialize([VALIDATION], date(2025, 2, 7), date(2025, 2, 8))
+    assert "no run of silver.recent_sales is GATING over exactly 2025-02-07..2025-02-08, 2 days" in failures(result)[0]
+
+
+def test_a_failed_blocking_gate_leaves_the_published_asset_unexecuted_in_the_same_run_and_in_another(
+    loaded: Bench,
+) -> None:
+    before = loaded.materialized(PUBLISHED)
+    result = loaded.materialize([CANDIDATE, VALIDATION, PUBLISHED], *BLOCKED, by="uma")
+    run = newest_run(loaded)
+    assert run.state is RunState.BLOCKED
+    assert steps(result, DagsterEventType.STEP_FAILURE) == {"validation__recent_sales"}
+    assert "silver__recent_sales" not in steps(result, DagsterEventType.STEP_START)
+    assert (
+        failures(result)[0]
+        .strip()
+        .startswith(
+            "dagster._core.definitions.events.Failure: Blocked by gate plausible: 2025-02-19..2025-02-22, 4 days."
+        )
+    )
+    assert loaded.materialized(VALIDATION) >= keys(*BLOCKED)
+    approve(loaded.workspace, run.run_id, by="bob")
+    alone = loaded.materialize([PUBLISHED], *BLOCKED, by="bob", run_id=run.run_id)
+    assert f"run {run.run_id} cannot be published: it is BLOCKED" in failures(alone)[0]
+    assert loaded.materialized(PUBLISHED) == before
+
+
+def test_every_gate_has_a_status_for_every_partition(loaded: Bench) -> None:
+    loaded.materialize([CANDIDATE, VALIDATION], *BLOCKED, by="uma")
+    statuses = {
+        (gate, day): loaded.instance.event_log_storage.get_asset_check_execution_history(
+            AssetCheckKey(VALIDATION, gate), limit=1, partition_filter=PartitionKeyFilter(key=day)
+        )[0].status.value
+        for gate in ("schema", "unique_key", "plausible", "usual", "compared_with_accepted")
+        for day in keys(*BLOCKED)
+    }
+    failed = keys(date(2025, 2, 19), date(2025, 2, 22))
+    assert {key for key, status in statuses.items() if status == "FAILED"} == {
+        (gate, day) for gate in ("plausible", "usual") for day in failed
+    }
+    assert set(statuses.values()) == {"FAILED", "SUCCEEDED"}
+
+
+def test_a_manifest_is_executed_over_exactly_its_partitions_or_not_at_all(loaded: Bench) -> None:
+    run_id = loaded.plan(date(2025, 2, 3), date(2025, 2, 6))
+    result = loaded.materialize([CANDIDATE], date(2025, 2, 3), date(2025, 2, 5), run_id=run_id)
+    assert (
+        f"the manifest of {run_id} covers 2025-02-03..2025-02-06, 4 days, but 2025-02-03..2025-02-05"
+        in (failures(result)[0])
+    )
+    assert the_run(loaded, run_id).state is RunState.PLANNED
+
+
+def test_nobody_is_approved_by_policy_for_claiming_to_follow_or_to_be_live(loaded: Bench) -> None:
+    live = loaded.materialize([CANDIDATE], *FEBRUARY, kind="LIVE")
+    assert "is 'LIVE', which a launch cannot ask for" in failures(live)[0]
+    with loaded.workspace.ledger.read() as reader:
+        load = next(p for p in reader.publications() if p.intent.table == "bronze.sales").intent.publication_id
+    far = loaded.materialize([CANDIDATE], date(2025, 3, 10), date(2025, 3, 12), because=load)
+    assert f"{load} (bronze.sales, PUBLISHED) does not touch 2025-03-10..2025-03-12" in failures(far)[0]
+
+
+def test_dependents_follow_a_publication_once(loaded: Bench) -> None:
+    whole = (date(2025, 1, 23), date(2025, 2, 18))
+    run_id = loaded.plan(*whole)
+    assert run_in_process(
+        loaded.workspace, run_id, steps="candidate+validation", instance=loaded.instance, by="ann"
+    ).succeeded
+    approve(loaded.workspace, run_id, by="bob")
+    assert run_in_process(loaded.workspace, run_id, steps="published", instance=loaded.instance, by="bob").succeeded
+    # No month is complete yet, so nothing can follow and nothing is left waiting.
+    assert not follow_in_process(loaded.workspace, instance=loaded.instance, by="bob")
+
+    doctored = {TOO_MUCH: 20}
+    loaded.land(loaded.workspace.spark(), doctored, name="corrected")
+    assert loaded.load().succeeded
+    run_id = loaded.plan(date(2025, 2, 1), date(2025, 2, 28))
+    outcome = run_in_process(loaded.workspace, run_id, steps="candidate+validation", instance=loaded.instance, by="ann")
+    assert outcome.succeeded, outcome.error
+    approve(loaded.workspace, run_id, by="bob")
+    assert run_in_process(loaded.workspace, run_id, steps="published", instance=loaded.instance, by="bob").succeeded
+
+    sensor = loaded.definitions().resolve_sensor_def("follow")
+    context = build_sensor_context(instance=loaded.instance, resources={"session": Session(workspace=loaded.workspace)})
+    asked = sensor.evaluate_tick(context).run_requests or []
+    assert [request.job_name for request in asked] == ["sales_monthly_follow"]
+    again = sensor.evaluate_tick(context).run_requests or []
+    assert [request.run_key for request in again] == [request.run_key for request in asked]
+
+    first = loaded.definitions().resolve_job_def("sales_monthly_follow")
+    for _ in range(2):
+        result = first.execute_in_process(instance=loaded.instance, tags=dict(asked[0].tags))
+        assert result.success
+    with loaded.workspace.ledger.read() as reader:
+        followed = reader.runs(table="gold.sales_monthly")
+    assert [(run.state, run.manifest.partitions) for run in followed] == [(RunState.PUBLISHED, (date(2025, 2, 1),))]
+    assert loaded.materialized(MONTHLY) == {"2025-02-01"}
+    assert not sensor.evaluate_tick(context).run_requests
+    with loaded.workspace.ledger.read() as reader:
+        assert not [entry for entry in reader.outbox(undelivered_only=True) if entry.table == "silver.recent_sales"]
+
+
+def test_a_run_whose_process_is_gone_is_not_shown_as_running(loaded: Bench) -> None:
+    job = loaded.definitions().resolve_job_def("recent_sales_restatement")
+    lost = loaded.instance.create_run_for_job(
+        job, tags={tags.RUN_ID: "lost", tags.PROCESS: f"{socket.gethostname()}:{ended_process()}"}
+    )
+    mine = loaded.instance.create_run_for_job(
+        job, tags={tags.RUN_ID: "lost", tags.PROCESS: f"{socket.gethostname()}:{os.getpid()}"}
+    )
+    end_abandoned_runs(loaded.instance, "lost")
+    ended = loaded.instance.get_run_by_id(lost.run_id)
+    assert ended is not None
+    assert ended.is_failure_or_canceled
+    running = loaded.instance.get_run_by_id(mine.run_id)
+    assert running is not None
+    assert not running.is_finished
+
+
+def ended_process() -> int:
+    child = subprocess.Popen([sys.executable, "-c", ""])
+    child.wait()
+    return child.pid
