@@ -19,6 +19,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.text import Text
 
+from backfill_assets.console import terminal
 from backfill_assets.errors import BackfillError, Refused
 from backfill_assets.planning.manifest import Kind
 
@@ -54,7 +55,7 @@ TableName = Annotated[str, typer.Argument(metavar="TABLE", help="A table, such a
 @contextmanager
 def answering(as_json: bool) -> Iterator[Console]:
     """Where a command prints; what is refused becomes one sentence and exit code 1."""
-    console = Console(file=sys.stdout)
+    console = terminal(sys.stdout)
     try:
         yield console
     except BackfillError as error:
@@ -74,7 +75,7 @@ def error_document(error: BackfillError) -> dict[str, Any]:
 def print_error(error: BackfillError) -> None:
     """The sentence on standard error, and below it the next step."""
     outcome = "refused" if isinstance(error, Refused) else "stopped"
-    console = Console(stderr=True)
+    console = terminal(sys.stderr)
     console.print(Text(f"{outcome}: ", style="bold red") + Text(error.message), highlight=False)
     if error.next_step:
         console.print(f"[dim]next:[/dim] {escape(error.next_step)}", highlight=False, soft_wrap=True)
@@ -291,7 +292,7 @@ def audit(as_json: Json = False) -> None:
 @app.command()
 def demo(
     cases: Annotated[int | None, typer.Option(min=50, help="How many cases to make up.")] = None,
-    seed: Annotated[int, typer.Option(help="The same seed makes the same history.")] = 1,
+    seed: Annotated[int | None, typer.Option(help="The same seed makes the same history.")] = None,
     fresh: Annotated[bool, typer.Option(help="Start anew even if this home holds files that you landed.")] = False,
     as_json: Json = False,
 ) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import date
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from backfill_assets import operations
 from backfill_assets.console import Advance, progress_bar, quiet_spark
@@ -23,13 +23,16 @@ from backfill_assets.evidence.report import publication_document, run_report, ru
 from backfill_assets.landing.land import OnDuplicate
 from backfill_assets.ledger.records import Action, PublicationRecord, RunRecord
 from backfill_assets.ledger.states import RunState
-from backfill_assets.orchestration.jobs import Steps
-from backfill_assets.orchestration.launch import Outcome, follow_in_process, open_instance, run_in_process
 from backfill_assets.planning.manifest import Kind
 from backfill_assets.planning.partitions import DayRange, Grain, count_of, describe, partitions_over
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets.settings import Settings
 from backfill_assets.workspace import Listener, Progress, Workspace
+
+if TYPE_CHECKING:
+    # Dagster takes seconds to import, and most commands do not need it: it is imported where it is used.
+    from backfill_assets.orchestration.jobs import Steps
+    from backfill_assets.orchestration.launch import Outcome
 
 Document = Mapping[str, Any]
 
@@ -163,6 +166,8 @@ def execute(ws: Workspace, run_id: str, *, steps: Steps, by: str, quiet: bool) -
     Raises:
         BackfillError: What stopped it.
     """
+    from backfill_assets.orchestration.launch import open_instance, run_in_process
+
     total = len(operations.run_named(ws, run_id).manifest.partitions)
     if steps != "published":
         # Opened here, so that its chatter goes to a file; Dagster's resource then finds it open.
@@ -228,6 +233,8 @@ def follow(*, by: str, quiet: bool) -> Document:
 
 def follow_recorded(ws: Workspace, *, by: str, quiet: bool) -> Document:
     """Follows publications in an open workspace."""
+    from backfill_assets.orchestration.launch import follow_in_process, open_instance
+
     ws.spark()
     with open_instance(ws.settings) as instance, progress_bar("follow", 1, quiet=quiet) as advance:
         outcomes = follow_in_process(ws, instance=instance, by=by, progress=_listener(advance))

@@ -7,14 +7,23 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol, TextIO
 
-from pyspark.sql import SparkSession
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from backfill_assets.settings import Settings
-from backfill_assets.spark import open_spark
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from backfill_assets.settings import Settings
+
+WIDTH_OF_A_FILE = 160
+"""Columns for output that goes to a file or a pipe, whose reader can scroll."""
+
+
+def terminal(stream: TextIO) -> Console:
+    """A console for a stream: as wide as the terminal, and wide when it is none."""
+    return Console(file=stream, width=None if stream.isatty() or "COLUMNS" in os.environ else WIDTH_OF_A_FILE)
 
 
 class Advance(Protocol):
@@ -64,6 +73,10 @@ def quiet_spark(settings: Settings) -> Callable[[], SparkSession]:
     """Opens Spark with its log going to `<home>/logs/spark.log`; the terminal belongs to the command."""
 
     def opened() -> SparkSession:
+        from pyspark.sql import SparkSession
+
+        from backfill_assets.spark import open_spark
+
         active = SparkSession.getActiveSession()
         if active is not None:
             return active

@@ -26,7 +26,7 @@ from backfill_assets.evidence.planned import plan_document
 from backfill_assets.evidence.report import publication_document
 from backfill_assets.evidence.show import listing
 from backfill_assets.lake.rows import small_table
-from backfill_assets.planning.partitions import DayRange, Grain, describe
+from backfill_assets.planning.partitions import DayRange, Grain, describe, partitions_over
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets.settings import PROJECT_ROOT, Settings
 from backfill_assets.workspace import Workspace
@@ -54,7 +54,7 @@ class Stage:
             self.console.print(sentence, highlight=False)
 
 
-def run_demo(console: Console, *, size: int | None, seed: int, fresh: bool, quiet: bool) -> Mapping[str, Any]:
+def run_demo(console: Console, *, size: int | None, seed: int | None, fresh: bool, quiet: bool) -> Mapping[str, Any]:
     """Plays the demo.
 
     Args:
@@ -79,7 +79,9 @@ def run_demo(console: Console, *, size: int | None, seed: int, fresh: bool, quie
         _prepare_home(ws, settings, fresh=fresh)
     with commands.workspace() as ws:
         assert ws.domain.demo is not None
-        return _play(ws, ws.domain.demo, stage, size=size or ws.domain.demo.size, seed=seed, quiet=quiet, began=began)
+        demo = ws.domain.demo
+        chosen = (size or demo.size, demo.seed if seed is None else seed)
+        return _play(ws, demo, stage, chosen=chosen, quiet=quiet, began=began)
 
 
 def _prepare_home(ws: Workspace, settings: Settings, *, fresh: bool) -> None:
@@ -123,18 +125,23 @@ def _remove(path: Path) -> None:
 
 
 def _play(
-    ws: Workspace, demo: Demo, stage: Stage, *, size: int, seed: int, quiet: bool, began: float
+    ws: Workspace, demo: Demo, stage: Stage, *, chosen: tuple[int, int], quiet: bool, began: float
 ) -> Mapping[str, Any]:
     out = stage.console
     name = demo.table.name
     figures_table = demo.figures[0].name
 
     stage.step("Files come in", "Ten monthly exports, with late events, duplicates, corrections and broken records.")
-    files = demo.write_files(ws.settings.home / "demo_files", size, seed)
-    landed = commands.land_files(ws, demo.source.name, files, on_duplicate="ignore", load=True, by=ASKS, quiet=quiet)
+    files = demo.write_files(ws.settings.home / "demo_files", *chosen)
+    landed = commands.land_files(ws, demo.source.name, files, on_duplicate="ignore", load=False, by=ASKS, quiet=quiet)
     show(out, imports_view(landed["imports"]), "landed = accepted + duplicate + superseded + rejected, in every file")
     rejected = ws.lake.path(operations.quarantine_table(demo.source))
-    show(out, f"Rejected records are kept with file, line and reason in {rejected}", landed["sentences"][-1])
+    show(out, f"Rejected records are kept with file, line and reason in {rejected}")
+    covered = partitions_over(Grain.DAILY, demo.covered)
+    built = operations.plan_load(ws, demo.source.name, partitions=covered, by=ASKS, reason="ten monthly exports")
+    assert built is not None
+    loaded = commands.execute(ws, built.run_id, steps="bronze", by=ASKS, quiet=quiet)
+    show(out, f"{demo.source.name} is built from them: {loaded['partitions_described']}")
 
     stage.step(
         f"The history is published, computed by version {demo.defective_version}",

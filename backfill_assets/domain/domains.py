@@ -46,7 +46,8 @@ class Demo:
         table: The derived table that was computed wrongly.
         figures: The dependent table whose figures move, and the column of it to show.
         write_files: From a folder, a size and a seed to files in the order in which they came in.
-        size: The size when nobody says otherwise.
+        size, seed: What is made up when nobody says otherwise.
+        covered: The days that the files tell about; those without events are empty, not missing.
         history: What was published under the defective version.
         restated: The part of it that is restated under the corrected one.
         defect: What was wrong, in words for a newcomer.
@@ -57,6 +58,8 @@ class Demo:
     figures: tuple[DerivedTable, str]
     write_files: Callable[[Path, int, int], Sequence[Path]]
     size: int
+    seed: int
+    covered: DayRange
     history: DayRange
     restated: DayRange
     defective_version: str

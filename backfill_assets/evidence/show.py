@@ -23,6 +23,7 @@ _STATE_STYLE = {
     "PUBLISHING": "yellow",
 }
 _MOST_PARTITIONS = 40
+_AT_REST = ("PUBLISHED", "SUPERSEDED", "ROLLED_BACK")
 
 
 def show(console: Console, *parts: RenderableType | str) -> None:
@@ -237,7 +238,7 @@ def status_view(status: Document) -> RenderableType:
                 r["partitions_described"],
                 state_text(r["state"]),
                 r["approval"],
-                r["next_step"],
+                None if r["state"] in _AT_REST else r["next_step"],
             ]
             for r in status["runs"]
         ],

@@ -17,7 +17,7 @@ from __future__ import annotations
 from datetime import date
 
 from backfill_assets.domain import DayRange, Demo, Domain, Reference
-from backfill_assets.domains.enforcement_sla.generator import DEFAULT_CASES, write_demo_files
+from backfill_assets.domains.enforcement_sla.generator import DEFAULT_CASES, DEFAULT_SEED, write_demo_files
 from backfill_assets.domains.enforcement_sla.references import parse_jurisdiction_calendar, parse_sla_policy
 from backfill_assets.domains.enforcement_sla.sla_breaches import sla_breach_monthly
 from backfill_assets.domains.enforcement_sla.sla_clocks import case_sla_daily
@@ -29,6 +29,8 @@ DEMO = Demo(
     figures=(sla_breach_monthly, "breached_cases"),
     write_files=lambda folder, size, seed: write_demo_files(folder, cases=size, seed=seed),
     size=DEFAULT_CASES,
+    seed=DEFAULT_SEED,
+    covered=DayRange.inclusive(date(2024, 10, 1), date(2025, 7, 1)),
     history=DayRange.inclusive(date(2024, 12, 1), date(2025, 6, 30)),
     restated=DayRange.inclusive(date(2025, 2, 1), date(2025, 4, 30)),
     defective_version="2.4.1",

@@ -1,0 +1,121 @@
+"""The real events: landed, published under the defective version, restated, rolled back; rows equal the oracle's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from pyspark.sql import SparkSession
+
+from backfill_assets import operations
+from backfill_assets.evidence.audit import audit
+from backfill_assets.landing.land import OnDuplicate
+from backfill_assets.planning.partitions import DayRange, Grain, partitions_over
+from backfill_assets.planning.request import PlanRequest
+from backfill_assets.settings import Settings
+from backfill_assets.workspace import Workspace
+from backfill_assets_tests.conftest import NOON, SPARK_ENVIRONMENT
+from backfill_assets_tests.shop import ticking_clock
+
+BRONZE, SILVER, GOLD = "bronze.case_events", "silver.case_sla_daily", "gold.sla_breach_monthly"
+QUARTER = DayRange.inclusive(date(2006, 7, 1), date(2006, 9, 30))
+WEEK = DayRange.inclusive(date(2006, 7, 10), date(2006, 7, 16))
+KEY = ["case_id", "clock", "business_date"]
+
+
+@pytest.fixture(scope="module")
+def ws(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession, traffic_fines: Path) -> Iterator[Workspace]:
+    environment = {
+        "BACKFILL_HOME": str(tmp_path_factory.mktemp("fines")),
+        "BACKFILL_REFERENCE": str(traffic_fines / "reference"),
+        **SPARK_ENVIRONMENT,
+    }
+    opened = Workspace.open(
+        Settings.from_environment(environment), clock=ticking_clock(NOON), open_session=lambda: spark
+    )
+    operations.land(opened, BRONZE, traffic_fines / "events.parquet", on_duplicate=OnDuplicate.IGNORE, by="ana")
+    load = operations.plan_load(opened, BRONZE, partitions=None, by="ana", reason="the whole log")
+    assert load is not None
+    _published(opened, load.run_id)
+    yield opened
+    opened.close()
+
+
+def _published(ws: Workspace, run_id: str) -> str:
+    operations.stage(ws, run_id, actor="ana")
+    operations.gate(ws, run_id, actor="ana")
+    operations.publish(ws, run_id, by="ben")
+    return run_id
+
+
+def _restated(ws: Workspace, table: str, version: str | None) -> str:
+    request = PlanRequest(table=table, days=QUARTER, reason="deadlines", by="ana", transform_version=version)
+    run_id = operations.plan(ws, request).manifest.run_id
+    operations.approve(ws, run_id, by="ben")
+    return _published(ws, run_id)
+
+
+def _rows(ws: Workspace, table: str, **filters: Any) -> pd.DataFrame:
+    return ws.lake.open(table).to_pyarrow_table(**filters).to_pandas()
+
+
+def _equals_expected(ws: Workspace, expected: Path, version: str) -> None:
+    rows = _rows(ws, SILVER)
+    counts = rows.groupby(["business_date", "clock", "sla_state"]).size().rename("rows").reset_index()
+    counts["business_date"] = counts["business_date"].astype(str)
+    wanted = pd.read_csv(expected / f"case_sla_daily_counts_2006Q3_{version}.csv")
+    keys = ["business_date", "clock", "sla_state"]
+    pd.testing.assert_frame_equal(
+        counts.sort_values(keys, ignore_index=True), wanted.sort_values(keys, ignore_index=True), check_dtype=False
+    )
+    week = pd.read_parquet(expected / f"case_sla_daily_2006-07-10_2006-07-16_{version}.parquet")
+    inside = rows[rows["business_date"].isin(list(WEEK))][list(week.columns)]
+    pd.testing.assert_frame_equal(
+        inside.sort_values(KEY, ignore_index=True), week.sort_values(KEY, ignore_index=True), check_dtype=False
+    )
+
+
+def _months_equal_expected(ws: Workspace, expected: Path, version: str) -> None:
+    wanted = pd.read_csv(expected / f"sla_breach_monthly_2006Q3_{version}.csv")
+    rows = _rows(ws, GOLD)[list(wanted.columns)]
+    rows["month"] = rows["month"].astype(str)
+    keys = ["month", "jurisdiction", "clock"]
+    pd.testing.assert_frame_equal(
+        rows.sort_values(keys, ignore_index=True), wanted.sort_values(keys, ignore_index=True), check_dtype=False
+    )
+
+
+def test_the_quarter_is_published_wrong_restated_right_and_brought_back(ws: Workspace, traffic_fines: Path) -> None:
+    expected = traffic_fines / "expected"
+    with ws.ledger.read() as reader:
+        bronze = reader.accepted(BRONZE)
+        (landed,) = reader.imports()
+    assert sum(1 for version in bronze.values() if version.files.files) == 4_905
+    assert sum(version.rows for version in bronze.values()) == landed.counts.accepted == 561_470
+
+    _restated(ws, SILVER, "2.4.1")
+    _equals_expected(ws, expected, "2.4.1")
+    before = set(ws.lake.open(SILVER).file_uris())
+    _restated(ws, GOLD, None)
+    _months_equal_expected(ws, expected, "2.4.1")
+
+    corrected = _restated(ws, SILVER, "3.1.0")
+    _equals_expected(ws, expected, "3.1.0")
+    _restated(ws, GOLD, None)
+    _months_equal_expected(ws, expected, "3.1.0")
+
+    with ws.ledger.read() as reader:
+        compared = [r for r in reader.gate_results(corrected) if r.gate == "compared_with_accepted"]
+    # Every event of this log is at local midnight, so the defect moved every row that both versions have.
+    assert sum(r.observed["changed"] for r in compared) == 655_785
+    assert sum(r.observed["unchanged"] for r in compared) == 0
+    assert len(compared) == len(partitions_over(Grain.DAILY, QUARTER))
+
+    operations.rollback(ws, corrected, by="ben", reason="to see that it works")
+    assert set(ws.lake.open(SILVER).file_uris()) == before
+    _equals_expected(ws, expected, "2.4.1")
+    assert audit(ws).problems == ()
