@@ -13,6 +13,7 @@ from dagster import (
     AssetKey,
     AssetMaterialization,
     DagsterInstance,
+    MaterializeResult,
     asset,
     materialize,
 )
@@ -87,7 +88,8 @@ def test_a_check_over_more_partitions_than_one_statement_takes_is_planned_for_ea
         gate = AssetCheckSpec("gate", asset="table", partitions_def=days)
 
         @asset(partitions_def=days, check_specs=[gate], name="table")
-        def table() -> None: ...
+        def table() -> MaterializeResult[None]:
+            return MaterializeResult()
 
     chosen = (date(2025, 1, 1), date(2025, 1, 20))
     materialize([table], instance=instance, tags=dict(partition_range(chosen)), run_config=SILENT, raise_on_error=False)

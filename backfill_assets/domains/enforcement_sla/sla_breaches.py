@@ -6,7 +6,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql.types import DateType, DecimalType, LongType, StringType, StructField, StructType
 
-from backfill_assets.domain import derived_table, expression, monthly, not_null
+from backfill_assets.domain import derived_table, expression, monthly
 from backfill_assets.domains.enforcement_sla.sla_clocks import case_sla_daily
 from backfill_assets.transforms.context import TransformContext
 
@@ -32,7 +32,6 @@ SLA_BREACH_MONTHLY = StructType(
     partition=monthly("month"),
     schema=SLA_BREACH_MONTHLY,
     gates=(
-        *(not_null(field.name) for field in SLA_BREACH_MONTHLY if not field.nullable),
         expression("tracks_somebody", "tracked_cases >= 1"),
         expression("breached_cases_are_tracked", "breached_cases between 0 and tracked_cases"),
         expression("newly_breached_cases_are_breached", "newly_breached_cases between 0 and breached_cases"),

@@ -15,7 +15,7 @@ from pyspark.sql import Window as Over
 from pyspark.sql import functions as sf
 from pyspark.sql.types import BooleanType, DateType, IntegerType, StringType, StructField, StructType
 
-from backfill_assets.domain import Window, accepted, daily, derived_table, expression, not_null
+from backfill_assets.domain import Window, accepted, daily, derived_table, expression
 from backfill_assets.domains.enforcement_sla.references import DeadlineRules
 from backfill_assets.domains.enforcement_sla.sources import case_events
 from backfill_assets.transforms.context import TransformContext
@@ -81,7 +81,7 @@ def case_sla_2_4_1(events: DataFrame, ctx: TransformContext) -> DataFrame:
     schema=CASE_SLA_DAILY,
     references=("jurisdiction_calendar", "sla_policy"),
     gates=(
-        *(not_null(field.name) for field in CASE_SLA_DAILY if not field.nullable),
+        # That columns declared not null hold no nulls is part of the schema gate.
         accepted("sla_state", SLA_STATES),
         expression("counts_no_more_days_than_passed", "elapsed_days between 0 and datediff(business_date, started_on)"),
         expression("begins_at_the_start", "business_date >= started_on"),

@@ -1,0 +1,144 @@
+"""What a person sees in Dagster's pages: runs that commands made, the assets, and a status for every partition."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from datetime import date, timedelta
+from typing import Any
+from urllib.error import URLError
+from urllib.request import Request, urlopen
+
+import pytest
+from pyspark.sql import SparkSession
+
+from backfill_assets.orchestration.launch import run_in_process
+from backfill_assets.settings import PROJECT_ROOT
+from backfill_assets_tests.orchestration_examples import bench, environment
+
+FIRST = date(2025, 1, 1)
+TOO_MUCH = date(2025, 1, 10)
+STARTS_WITHIN_S = 180
+
+RUNS = "{ runsOrError { ... on Runs { results { jobName status tags { key value } } } } }"
+ASSET = """
+query Asset($path: [String!]!) {
+  assetNodeOrError(assetKey: {path: $path}) {
+    ... on AssetNode {
+      assetPartitionStatuses { ... on TimePartitionStatuses { ranges { startKey endKey status } } }
+      assetChecksOrError {
+        ... on AssetChecks {
+          checks {
+            name
+            blocking
+            partitionStatuses {
+              ... on AssetCheckTimePartitionStatuses { ranges { startKey endKey status } }
+            }
+          }
+        }
+      }
+    }
+  }
+}
+"""
+
+
+def free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
+
+
+@pytest.fixture(scope="module")
+def url(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Dagster's web server with the checkout's settings, over a home where commands have loaded and staged."""
+    home = tmp_path_factory.mktemp("ui") / "home"
+    with pytest.MonkeyPatch.context() as patch, bench(home) as made:
+        patch.delenv("DAGSTER_HOME", raising=False)
+        days = [FIRST + timedelta(days=n) for n in range(15)]
+        made.land(spark, {day: 5_000 if day == TOO_MUCH else 10 for day in days}, name="sales")
+        assert made.load().succeeded
+        run_id = made.plan(date(2025, 1, 3), date(2025, 1, 12))
+        run_in_process(made.workspace, run_id, steps="candidate+validation", instance=made.instance, by="ann")
+    # The server's own folder: it reads the checkout's dagster.yaml there and leaves nothing in the checkout.
+    own = tmp_path_factory.mktemp("dagster_home")
+    (own / "dagster.yaml").write_text((PROJECT_ROOT / "dagster.yaml").read_text())
+    port = free_port()
+    server = subprocess.Popen(
+        [sys.executable, "-m", "dagster_webserver", "-h", "127.0.0.1", "-p", str(port), "-w", "workspace.yaml"],
+        cwd=PROJECT_ROOT,
+        env={**os.environ, **environment(home), "DAGSTER_HOME": str(own)},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        wait_for(f"http://127.0.0.1:{port}/server_info", server)
+        yield f"http://127.0.0.1:{port}/graphql"
+    finally:
+        server.terminate()
+        server.wait(timeout=60)
+
+
+def wait_for(address: str, server: subprocess.Popen[bytes]) -> None:
+    until = time.monotonic() + STARTS_WITHIN_S
+    while time.monotonic() < until:
+        assert server.poll() is None, "the web server ended"
+        try:
+            urlopen(address, timeout=5).close()
+        except (URLError, OSError):
+            time.sleep(0.5)
+        else:
+            return
+    raise TimeoutError(address)
+
+
+def ask(url: str, query: str, **variables: Any) -> Any:
+    body = json.dumps({"query": query, "variables": variables}).encode()
+    with urlopen(Request(url, data=body, headers={"Content-Type": "application/json"}), timeout=60) as answer:
+        document = json.load(answer)
+    assert "errors" not in document, document["errors"]
+    return document["data"]
+
+
+def test_runs_of_commands_are_there_with_their_manifest_reason_and_requester(url: str) -> None:
+    runs = ask(url, RUNS)["runsOrError"]["results"]
+    assert [(run["jobName"], run["status"]) for run in runs] == [
+        ("recent_sales_restatement", "FAILURE"),
+        ("sales_load", "SUCCESS"),
+    ]
+    tags = {tag["key"]: tag["value"] for tag in runs[0]["tags"]}
+    assert tags["backfill/run_id"].startswith("recent_sales-")
+    assert (tags["backfill/by"], tags["backfill/reason"]) == ("ann", "a test")
+    assert tags["dagster/asset_partition_range_start"] == "2025-01-03"
+
+
+def test_a_failed_gate_shows_on_its_days_and_a_passed_one_on_all(url: str) -> None:
+    asset = ask(url, ASSET, path=["validation", "recent_sales"])["assetNodeOrError"]
+    checks = {
+        check["name"]: [
+            (found["startKey"], found["endKey"], found["status"]) for found in check["partitionStatuses"]["ranges"]
+        ]
+        for check in asset["assetChecksOrError"]["checks"]
+    }
+    assert checks["schema"] == [("2025-01-03", "2025-01-12", "SUCCEEDED")]
+    assert checks["plausible"] == [
+        ("2025-01-03", "2025-01-08", "SUCCEEDED"),
+        ("2025-01-09", "2025-01-12", "FAILED"),
+    ]
+    assert asset["assetPartitionStatuses"]["ranges"] == [
+        {"startKey": "2025-01-03", "endKey": "2025-01-12", "status": "MATERIALIZED"}
+    ]
+
+
+def test_the_table_that_readers_know_is_not_materialized_by_staging(url: str) -> None:
+    published = ask(url, ASSET, path=["silver", "recent_sales"])["assetNodeOrError"]
+    assert published["assetPartitionStatuses"]["ranges"] == []
+    bronze = ask(url, ASSET, path=["bronze", "sales"])["assetNodeOrError"]
+    assert bronze["assetPartitionStatuses"]["ranges"] == [
+        {"startKey": "2025-01-01", "endKey": "2025-01-15", "status": "MATERIALIZED"}
+    ]
