@@ -24,7 +24,7 @@ from backfill_assets.settings import Settings
 from backfill_assets_tests.landing_examples import LandingRoom, event, json_lines, landing_room
 
 FIRST = date(2024, 5, 1)
-DAYS = tuple(FIRST + timedelta(days=n) for n in range(4))
+DAYS = tuple(FIRST + timedelta(days=n) for n in range(6))
 
 
 @dataclass(frozen=True)
@@ -88,13 +88,16 @@ class Oracle:
         return sorted(rows)
 
 
-record = st.builds(
-    Record,
-    key=st.integers(0, 29),
-    day=st.sampled_from([0, 0, 1, 1, 2, 3, None]),
-    place=st.integers(0, 1),
-)
-files = st.lists(st.lists(record, min_size=5, max_size=60).map(tuple), min_size=3, max_size=4)
+@st.composite
+def some_file(draw: st.DrawFn) -> File:
+    """A file that touches two days only, so that building a day really has to find the other files it needs."""
+    two = draw(st.tuples(st.integers(0, 5), st.integers(0, 5)))
+    day = st.sampled_from([*two, *two, None])
+    record = st.builds(Record, key=st.integers(0, 19), day=day, place=st.integers(0, 1))
+    return tuple(draw(st.lists(record, min_size=10, max_size=60)))
+
+
+files = st.lists(some_file(), min_size=3, max_size=4)
 steps = st.tuples(files, st.integers(0, 3), st.sampled_from([OnDuplicate.CORRECT, OnDuplicate.REPROCESS]))
 
 
@@ -119,7 +122,7 @@ def test_counts_and_bronze_follow_from_the_order_of_arrival(
     with TemporaryDirectory() as home, landing_room(spark, replace_home(settings, Path(home)), clock) as room:
         oracle = Oracle()
         # A line of its own keeps two files from having the same content by chance.
-        marked = [(*file, Record(100 + number, 0, 0)) for number, file in enumerate(landed)]
+        marked = [(*file, Record(100 + number, None, 0)) for number, file in enumerate(landed)]
         for file in marked:
             room.land(json_lines(*(record.line for record in file)))
             oracle.files.append(file)
