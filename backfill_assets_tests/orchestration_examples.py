@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 
+import pytest
 from dagster import AssetKey, DagsterEventType, DagsterInstance, Definitions, ExecuteInProcessResult
 from pyspark.sql import SparkSession
 
@@ -122,6 +123,7 @@ def bench(home: Path) -> Iterator[Bench]:
     """A bench in an empty folder."""
     settings = Settings.from_environment(environment(home))
     workspace = Workspace.open(settings)
-    with open_instance(settings) as instance:
-        yield Bench(workspace=workspace, instance=instance)
+    with pytest.MonkeyPatch.context() as patch, ExitStack() as opened:
+        patch.delenv("DAGSTER_HOME", raising=False)
+        yield Bench(workspace=workspace, instance=opened.enter_context(open_instance(settings)))
     workspace.close()

@@ -128,8 +128,8 @@ def follow_sensor(jobs: Sequence[AssetJob]) -> SensorDefinition:
             return SensorResult(run_requests=found)
         if stuck:
             return SensorResult(
-                skip_reason=f"Gave up after {MOST_ATTEMPTS} attempts, see their runs: {', '.join(sorted(stuck))}. "
-                f"To follow them by hand: backfill follow"
+                skip_reason=f"Gave up after {MOST_ATTEMPTS} attempts: {', '.join(sorted(stuck))}. "
+                "Mend what their runs complain of and re-execute one of them."
             )
         return SensorResult(skip_reason="Every publication has been followed.")
 

@@ -87,11 +87,12 @@ class BatchedEventLog(SqliteEventLogStorage):
             yield
             return
         with ExitStack() as commits:
-            self._batch.connections, self._batch.commits = {}, commits
+            self._batch.connections, self._batch.commits, self._batch.latest = {}, commits, {}
             try:
                 yield
+                self._store_latest()
             finally:
-                self._batch.connections = None
+                self._batch.connections = self._batch.latest = None
 
     @contextmanager
     def _connect(self, shard: str) -> Iterator[Any]:
@@ -108,6 +109,23 @@ class BatchedEventLog(SqliteEventLogStorage):
         with self.one_commit():
             for event in events:
                 self.store_event(event)
+
+    def _store_asset_event(self, conn: Any, event: EventLogEntry, event_id: int) -> None:
+        latest = getattr(self._batch, "latest", None)
+        if latest is None:
+            super()._store_asset_event(conn, event, event_id)
+        else:
+            # The row of an asset holds its last event of a type, so of a batch only the last one counts.
+            key = (event.get_dagster_event().asset_key, event.dagster_event_type)
+            latest.pop(key, None)
+            latest[key] = (event, event_id)
+
+    def _store_latest(self) -> None:
+        latest, self._batch.latest = self._batch.latest, None
+        if latest:
+            with self.index_connection() as conn:
+                for event, event_id in latest.values():
+                    super()._store_asset_event(conn, event, event_id)
 
     def has_table(self, table_name: str) -> bool:
         # Asked twice per event, each time on a connection of its own; a table that is there stays there.

@@ -58,8 +58,7 @@ def free_port() -> int:
 def url(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Dagster's web server with the checkout's settings, over a home where commands have loaded and staged."""
     home = tmp_path_factory.mktemp("ui") / "home"
-    with pytest.MonkeyPatch.context() as patch, bench(home) as made:
-        patch.delenv("DAGSTER_HOME", raising=False)
+    with bench(home) as made:
         days = [FIRST + timedelta(days=n) for n in range(15)]
         made.land(spark, {day: 5_000 if day == TOO_MUCH else 10 for day in days}, name="sales")
         assert made.load().succeeded

@@ -49,8 +49,7 @@ def keys(first: date, last: date) -> set[str]:
 @pytest.fixture(scope="module")
 def loaded(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
     """Bronze is loaded from January to the third of March, with one sale that no gate lets through."""
-    with pytest.MonkeyPatch.context() as patch, bench(tmp_path_factory.mktemp("bench") / "home") as made:
-        patch.delenv("DAGSTER_HOME", raising=False)
+    with bench(tmp_path_factory.mktemp("bench") / "home") as made:
         amounts = {day: 5_000 if day == TOO_MUCH else 10 for day in days(FIRST, LAST)}
         made.land(spark, amounts, name="first")
         outcome = made.load()

@@ -6,6 +6,7 @@ import sqlite3
 from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 import pytest
 from dagster import (
@@ -70,6 +71,16 @@ def test_events_of_one_commit_are_seen_by_others_all_at_once(instance: DagsterIn
     assert seen() == 3
 
 
+def test_the_last_event_of_a_commit_is_the_assets_latest(instance: DagsterInstance) -> None:
+    with one_commit(instance):
+        for day in ("2025-01-01", "2025-01-03", "2025-01-02"):
+            instance.report_runless_asset_event(AssetMaterialization("a", partition=day))
+    latest = instance.get_latest_materialization_event(AssetKey("a"))
+    assert latest is not None
+    assert latest.get_dagster_event().partition == "2025-01-02"
+    assert instance.get_asset_keys() == [AssetKey("a")]
+
+
 def test_what_was_stored_before_an_error_is_not_half_there(instance: DagsterInstance) -> None:
     with pytest.raises(ZeroDivisionError), one_commit(instance):
         instance.report_runless_asset_event(AssetMaterialization("a", partition="2025-01-01"))
@@ -88,8 +99,8 @@ def test_a_check_over_more_partitions_than_one_statement_takes_is_planned_for_ea
         gate = AssetCheckSpec("gate", asset="table", partitions_def=days)
 
         @asset(partitions_def=days, check_specs=[gate], name="table")
-        def table() -> MaterializeResult[None]:
-            return MaterializeResult()
+        def table() -> Iterator[Any]:
+            yield MaterializeResult()
 
     chosen = (date(2025, 1, 1), date(2025, 1, 20))
     materialize([table], instance=instance, tags=dict(partition_range(chosen)), run_config=SILENT, raise_on_error=False)
