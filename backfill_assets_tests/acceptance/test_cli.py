@@ -1,0 +1,218 @@
+"""The command line as its users meet it: a whole restatement, and every mistake with one sentence and exit code 1."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import shutil
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+from typer.testing import CliRunner, Result
+
+from backfill_assets.cli import app
+from backfill_assets.settings import PROJECT_ROOT
+from backfill_assets_tests.conftest import SPARK_ENVIRONMENT
+
+SILVER = "silver.case_sla_daily"
+DAYS = ("--from", "2025-02-05", "--to", "2025-02-07")
+SAMPLE = PROJECT_ROOT / "data" / "sample" / "case_events.jsonl"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Terminal:
+    """A person at a terminal, whose home is a folder of the test's."""
+
+    environment: Mapping[str, str]
+
+    def types(self, *words: str) -> Result:
+        return CliRunner().invoke(app, list(words), env=dict(self.environment), catch_exceptions=False)
+
+    def does(self, *words: str) -> Any:
+        """A command that succeeds: its JSON."""
+        result = self.types(*words, "--json")
+        assert result.exit_code == 0, result.output
+        return json.loads(result.stdout)
+
+    def is_refused(self, *words: str) -> str:
+        """A command that is refused: what a person reads, in one line. Nothing may have changed."""
+        before = self.does("status")
+        result = self.types(*words)
+        assert result.exit_code == 1, result.output
+        assert "Traceback" not in result.output
+        after = self.does("status")
+        assert (after["runs"], after["tables"]) == (before["runs"], before["tables"])
+        return " ".join(result.stderr.split())
+
+    def planned(self, *extra: str) -> str:
+        run_id: str = self.does("plan", SILVER, *DAYS, "--reason", "try", "--by", "ana", *extra)["run_id"]
+        return run_id
+
+    def ready(self, *extra: str) -> str:
+        run_id = self.planned(*extra)
+        self.does("approve", run_id, "--by", "ben")
+        assert self.does("run", run_id)["state"] == "PASSED"
+        return run_id
+
+
+@pytest.fixture(scope="module")
+def terminal(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Iterator[Terminal]:
+    home = tmp_path_factory.mktemp("cli")
+    shutil.copytree(PROJECT_ROOT / "data" / "reference", home / "reference")
+    with pytest.MonkeyPatch.context() as patch:
+        # Dagster reads it from the process, and a session of this process is used, not one of the command's.
+        patch.delenv("DAGSTER_HOME", raising=False)
+        environment = {"BACKFILL_HOME": str(home), "BACKFILL_FIRST_DAY": "2024-12-01", **SPARK_ENVIRONMENT}
+        for name, value in environment.items():
+            patch.setenv(name, value)
+        person = Terminal(environment=environment)
+        landed = person.does("land", "case_events", str(SAMPLE), "--by", "ana")
+        (record,) = landed["imports"]
+        assert record["landed"] == 20
+        assert record["rejected"] == 1
+        person.does("load", "case_events", "--from", "2024-12-01", "--to", "2025-02-28", "--by", "ana")
+        yield person
+
+
+def test_a_restatement_from_plan_to_rollback(terminal: Terminal) -> None:
+    plan = terminal.does("plan", SILVER, *DAYS, "--reason", "deadlines", "--by", "ana", "--transform-version", "2.4.1")
+    run_id = plan["run_id"]
+    assert plan["inputs"][0]["described"] == "2024-12-06..2025-02-08, 65 days"
+    assert plan["inputs"][0]["warm_up_partitions"] == 62
+    assert plan["output"]["partitions"] == 3
+    assert terminal.does("status", run_id)["state"] == "PLANNED"
+    assert terminal.does("approve", run_id, "--by", "ben")["approval"] == "APPROVED"
+    report = terminal.does("run", run_id)
+    assert report["state"] == "PASSED"
+    assert report["totals"]["added"] == report["totals"]["rows"] > 0
+    assert terminal.does("publish", run_id, "--by", "ben")["state"] == "PUBLISHED"
+    history = terminal.does("history", SILVER, "--partition", "2025-02-05")
+    (version,) = history["versions"]
+    assert (version["requested_by"], version["approved_by"]) == ("ana", "ben")
+    assert version["transform_version"] == "2.4.1"
+    assert all(check["passed"] for check in version["checks"])
+    assert set(version["references"]) == {"jurisdiction_calendar", "sla_policy"}
+    assert terminal.does("audit")["agrees"]
+    assert terminal.does("rollback", run_id, "--by", "ben", "--reason", "enough")["action"] == "ROLLBACK"
+    assert terminal.does("history", SILVER)["accepted_partitions"] == 0
+    assert "no publication to undo" in terminal.is_refused("rollback", run_id, "--by", "ben", "--reason", "again")
+
+
+def test_what_a_person_reads_names_the_next_command(terminal: Terminal) -> None:
+    result = terminal.types("plan", SILVER, *DAYS, "--reason", "look", "--by", "ana")
+    assert result.exit_code == 0
+    assert "warm-up" in result.stdout
+    assert "backfill approve" in result.stdout
+    for words in (("status",), ("history", SILVER), ("audit",)):
+        shown = terminal.types(*words)
+        assert shown.exit_code == 0, shown.output
+        assert shown.stdout.strip()
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("plan", "silver.nobody", *DAYS), "there is no table 'silver.nobody'"),
+        (("plan", SILVER, "--from", "2001-01-01", "--to", "2001-01-02"), "has partitions from 2024-12-01"),
+        (("plan", SILVER, "--from", "2025-02-07", "--to", "2025-02-05"), "the range is reversed"),
+        (("plan", SILVER, *DAYS, "--transform-version", "9.9.9"), "no transform version '9.9.9'"),
+        (("plan", SILVER, "--from", "2025-06-20", "--to", "2025-06-21"), "have never been built"),
+        (("plan", "bronze.case_events", *DAYS), "built from landed files"),
+    ],
+)
+def test_an_impossible_plan_is_refused(terminal: Terminal, words: tuple[str, ...], sentence: str) -> None:
+    assert sentence in terminal.is_refused(*words, "--reason", "try", "--by", "ana")
+
+
+def test_missing_input_days_come_with_the_command_that_fills_them(terminal: Terminal) -> None:
+    said = terminal.is_refused(
+        "plan", SILVER, "--from", "2025-06-20", "--to", "2025-06-21", "--reason", "try", "--by", "ana"
+    )
+    assert "..2025-06-22" in said
+    assert "next: backfill load case_events --from 2025-0" in said
+    assert said.endswith("--to 2025-06-22")
+
+
+def test_steps_out_of_order_are_refused(terminal: Terminal) -> None:
+    run_id = terminal.planned()
+    assert "somebody else" in terminal.is_refused("approve", run_id, "--by", "ana")
+    assert "nothing has been computed" in terminal.is_refused("publish", run_id, "--by", "ben")
+    assert "there is no run" in terminal.is_refused("publish", "nobody", "--by", "ben")
+    assert "who is acting" in terminal.is_refused("approve", run_id, "--by", " ")
+
+
+def test_publishing_twice_and_over_a_changed_target_is_refused(terminal: Terminal) -> None:
+    first = terminal.ready("--transform-version", "2.4.1")
+    late = terminal.ready()
+    terminal.does("publish", first, "--by", "ben")
+    assert "it is PUBLISHED" in terminal.is_refused("publish", first, "--by", "ben")
+    assert "changed since run" in terminal.is_refused("publish", late, "--by", "ben")
+    terminal.does("run", late)
+    terminal.does("publish", late, "--by", "ben")
+    assert terminal.does("audit")["agrees"]
+    terminal.does("rollback", late, "--by", "ben", "--reason", "tidy")
+    terminal.does("rollback", first, "--by", "ben", "--reason", "tidy")
+
+
+def offered(folder: Path, name: str, content: bytes) -> str:
+    path = folder / name
+    path.write_bytes(content)
+    return str(path)
+
+
+def test_files_that_cannot_be_read_are_refused_whole(terminal: Terminal, tmp_path: Path) -> None:
+    land = ("land", "case_events", "--by", "ana")
+    assert "missing.jsonl" in terminal.is_refused(*land, str(tmp_path / "missing.jsonl"))
+    corrupt = offered(tmp_path, "corrupt.parquet", b"PAR1 this is no parquet file PAR1")
+    assert "corrupt.parquet" in terminal.is_refused(*land, corrupt)
+    keyless = offered(tmp_path, "keyless.csv", b"case_id,event_type\nA,B\n")
+    assert "event_id" in terminal.is_refused(*land, keyless)
+    cut = offered(tmp_path, "cut.jsonl.gz", gzip.compress(b'{"event_id": "x"}\n' * 1000)[:-20])
+    assert "cut.jsonl.gz" in terminal.is_refused(*land, cut)
+    assert "there is no source 'nobody'" in terminal.is_refused("land", "nobody", "--by", "ana", str(SAMPLE))
+
+
+def test_a_file_that_was_landed_before_adds_nothing(terminal: Terminal) -> None:
+    again = terminal.does("land", "case_events", str(SAMPLE), "--by", "ana")
+    assert again["load"] is None
+    assert "landed before" in again["sentences"][0]
+    said = terminal.is_refused("land", "case_events", str(SAMPLE), "--by", "ana", "--on-duplicate", "reject")
+    assert "imp-000001" in said
+
+
+def test_an_impossible_reference_is_refused_naming_the_file(terminal: Terminal, tmp_path: Path) -> None:
+    reference = tmp_path / "reference"
+    shutil.copytree(PROJECT_ROOT / "data" / "reference", reference)
+    calendar = reference / "jurisdiction_calendar.yaml"
+    calendar.write_text(calendar.read_text("utf-8").replace("Europe/Rome", "Europe/Atlantis"), encoding="utf-8")
+    person = Terminal(environment={**terminal.environment, "BACKFILL_REFERENCE": str(reference)})
+    said = person.is_refused("plan", SILVER, *DAYS, "--reason", "try", "--by", "ana")
+    assert "Europe/Atlantis" in said
+    assert "jurisdiction_calendar.yaml" in said
+    calendar.unlink()
+    assert "cannot be read" in person.is_refused("plan", SILVER, *DAYS, "--reason", "try", "--by", "ana")
+
+
+def test_wrong_usage_is_exit_code_2(terminal: Terminal) -> None:
+    assert terminal.types("plan", SILVER, "--from", "yesterday", "--to", "today", "--reason", "x").exit_code == 2
+    assert terminal.types("plan").exit_code == 2
+    assert terminal.types("no-such-command").exit_code == 2
+
+
+def test_refusals_are_json_for_machines(terminal: Terminal) -> None:
+    result = terminal.types("plan", "nobody", *DAYS, "--reason", "x", "--by", "ana", "--json")
+    assert result.exit_code == 1
+    error = json.loads(result.stdout)["error"]
+    assert error["type"] == "UnknownName"
+    assert "nobody" in error["message"]
+
+
+def test_names_and_reasons_are_text_whatever_they_look_like(terminal: Terminal) -> None:
+    reason = "[bold]'; DROP TABLE runs; --</b> <script>"
+    run_id = terminal.does("plan", SILVER, *DAYS, "--reason", reason, "--by", "o'neil [red]")["run_id"]
+    assert terminal.does("status", run_id)["reason"] == reason
+    assert reason in " ".join(terminal.types("status", run_id).stdout.split())
