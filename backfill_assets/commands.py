@@ -20,7 +20,7 @@ from backfill_assets.evidence.history import import_document, partition_history,
 from backfill_assets.evidence.history import status as status_of_everything
 from backfill_assets.evidence.planned import plan_document
 from backfill_assets.evidence.report import publication_document, run_report, run_summary
-from backfill_assets.landing.land import OnDuplicate
+from backfill_assets.landing.land import Landed, OnDuplicate
 from backfill_assets.ledger.records import Action, PublicationRecord, RunRecord
 from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.manifest import Kind
@@ -71,11 +71,17 @@ def land_files(
 ) -> Document:
     """Lands files into an open workspace. A refused file stops the rest; what landed before it stays landed."""
     table = ws.domain.source_table(source)
-    landed = []
+    landed: list[Landed] = []
     sentences: list[str] = []
     with progress_bar("landing", len(files), quiet=quiet) as advance:
         for path in files:
-            outcome = operations.land(ws, table.name, path, on_duplicate=OnDuplicate(on_duplicate), by=by)
+            try:
+                outcome = operations.land(ws, table.name, path, on_duplicate=OnDuplicate(on_duplicate), by=by)
+            except BackfillError as error:
+                if landed:
+                    before = f"{count_of(len(landed), 'file')} before it {'has' if len(landed) == 1 else 'have'} landed"
+                    error.message = f"{error.message} ({before}; their days are built by the next `land` or `load`.)"
+                raise
             landed.append(outcome)
             if not outcome.is_new:
                 sentences.append(f"{path.name} was landed before as {outcome.record.import_id}; nothing new.")

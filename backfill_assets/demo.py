@@ -28,7 +28,7 @@ from backfill_assets.evidence.show import listing
 from backfill_assets.lake.rows import small_table
 from backfill_assets.planning.partitions import DayRange, Grain, describe, partitions_over
 from backfill_assets.planning.request import PlanRequest
-from backfill_assets.settings import PROJECT_ROOT, Settings
+from backfill_assets.settings import PROJECT_ROOT, Settings, default_home
 from backfill_assets.workspace import Workspace
 
 ASKS, AGREES = "ana", "ben"
@@ -208,10 +208,10 @@ def _play(
         f"ledger: {ws.settings.ledger_url}",
         "",
         "Try:",
-        "  backfill status",
-        f"  backfill history {name} --partition {day}     where did the numbers of one day come from?",
-        f"  backfill report {second}",
-        "  make dev                                                      the same in Dagster's UI",
+        f"  {_command(ws.settings)} status",
+        f"  {_command(ws.settings)} history {name} --partition {day}",
+        f"  {_command(ws.settings)} report {second}",
+        "  make dev    shows the same tables, runs and checks in Dagster's UI",
         "",
         f"The demo took {elapsed:.0f} s.",
     )
@@ -227,6 +227,13 @@ def _play(
         "audit": found,
         "elapsed_s": round(elapsed, 1),
     }
+
+
+def _command(settings: Settings) -> str:
+    """How to call the command from where the reader is, over the demo's home."""
+    installed = shutil.which("backfill") is not None
+    home = "" if settings.home == default_home() else f"BACKFILL_HOME={settings.home} "
+    return f"{home}{'backfill' if installed else '.venv/bin/backfill'}"
 
 
 def _planned(

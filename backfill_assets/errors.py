@@ -15,7 +15,8 @@ BackfillError
 │   ├── TargetChanged         a partition is not what the candidate was compared with
 │   └── ContractBroken        a transform returned something else than it declares
 ├── Retryable          nothing was changed; the same request may succeed later
-│   └── LostRace              another writer committed first, again and again
+│   ├── LostRace              another writer committed first, again and again
+│   └── TurnTaken             another process is landing files of the source (landing.turn)
 └── OutcomeUnknown     look before you touch: run `backfill recover`
 ```
 """

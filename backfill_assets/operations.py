@@ -14,7 +14,7 @@ from pathlib import Path
 from pyspark.sql import DataFrame
 
 from backfill_assets.domain import DerivedTable, SourceTable, Table
-from backfill_assets.errors import IllegalTransition
+from backfill_assets.errors import IllegalTransition, Refused
 from backfill_assets.gates.evaluate import Evaluated, gate_run
 from backfill_assets.identity import document_digest
 from backfill_assets.lake.evidence import replace_quarantined
@@ -80,8 +80,16 @@ def plan(ws: Workspace, request: PlanRequest) -> Plan:
         InvalidRange: Days outside the table's days.
         MissingInput: Input days without an accepted version, or a missing reference file.
         InvalidReference: A reference file says something impossible.
+        Refused: A run of kind LIVE.
     """
     table = ws.domain.derived_table(request.table)
+    if request.kind is Kind.LIVE:
+        # A LIVE run may be published by policy alone, so nobody gets one by asking.
+        raise Refused(
+            f"a run of kind LIVE is not planned by hand; {table.name} asks for a reason and an approval.",
+            next_step=f"leave --kind out, or give one of {', '.join(k for k in Kind if k is not Kind.LIVE)}",
+            table=table.name,
+        )
     release = table.release(request.transform_version)
     named = PlanRequest(
         table=table.name,

@@ -16,6 +16,10 @@ remove() {
     done
 }
 
+if [ -e data/ledger.db ] && [ ! -e data/DEMO ] && [ "${CLEAN_DATA:-}" != yes ]; then
+    echo "data/ holds work that no demo made; to remove it as well: CLEAN_DATA=yes make clean" >&2
+    exit 1
+fi
 for path in data/* data/.[!.]*; do
     case $path in
     data/sample | data/reference) ;;

@@ -23,6 +23,7 @@ _STATE_STYLE = {
     "PUBLISHING": "yellow",
 }
 _MOST_PARTITIONS = 40
+_NEVER_BROKEN = ("run", "import", "gate", "partition", "state", "action", "at", "verdict")
 _AT_REST = ("PUBLISHED", "SUPERSEDED", "ROLLED_BACK")
 
 
@@ -50,14 +51,19 @@ def facts(pairs: Sequence[tuple[str, object]]) -> Table:
 
 def listing(
     title: str, columns: Sequence[str], rows: Sequence[Sequence[object]], *, numbers: Sequence[str] = ()
-) -> Table:
-    """A table; the named columns are right-aligned numbers."""
-    table = Table(title=title, title_justify="left", title_style="bold", header_style="dim", box=None, pad_edge=False)
+) -> RenderableType:
+    """A titled table; the named columns are right-aligned numbers. Names that people copy are never broken."""
+    table = Table(header_style="dim", box=None, pad_edge=False)
     for column in columns:
-        table.add_column(column, justify="right" if column in numbers else "left", overflow="fold")
+        table.add_column(
+            column,
+            justify="right" if column in numbers else "left",
+            overflow="fold",
+            no_wrap=column in numbers or column in _NEVER_BROKEN,
+        )
     for row in rows:
         table.add_row(*(_cell(value) for value in row))
-    return table
+    return Group(Text(title, style="bold"), table)
 
 
 def _cell(value: object) -> RenderableType:

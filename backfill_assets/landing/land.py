@@ -185,7 +185,8 @@ def _conform(
     with ledger.read() as reader:
         others = [r.import_id for r in reader.imports(source.name, LIVE) if r.import_id != record.import_id]
     told = account(spark, settings.landing, source, record, others)
-    if told.counts.rejected:
+    # A reprocessed file may have had rejected records that are valid by now: what was kept of them is replaced.
+    if told.counts.rejected or record.on_duplicate == OnDuplicate.REPROCESS:
         name = Path(record.original_path).name
         quarantine(rejected_rows(spark, settings.landing, source, record, file_name=name), record.import_id)
     return told

@@ -60,7 +60,8 @@ def _restated(ws: Workspace, table: str, version: str | None) -> str:
 
 
 def _rows(ws: Workspace, table: str, **filters: Any) -> pd.DataFrame:
-    return ws.lake.open(table).to_pyarrow_table(**filters).to_pandas()
+    rows: pd.DataFrame = ws.lake.open(table).to_pyarrow_table(**filters).to_pandas()
+    return rows
 
 
 def _equals_expected(ws: Workspace, expected: Path, version: str) -> None:
