@@ -1,0 +1,207 @@
+"""What the gates measure, against a plain reading of the same rows."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import date, timedelta
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import DateType, DoubleType, IntegerType, StringType, StructField, StructType
+
+from backfill_assets.domain import DerivedTable, accepted, daily, derived_table, expression, not_null
+from backfill_assets.gates.judge import judge
+from backfill_assets.gates.measure import Measured, measure, total
+from backfill_assets.gates.sample import most_moved, sample_rows
+from backfill_assets.identity import EMPTY_FILE_SET
+from backfill_assets.ledger.records import CandidatePartition
+from backfill_assets.transforms.context import TransformContext
+from backfill_assets_tests.example_domain import sales
+
+SCHEMA = StructType(
+    [
+        StructField("day", DateType(), nullable=False),
+        StructField("id", StringType(), nullable=False),
+        StructField("state", StringType()),
+        StructField("count", IntegerType()),
+        StructField("share", DoubleType()),
+    ]
+)
+FIRST = date(2026, 1, 1)
+
+Value = tuple[date, str, str | None, int | None, float | None]
+
+
+@derived_table(
+    name="silver.measured",
+    inputs={"sales": sales},
+    key=("day", "id"),
+    partition=daily("day"),
+    schema=SCHEMA,
+    version="1",
+    gates=(not_null("state"), accepted("state", ("open", "closed")), expression("positive", "count > 0")),
+)
+def measured_table(sales: DataFrame, ctx: TransformContext) -> DataFrame:
+    return sales
+
+
+TABLE: DerivedTable = measured_table
+
+
+def frame(spark: SparkSession, rows: Sequence[Value]) -> DataFrame:
+    nullable = StructType([replace_nullable(field) for field in SCHEMA.fields])
+    return spark.createDataFrame(list(rows), nullable)
+
+
+def replace_nullable(field: StructField) -> StructField:
+    return StructField(field.name, field.dataType, nullable=True)
+
+
+def random_rows(chance: random.Random, *, doubled: bool) -> list[Value]:
+    rows: list[Value] = []
+    for day in range(3):
+        for number in range(6):
+            if chance.random() < 0.7:
+                row = (
+                    FIRST + timedelta(days=day),
+                    f"k{number}",
+                    chance.choice(["open", "closed", "odd", None]),
+                    chance.choice([1, 2, 0, None]),
+                    chance.choice([0.5, None, 0.0]),
+                )
+                rows.append(row)
+                if doubled and chance.random() < 0.2:
+                    rows.append(row)
+    return rows
+
+
+def plainly(new: Sequence[Value], old: Sequence[Value], day: date) -> dict[str, Any]:
+    fresh = [row for row in new if row[0] == day]
+    before = {row[1]: row for row in old if row[0] == day}
+    after = {row[1]: row for row in fresh}
+    names = SCHEMA.fieldNames()
+    moved = Counter(
+        names[i] for key in after.keys() & before.keys() for i in range(2, 5) if after[key][i] != before[key][i]
+    )
+    return {
+        "rows": len(fresh),
+        "accepted_rows": len(before),
+        "surplus": len(fresh) - len(after),
+        "added": len(after.keys() - before.keys()),
+        "removed": len(before.keys() - after.keys()),
+        "changed": sum(after[key] != before[key] for key in after.keys() & before.keys()),
+        "unchanged": sum(after[key] == before[key] for key in after.keys() & before.keys()),
+        "changed_columns": dict(moved),
+        "violations": {
+            "schema": 0,
+            "not_null_state": sum(row[2] is None for row in fresh),
+            "accepted_state": sum(row[2] == "odd" for row in fresh),
+            "positive": sum(row[3] is None or row[3] <= 0 for row in fresh),
+        },
+    }
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_one_pass_measures_what_a_plain_reading_counts(spark: SparkSession, seed: int) -> None:
+    chance = random.Random(seed)
+    new, old = random_rows(chance, doubled=True), random_rows(chance, doubled=False)
+    found = measure(frame(spark, new), frame(spark, old), TABLE, schema=SCHEMA)
+    for day in sorted({row[0] for row in (*new, *old)}):
+        expected = plainly(new, old, day)
+        assert {name: getattr(found[day], name) for name in expected} == expected, (seed, day)
+
+
+def test_without_accepted_rows_everything_is_added(spark: SparkSession) -> None:
+    rows: list[Value] = [(FIRST, "a", "open", 1, None), (FIRST, "b", "open", 1, None)]
+    found = measure(frame(spark, rows), None, TABLE, schema=SCHEMA)[FIRST]
+    assert (found.rows, found.added, found.accepted_rows, found.changed) == (2, 2, 0, 0)
+
+
+def test_a_partition_that_lost_all_rows_is_all_removed(spark: SparkSession) -> None:
+    rows: list[Value] = [(FIRST, "a", "open", 1, None)]
+    found = measure(frame(spark, []), frame(spark, rows), TABLE, schema=SCHEMA)[FIRST]
+    assert (found.rows, found.removed, found.accepted_rows) == (0, 1, 1)
+    assert found.checksum.startswith("xx64:0:0:0:")
+
+
+def test_the_checksum_depends_on_the_rows_and_not_on_their_order(spark: SparkSession) -> None:
+    rows = random_rows(random.Random(7), doubled=False)
+    shuffled = random.Random(8).sample(rows, len(rows))
+    one = measure(frame(spark, rows), None, TABLE, schema=SCHEMA)
+    other = measure(frame(spark, shuffled).repartition(5), None, TABLE, schema=SCHEMA)
+    assert {day: m.checksum for day, m in one.items()} == {day: m.checksum for day, m in other.items()}
+
+
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [
+        ((FIRST, "a", None, 1, None), (FIRST, "a", "open", None, None)),
+        ((FIRST, "a", "open", 1, None), (FIRST, "a", "open", 1, 0.0)),
+        ((FIRST, "a", "open", 1, 0.5), (FIRST, "a", "open", 2, 0.5)),
+    ],
+)
+def test_rows_that_differ_have_other_checksums(spark: SparkSession, left: Value, right: Value) -> None:
+    one, other = (measure(frame(spark, [row]), None, TABLE, schema=SCHEMA)[FIRST] for row in (left, right))
+    assert one.checksum != other.checksum
+
+
+def test_a_row_and_its_double_are_not_the_same_as_none(spark: SparkSession) -> None:
+    # An exclusive or alone would let two equal rows vanish.
+    row: Value = (FIRST, "a", "open", 1, None)
+    checksums = {
+        measure(frame(spark, [row] * times), None, TABLE, schema=SCHEMA)[FIRST].checksum for times in (1, 2, 3)
+    }
+    assert len(checksums) == 3
+
+
+def test_zeros_and_nans_are_one_value_each(spark: SparkSession) -> None:
+    zero, minus_zero = ([(FIRST, "a", "open", 1, value)] for value in (0.0, -0.0))
+    one, other = (measure(frame(spark, rows), None, TABLE, schema=SCHEMA)[FIRST] for rows in (zero, minus_zero))
+    assert one.checksum == other.checksum
+
+
+def test_a_missing_required_value_fails_the_schema_gate(spark: SparkSession) -> None:
+    rows: list[Value] = [(FIRST, "a", "open", 1, None), (FIRST, None, "open", 1, None)]  # type: ignore[list-item]
+    found = measure(frame(spark, rows), None, TABLE, schema=SCHEMA)
+    candidate = CandidatePartition(run_id="run", partition=FIRST, files=EMPTY_FILE_SET, rows=2)
+    results = {result.gate: result for result in judge(TABLE.gates, [candidate], found, {})}
+    assert not results["schema"].passed
+    assert "1 of 2 rows lack a value" in results["schema"].verdict
+    assert results["accepted_state"].passed
+
+
+def test_every_gate_has_a_result_for_an_empty_partition() -> None:
+    candidate = CandidatePartition(run_id="run", partition=FIRST, files=EMPTY_FILE_SET, rows=0)
+    results = judge(TABLE.gates, [candidate], {}, {})
+    assert [result.gate for result in results] == [gate.name for gate in TABLE.gates]
+    assert all(result.passed for result in results)
+
+
+def test_files_with_other_columns_fail_the_schema_gate_with_the_reason() -> None:
+    candidate = CandidatePartition(run_id="run", partition=FIRST, files=EMPTY_FILE_SET, rows=0)
+    results = {r.gate: r for r in judge(TABLE.gates, [candidate], {}, {FIRST: "part-0 has other columns"})}
+    assert (results["schema"].passed, results["schema"].verdict) == (False, "part-0 has other columns")
+
+
+def test_the_sample_shows_rows_before_and_after_and_is_the_same_every_time(spark: SparkSession) -> None:
+    chance = random.Random(3)
+    new, old = random_rows(chance, doubled=False), random_rows(chance, doubled=False)
+    first = sample_rows(frame(spark, new), frame(spark, old), TABLE, most=5)
+    again = sample_rows(frame(spark, new).repartition(4), frame(spark, old), TABLE, most=5)
+    assert first == again
+    assert len(first) == 5
+    for row in first:
+        assert row.before != row.after
+        assert set(row.key) == {"day", "id"}
+
+
+def test_the_partitions_that_move_most_are_sampled() -> None:
+    days = [FIRST + timedelta(days=offset) for offset in range(4)]
+    measured = {day: Measured(partition=day, changed=changed) for day, changed in zip(days, (1, 0, 9, 5), strict=True)}
+    assert most_moved(measured, most=2) == (days[2], days[3])
+    assert total(measured).changed == 15
+    assert replace(measured[days[0]], changed=0).changed == 0
