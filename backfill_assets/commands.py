@@ -242,9 +242,15 @@ def follow_recorded(ws: Workspace, *, by: str, quiet: bool) -> Document:
     from backfill_assets.orchestration.launch import follow_in_process, open_instance
 
     ws.spark()
+    waiting = [
+        f"{found.table} {describe(found.grain, found.waiting)} waits: it needs partitions of {found.source} that have "
+        f"no accepted version; what readers see of it, if anything, is from before"
+        for found in operations.follow_ups(ws)
+        if found.waiting
+    ]
     with open_instance(ws.settings) as instance, progress_bar("follow", 1, quiet=quiet) as advance:
         outcomes = follow_in_process(ws, instance=instance, by=by, progress=_listener(advance))
-    sentences = [_followed(outcome) for outcome in outcomes]
+    sentences = [*(_followed(outcome) for outcome in outcomes), *waiting]
     return {
         "followed": [
             {

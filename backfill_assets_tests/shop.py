@@ -109,9 +109,10 @@ class Shop:
         return set(self.ws.lake.open(table).get_add_actions(flatten=True).column("path").to_pylist())
 
 
-def open_shop(home: Path, *, clock: Clock, spark: SparkSession | None = None) -> Shop:
+def open_shop(home: Path, *, clock: Clock, spark: SparkSession | None = None, ledger_url: str | None = None) -> Shop:
     """The shop in a home; with a session of the test's, or one of its own."""
-    settings = Settings.from_environment(shop_environment(home))
+    elsewhere = {"BACKFILL_LEDGER_URL": ledger_url} if ledger_url else {}
+    settings = Settings.from_environment({**shop_environment(home), **elsewhere})
     ws = Workspace.open(settings, clock=clock, open_session=(lambda: spark) if spark else None)
     folder = home / "incoming"
     folder.mkdir(parents=True, exist_ok=True)

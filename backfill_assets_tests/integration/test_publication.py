@@ -7,9 +7,11 @@ from datetime import date
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from backfill_assets import operations
+from backfill_assets.domain import Release
 from backfill_assets.errors import (
     ContractBroken,
     GateFailed,
@@ -17,6 +19,7 @@ from backfill_assets.errors import (
     InvalidRange,
     MissingInput,
     NotApproved,
+    Refused,
     TargetChanged,
     UnknownName,
 )
@@ -25,6 +28,8 @@ from backfill_assets.ledger.states import ApprovalState, RunState
 from backfill_assets.planning.manifest import Kind, Mode
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import PlanRequest
+from backfill_assets.publication.verdict import changes_for, require_publishable
+from backfill_assets.transforms.context import TransformContext
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.shop import DAYS, OUTPUT, RECENT, SALES, Shop, open_shop, sale, ticking_clock, usual_sales
 
@@ -178,20 +183,10 @@ def test_a_gate_result_counts_only_for_the_files_it_measured(shop: Shop) -> None
     with shop.ws.ledger.write() as writer:
         assert writer.candidates(run_id)[FIFTH].files.digest != candidates[FIFTH].files.digest
         with pytest.raises(IllegalTransition):
-            shop_publish_state(writer, run_id)
-
-
-def shop_publish_state(writer: object, run_id: str) -> None:
-    from backfill_assets.ledger.store import LedgerWriter
-    from backfill_assets.publication.verdict import require_publishable
-
-    assert isinstance(writer, LedgerWriter)
-    require_publishable(writer.run(run_id))
+            require_publishable(writer.run(run_id))
 
 
 def test_publication_asks_for_every_blocking_gate_of_the_manifest(shop: Shop) -> None:
-    from backfill_assets.publication.verdict import changes_for
-
     run_id = shop.ready(MIDDLE)
     with shop.ws.ledger.read() as reader:
         run, candidates = reader.run(run_id), reader.candidates(run_id)
@@ -283,9 +278,7 @@ def test_a_run_reads_the_input_it_was_planned_with_even_after_the_input_moved_on
     assert shop.amounts() == {FIFTH: 40, SIXTH: 40}
 
 
-def test_code_that_is_not_the_manifests_is_refused_before_anything_is_computed(
-    shop: Shop, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_code_that_is_not_the_manifests_is_refused_before_anything_is_computed(shop: Shop) -> None:
     run_id = shop.planned(MIDDLE)
     object.__setattr__(shop.ws, "code_digest", "0" * 64)
     with pytest.raises(ContractBroken, match="planned with other code"):
@@ -345,3 +338,54 @@ def test_approval_is_about_exactly_this_manifest(shop: Shop) -> None:
     assert run.approval is ApprovalState.APPROVED
     assert run.manifest_digest == run.manifest.digest
     assert set(DAYS) >= {pin.partition for pin in run.manifest.inputs[0].partitions}
+
+
+def test_the_whole_way_is_the_same_with_the_ledger_in_postgresql(
+    tmp_path: Path, spark: SparkSession, postgres_url: str
+) -> None:
+    shop = open_shop(tmp_path / "home", clock=ticking_clock(NOON), spark=spark, ledger_url=postgres_url)
+    shop.land("january.jsonl", usual_sales())
+    shop.published(version="0.9.0")
+    before = shop.live_paths()
+    run_id = shop.published(MIDDLE)
+    assert shop.amounts()[FIFTH] == 40
+    operations.rollback(shop.ws, run_id, by="ben", reason="was wrong")
+    assert shop.live_paths() == before
+    assert audit(shop.ws).problems == ()
+    shop.ws.close()
+
+
+def test_a_run_of_kind_live_cannot_be_asked_for(shop: Shop) -> None:
+    with pytest.raises(Refused, match="LIVE is not planned by hand"):
+        operations.plan(shop.ws, PlanRequest(table=RECENT, days=MIDDLE, reason="sneak", by="ana", kind=Kind.LIVE))
+
+
+def test_a_transform_that_breaks_its_contract_fails_with_a_sentence_and_nothing_is_staged(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_id = shop.planned(MIDDLE)
+    table = shop.ws.domain.derived_table(RECENT)
+
+    def surplus(sales: DataFrame, ctx: TransformContext) -> DataFrame:
+        return table.releases[1].function(sales=sales, ctx=ctx).withColumn("more", F.lit(1))
+
+    monkeypatch.setattr(type(table), "release", lambda self, version: Release(version="1.0.0", function=surplus))
+    with pytest.raises(ContractBroken, match="more not declared"):
+        operations.stage(shop.ws, run_id, actor="ana")
+    assert run_state(shop, run_id) is RunState.FAILED
+
+
+def test_what_a_transform_raises_itself_is_the_reason_a_person_reads(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_id = shop.planned(MIDDLE)
+    table = shop.ws.domain.derived_table(RECENT)
+
+    def complain(sales: DataFrame, ctx: TransformContext) -> DataFrame:
+        rows = table.releases[0].function(sales=sales, ctx=ctx)
+        return rows.withColumn("shop", F.coalesce(F.lit(None).cast("string"), F.raise_error(F.lit("no such shop"))))
+
+    monkeypatch.setattr(type(table), "release", lambda self, version: Release(version="1.0.0", function=complain))
+    with pytest.raises(ContractBroken) as refusal:
+        operations.stage(shop.ws, run_id, actor="ana")
+    assert refusal.value.message == "Spark stopped while it computed silver.recent_sales: no such shop"
