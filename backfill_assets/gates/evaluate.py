@@ -29,7 +29,7 @@ from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.partitions import count_of
 from backfill_assets.transforms.apply import spark_reason
-from backfill_assets.transforms.stage import business_schema, stored_schema
+from backfill_assets.transforms.stage import business_schema, fail_run, stored_schema
 from backfill_assets.workspace import Listener, Progress, Workspace, no_listener
 
 
@@ -81,10 +81,10 @@ def gate_run(ws: Workspace, run_id: str, *, actor: str, listener: Listener = no_
             next_step=f"backfill run {run_id}",
             run_id=run_id,
         )
-        _fail(ws, run_id, actor, failure)
+        fail_run(ws, run_id, actor=actor, error=failure)
         raise failure from error
     except BackfillError as error:
-        _fail(ws, run_id, actor, error)
+        fail_run(ws, run_id, actor=actor, error=error)
         raise
     failed = sorted({r.gate for r in evaluated.results if r.blocking and not r.passed})
     with ws.ledger.write() as writer:
@@ -102,11 +102,6 @@ def gate_run(ws: Workspace, run_id: str, *, actor: str, listener: Listener = no_
 
 def _progress(manifest: Manifest, done: int, sentence: str) -> Progress:
     return Progress(step="gate", done=done, total=len(manifest.partitions), sentence=sentence)
-
-
-def _fail(ws: Workspace, run_id: str, actor: str, error: BackfillError) -> None:
-    with ws.ledger.write() as writer:
-        writer.move_run(run_id, RunState.FAILED, actor=actor, note=error.message)
 
 
 def _attempt(candidates: Iterable[CandidatePartition]) -> str:

@@ -98,10 +98,10 @@ def stage_run(
             next_step=f"mend the cause and stage it again: backfill run {run_id}",
             run_id=run_id,
         )
-        _fail(ws, run_id, actor, failure)
+        fail_run(ws, run_id, actor=actor, error=failure)
         raise failure from error
     except BackfillError as error:
-        _fail(ws, run_id, actor, error)
+        fail_run(ws, run_id, actor=actor, error=error)
         raise
     with ws.ledger.read() as reader:
         return reader.candidates(run_id)
@@ -111,9 +111,14 @@ def _progress(manifest: Manifest, done: int, sentence: str) -> Progress:
     return Progress(step="stage", done=done, total=len(manifest.partitions), sentence=sentence)
 
 
-def _fail(ws: Workspace, run_id: str, actor: str, error: BackfillError) -> None:
-    with ws.ledger.write() as writer:
-        writer.move_run(run_id, RunState.FAILED, actor=actor, note=error.message)
+def fail_run(ws: Workspace, run_id: str, *, actor: str, error: BackfillError) -> None:
+    """Notes in the ledger why a run stopped, unless somebody else has moved the run on meanwhile."""
+    try:
+        with ws.ledger.write() as writer:
+            writer.move_run(run_id, RunState.FAILED, actor=actor, note=error.message)
+    except IllegalTransition:
+        # A recovery, or another process that runs it: the run is theirs now, and the caller raises our reason.
+        return
 
 
 def _require_same_code(ws: Workspace, manifest: Manifest) -> None:
