@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
+from datetime import timedelta
 from itertools import count
 from pathlib import Path
 
 import psycopg
 import pytest
+from pyspark.sql import SparkSession
 
 from backfill_assets.clock import Clock
 from backfill_assets.ledger.store import Ledger
+from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.integration.postgres_server import NoPostgres, running_server
+from backfill_assets_tests.shop import open_shop, ticking_clock, usual_sales
 
 _numbers = count(1)
+ONE_HOUR = timedelta(hours=1)
 
 
 @pytest.fixture(scope="session")
@@ -50,3 +56,24 @@ def ledger(ledger_url: str, clock: Clock) -> Iterator[Ledger]:
     opened = Ledger.open(ledger_url, clock=clock)
     yield opened
     opened.close()
+
+
+@pytest.fixture(scope="session")
+def stocked_home(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Path:
+    """A shop's home in which January has landed. Tests copy it, because landing takes seconds."""
+    home = tmp_path_factory.mktemp("stocked") / "home"
+    shop = open_shop(home, clock=ticking_clock(NOON), spark=spark)
+    shop.land("january.jsonl", usual_sales())
+    shop.ws.close()
+    return home
+
+
+@pytest.fixture(scope="session")
+def published_home(tmp_path_factory: pytest.TempPathFactory, stocked_home: Path, spark: SparkSession) -> Path:
+    """The stocked home with the earlier release published. Tests copy it."""
+    home = tmp_path_factory.mktemp("published") / "home"
+    shutil.copytree(stocked_home, home)
+    shop = open_shop(home, clock=ticking_clock(NOON + ONE_HOUR), spark=spark)
+    shop.published(version="0.9.0")
+    shop.ws.close()
+    return home

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
@@ -31,6 +32,7 @@ from backfill_assets.planning.request import PlanRequest
 from backfill_assets.publication.verdict import changes_for, require_publishable
 from backfill_assets.transforms.context import TransformContext
 from backfill_assets_tests.conftest import NOON
+from backfill_assets_tests.integration.conftest import ONE_HOUR
 from backfill_assets_tests.shop import DAYS, OUTPUT, RECENT, SALES, Shop, open_shop, sale, ticking_clock, usual_sales
 
 MIDDLE = DayRange.inclusive(date(2026, 1, 5), date(2026, 1, 6))
@@ -38,9 +40,9 @@ FIFTH, SIXTH = date(2026, 1, 5), date(2026, 1, 6)
 
 
 @pytest.fixture
-def shop(tmp_path: Path, spark: SparkSession) -> Iterator[Shop]:
-    opened = open_shop(tmp_path / "home", clock=ticking_clock(NOON), spark=spark)
-    opened.land("january.jsonl", usual_sales())
+def shop(tmp_path: Path, stocked_home: Path, spark: SparkSession) -> Iterator[Shop]:
+    shutil.copytree(stocked_home, tmp_path / "home")
+    opened = open_shop(tmp_path / "home", clock=ticking_clock(NOON + 2 * ONE_HOUR), spark=spark)
     yield opened
     opened.ws.close()
 
