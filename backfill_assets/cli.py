@@ -38,7 +38,8 @@ def day(text: str | date) -> date:
     if isinstance(text, date):
         return text
     try:
-        return date.fromisoformat(text)
+        # A month is named by its first day.
+        return date.fromisoformat(f"{text}-01" if len(text) == len("2006-07") else text)
     except ValueError:
         raise typer.BadParameter(f"{text!r} is not a date like 2006-07-01") from None
 
@@ -50,6 +51,9 @@ From = Annotated[date, typer.Option("--from", parser=day, metavar="DAY", help="F
 To = Annotated[date, typer.Option("--to", parser=day, metavar="DAY", help="Last day, inclusive.")]
 RunId = Annotated[str, typer.Argument(metavar="RUN", help="A run's id, as `plan` and `status` print it.")]
 TableName = Annotated[str, typer.Argument(metavar="TABLE", help="A table, such as silver.case_sla_daily.")]
+
+
+FOLLOW = "next: backfill follow computes again what depends on it, unless the sensor of `make dev` runs"
 
 
 @contextmanager
@@ -64,6 +68,9 @@ def answering(as_json: bool) -> Iterator[Console]:
         else:
             print_error(error)
         raise typer.Exit(error.exit_code) from None
+    except KeyboardInterrupt:
+        sys.stderr.write("\ninterrupted; nothing was published. next: backfill recover, then the command again\n")
+        raise typer.Exit(130) from None
 
 
 def error_document(error: BackfillError) -> dict[str, Any]:
@@ -200,7 +207,7 @@ def publish(run: RunId, by: By = "", as_json: Json = False) -> None:
         from backfill_assets import commands, evidence
 
         document = commands.publish(run, by=by, quiet=as_json)
-        print_json(document) if as_json else evidence.show(console, evidence.publications_view([document]))
+        print_json(document) if as_json else evidence.show(console, evidence.publications_view([document]), FOLLOW)
 
 
 @app.command()
@@ -215,7 +222,7 @@ def rollback(
         from backfill_assets import commands, evidence
 
         document = commands.rollback(run, by=by, reason=reason)
-        print_json(document) if as_json else evidence.show(console, evidence.publications_view([document]))
+        print_json(document) if as_json else evidence.show(console, evidence.publications_view([document]), FOLLOW)
 
 
 @app.command()
@@ -307,8 +314,4 @@ def demo(
 
 def main() -> None:
     """The entry point of the installed command."""
-    try:
-        app()
-    except KeyboardInterrupt:
-        sys.stderr.write("\nstopped; nothing was published. `backfill status` shows where things stand.\n")
-        sys.exit(130)
+    app()

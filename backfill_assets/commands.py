@@ -14,12 +14,15 @@ from typing import TYPE_CHECKING, Any
 
 from backfill_assets import operations
 from backfill_assets.console import Advance, progress_bar, quiet_spark
+from backfill_assets.domain import SourceTable
 from backfill_assets.errors import BackfillError, InvalidRange, Refused
 from backfill_assets.evidence.audit import audit as audit_everything
 from backfill_assets.evidence.history import import_document, partition_history, table_history
 from backfill_assets.evidence.history import status as status_of_everything
 from backfill_assets.evidence.planned import plan_document
 from backfill_assets.evidence.report import publication_document, run_report, run_summary
+from backfill_assets.lake.rows import few_rows
+from backfill_assets.landing.archive import require_landable
 from backfill_assets.landing.land import Landed, OnDuplicate
 from backfill_assets.ledger.records import Action, PublicationRecord, RunRecord
 from backfill_assets.ledger.states import RunState
@@ -71,6 +74,11 @@ def land_files(
 ) -> Document:
     """Lands files into an open workspace. A refused file stops the rest; what landed before it stays landed."""
     table = ws.domain.source_table(source)
+    for path in files:
+        # Before Spark is started, and before any of the files has landed.
+        require_landable(path)
+    if load:
+        ws.references  # noqa: B018 - read now, because building bronze through Dagster needs every asset's window
     landed: list[Landed] = []
     sentences: list[str] = []
     with progress_bar("landing", len(files), quiet=quiet) as advance:
@@ -86,16 +94,7 @@ def land_files(
             if not outcome.is_new:
                 sentences.append(f"{path.name} was landed before as {outcome.record.import_id}; nothing new.")
             advance(1, path.name)
-    for outcome in landed:
-        if outcome.record.counts.rejected:
-            sentences.append(
-                f"{count_of(outcome.record.counts.rejected, 'record')} of {outcome.record.import_id} "
-                f"{'was' if outcome.record.counts.rejected == 1 else 'were'} rejected; the reasons are in "
-                f"{ws.lake.path(operations.quarantine_table(table))}"
-            )
-        if outcome.is_new and outcome.record.ignored_columns:
-            ignored = ", ".join(outcome.record.ignored_columns)
-            sentences.append(f"{outcome.record.import_id} has columns the contract does not know, left out: {ignored}")
+    sentences += [sentence for outcome in landed for sentence in _about(ws, table, outcome)]
     built = None
     if load:
         run = operations.plan_load(ws, table.name, partitions=None, by=by, reason=f"landed by {by}")
@@ -107,6 +106,23 @@ def land_files(
     with ws.ledger.read() as reader:
         records = [reader.import_record(outcome.record.import_id) for outcome in landed]
     return {"imports": [import_document(r) for r in records], "load": built, "sentences": sentences}
+
+
+def _about(ws: Workspace, table: SourceTable, landed: Landed) -> Iterator[str]:
+    """What somebody who landed a file should know beyond its counts."""
+    record = landed.record
+    if landed.is_new and not record.counts.landed:
+        yield f"{record.import_id} holds no records"
+    if record.counts.rejected:
+        quarantine = operations.quarantine_table(table)
+        first = few_rows(ws.lake, quarantine, ["row_number", "reason"], where=("import_id", record.import_id))
+        yield f"{count_of(record.counts.rejected, 'record')} of {record.import_id} rejected, for example:"
+        for row in first:
+            yield f"  {Path(record.original_path).name}, record {row['row_number']}: {row['reason']}"
+        yield f"  all of them, with their reasons, are in the Delta table {ws.lake.path(quarantine)}"
+    if landed.is_new and record.ignored_columns:
+        ignored = ", ".join(record.ignored_columns)
+        yield f"{record.import_id} has columns the contract does not know, left out: {ignored}"
 
 
 def load(source: str, first: date, last: date, *, by: str, reason: str, quiet: bool) -> Document:
@@ -163,7 +179,8 @@ def run(run_id: str, *, by: str, quiet: bool) -> Document:
         record = operations.run_named(ws, run_id)
         actor = by.strip() or record.manifest.requested_by
         operations.require_stageable(record)
-        return execute(ws, run_id, steps="candidate+validation", by=actor, quiet=quiet)
+        is_load = isinstance(ws.domain.table(record.manifest.table), SourceTable)
+        return execute(ws, run_id, steps="bronze" if is_load else "candidate+validation", by=actor, quiet=quiet)
 
 
 def execute(ws: Workspace, run_id: str, *, steps: Steps, by: str, quiet: bool) -> Document:
@@ -228,7 +245,17 @@ def rollback(run_id: str, *, by: str, reason: str) -> Document:
     """Undoes a run's publication."""
     actor = required_actor(by)
     with workspace() as ws:
-        return publication_document(operations.rollback(ws, run_id, by=actor, reason=reason))
+        return rollback_recorded(ws, run_id, by=actor, reason=reason)
+
+
+def rollback_recorded(ws: Workspace, run_id: str, *, by: str, reason: str) -> Document:
+    """Undoes a publication in an open workspace; Dagster records what readers see again."""
+    from backfill_assets.orchestration.launch import open_instance, report_rollback
+
+    record = operations.rollback(ws, run_id, by=by, reason=reason)
+    with open_instance(ws.settings) as instance:
+        report_rollback(ws, record, instance=instance)
+    return publication_document(record)
 
 
 def follow(*, by: str, quiet: bool) -> Document:

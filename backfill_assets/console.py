@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -21,9 +22,15 @@ WIDTH_OF_A_FILE = 160
 """Columns for output that goes to a file or a pipe, whose reader can scroll."""
 
 
+NARROWEST = 120
+"""On a narrower terminal lines go on in the next one, which is ugly; cut columns would be wrong."""
+
+
 def terminal(stream: TextIO) -> Console:
-    """A console for a stream: as wide as the terminal, and wide when it is none."""
-    return Console(file=stream, width=None if stream.isatty() or "COLUMNS" in os.environ else WIDTH_OF_A_FILE)
+    """A console for a stream: as wide as the terminal but never so narrow that tables lose columns."""
+    if not stream.isatty() and "COLUMNS" not in os.environ:
+        return Console(file=stream, width=WIDTH_OF_A_FILE)
+    return Console(file=stream, width=max(NARROWEST, shutil.get_terminal_size().columns))
 
 
 class Advance(Protocol):

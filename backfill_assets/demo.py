@@ -23,7 +23,6 @@ from backfill_assets.errors import NotApproved, Refused
 from backfill_assets.evidence import audit_view, imports_view, plan_view, publications_view, report_view, show
 from backfill_assets.evidence.audit import audit
 from backfill_assets.evidence.planned import plan_document
-from backfill_assets.evidence.report import publication_document
 from backfill_assets.evidence.show import listing
 from backfill_assets.lake.rows import small_table
 from backfill_assets.planning.partitions import DayRange, Grain, describe, partitions_over
@@ -51,7 +50,8 @@ class Stage:
         self.console.print()
         self.console.print(Rule(Text(f"{self.number}. {heading}", style="bold"), align="left"))
         for sentence in sentences:
-            self.console.print(sentence, highlight=False)
+            # What is indented is a command, and is not broken.
+            self.console.print(sentence, highlight=False, soft_wrap=sentence.startswith("  "), markup=False)
 
 
 def run_demo(console: Console, *, size: int | None, seed: int | None, fresh: bool, quiet: bool) -> Mapping[str, Any]:
@@ -184,10 +184,10 @@ def _play(
     show(out, _movement(demo, before, after, ("before", "after")))
 
     stage.step("It is rolled back: exactly the files from before are what readers see")
-    undone = operations.rollback(ws, second, by=AGREES, reason="the press office needs a day")
+    undone = commands.rollback_recorded(ws, second, by=AGREES, reason="the press office needs a day")
     commands.follow_recorded(ws, by="follow", quiet=quiet)
     restored = _figures(ws, demo)
-    show(out, publications_view([publication_document(undone)]))
+    show(out, publications_view([undone]))
     show(out, f"{figures_table} is as it was: {'yes' if restored == before else 'NO'}")
 
     stage.step("It is approved again and published again; nothing is computed a second time for it")

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import importlib
 import os
+import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
 
 from backfill_assets.domain import Domain
-from backfill_assets.errors import InvalidDeclaration, Refused
+from backfill_assets.errors import BackfillError, InvalidDeclaration, Refused
 
 DEFAULT_DOMAIN = "backfill_assets.domains.enforcement_sla"
 DEFAULT_FIRST_DAY = "1999-01-01"
@@ -110,10 +111,22 @@ def load_domain(module_name: str) -> Domain:
         module = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
         if error.name is None or not module_name.startswith(error.name):
-            raise
+            raise InvalidDeclaration(
+                f"the module {module_name!r} cannot be loaded: it imports {error.name!r}, which is not there.",
+                next_step="correct the module that BACKFILL_DOMAIN names",
+            ) from error
         raise InvalidDeclaration(
             f"BACKFILL_DOMAIN names the module {module_name!r}, which cannot be imported.",
-            next_step="set BACKFILL_DOMAIN to an importable module that defines DOMAIN",
+            next_step="put the folder that holds it on the path: export PYTHONPATH=$PWD",
+        ) from error
+    except BackfillError:
+        raise
+    except Exception as error:  # whatever an author's module raises is for the author to read, in one line
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        raise InvalidDeclaration(
+            f"the module {module_name!r} cannot be loaded: {type(error).__name__}: {error} "
+            f"({place.filename}, line {place.lineno}).",
+            next_step="correct the module that BACKFILL_DOMAIN names",
         ) from error
     domain = getattr(module, "DOMAIN", None)
     if not isinstance(domain, Domain):

@@ -77,7 +77,7 @@ def complete_gates(table: Declared, gates: tuple[Gate, ...]) -> tuple[Gate, ...]
         if gate.name in seen:
             raise wrong(table, f"two gates are named {gate.name!r}")
         seen.add(gate.name)
-        require_columns(table, gate.columns, f"gate {gate.name} needs column")
+        require_columns(table, gate.columns, f"gate {gate.name}: column")
         if isinstance(gate, AcceptedValues):
             _check_accepts(table, gate)
     return tuple(complete)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from datetime import date
 from typing import Any
 
+from backfill_assets.domain import SourceTable
 from backfill_assets.errors import MissingInput
 from backfill_assets.evidence.report import publication_document, run_summary
 from backfill_assets.ledger.records import ImportRecord, PartitionVersion
@@ -88,11 +89,37 @@ def _story(reader: LedgerReader, version: PartitionVersion) -> Mapping[str, Any]
         "references": {r.name: r.version for r in run.manifest.references},
         "provenance": dict(version.provenance),
         "checks": [{"gate": c.gate, "blocking": c.blocking, "passed": c.passed, "verdict": c.verdict} for c in checks],
+        "undone": _undoing(reader, version),
+        "restored_at": _restored_at(reader, version),
         "replaced_version": version.replaces or None,
         "undo": f"backfill rollback {version.run_id} --by WHO --reason WHY"
         if version.state is VersionState.ACCEPTED
         else None,
     }
+
+
+def _undoing(reader: LedgerReader, version: PartitionVersion) -> str | None:
+    """Who undid a version, when and why; None for one that was not rolled back."""
+    if version.state is not VersionState.ROLLED_BACK:
+        return None
+    for record in reader.publications(run_id=version.run_id):
+        if record.intent.undoes == version.publication_id and record.finished_at:
+            return f"by {record.intent.by} at {record.finished_at.isoformat()}: {record.intent.reason}"
+    return None
+
+
+def _restored_at(reader: LedgerReader, version: PartitionVersion) -> str | None:
+    """When a rollback brought an accepted version back; None when readers saw it ever since it was published."""
+    if version.state is not VersionState.ACCEPTED:
+        return None
+    back = [
+        record.finished_at
+        for later in reader.versions(version.table, version.partition)
+        if later.replaces == version.version and later.state is VersionState.ROLLED_BACK
+        for record in reader.publications(run_id=later.run_id)
+        if record.intent.undoes == later.publication_id and record.finished_at
+    ]
+    return max(back).isoformat() if back else None
 
 
 def _approver(reader: LedgerReader, run_id: str) -> str | None:
@@ -107,7 +134,7 @@ def status(ws: Workspace, *, limit: int = 20) -> Mapping[str, Any]:
         tables = [_table_line(ws, reader, name) for name in ws.domain.tables]
         runs = reader.runs(limit=limit)
         imports = reader.imports()
-        waiting = reader.outbox(undelivered_only=True)
+        waiting = [entry for entry in reader.outbox(undelivered_only=True) if _has_followers(ws, entry.table)]
     return {
         "home": str(ws.settings.home),
         "tables": tables,
@@ -115,6 +142,12 @@ def status(ws: Workspace, *, limit: int = 20) -> Mapping[str, Any]:
         "imports": [import_document(record) for record in imports[-limit:]],
         "undelivered_publications": len(waiting),
     }
+
+
+def _has_followers(ws: Workspace, table: str) -> bool:
+    """Whether tables follow this one on their own; what is derived from a source table does not."""
+    source = ws.domain.table(table)
+    return not isinstance(source, SourceTable) and any(source in t.inputs.values() for t in ws.domain.derived)
 
 
 def _table_line(ws: Workspace, reader: LedgerReader, name: str) -> Mapping[str, Any]:

@@ -10,6 +10,8 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from backfill_assets.planning.partitions import count_of
+
 Document = Mapping[str, Any]
 
 _STATE_STYLE = {
@@ -30,7 +32,8 @@ _AT_REST = ("PUBLISHED", "SUPERSEDED", "ROLLED_BACK")
 def show(console: Console, *parts: RenderableType | str) -> None:
     """Prints the parts, one below the other."""
     for part in parts:
-        console.print(part, highlight=False)
+        # A line of text may hold a command: it is never broken, so that it can be copied.
+        console.print(part, highlight=False, soft_wrap=isinstance(part, str), markup=False)
 
 
 def state_text(state: str) -> Text:
@@ -120,6 +123,8 @@ def _dependents(plan: Document) -> str:
 def run_view(run: Document) -> RenderableType:
     """One run in a few lines."""
     approval = f"APPROVED by {run['approved_by']}" if run["approved_by"] else "DRAFT: nobody else has agreed yet"
+    if run["state"] == "ROLLED_BACK" and not run["approved_by"]:
+        approval = "DRAFT: the rollback withdrew the approval"
     return facts(
         [
             ("run", run["run_id"]),
@@ -244,7 +249,7 @@ def status_view(status: Document) -> RenderableType:
                 r["partitions_described"],
                 state_text(r["state"]),
                 r["approval"],
-                None if r["state"] in _AT_REST else r["next_step"],
+                None if r["state"] in _AT_REST else str(r["next_step"]).replace(r["run_id"], "RUN"),
             ]
             for r in status["runs"]
         ],
@@ -253,7 +258,8 @@ def status_view(status: Document) -> RenderableType:
     if status["imports"]:
         parts += ["", imports_view(status["imports"])]
     if status["undelivered_publications"]:
-        parts += ["", f"{status['undelivered_publications']} publications wait for their dependents: backfill follow"]
+        waiting = count_of(status["undelivered_publications"], "publication")
+        parts += ["", f"{waiting} not followed by their dependents yet: backfill follow"]
     return Group(*parts)
 
 
@@ -287,6 +293,7 @@ def story_view(story: Document) -> RenderableType:
     """The versions of one partition, each with where it came from."""
     parts: list[RenderableType] = [facts([("partition", f"{story['table']} {story['partition']}")])]
     for version in story["versions"]:
+        code = f"{version['transform']} {version['transform_version']}; package sha256 {version['code_digest'][:16]}"
         failed = [c["gate"] for c in version["checks"] if not c["passed"]]
         checks = f"{len(version['checks']) - len(failed)} passed" + (f", failed: {', '.join(failed)}" if failed else "")
         parts += [
@@ -301,11 +308,10 @@ def story_view(story: Document) -> RenderableType:
                     ("since", f"{version['accepted_at']} (table version {version['delta_version']})"),
                     ("why", f"{version['kind']}: {version['reason']}"),
                     ("asked, agreed", f"{version['requested_by']}, {version['approved_by']}"),
+                    ("undone", version["undone"]),
+                    ("again since", version["restored_at"]),
                     ("run", version["run_id"]),
-                    (
-                        "code",
-                        f"{version['transform']} {version['transform_version']}, sha256 {version['code_digest'][:16]}",
-                    ),
+                    ("code", code),
                     ("references", ", ".join(f"{n} {v}" for n, v in version["references"].items())),
                     ("inputs", _inputs(version["provenance"])),
                     ("checks", checks),

@@ -14,3 +14,21 @@ def small_table(lake: Lake, table: str, columns: Sequence[str]) -> Sequence[Mapp
         return []
     rows: list[Mapping[str, Any]] = lake.open(table).to_pyarrow_table(columns=list(columns)).to_pylist()
     return rows
+
+
+def few_rows(
+    lake: Lake, table: str, columns: Sequence[str], *, where: tuple[str, str], most: int = 3
+) -> Sequence[Mapping[str, Any]]:
+    """Some rows of a table, for a first look.
+
+    Args:
+        columns: What to show; rows are in the order of the first one.
+        where: A partition column and its value.
+        most: How many rows at the most.
+    """
+    if not lake.exists(table):
+        return []
+    column, value = where
+    found = lake.open(table).to_pyarrow_table(columns=list(columns), filters=[(column, "=", value)])
+    rows: list[Mapping[str, Any]] = found.sort_by(columns[0]).slice(0, most).to_pylist()
+    return rows

@@ -70,6 +70,21 @@ def kind_of(path: Path) -> FileKind:
     )
 
 
+def require_landable(path: Path) -> FileKind:
+    """What kind of file this is, as far as its name and the file system tell.
+
+    Raises:
+        MissingInput: There is no such file.
+        Refused: The path is a folder.
+        UnreadableFile: The name ends in nothing we read.
+    """
+    if path.is_dir():
+        raise Refused(f"{path} is a folder.", next_step="name the files in it", path=str(path))
+    if not path.is_file():
+        raise MissingInput(f"there is no file {path}.", next_step="check the path", path=str(path))
+    return kind_of(path)
+
+
 def archive(path: Path, *, landing: Path, source: SourceTable) -> Archived:
     """Copies a file into the landing folder, unless its content is there already.
 
@@ -83,13 +98,7 @@ def archive(path: Path, *, landing: Path, source: SourceTable) -> Archived:
         Refused: The path is empty or a folder.
         UnreadableFile: The file cannot be read at all; nothing of it is kept.
     """
-    if str(path) in ("", "."):
-        raise Refused("the path of the file to land is empty.", next_step="name a file")
-    if path.is_dir():
-        raise Refused(f"{path} is a folder.", next_step="name the files in it", path=str(path))
-    if not path.is_file():
-        raise MissingInput(f"there is no file {path}.", next_step="check the path", path=str(path))
-    kind = kind_of(path)
+    kind = require_landable(path)
     folder = landing / source.short_name
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -11,19 +11,21 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from dagster import DagsterInstance, DagsterRunStatus, Failure, RunsFilter
+from dagster import AssetMaterialization, DagsterInstance, DagsterRunStatus, Failure, RunsFilter
 from dagster._core.instance.ref import InstanceRef
 from dagster._core.utils import make_new_run_id
 
 from backfill_assets.errors import BackfillError
-from backfill_assets.ledger.records import RunRecord
+from backfill_assets.ledger.records import PublicationRecord, RunRecord
 from backfill_assets.orchestration import tags
+from backfill_assets.orchestration.assets import published_key
 from backfill_assets.orchestration.build import definitions_over
 from backfill_assets.orchestration.follow import open_requests
 from backfill_assets.orchestration.jobs import Steps, job_name
+from backfill_assets.orchestration.partitions import key_of
 from backfill_assets.orchestration.resources import Session
 from backfill_assets.orchestration.runs import runs_because
-from backfill_assets.orchestration.storage import dagster_folder, storage_below
+from backfill_assets.orchestration.storage import dagster_folder, one_commit, storage_below
 from backfill_assets.settings import Settings
 from backfill_assets.workspace import Listener, Workspace, no_listener
 
@@ -166,6 +168,27 @@ def _execute(
         # What an asset says on purpose. Anything else is a mistake of ours, and is not dressed up as an outcome.
         return dagster_run_id, False, session.errors
     return dagster_run_id, True, session.errors
+
+
+def report_rollback(workspace: Workspace, record: PublicationRecord, *, instance: DagsterInstance) -> None:
+    """Tells Dagster what readers see after a rollback, which no run of an asset brought about."""
+    intent = record.intent
+    key = published_key(workspace.domain.table(intent.table))
+    with one_commit(instance):
+        for change in intent.changes:
+            instance.report_runless_asset_event(
+                AssetMaterialization(
+                    asset_key=key,
+                    partition=key_of(change.partition),
+                    description=f"Rolled back by {intent.by}: {intent.reason}",
+                    metadata={
+                        "rows": change.rows,
+                        "undone run": intent.run_id,
+                        "publication": intent.publication_id,
+                        "table version": record.delta_version or 0,
+                    },
+                )
+            )
 
 
 def _run(workspace: Workspace, run_id: str) -> RunRecord:

@@ -122,7 +122,9 @@ class Graph:
         if not len(days) or asked.start < earliest or asked.end > known.end:
             raise InvalidRange(
                 f"{name} has partitions from {earliest} to {known.last}; the range {days} is not within them.",
-                next_step="choose days within the table's range, or set BACKFILL_FIRST_DAY to an earlier first day",
+                next_step="choose earlier days"
+                if asked.start >= earliest
+                else "choose later days, or set BACKFILL_FIRST_DAY to an earlier first day",
                 table=name,
             )
         return partitions_over(node.grain, days)

@@ -243,7 +243,7 @@ def require_inputs(plan: Plan) -> None:
     last_day = days_of(first.grain, first.missing[-1]).last
     raise MissingInput(
         f"{plan.manifest.table} needs input days that have never been built: {said}.",
-        next_step=f"{fill_command(first)} --from {first.missing[0]} --to {last_day}",
+        next_step=f"{fill_command(first)} --from {first.missing[0]} --to {last_day} --by WHO",
         table=plan.manifest.table,
         missing={read.table: [day.isoformat() for day in read.missing] for read in lacking},
     )
@@ -254,7 +254,7 @@ def fill_command(read: InputRead) -> str:
     name = read.table.partition(".")[2]
     if read.table.startswith("bronze."):
         return f"backfill load {name}"
-    return f"backfill plan {name} --reason REASON --by WHO"
+    return f"backfill plan {name} --reason REASON"
 
 
 def run_id_for(request: PlanRequest, node: TableNode, as_of: datetime) -> str:

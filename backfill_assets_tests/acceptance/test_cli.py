@@ -99,6 +99,9 @@ def test_a_restatement_from_plan_to_rollback(terminal: Terminal) -> None:
     assert terminal.does("audit")["agrees"]
     assert terminal.does("rollback", run_id, "--by", "ben", "--reason", "enough")["action"] == "ROLLBACK"
     assert terminal.does("history", SILVER)["accepted_partitions"] == 0
+    (undone,) = terminal.does("history", SILVER, "--partition", "2025-02-05")["versions"]
+    assert undone["undone"].startswith("by ben at ")
+    assert undone["undone"].endswith(": enough")
     assert "no publication to undo" in terminal.is_refused("rollback", run_id, "--by", "ben", "--reason", "again")
 
 
@@ -134,7 +137,7 @@ def test_missing_input_days_come_with_the_command_that_fills_them(terminal: Term
     )
     assert "..2025-06-22" in said
     assert "next: backfill load case_events --from 2025-0" in said
-    assert said.endswith("--to 2025-06-22")
+    assert said.endswith("--to 2025-06-22 --by WHO")
 
 
 def test_steps_out_of_order_are_refused(terminal: Terminal) -> None:

@@ -88,11 +88,11 @@ MISTAKES: dict[str, tuple[Callable[[], object], str]] = {
     ),
     "a gate on a missing column": (
         lambda: derived(source(), gates=(not_null("nobody"),)),
-        "silver.daily: gate not_null_nobody needs column 'nobody'",
+        "silver.daily: gate not_null_nobody: column 'nobody' is not a column",
     ),
     "an expression over a missing column": (
         lambda: derived(source(), gates=(expression("positive", "nobody > 0"),)),
-        "silver.daily: gate positive needs column 'nobody'",
+        "silver.daily: gate positive: column 'nobody' is not a column",
     ),
     "an expression that is not SQL": (
         lambda: derived(source(), gates=(expression("positive", "count > > ("),)),

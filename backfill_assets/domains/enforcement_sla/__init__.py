@@ -17,11 +17,12 @@ from __future__ import annotations
 from datetime import date
 
 from backfill_assets.domain import DayRange, Demo, Domain, Reference
-from backfill_assets.domains.enforcement_sla.generator import DEFAULT_CASES, DEFAULT_SEED, write_demo_files
-from backfill_assets.domains.enforcement_sla.references import parse_jurisdiction_calendar, parse_sla_policy
-from backfill_assets.domains.enforcement_sla.sla_breaches import sla_breach_monthly
-from backfill_assets.domains.enforcement_sla.sla_clocks import case_sla_daily
-from backfill_assets.domains.enforcement_sla.sources import case_events
+
+from .generator import DEFAULT_CASES, DEFAULT_SEED, write_demo_files
+from .references import parse_jurisdiction_calendar, parse_sla_policy
+from .sla_breaches import sla_breach_monthly
+from .sla_clocks import case_sla_daily
+from .sources import case_events
 
 DEMO = Demo(
     source=case_events,
@@ -44,7 +45,7 @@ DEMO = Demo(
 
 DOMAIN = Domain(
     name="enforcement_sla",
-    package="backfill_assets.domains.enforcement_sla",
+    package=__name__,
     sources=(case_events,),
     derived=(case_sla_daily, sla_breach_monthly),
     references=(

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from pathlib import Path
 
-from backfill_assets.domains.enforcement_sla.case_histories import (
+from .case_histories import (
     REPORTED_FROM,
     REPORTED_UNTIL,
     CaseEvent,

@@ -7,8 +7,9 @@ from pyspark.sql import functions as sf
 from pyspark.sql.types import DateType, DecimalType, LongType, StringType, StructField, StructType
 
 from backfill_assets.domain import derived_table, expression, monthly
-from backfill_assets.domains.enforcement_sla.sla_clocks import case_sla_daily
 from backfill_assets.transforms.context import TransformContext
+
+from .sla_clocks import case_sla_daily
 
 SLA_BREACH_MONTHLY = StructType(
     [

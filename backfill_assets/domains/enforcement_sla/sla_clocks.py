@@ -16,9 +16,10 @@ from pyspark.sql import functions as sf
 from pyspark.sql.types import BooleanType, DateType, IntegerType, StringType, StructField, StructType
 
 from backfill_assets.domain import Window, accepted, daily, derived_table, expression
-from backfill_assets.domains.enforcement_sla.references import DeadlineRules
-from backfill_assets.domains.enforcement_sla.sources import case_events
 from backfill_assets.transforms.context import TransformContext
+
+from .references import DeadlineRules
+from .sources import case_events
 
 SLA_STATES = ("BREACHED", "MET", "PAUSED", "RUNNING")
 
