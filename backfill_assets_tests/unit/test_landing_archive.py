@@ -77,7 +77,7 @@ def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
         archive(tmp_path / "nothing.jsonl", landing=landing, source=EVENTS)
     with pytest.raises(Refused, match="is a folder"):
         archive(tmp_path, landing=landing, source=EVENTS)
-    with pytest.raises(Refused, match="is empty"):
+    with pytest.raises(Refused, match="is a folder"):
         archive(Path(), landing=landing, source=EVENTS)
 
 
