@@ -261,5 +261,9 @@ def _movement(demo: Demo, before: Figures, after: Figures, heads: tuple[str, str
         for key in sorted({*before, *after})
         if before.get(key) != after.get(key)
     ]
+    if not moved:
+        return (
+            f"{table.name}: none of {len(after)} figures of {column} moved; a larger demo has more cases near a limit"
+        )
     title = f"{table.name}: {column}, where it moved ({len(moved)} of {len(after)} figures)"
     return listing(title, [*table.key, *heads], moved, numbers=heads)

@@ -208,26 +208,18 @@ def _gates(gates: Sequence[Document]) -> RenderableType:
 
 
 def publications_view(publications: Sequence[Document]) -> RenderableType:
-    """Swaps in the order they happened."""
-    return listing(
-        "publications",
-        ["at", "action", "state", "by", "partitions", "rows", "run", "table version", "reason"],
-        [
-            [
-                p["started_at"][:19],
-                p["action"],
-                state_text(p["state"]),
-                p["by"],
-                f"{p['from']}..{p['to']} ({p['partition_count']:,})",
-                p["rows"],
-                p["run_id"],
-                p["delta_version"],
-                p["reason"],
-            ]
-            for p in publications
-        ],
-        numbers=["rows", "table version"],
-    )
+    """Swaps in the order they happened, two lines each: the ids in them are copied, so no table may break them."""
+    parts: list[RenderableType] = [Text("publications", style="bold")]
+    for p in publications:
+        done = Text.assemble(f"{p['started_at'][:19]}  {p['action']} ", state_text(p["state"]), f" by {p['by']}")
+        parts += [
+            Text.assemble(done, f": {p['reason']}"),
+            Text(
+                f"    {p['table']} {p['from']}..{p['to']}, {count_of(p['partition_count'], 'partition')}, "
+                f"{count_of(p['rows'], 'row')}; table version {p['delta_version']}; run {p['run_id']}",
+            ),
+        ]
+    return Group(*parts)
 
 
 def status_view(status: Document) -> RenderableType:
