@@ -28,6 +28,6 @@ for path in data/* data/.[!.]*; do
 done
 remove .venv .venv.turn build dist artifacts spark-warehouse metastore_db derby.log
 remove .pytest_cache .mypy_cache .ruff_cache .hypothesis
-remove .telemetry history schedules storage logs
+remove .telemetry .logs_queue .nux history schedules storage logs
 find . -name __pycache__ -type d -prune -exec rm -rf {} +
 [ -n "$removed" ] || echo "nothing to remove"
