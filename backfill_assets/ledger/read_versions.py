@@ -5,13 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import date
 
-from sqlalchemy import select, tuple_
+from sqlalchemy import and_, select, tuple_
 
 from backfill_assets.errors import UnknownName
 from backfill_assets.ledger import rows
 from backfill_assets.ledger.reading import Reading, batches, optional_batches
-from backfill_assets.ledger.records import OutboxEntry, PartitionChange, PartitionVersion, PublicationRecord
-from backfill_assets.ledger.schema import outbox, partition_versions, publication_changes, publications
+from backfill_assets.ledger.records import (
+    OutboxEntry,
+    PartitionChange,
+    PartitionVersion,
+    PublicationRecord,
+    VerifiedPartition,
+)
+from backfill_assets.ledger.schema import (
+    outbox,
+    partition_versions,
+    publication_changes,
+    publications,
+    verifications,
+)
 from backfill_assets.ledger.states import PublicationState, VersionState
 
 
@@ -90,7 +102,8 @@ class VersionReader(Reading):
                 next_step="backfill status",
                 publication_id=publication_id,
             )
-        return rows.publication_record(row, self._changes([publication_id])[publication_id])
+        ids = [publication_id]
+        return rows.publication_record(row, self._changes(ids)[publication_id], self._verified(ids)[publication_id])
 
     def publications(
         self, *, run_id: str | None = None, states: Iterable[PublicationState] | None = None
@@ -107,8 +120,11 @@ class VersionReader(Reading):
         if states is not None:
             chosen = chosen.where(publications.c.state.in_(tuple(states)))
         found = list(self._rows(chosen))
-        changes = self._changes([row.publication_id for row in found])
-        return tuple(rows.publication_record(row, changes[row.publication_id]) for row in found)
+        ids = [row.publication_id for row in found]
+        changes, verified = self._changes(ids), self._verified(ids)
+        return tuple(
+            rows.publication_record(row, changes[row.publication_id], verified[row.publication_id]) for row in found
+        )
 
     def _changes(self, publication_ids: list[str]) -> dict[str, tuple[PartitionChange, ...]]:
         made = publication_changes
@@ -118,6 +134,26 @@ class VersionReader(Reading):
             for row in self._rows(chosen):
                 found[row.publication_id].append(rows.change(row))
         return {publication_id: tuple(changes) for publication_id, changes in found.items()}
+
+    def _verified(self, publication_ids: list[str]) -> dict[str, tuple[VerifiedPartition, ...]]:
+        held, version, made = verifications, partition_versions, publications
+        is_version = and_(
+            version.c.table_name == made.c.table_name,
+            version.c.partition_date == held.c.partition_date,
+            version.c.version == held.c.version,
+        )
+        found: dict[str, list[VerifiedPartition]] = {publication_id: [] for publication_id in publication_ids}
+        for batch in batches(publication_ids):
+            chosen = (
+                select(held, version.c.files)
+                .join_from(held, made, made.c.publication_id == held.c.publication_id)
+                .outerjoin(version, is_version)
+                .where(held.c.publication_id.in_(batch))
+                .order_by(held.c.partition_date)
+            )
+            for row in self._rows(chosen):
+                found[row.publication_id].append(rows.verified(row))
+        return {publication_id: tuple(verified) for publication_id, verified in found.items()}
 
     def outbox(self, *, after: int = 0, undelivered_only: bool = False) -> tuple[OutboxEntry, ...]:
         """Publications that dependents should follow, in order.

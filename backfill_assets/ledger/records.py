@@ -18,9 +18,11 @@ from backfill_assets.ledger.states import (
     ImportState,
     PublicationState,
     RunState,
+    SetState,
     VersionState,
 )
 from backfill_assets.planning.manifest import Manifest
+from backfill_assets.planning.sets import SetManifest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +48,12 @@ class RunRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChunkRecord:
-    """One chunk of a run. Key: run_id, number."""
+    """One chunk of a run. Key: run_id, number.
+
+    Attributes:
+        attempt: Who computes it; only that attempt can finish it.
+        checksum: Order-independent content checksum of all its rows; empty until it is done.
+    """
 
     run_id: str
     number: int
@@ -56,6 +63,8 @@ class ChunkRecord:
     output_rows: int | None
     started_at: datetime
     finished_at: datetime | None
+    attempt: str = ""
+    checksum: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,6 +117,7 @@ class PartitionVersion:
     Attributes:
         replaces: The version that was accepted before it; 0 when there was none. A rollback brings that one back.
         delta_version: The table version whose commit made it visible.
+        removed_at: When retention removed its files; None while they are there.
     """
 
     table: str
@@ -123,6 +133,7 @@ class PartitionVersion:
     delta_version: int
     accepted_at: datetime
     provenance: Mapping[str, Any] = field(default_factory=dict)
+    removed_at: datetime | None = None
 
 
 class Action(StrEnum):
@@ -156,10 +167,27 @@ class PartitionChange:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class VerifiedPartition:
+    """A partition that a run computed again and found equal to the accepted version, which therefore stays.
+
+    Attributes:
+        version: The accepted version; 0 for a partition that has none and got no rows.
+        files: Its files, which the table must hold when the rest of the run is published.
+        provenance: What the equal rows were computed from this time.
+    """
+
+    partition: date
+    version: int
+    files: FileSet
+    provenance: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PublicationIntent:
     """A swap that is about to be tried, as it is written to the ledger first.
 
     Attributes:
+        verified: What was found equal and is not swapped.
         undoes: For a rollback, the publication that it undoes.
     """
 
@@ -171,6 +199,7 @@ class PublicationIntent:
     reason: str
     changes: tuple[PartitionChange, ...]
     undoes: str | None = None
+    verified: tuple[VerifiedPartition, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,6 +211,23 @@ class PublicationRecord:
     started_at: datetime
     finished_at: datetime | None
     delta_version: int | None
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetRecord:
+    """A restatement set: its document, how far its publication is, and the runs that belong to it, in order.
+
+    Attributes:
+        manifest: What was agreed.
+        digest: The sha256 of the document: what an approval of the set approves.
+    """
+
+    set_id: str
+    manifest: SetManifest
+    digest: str
+    state: SetState
+    updated_at: datetime
     note: str = ""
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import Row
 
 from backfill_assets.errors import Refused
-from backfill_assets.identity import sha256_text
+from backfill_assets.identity import EMPTY_FILE_SET, sha256_text
 from backfill_assets.ledger.records import (
     CandidatePartition,
     ChunkRecord,
@@ -23,9 +23,12 @@ from backfill_assets.ledger.records import (
     PublicationIntent,
     PublicationRecord,
     RunRecord,
+    SetRecord,
+    VerifiedPartition,
 )
 from backfill_assets.ledger.states import ApprovalState
 from backfill_assets.planning.manifest import Manifest
+from backfill_assets.planning.sets import SetManifest
 
 AnyRow = Row[Any]
 
@@ -67,6 +70,8 @@ def chunk_record(row: AnyRow) -> ChunkRecord:
         output_rows=row.output_rows,
         started_at=row.started_at,
         finished_at=row.finished_at,
+        attempt=row.attempt,
+        checksum=row.checksum,
     )
 
 
@@ -143,6 +148,7 @@ def partition_version(row: AnyRow) -> PartitionVersion:
         delta_version=row.delta_version,
         accepted_at=row.accepted_at,
         provenance=row.provenance,
+        removed_at=row.removed_at,
     )
 
 
@@ -172,10 +178,32 @@ def change_row(publication_id: str, made: PartitionChange) -> dict[str, object]:
         "checksum": made.checksum,
         "restores": made.restores,
         "provenance": dict(made.provenance),
+        "files_digest": made.new.digest,
+        "file_count": len(made.new.files),
+        "size_bytes": made.new.size_bytes,
     }
 
 
-def publication_record(row: AnyRow, changes: tuple[PartitionChange, ...]) -> PublicationRecord:
+def verified(row: AnyRow) -> VerifiedPartition:
+    """A partition that was found equal; `files` are those of the version that it names."""
+    return VerifiedPartition(
+        partition=row.partition_date, version=row.version, files=row.files or EMPTY_FILE_SET, provenance=row.provenance
+    )
+
+
+def verified_row(publication_id: str, found: VerifiedPartition) -> dict[str, object]:
+    """The row of a partition that was found equal."""
+    return {
+        "publication_id": publication_id,
+        "partition_date": found.partition,
+        "version": found.version,
+        "provenance": dict(found.provenance),
+    }
+
+
+def publication_record(
+    row: AnyRow, changes: tuple[PartitionChange, ...], verified: tuple[VerifiedPartition, ...]
+) -> PublicationRecord:
     """A swap and what became of it."""
     return PublicationRecord(
         intent=PublicationIntent(
@@ -187,11 +215,34 @@ def publication_record(row: AnyRow, changes: tuple[PartitionChange, ...]) -> Pub
             reason=row.reason,
             changes=changes,
             undoes=row.undoes,
+            verified=verified,
         ),
         state=row.state,
         started_at=row.started_at,
         finished_at=row.finished_at,
         delta_version=row.delta_version,
+        note=row.note,
+    )
+
+
+def set_record(row: AnyRow) -> SetRecord:
+    """A restatement set.
+
+    Raises:
+        Refused: The stored document is not the text that its digest was taken of.
+    """
+    if sha256_text(row.body) != row.digest:
+        raise Refused(
+            f"the document of set {row.set_id} was edited after it was agreed: its text does not have its digest.",
+            next_step="backfill audit",
+            set_id=row.set_id,
+        )
+    return SetRecord(
+        set_id=row.set_id,
+        manifest=SetManifest.parse(row.body),
+        digest=row.digest,
+        state=row.state,
+        updated_at=row.updated_at,
         note=row.note,
     )
 

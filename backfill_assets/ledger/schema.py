@@ -7,6 +7,7 @@ and `partition_date` are called so because `table` and `partition` are words of 
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Any
 
 from sqlalchemy import (
     BigInteger,
@@ -36,10 +37,11 @@ from backfill_assets.ledger.states import (
     ImportState,
     PublicationState,
     RunState,
+    SetState,
     VersionState,
 )
 
-HEAD_REVISION = "0001"
+HEAD_REVISION = "0002"
 """The newest revision under `migrations/`; repeated here so that opening an up-to-date ledger need not load Alembic."""
 
 SHA256 = String(64)
@@ -47,6 +49,15 @@ SHA256 = String(64)
 
 def _one_of(values: type[StrEnum], name: str) -> Enum:
     return Enum(values, name=name, native_enum=False, create_constraint=True, length=16)
+
+
+def _measured_file_set() -> tuple[Column[Any], ...]:
+    """What planning asks of a file set, so that it need not read the set: 100,000 partitions take part in a plan."""
+    return (
+        Column("files_digest", SHA256, nullable=False, server_default=""),
+        Column("file_count", Integer, nullable=False, server_default="0"),
+        Column("size_bytes", BigInteger, nullable=False, server_default="0"),
+    )
 
 
 metadata = MetaData()
@@ -129,7 +140,10 @@ chunk_runs = Table(
     Column("output_rows", BigInteger),
     Column("started_at", UtcDateTime, nullable=False),
     Column("finished_at", UtcDateTime),
+    Column("attempt", Text, nullable=False, server_default=""),
+    Column("checksum", Text, nullable=False, server_default=""),
 )
+"""How far staging is. `attempt` names who computes a chunk: one that was given up for dead cannot finish it."""
 
 candidate_partitions = Table(
     "candidate_partitions",
@@ -200,6 +214,7 @@ publication_changes = Table(
     Column("checksum", Text, nullable=False),
     Column("restores", Integer),
     Column("provenance", CanonicalJson, nullable=False),
+    *_measured_file_set(),
 )
 
 partition_versions = Table(
@@ -218,6 +233,8 @@ partition_versions = Table(
     Column("delta_version", BigInteger, nullable=False),
     Column("accepted_at", UtcDateTime, nullable=False),
     Column("provenance", CanonicalJson, nullable=False),
+    *_measured_file_set(),
+    Column("removed_at", UtcDateTime),
     CheckConstraint("version > 0 AND replaces < version", name="versions_count_up"),
     Index("versions_by_run", "run_id", "state"),
 )
@@ -228,6 +245,36 @@ Index(
     unique=True,
     sqlite_where=text("state = 'ACCEPTED'"),
     postgresql_where=text("state = 'ACCEPTED'"),
+)
+
+verifications = Table(
+    "verifications",
+    metadata,
+    Column("publication_id", Text, ForeignKey("publications.publication_id"), primary_key=True),
+    Column("partition_date", Date, primary_key=True),
+    Column("version", Integer, nullable=False),
+    Column("provenance", CanonicalJson, nullable=False),
+)
+"""Accepted versions that a publication found equal to what it computed, and left where they are (early cutoff)."""
+
+restatement_sets = Table(
+    "restatement_sets",
+    metadata,
+    Column("set_id", Text, ForeignKey("manifests.run_id"), primary_key=True),
+    Column("name", Text, nullable=False),
+    Column("state", _one_of(SetState, "set_state"), nullable=False),
+    Column("note", Text, nullable=False),
+    Column("added_sequence", BigInteger, nullable=False),
+    Column("updated_at", UtcDateTime, nullable=False),
+)
+"""Runs that were agreed together. The set's own document is a row of `manifests`, final like every other."""
+
+set_members = Table(
+    "set_members",
+    metadata,
+    Column("set_id", Text, ForeignKey("restatement_sets.set_id"), primary_key=True),
+    Column("position", Integer, primary_key=True, autoincrement=False),
+    Column("run_id", Text, ForeignKey("runs.run_id"), nullable=False, unique=True),
 )
 
 outbox = Table(

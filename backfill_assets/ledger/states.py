@@ -56,6 +56,15 @@ class PublicationState(_State):
     ROLLED_BACK = "ROLLED_BACK"
 
 
+class SetState(_State):
+    """How far the publication of a restatement set is. How far its runs are, they say themselves."""
+
+    PLANNED = "PLANNED"
+    PUBLISHING = "PUBLISHING"
+    PUBLISHED = "PUBLISHED"
+    ROLLED_BACK = "ROLLED_BACK"
+
+
 class VersionState(_State):
     """What a partition version is to readers."""
 
@@ -80,7 +89,7 @@ class ChunkState(_State):
     DONE = "DONE"
 
 
-State = RunState | ApprovalState | PublicationState | VersionState | ImportState | ChunkState
+State = RunState | ApprovalState | PublicationState | VersionState | ImportState | ChunkState | SetState
 
 RUN = RunState
 TRANSITIONS: Mapping[State, frozenset[State]] = {
@@ -113,6 +122,10 @@ TRANSITIONS: Mapping[State, frozenset[State]] = {
     ImportState.FAILED: frozenset({ImportState.LANDING}),
     ChunkState.RUNNING: frozenset({ChunkState.DONE, ChunkState.RUNNING}),
     ChunkState.DONE: frozenset({ChunkState.RUNNING}),
+    SetState.PLANNED: frozenset({SetState.PUBLISHING}),
+    SetState.PUBLISHING: frozenset({SetState.PUBLISHED, SetState.ROLLED_BACK, SetState.PLANNED}),
+    SetState.PUBLISHED: frozenset({SetState.ROLLED_BACK}),
+    SetState.ROLLED_BACK: frozenset({SetState.PUBLISHING}),
 }
 
 
@@ -147,4 +160,8 @@ MEANING: Mapping[State, str] = {
     ImportState.FAILED: "landing stopped; nothing of it is used",
     ChunkState.RUNNING: "being computed",
     ChunkState.DONE: "its files and checksums are recorded",
+    SetState.PLANNED: "its manifests are written; none of them has been published",
+    SetState.PUBLISHING: "its tables are being published one after the other; `backfill recover` completes or reverses",
+    SetState.PUBLISHED: "every table of it is what readers see",
+    SetState.ROLLED_BACK: "every table of it is as it was before",
 }

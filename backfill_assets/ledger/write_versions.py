@@ -50,6 +50,9 @@ class VersionWriter(Writing):
             "delta_version": literal(delta_version),
             "accepted_at": literal(self.now, partition_versions.c.accepted_at.type),
             "provenance": made.c.provenance,
+            "files_digest": made.c.files_digest,
+            "file_count": made.c.file_count,
+            "size_bytes": made.c.size_bytes,
         }
         new = select(*values.values()).where(made.c.publication_id == intent.publication_id)
         self._connection.execute(insert(partition_versions).from_select(list(values), new))

@@ -17,7 +17,8 @@ from typing import Any
 from backfill_assets.identity import canonical_json, sha256_text
 from backfill_assets.planning.partitions import Grain
 
-FORMAT = 1
+FORMAT = 2
+"""What is written now. Format 1, without chunk sizes, proof and set, is still read, and keeps its own text."""
 
 
 class Kind(StrEnum):
@@ -48,13 +49,15 @@ class PinnedPartition:
 
     Attributes:
         partition: Its first day.
-        version: The partition version in the ledger.
-        digest: The digest of its file set.
+        version: The partition version in the ledger; 0 for what another run of the same set stages.
+        digest: The digest of its file set; empty for what another run of the same set stages.
+        from_run: The run of the same set whose candidate is read; None for an accepted version.
     """
 
     partition: date
     version: int
     digest: str
+    from_run: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,15 +89,36 @@ class GateTerm:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Bounds of the run.
+    """Bounds of the run. None is no limit.
 
     Attributes:
-        chunk_partitions: The most output partitions that are computed in one go.
-        max_rows: More staged rows than this stop the run before its gates; None for no limit.
+        chunk_partitions: The most output partitions that are computed in one go, in parallel.
+        chunk_rows: The most rows that a chunk is expected to have; a single partition may have more.
+        max_rows: More staged rows than this stop the run before its gates.
+        rows_per_minute: Staging waits between chunks so that no more rows than this are written per minute.
+        pause_s: Seconds between one chunk and the next.
     """
 
     chunk_partitions: int
+    chunk_rows: int | None = None
     max_rows: int | None = None
+    rows_per_minute: int | None = None
+    pause_s: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proof:
+    """What the warm-up gate computes a second time, with a longer window.
+
+    Attributes:
+        partitions: The first output partitions.
+        extra_days: How many more days the window has on each side than the declared one.
+        inputs: The input partitions of the longer window that the run does not read anyway.
+    """
+
+    partitions: tuple[date, ...]
+    extra_days: int
+    inputs: tuple[PinnedInput, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,6 +136,10 @@ class Manifest:
         configuration: What else steers the transform (the window, for example), canonical values only.
         supersedes: The run that this one corrects, if it was said.
         because: The publication that this run follows, for runs that nobody asked for by hand.
+        chunks: How many partitions each chunk has, in order; they add up to all partitions.
+        proof: What the warm-up gate computes again; None for source tables and tables that opted out.
+        member_of: The restatement set that the run is part of.
+        format: The shape of the document.
     """
 
     run_id: str
@@ -138,12 +166,16 @@ class Manifest:
     side_effects: str = "FORBIDDEN"
     supersedes: str | None = None
     because: str | None = None
+    chunks: tuple[int, ...] = ()
+    proof: Proof | None = None
+    member_of: str | None = None
+    format: int = FORMAT
 
     @cached_property
     def document(self) -> Mapping[str, Any]:
         """The manifest as plain values, in the shape that `backfill plan --json` documents."""
-        return {
-            "format": FORMAT,
+        document: dict[str, Any] = {
+            "format": self.format,
             "run_id": self.run_id,
             "kind": str(self.kind),
             "mode": str(self.mode),
@@ -164,14 +196,7 @@ class Manifest:
                 "code_digest": self.code_digest,
             },
             "configuration": dict(self.configuration),
-            "inputs": [
-                {
-                    "argument": pinned.argument,
-                    "table": pinned.table,
-                    "partitions": [[p.partition.isoformat(), p.version, p.digest] for p in pinned.partitions],
-                }
-                for pinned in self.inputs
-            ],
+            "inputs": [_input_document(pinned) for pinned in self.inputs],
             "imports": list(self.imports),
             "references": [{"name": r.name, "version": r.version, "sha256": r.sha256} for r in self.references],
             "gates": [{"name": g.name, "demands": g.demands, "blocking": g.blocking} for g in self.gates],
@@ -183,6 +208,18 @@ class Manifest:
             "supersedes": self.supersedes,
             "because": self.because,
         }
+        if self.format >= 2:
+            document["limits"] |= {
+                "chunk_rows": self.limits.chunk_rows,
+                "rows_per_minute": self.limits.rows_per_minute,
+                "pause_s": self.limits.pause_s,
+            }
+            document |= {
+                "chunks": list(self.chunks),
+                "proof": self.proof and _proof_document(self.proof),
+                "member_of": self.member_of,
+            }
+        return document
 
     @cached_property
     def text(self) -> str:
@@ -204,12 +241,12 @@ class Manifest:
         """The manifest that a canonical JSON text holds; `parse(m.text) == m`.
 
         Raises:
-            KeyError, ValueError: The text is not a manifest of format 1. The ledger only hands out texts whose digest
-                it has checked, so this means a foreign writer.
+            KeyError, ValueError: The text is not a manifest of a known format. The ledger only hands out texts whose
+                digest it has checked, so this means a foreign writer.
         """
         document = json.loads(text)
-        if document["format"] != FORMAT:
-            raise ValueError(f"a manifest of format {document['format']}; this code reads format {FORMAT}")
+        if document["format"] not in range(1, FORMAT + 1):
+            raise ValueError(f"a manifest of format {document['format']}; this code reads formats up to {FORMAT}")
         target, transform = document["target"], document["transform"]
         return Manifest(
             run_id=document["run_id"],
@@ -236,7 +273,40 @@ class Manifest:
             side_effects=document["side_effects"],
             supersedes=document["supersedes"],
             because=document["because"],
+            chunks=tuple(document.get("chunks", ())),
+            proof=_parse_proof(document.get("proof")),
+            member_of=document.get("member_of"),
+            format=document["format"],
         )
+
+
+def _input_document(pinned: PinnedInput) -> Mapping[str, Any]:
+    return {
+        "argument": pinned.argument,
+        "table": pinned.table,
+        "partitions": [
+            [p.partition.isoformat(), p.version, p.digest, *([p.from_run] if p.from_run else [])]
+            for p in pinned.partitions
+        ],
+    }
+
+
+def _proof_document(proof: Proof) -> Mapping[str, Any]:
+    return {
+        "partitions": [partition.isoformat() for partition in proof.partitions],
+        "extra_days": proof.extra_days,
+        "inputs": [_input_document(pinned) for pinned in proof.inputs],
+    }
+
+
+def _parse_proof(document: Mapping[str, Any] | None) -> Proof | None:
+    if document is None:
+        return None
+    return Proof(
+        partitions=tuple(date.fromisoformat(day) for day in document["partitions"]),
+        extra_days=document["extra_days"],
+        inputs=tuple(_parse_input(pinned) for pinned in document["inputs"]),
+    )
 
 
 def _parse_input(document: Mapping[str, Any]) -> PinnedInput:
@@ -244,7 +314,9 @@ def _parse_input(document: Mapping[str, Any]) -> PinnedInput:
         argument=document["argument"],
         table=document["table"],
         partitions=tuple(
-            PinnedPartition(partition=date.fromisoformat(day), version=version, digest=digest)
-            for day, version, digest in document["partitions"]
+            PinnedPartition(
+                partition=date.fromisoformat(day), version=version, digest=digest, from_run=rest[0] if rest else None
+            )
+            for day, version, digest, *rest in document["partitions"]
         ),
     )

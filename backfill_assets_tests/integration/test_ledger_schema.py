@@ -12,7 +12,18 @@ from backfill_assets.ledger.schema import HEAD_REVISION, metadata
 from backfill_assets.ledger.store import Ledger
 from backfill_assets.ledger.upgrade import MIGRATIONS
 
-SQLITE_SCHEMA = "SELECT type, name, sql FROM sqlite_master WHERE tbl_name <> 'alembic_version' ORDER BY type, name"
+SQLITE_SCHEMA = """
+SELECT 'column' AS kind, m.name || '.' || c.name AS name,
+       concat_ws(' ', c.type, c."notnull", c.dflt_value, c.pk) AS definition
+FROM sqlite_master AS m, pragma_table_info(m.name) AS c WHERE m.type = 'table' AND m.name <> 'alembic_version'
+UNION ALL
+SELECT 'reference', m.name || '.' || f."from", f."table" || '.' || f."to"
+FROM sqlite_master AS m, pragma_foreign_key_list(m.name) AS f WHERE m.type = 'table'
+UNION ALL
+SELECT type, name, sql FROM sqlite_master WHERE type <> 'table' AND tbl_name <> 'alembic_version'
+ORDER BY 1, 2
+"""
+"""A column that was added later stands elsewhere in the text of its table, so the texts of tables are not compared."""
 
 POSTGRES_SCHEMA = """
 SELECT 'column' AS kind, table_name || '.' || column_name AS name,

@@ -10,11 +10,12 @@ from backfill_assets.ledger.states import (
     ImportState,
     PublicationState,
     RunState,
+    SetState,
     VersionState,
     may_follow,
 )
 
-KINDS = (RunState, ApprovalState, PublicationState, VersionState, ImportState, ChunkState)
+KINDS = (RunState, ApprovalState, PublicationState, VersionState, ImportState, ChunkState, SetState)
 EVERY = [state for kind in KINDS for state in kind]
 
 

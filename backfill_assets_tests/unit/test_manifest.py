@@ -91,8 +91,8 @@ def test_whatever_changes_in_a_manifest_changes_its_digest(changed: dict[str, ob
 
 
 def test_a_manifest_of_another_format_is_not_read() -> None:
-    document = {**json.loads(MANIFEST.text), "format": 2}
-    with pytest.raises(ValueError, match="format 2"):
+    document = {**json.loads(MANIFEST.text), "format": 3}
+    with pytest.raises(ValueError, match="format 3"):
         Manifest.parse(json.dumps(document))
 
 
@@ -121,3 +121,12 @@ def test_chunks_are_the_partitions_in_order_and_none_is_larger_than_allowed(size
     assert tuple(day for chunk in chunks for day in chunk.partitions) == partitions
     assert all(0 < len(chunk.partitions) <= size for chunk in chunks)
     assert [chunk.number for chunk in chunks] == list(range(1, len(chunks) + 1))
+
+
+def test_a_manifest_of_the_first_format_keeps_its_text_and_its_digest() -> None:
+    document = {**json.loads(MANIFEST.text), "format": 1}
+    for added in ("chunks", "proof", "member_of"):
+        document.pop(added)
+    document["limits"] = {name: document["limits"][name] for name in ("chunk_partitions", "max_rows")}
+    text = canonical_json(document)
+    assert Manifest.parse(text).text == text

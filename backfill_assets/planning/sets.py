@@ -1,0 +1,94 @@
+"""What belongs to one restatement of several tables, and in which order? A document that names its runs.
+
+A table is swapped as a whole; several tables are not. A set says so: its runs are staged together, gated together and
+agreed together, then published one after the other, and until the last of them readers of different tables can see
+different histories. What the set gives them is a name for the versions that belong together.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from typing import Any
+
+from backfill_assets.identity import canonical_json, sha256_text
+
+SET_FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetMember:
+    """One run of a set: its table, and the digest of its manifest."""
+
+    run_id: str
+    table: str
+    manifest_digest: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class SetManifest:
+    """The contract of several runs that belong together.
+
+    Attributes:
+        set_id: Names the set everywhere.
+        name: What people call it.
+        because: What made it necessary, as it was asked for, such as `bronze.case_events:2006-03-15..2006-03-15`.
+        members: In the order of publication: inputs before what is computed from them.
+    """
+
+    set_id: str
+    name: str
+    reason: str
+    requested_by: str
+    requested_at: datetime
+    because: str
+    members: tuple[SetMember, ...]
+
+    @cached_property
+    def document(self) -> Mapping[str, Any]:
+        """The set as plain values."""
+        return {
+            "format": SET_FORMAT,
+            "set_id": self.set_id,
+            "name": self.name,
+            "reason": self.reason,
+            "requested_by": self.requested_by,
+            "requested_at": self.requested_at.isoformat(),
+            "because": self.because,
+            "members": [
+                {"run_id": m.run_id, "table": m.table, "manifest_digest": m.manifest_digest} for m in self.members
+            ],
+        }
+
+    @cached_property
+    def text(self) -> str:
+        """The canonical JSON that is stored and digested."""
+        return canonical_json(self.document)
+
+    @cached_property
+    def digest(self) -> str:
+        """The sha256 of the canonical JSON: what an approval of the set approves, and with it every member."""
+        return sha256_text(self.text)
+
+    @staticmethod
+    def parse(text: str) -> SetManifest:
+        """The set that a canonical JSON text holds; `parse(s.text) == s`.
+
+        Raises:
+            KeyError, ValueError: The text is not a set of format 1.
+        """
+        document = json.loads(text)
+        if document["format"] != SET_FORMAT:
+            raise ValueError(f"a set of format {document['format']}; this code reads format {SET_FORMAT}")
+        return SetManifest(
+            set_id=document["set_id"],
+            name=document["name"],
+            reason=document["reason"],
+            requested_by=document["requested_by"],
+            requested_at=datetime.fromisoformat(document["requested_at"]),
+            because=document["because"],
+            members=tuple(SetMember(**member) for member in document["members"]),
+        )
