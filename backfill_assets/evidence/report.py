@@ -148,6 +148,7 @@ def gate_summaries(run: RunRecord, results: Sequence[GateResult]) -> Sequence[Ma
 def publication_document(record: PublicationRecord) -> Mapping[str, Any]:
     """One swap as plain values."""
     intent = record.intent
+    touched = [*(change.partition for change in intent.changes), *(found.partition for found in intent.verified)]
     return {
         "publication_id": intent.publication_id,
         "run_id": intent.run_id,
@@ -158,8 +159,9 @@ def publication_document(record: PublicationRecord) -> Mapping[str, Any]:
         "by": intent.by,
         "reason": intent.reason,
         "partition_count": len(intent.changes),
-        "from": min(change.partition for change in intent.changes).isoformat(),
-        "to": max(change.partition for change in intent.changes).isoformat(),
+        "verified_count": len(intent.verified),
+        "from": min(touched).isoformat(),
+        "to": max(touched).isoformat(),
         "rows": sum(change.rows for change in intent.changes),
         "started_at": record.started_at.isoformat(),
         "finished_at": record.finished_at.isoformat() if record.finished_at else None,

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
+from itertools import islice
 from typing import Any, Protocol
 
 from backfill_assets.errors import MissingInput
@@ -283,13 +284,37 @@ def inputs_of(manifest: Manifest) -> tuple[TableInput, ...]:
 
 
 def chunks_of(manifest: Manifest) -> tuple[Chunk, ...]:
-    """The parts a run is computed in, in order; boundaries are partition boundaries."""
-    size = manifest.limits.chunk_partitions
-    starts = range(0, len(manifest.partitions), size)
+    """The parts a run is computed in, in order; boundaries are partition boundaries.
+
+    A manifest of format 1 did not list them: they all had the same size.
+    """
+    remaining = iter(manifest.partitions)
+    most = manifest.limits.chunk_partitions
+    sizes = manifest.chunks or [most] * -(-len(manifest.partitions) // most)
     return tuple(
-        Chunk(number=number, partitions=manifest.partitions[start : start + size])
-        for number, start in enumerate(starts, start=1)
+        Chunk(number=number, partitions=tuple(islice(remaining, size))) for number, size in enumerate(sizes, start=1)
     )
+
+
+def chunk_sizes(partitions: Sequence[date], rows: Mapping[date, int], limits: Limits) -> tuple[int, ...]:
+    """How many partitions each chunk takes, so that neither limit is exceeded by more than one partition alone.
+
+    Args:
+        partitions: The output partitions in order.
+        rows: How many rows each is expected to have.
+        limits: The most partitions and the most expected rows of a chunk.
+    """
+    sizes: list[int] = []
+    expected = 0
+    for partition in partitions:
+        more = rows.get(partition, 0)
+        full = limits.chunk_rows is not None and expected + more > limits.chunk_rows
+        if not sizes or sizes[-1] >= limits.chunk_partitions or full:
+            sizes.append(0)
+            expected = 0
+        sizes[-1] += 1
+        expected += more
+    return tuple(sizes)
 
 
 def output_days(manifest: Manifest, partitions: Iterable[date]) -> DayRange:
