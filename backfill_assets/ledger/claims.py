@@ -9,6 +9,7 @@ from datetime import date
 from backfill_assets.ledger.records import PartitionVersion
 from backfill_assets.ledger.states import RunState
 from backfill_assets.ledger.store import LedgerReader
+from backfill_assets.planning.estimates import Pace
 
 OPEN_STATES = (
     RunState.PLANNED,
@@ -48,6 +49,10 @@ class LedgerState:
         wanted = set(partitions)
         runs = self.reader.runs(table=table, states=OPEN_STATES)
         return [run.run_id for run in runs if wanted & set(run.manifest.partitions)]
+
+    def pace(self, table: str) -> Pace | None:
+        """How fast the table's latest runs were staged."""
+        return self.reader.pace(table)
 
 
 def _claim(version: PartitionVersion) -> AcceptedClaim:

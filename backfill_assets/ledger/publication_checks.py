@@ -10,11 +10,12 @@ from sqlalchemy import select
 from backfill_assets.errors import IllegalTransition, NotApproved, Refused, TargetChanged
 from backfill_assets.ledger.read_versions import VersionReader
 from backfill_assets.ledger.reading import batches
-from backfill_assets.ledger.records import Action, PartitionChange, PublicationIntent
+from backfill_assets.ledger.records import Action, PartitionChange, PublicationIntent, RunRecord
 from backfill_assets.ledger.schema import partition_versions, publications
 from backfill_assets.ledger.states import ApprovalState, PublicationState, RunState, VersionState, may_follow
 from backfill_assets.ledger.write_runs import RunWriter, next_command
 from backfill_assets.ledger.writing import illegal, some
+from backfill_assets.planning.manifest import NEVER_PUBLISHED
 
 Versions = Mapping[tuple[date, int], tuple[VersionState, int]]
 """State and replaced version, by partition and version."""
@@ -48,6 +49,13 @@ class PublicationChecks(RunWriter, VersionReader):
 
     def _may_publish(self, intent: PublicationIntent) -> None:
         found = self.run(intent.run_id)
+        if found.manifest.mode in NEVER_PUBLISHED:
+            raise IllegalTransition(
+                f"run {found.run_id} has mode {found.manifest.mode} and is never published.",
+                next_step=f"backfill report {found.run_id}",
+                run_id=found.run_id,
+            )
+        self._must_follow_its_set(found)
         if not may_follow(found.state, RunState.PUBLISHING):
             raise illegal(
                 f"run {found.run_id}",
@@ -63,6 +71,18 @@ class PublicationChecks(RunWriter, VersionReader):
                 run_id=found.run_id,
             )
         _must_be_declared(intent, found.manifest.table, found.manifest.partitions)
+
+    def _must_follow_its_set(self, found: RunRecord) -> None:
+        """What was computed from other candidates of a set is published after them, or readers see it without them."""
+        upstream = {pin.from_run for pinned in found.manifest.inputs for pin in pinned.partitions if pin.from_run}
+        waiting = sorted(run_id for run_id in upstream if self._run_state(run_id) is not RunState.PUBLISHED)
+        if waiting:
+            raise IllegalTransition(
+                f"run {found.run_id} was computed from what {some(waiting)} staged, and that is not published.",
+                next_step=f"publish the whole set: backfill publish {found.manifest.member_of} --by NAME",
+                run_id=found.run_id,
+                set_id=found.manifest.member_of,
+            )
 
     def _may_roll_back(self, intent: PublicationIntent) -> None:
         state = self._run_state(intent.run_id)

@@ -19,10 +19,8 @@ from backfill_assets.ledger.records import (
     VerifiedPartition,
 )
 from backfill_assets.ledger.states import MEANING, ApprovalState, RunState
-from backfill_assets.planning.manifest import Manifest, Mode
+from backfill_assets.planning.manifest import NEVER_PUBLISHED, Manifest
 from backfill_assets.planning.partitions import count_of, describe
-
-NEVER_PUBLISHED = frozenset({Mode.DRY_RUN, Mode.RECONCILIATION})
 
 _NEXT = {
     RunState.PLANNED: "backfill run {run}",
@@ -49,7 +47,11 @@ def require_publishable(run: RunRecord, *, approved_by_policy: bool = False) -> 
     """
     manifest = run.manifest
     if manifest.mode in NEVER_PUBLISHED:
-        raise IllegalTransition(f"run {run.run_id} has mode {manifest.mode} and is never published.", run_id=run.run_id)
+        raise IllegalTransition(
+            f"run {run.run_id} has mode {manifest.mode} and is never published.",
+            next_step=f"plan it without --mode to publish: backfill plan {manifest.table} ...",
+            run_id=run.run_id,
+        )
     if run.state not in (RunState.PASSED, RunState.ROLLED_BACK):
         raise IllegalTransition(
             f"run {run.run_id} cannot be published: it is {run.state} ({MEANING[run.state]}).",
