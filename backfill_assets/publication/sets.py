@@ -160,14 +160,20 @@ def recover_set(ws: Workspace, record: SetRecord, *, by: str) -> str:
     """Completes the publication of a set that was left half-way, or reverses it; says what became of it."""
     set_id = record.set_id
     if record.state is SetState.ROLLING_BACK:
-        rollback_set(ws, set_id, by=by, reason=record.note or "recovered")
-        return "was being rolled back; now all of it is"
+        return _reversed(ws, set_id, by=by, reason=record.note or "recovered")
     try:
         publish_set(ws, set_id, by=by)
     except Refused as error:
         with ws.ledger.read() as reader:
             if reader.restatement_set(set_id).state is SetState.PLANNED:
                 return f"could not be published, and nothing of it has changed: {error.message}"
-        rollback_set(ws, set_id, by=by, reason=f"recovered: {error.message}")
-        return f"could not be completed, so all of it was rolled back: {error.message}"
+        return f"could not be completed ({error.message}); " + _reversed(ws, set_id, by=by, reason=error.message)
     return "was half-way; now all of it is published"
+
+
+def _reversed(ws: Workspace, set_id: str, *, by: str, reason: str) -> str:
+    try:
+        rollback_set(ws, set_id, by=by, reason=reason)
+    except Refused as error:
+        return f"cannot be rolled back as a whole: {error.message}"
+    return "all of it has been rolled back"
