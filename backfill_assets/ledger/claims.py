@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import date
 
-from backfill_assets.ledger.records import PartitionVersion
+from backfill_assets.ledger.records import AcceptedClaim
 from backfill_assets.ledger.states import RunState
 from backfill_assets.ledger.store import LedgerReader
 
@@ -22,17 +23,6 @@ OPEN_STATES = (
 """The states of runs that could still be published."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AcceptedClaim:
-    """A partition version as the planner needs it."""
-
-    version: int
-    digest: str
-    rows: int
-    file_count: int
-    size_bytes: int
-
-
 @dataclass(frozen=True, slots=True)
 class LedgerState:
     """The planner's reader of state over an open ledger transaction."""
@@ -41,20 +31,14 @@ class LedgerState:
 
     def claims(self, table: str, partitions: Sequence[date]) -> Mapping[date, AcceptedClaim]:
         """The accepted versions of these partitions."""
-        return {p: _claim(version) for p, version in self.reader.accepted(table, partitions).items()}
+        return self.reader.claims(table, partitions)
+
+    def accepted(self, table: str, partitions: Sequence[date]) -> AbstractSet[date]:
+        """Those of these partitions that have an accepted version."""
+        return self.reader.claims(table, partitions).keys()
 
     def open_runs(self, table: str, partitions: Sequence[date]) -> Sequence[str]:
         """Runs over some of these partitions that could still be published."""
         wanted = set(partitions)
         runs = self.reader.runs(table=table, states=OPEN_STATES)
         return [run.run_id for run in runs if wanted & set(run.manifest.partitions)]
-
-
-def _claim(version: PartitionVersion) -> AcceptedClaim:
-    return AcceptedClaim(
-        version=version.version,
-        digest=version.files.digest,
-        rows=version.rows,
-        file_count=len(version.files.files),
-        size_bytes=version.files.size_bytes,
-    )

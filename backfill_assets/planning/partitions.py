@@ -99,9 +99,7 @@ def partitions_over(grain: Grain, days: DayRange) -> tuple[date, ...]:
 
 def compress(grain: Grain, partitions: Iterable[date]) -> tuple[DayRange, ...]:
     """The fewest ranges of consecutive partitions that cover exactly these partitions, as ranges of days."""
-    return tuple(
-        DayRange(date.fromordinal(start), date.fromordinal(end)) for start, end in spans_of(grain, partitions)
-    )
+    return tuple(DayRange(date.fromordinal(start), date.fromordinal(end)) for start, end in spans_of(grain, partitions))
 
 
 Spans = list[tuple[int, int]]
