@@ -266,6 +266,31 @@ def status(
 
 
 @app.command()
+def stale(
+    table: Annotated[str | None, typer.Argument(metavar="[TABLE]", help="Only this table.")] = None,
+    first: Annotated[
+        date | None, typer.Option("--from", parser=day, metavar="DAY", help="First day, inclusive; with --to.")
+    ] = None,
+    last: Annotated[
+        date | None, typer.Option("--to", parser=day, metavar="DAY", help="Last day, inclusive; with --from.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Which partitions no longer follow from their inputs, code, configuration and references, and why."""
+    if (first is None) != (last is None):
+        raise typer.BadParameter("give both --from and --to, or neither")
+    with answering(as_json) as console:
+        from backfill_assets import commands, evidence
+
+        document = commands.stale(table, first, last)
+        if as_json:
+            print_json(document)
+        else:
+            following = [f"next: {step}" for step in document["next_steps"]]
+            evidence.show(console, evidence.stale_view(document), *following)
+
+
+@app.command()
 def history(
     table: TableName,
     partition: Annotated[

@@ -21,6 +21,7 @@ from backfill_assets.evidence.history import import_document, partition_history,
 from backfill_assets.evidence.history import status as status_of_everything
 from backfill_assets.evidence.planned import plan_document
 from backfill_assets.evidence.report import publication_document, run_report, run_summary
+from backfill_assets.evidence.stale import stale_document
 from backfill_assets.lake.rows import few_rows
 from backfill_assets.landing.archive import require_landable
 from backfill_assets.landing.land import Landed, OnDuplicate
@@ -316,6 +317,15 @@ def status(run_id: str | None) -> Document:
         if run_id is None:
             return status_of_everything(ws)
         return run_summary(operations.run_named(ws, run_id))
+
+
+def stale(table: str | None, first: date | None, last: date | None) -> Document:
+    """What no longer follows from what is there now, and why."""
+    days = None if first is None or last is None else DayRange.inclusive(first, last)
+    with workspace() as ws:
+        name = None if table is None else ws.domain.table(table).name
+        found = operations.stale_tables(ws, table=name, days=days)
+        return stale_document(found, table=name, sources=[source.name for source in ws.domain.sources])
 
 
 def history(table: str, partition: date | None) -> Document:

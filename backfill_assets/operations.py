@@ -16,9 +16,8 @@ from pyspark.sql import DataFrame
 from backfill_assets.domain import DerivedTable, SourceTable, Table
 from backfill_assets.errors import IllegalTransition, Refused
 from backfill_assets.gates.evaluate import Evaluated, gate_run
-from backfill_assets.identity import document_digest
 from backfill_assets.lake.evidence import replace_quarantined
-from backfill_assets.landing.bronze import imports_for_days, pending_days
+from backfill_assets.landing.bronze import LOAD, LOAD_VERSION, contract_of, imports_for_days, pending_days
 from backfill_assets.landing.land import Landed, OnDuplicate
 from backfill_assets.landing.land import land as land_file
 from backfill_assets.ledger.claims import LedgerState
@@ -44,6 +43,7 @@ from backfill_assets.publication import verdict
 from backfill_assets.publication.follow import FollowUp, follow_ups
 from backfill_assets.publication.publish import automatic_policy, publish_run, rollback_run
 from backfill_assets.publication.recover import Recovered, recover
+from backfill_assets.publication.stale import stale_tables
 from backfill_assets.transforms.stage import stage_run
 from backfill_assets.workspace import Listener, Workspace, no_listener
 
@@ -66,6 +66,7 @@ __all__ = [
     "rollback",
     "run_named",
     "stage",
+    "stale_tables",
 ]
 
 _SOURCE_CHUNK = 100_000
@@ -204,7 +205,6 @@ def _load_manifest(
     as_of = ws.clock()
     span = DayRange(min(days), max(days))
     request = PlanRequest(table=table.name, days=span, reason=reason, by=by)
-    contract = {"schema": table.schema.json(), "key": list(table.key), "event_time": table.event_time}
     return Manifest(
         run_id=run_id_for(request, TableNode(name=table.name, grain=Grain.DAILY), as_of),
         kind=Kind.LIVE,
@@ -217,10 +217,10 @@ def _load_manifest(
         grain=Grain.DAILY,
         partition_column=table.partition.column,
         partitions=tuple(sorted(days)),
-        transform="load",
-        transform_version="1",
+        transform=LOAD,
+        transform_version=LOAD_VERSION,
         code_digest=ws.code_digest,
-        configuration={"contract": document_digest(contract)},
+        configuration=contract_of(table),
         imports=tuple(record.import_id for record in imports),
         gates=_gate_terms(table),
         limits=Limits(chunk_partitions=_SOURCE_CHUNK),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from functools import cached_property
@@ -31,10 +31,14 @@ class Reference:
         name: The file's stem, and the key under which transforms find the parsed value.
         parse: From the YAML document to the value transforms use. Raises `ValueError` with a sentence about what is
             wrong in the document; the loader adds the file's name.
+        changed_days: From the value before and the value now to the days whose facts differ. An empty answer is no day,
+            None is "could be any day", and so is a reference without this function. Only what is certain may be left
+            out: what is named too much is computed again, what is named too little stays wrong.
     """
 
     name: str
     parse: Callable[[Any], ReferenceValue]
+    changed_days: Callable[[Any, Any], Iterable[DayRange] | None] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -124,6 +124,8 @@ class DerivedTable:
         schema: The contract of what the transform returns, in order, the partition column included.
         releases: The registered releases, the present one first.
         references: Names of the reference documents it uses.
+        reference_window: How far around an output day facts of the references count, or a function from the references
+            to it. None is unknown: then a change of any day makes every partition stale.
     """
 
     name: str
@@ -135,6 +137,7 @@ class DerivedTable:
     schema: StructType
     releases: tuple[Release, ...]
     references: tuple[str, ...] = ()
+    reference_window: Window | Callable[[References], Window] | None = None
     gates: tuple[Gate, ...] = ()
     policy: Policy = Policy()
     description: str = ""
@@ -148,6 +151,8 @@ class DerivedTable:
             raise wrong(self, "it has no inputs")
         if self.partition.grain is Grain.MONTHLY and self.window != SAME_DAYS:
             raise wrong(self, "a window is for daily tables; a monthly table reads every day of its month")
+        if self.reference_window is not None and not self.references:
+            raise wrong(self, "it says how far references count, and uses none")
         self._check_releases()
         object.__setattr__(self, "gates", complete_gates(self, self.gates))
 
@@ -199,6 +204,11 @@ class DerivedTable:
         """The window, resolved against reference values when it is a function of them."""
         return self.window if isinstance(self.window, Window) else self.window(references)
 
+    def reference_window_for(self, references: References) -> Window | None:
+        """How far around an output day facts of these references count; None when that is not declared."""
+        declared = self.reference_window
+        return declared if declared is None or isinstance(declared, Window) else declared(references)
+
 
 Table = SourceTable | DerivedTable
 
@@ -214,6 +224,7 @@ def derived_table(
     transform: str | None = None,
     window: Window | Callable[[References], Window] = SAME_DAYS,
     references: tuple[str, ...] = (),
+    reference_window: Window | Callable[[References], Window] | None = None,
     gates: tuple[Gate, ...] = (),
     policy: Policy = USUAL_POLICY,
     earlier: Mapping[str, Transform] | None = None,
@@ -230,6 +241,7 @@ def derived_table(
         transform: The transform's name; by default the function's name with hyphens.
         window: The input days of an output day.
         references: Names of the references it uses; the context offers no others.
+        reference_window: How far around an output day facts of the references count.
         gates: What a candidate must satisfy. Schema, unique key and the comparison with the accepted rows are always
             among them.
         policy: What needs approval.
@@ -252,6 +264,7 @@ def derived_table(
             schema=schema,
             releases=tuple(releases),
             references=references,
+            reference_window=reference_window,
             gates=gates,
             policy=policy,
             description=inspect.getdoc(function) or "",

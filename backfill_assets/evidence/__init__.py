@@ -14,6 +14,7 @@ from backfill_assets.evidence.show import (
     status_view,
     story_view,
 )
+from backfill_assets.evidence.stale import stale_view
 
 __all__ = [
     "audit_view",
@@ -24,6 +25,7 @@ __all__ = [
     "report_view",
     "run_view",
     "show",
+    "stale_view",
     "status_view",
     "story_view",
 ]

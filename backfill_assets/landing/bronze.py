@@ -6,7 +6,7 @@ all their versions of a key the latest arrival wins, and it belongs to one day o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
 
 from pyspark.sql import Column, DataFrame, SparkSession, Window
@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 
 from backfill_assets.domain import SourceTable
 from backfill_assets.errors import MissingInput
+from backfill_assets.identity import document_digest
 from backfill_assets.landing.conformed import ARRIVAL, IMPORT_ID, LIVE, valid_rows
 from backfill_assets.landing.formats import ROW
 from backfill_assets.landing.land import OnDuplicate
@@ -22,6 +23,9 @@ from backfill_assets.ledger.states import ImportState
 from backfill_assets.ledger.store import LedgerReader
 from backfill_assets.planning.partitions import ONE_DAY, DayRange, Grain, compress
 from backfill_assets.settings import Settings
+
+LOAD, LOAD_VERSION = "load", "1"
+"""What builds every source table, as manifests name it."""
 
 _MOST_RANGES = 50
 _UNFINISHED = (ImportState.LANDING, ImportState.FAILED)
@@ -64,6 +68,12 @@ def _on(day: Column, days: Sequence[date]) -> Column:
     for each in ranges:
         within = within | day.between(F.lit(each.start), F.lit(each.last))
     return within
+
+
+def contract_of(source: SourceTable) -> Mapping[str, str]:
+    """What steers the building of a source table: the digest of what its author declares of a record."""
+    contract = {"schema": source.schema.json(), "key": list(source.key), "event_time": source.event_time}
+    return {"contract": document_digest(contract)}
 
 
 def imports_for_days(reader: LedgerReader, source: SourceTable, days: Iterable[date]) -> tuple[ImportRecord, ...]:

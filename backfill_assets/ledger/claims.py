@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import date
 
-from backfill_assets.ledger.records import PartitionVersion
+from backfill_assets.ledger.records import AcceptedClaim
 from backfill_assets.ledger.states import RunState
 from backfill_assets.ledger.store import LedgerReader
 from backfill_assets.planning.estimates import Pace
@@ -23,17 +24,6 @@ OPEN_STATES = (
 """The states of runs that could still be published."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AcceptedClaim:
-    """A partition version as the planner needs it."""
-
-    version: int
-    digest: str
-    rows: int
-    file_count: int
-    size_bytes: int
-
-
 @dataclass(frozen=True, slots=True)
 class LedgerState:
     """The planner's reader of state over an open ledger transaction."""
@@ -42,7 +32,11 @@ class LedgerState:
 
     def claims(self, table: str, partitions: Sequence[date]) -> Mapping[date, AcceptedClaim]:
         """The accepted versions of these partitions."""
-        return {p: _claim(version) for p, version in self.reader.accepted(table, partitions).items()}
+        return self.reader.claims(table, partitions)
+
+    def accepted(self, table: str, partitions: Sequence[date]) -> AbstractSet[date]:
+        """Those of these partitions that have an accepted version."""
+        return self.reader.claims(table, partitions).keys()
 
     def open_runs(self, table: str, partitions: Sequence[date]) -> Sequence[str]:
         """Runs over some of these partitions that could still be published."""
@@ -53,13 +47,3 @@ class LedgerState:
     def pace(self, table: str) -> Pace | None:
         """How fast the table's latest runs were staged."""
         return self.reader.pace(table)
-
-
-def _claim(version: PartitionVersion) -> AcceptedClaim:
-    return AcceptedClaim(
-        version=version.version,
-        digest=version.files.digest,
-        rows=version.rows,
-        file_count=len(version.files.files),
-        size_bytes=version.files.size_bytes,
-    )

@@ -20,6 +20,7 @@ from backfill_assets.ledger.read_events import EventReader
 from backfill_assets.ledger.read_imports import ImportReader
 from backfill_assets.ledger.read_runs import RunReader
 from backfill_assets.ledger.read_sets import SetReader
+from backfill_assets.ledger.read_staleness import ClaimReader
 from backfill_assets.ledger.read_versions import VersionReader
 from backfill_assets.ledger.upgrade import upgrade
 from backfill_assets.ledger.write_candidates import CandidateWriter
@@ -30,6 +31,7 @@ from backfill_assets.ledger.writing import Happening, said
 
 
 class LedgerReader(RunReader, SetReader, VersionReader, ImportReader, EventReader):
+class LedgerReader(RunReader, VersionReader, ClaimReader, ImportReader, EventReader):
     """Everything that can be asked of the ledger."""
 
 

@@ -15,9 +15,11 @@ from backfill_assets.planning.partitions import (
     ONE_DAY,
     DayRange,
     Grain,
-    compress,
+    merged,
     partition_of,
+    partitions_of_spans,
     partitions_over,
+    spans_of,
 )
 
 
@@ -134,19 +136,16 @@ class Graph:
 
         They are not clipped to the days a table can have: what lies outside is missing, and the planner says so.
         """
-        source = self.table(edge.table)
-        found: set[date] = set()
-        for days in compress(node.grain, partitions):
-            found.update(partitions_over(source.grain, edge.window.around(days)))
-        return tuple(sorted(found))
+        back, ahead = edge.window.days_back, edge.window.days_ahead
+        around = merged((start - back, end + ahead) for start, end in spans_of(node.grain, partitions))
+        return partitions_of_spans(self.table(edge.table).grain, around)
 
     def reached(self, edge: TableInput, node: TableNode, partitions: Iterable[date]) -> tuple[date, ...]:
         """The partitions of a table whose window touches these partitions of its input."""
+        back, ahead = edge.window.days_back, edge.window.days_ahead
         source = self.table(edge.table)
-        found: set[date] = set()
-        for days in compress(source.grain, partitions):
-            found.update(partitions_over(node.grain, edge.window.reached_from(days)))
-        return tuple(sorted(found))
+        around = merged((start - ahead, end + back) for start, end in spans_of(source.grain, partitions))
+        return partitions_of_spans(node.grain, around)
 
 
 def topological(nodes: Iterable[TableNode]) -> Mapping[str, TableNode]:

@@ -4,6 +4,7 @@ In the order of the data's way:
 
 - `sources`: what lands (`bronze.case_events`).
 - `references`: the facts from outside, versioned, and what makes such a file acceptable.
+- `reference_changes`: which days a new version of them touches, so that no more than those is computed again.
 - `sla_clocks`: where every clock of every case stands each day (`silver.case_sla_daily`), in the present release
   and in the defective one before it.
 - `sla_breaches`: what a regulator reports (`gold.sla_breach_monthly`).
@@ -19,6 +20,7 @@ from datetime import date
 from backfill_assets.domain import DayRange, Demo, Domain, Reference
 
 from .generator import DEFAULT_CASES, DEFAULT_SEED, write_demo_files
+from .reference_changes import days_a_calendar_changes, days_a_policy_changes
 from .references import parse_jurisdiction_calendar, parse_sla_policy
 from .sla_breaches import sla_breach_monthly
 from .sla_clocks import case_sla_daily
@@ -49,8 +51,10 @@ DOMAIN = Domain(
     sources=(case_events,),
     derived=(case_sla_daily, sla_breach_monthly),
     references=(
-        Reference(name="jurisdiction_calendar", parse=parse_jurisdiction_calendar),
-        Reference(name="sla_policy", parse=parse_sla_policy),
+        Reference(
+            name="jurisdiction_calendar", parse=parse_jurisdiction_calendar, changed_days=days_a_calendar_changes
+        ),
+        Reference(name="sla_policy", parse=parse_sla_policy, changed_days=days_a_policy_changes),
     ),
     demo=DEMO,
 )

@@ -18,6 +18,7 @@ from pyspark.sql.types import BooleanType, DateType, IntegerType, StringType, St
 from backfill_assets.domain import Window, accepted, daily, derived_table, expression
 from backfill_assets.transforms.context import TransformContext
 
+from .reference_changes import days_whose_facts_count
 from .references import DeadlineRules
 from .sources import case_events
 
@@ -81,6 +82,7 @@ def case_sla_2_4_1(events: DataFrame, ctx: TransformContext) -> DataFrame:
     partition=daily("business_date"),
     schema=CASE_SLA_DAILY,
     references=("jurisdiction_calendar", "sla_policy"),
+    reference_window=days_whose_facts_count,
     gates=(
         # That columns declared not null hold no nulls is part of the schema gate.
         accepted("sla_state", SLA_STATES),

@@ -1,0 +1,124 @@
+"""What does somebody read who asks what is stale?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from backfill_assets.evidence.show import listing
+from backfill_assets.planning.partitions import DayRange, Grain, count_of, describe
+from backfill_assets.planning.staleness import Cause, Reason, Staleness, StaleRange
+
+_MOST_FILES = 3
+
+
+def stale_document(found: Sequence[Staleness], *, table: str | None, sources: Sequence[str]) -> Mapping[str, Any]:
+    """What is stale as plain values; the fields are documented in docs/cli.md.
+
+    Args:
+        found: What is stale, table by table.
+        table: The table that was asked for; None for all.
+        sources: The names of source tables, which are loaded and not planned.
+    """
+    stale = [staleness for staleness in found if staleness.ranges]
+    steps = [_load_command(staleness) for staleness in stale if staleness.table in sources]
+    if any(staleness.table not in sources for staleness in stale):
+        steps.append(f"backfill plan --stale{f' {table}' if table else ''} --reason WHY --by WHO")
+    return {
+        "is_stale": bool(stale),
+        "tables": [_table_document(staleness) for staleness in found],
+        "next_steps": steps,
+    }
+
+
+def _load_command(stale: Staleness) -> str:
+    days = stale.partitions
+    return f"backfill load {stale.table.partition('.')[2]} --from {days[0]} --to {days[-1]} --by WHO"
+
+
+def _table_document(stale: Staleness) -> Mapping[str, Any]:
+    return {
+        "table": stale.table,
+        "grain": str(stale.grain),
+        "accepted_partitions": stale.accepted,
+        "stale_partitions": len(stale.partitions),
+        "described": describe(stale.grain, stale.partitions),
+        "ranges": [_range_document(stale.grain, found) for found in stale.ranges],
+    }
+
+
+def _range_document(grain: Grain, stale: StaleRange) -> Mapping[str, Any]:
+    return {
+        "from": stale.partitions[0].isoformat(),
+        "to": stale.partitions[-1].isoformat(),
+        "partitions": len(stale.partitions),
+        "described": describe(grain, stale.partitions),
+        "reasons": [_reason_document(reason) for reason in stale.reasons],
+    }
+
+
+def _reason_document(reason: Reason) -> Mapping[str, Any]:
+    return {
+        "cause": str(reason.cause),
+        "name": reason.name or None,
+        "was": reason.was or None,
+        "now": reason.now or None,
+        "days": None if reason.days is None else [[d.start.isoformat(), d.last.isoformat()] for d in reason.days],
+        "files": list(reason.files),
+        "sentence": in_words(reason),
+    }
+
+
+def in_words(reason: Reason) -> str:
+    """One reason as a person says it."""
+    match reason.cause:
+        case Cause.CODE_CHANGED:
+            return (
+                f"the code changed and {reason.name} is still its version, an error to be confirmed "
+                f"(sha256 {reason.was}, now {reason.now})"
+            )
+        case Cause.VERSION_CHANGED:
+            return f"computed by {reason.was}; now it is {reason.now}"
+        case Cause.CONFIGURATION_CHANGED:
+            return f"configured otherwise: {reason.was}; now {reason.now}"
+        case Cause.REFERENCE_CHANGED:
+            which = "it could be any day" if reason.days is None else f"facts of {_said(reason.days)}"
+            return f"{reason.name} was {reason.was}, now {reason.now}: {which}"
+        case Cause.INPUT_CHANGED if reason.files:
+            more = len(reason.files) - _MOST_FILES
+            rest = f" and {count_of(more, 'more file')}" if more > 0 else ""
+            return f"has yet to be built from {', '.join(reason.files[:_MOST_FILES])}{rest}"
+        case Cause.INPUT_CHANGED if reason.days is not None:
+            return f"{reason.name} changed: {_said(reason.days)}"
+        case Cause.INPUT_CHANGED:
+            return f"{reason.name} changed"
+        case Cause.NEVER_BUILT:
+            return "never built, and everything it needs is there"
+
+
+def _said(ranges: Sequence[DayRange]) -> str:
+    return describe(Grain.DAILY, (day for days in ranges for day in days))
+
+
+def stale_view(document: Mapping[str, Any]) -> RenderableType:
+    """What is stale, by ranges, and what to do about it."""
+    if not document["is_stale"]:
+        looked = sum(table["accepted_partitions"] for table in document["tables"])
+        return Text(f"nothing is stale: {count_of(looked, 'accepted partition')} looked at", style="green")
+    parts: list[RenderableType] = []
+    fresh = [table["table"] for table in document["tables"] if not table["ranges"]]
+    for table in document["tables"]:
+        if table["ranges"]:
+            title = f"{table['table']}: {table['stale_partitions']:,} stale, {table['accepted_partitions']:,} accepted"
+            rows = [
+                [found["described"] if place == 0 else "", reason["sentence"]]
+                for found in table["ranges"]
+                for place, reason in enumerate(found["reasons"])
+            ]
+            parts += [listing(title, ["partitions", "because"], rows), ""]
+    if fresh:
+        parts.append(Text(f"not stale: {', '.join(fresh)}"))
+    return Group(*parts)

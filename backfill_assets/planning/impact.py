@@ -1,0 +1,164 @@
+"""What has to be built again when partitions change, in which order, and what is only read for it?
+
+The closure over the graph: through every window, back and ahead, across daily and monthly tables. A partition that was
+never built is not made stale by a change; it takes part only where a caller names it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from datetime import date
+
+from backfill_assets.planning.graph import Graph, TableNode
+from backfill_assets.planning.partitions import Grain
+
+Accepted = Callable[[str, Sequence[date]], AbstractSet[date]] | Mapping[str, AbstractSet[date]]
+"""Which of some partitions of a table are accepted: a question to the ledger, or all that are, by table."""
+
+NOTHING: Mapping[str, Iterable[date]] = {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TablePartitions:
+    """Some partitions of a table, in order."""
+
+    table: str
+    grain: Grain
+    partitions: tuple[date, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rebuild:
+    """The partitions of one table that have to be built again.
+
+    Attributes:
+        because: What they rest on that changes, by table: changed partitions, or those of an earlier rebuild. Empty for
+            partitions that were named by the caller alone.
+        only_read: What they read and this impact does not build, by table: warm-up, look-ahead, and what had changed.
+        new: Those of the partitions that have no accepted version yet.
+    """
+
+    table: str
+    grain: Grain
+    partitions: tuple[date, ...]
+    because: tuple[TablePartitions, ...] = ()
+    only_read: tuple[TablePartitions, ...] = ()
+    new: tuple[date, ...] = ()
+
+
+def impact(
+    graph: Graph,
+    changed: Mapping[str, Iterable[date]],
+    accepted: Accepted,
+    *,
+    rebuild: Mapping[str, Iterable[date]] = NOTHING,
+    never_built: Mapping[str, Iterable[date]] = NOTHING,
+) -> tuple[Rebuild, ...]:
+    """What a change makes stale everywhere downstream.
+
+    Args:
+        graph: The tables and their windows.
+        changed: Partitions that have changed or will, by table. They are not built again themselves.
+        accepted: What has an accepted version. Only that can become stale.
+        rebuild: Partitions to build again in any case, such as the stale ones, and with them whatever rests on them.
+        never_built: Partitions without an accepted version that are built as well where their windows are complete,
+            counting what this impact builds before them.
+
+    Returns:
+        One rebuild per table that has any, inputs before dependents.
+
+    Raises:
+        UnknownName: There is no such table.
+    """
+    for name in (*changed, *rebuild, *never_built):
+        graph.table(name)
+    moves: dict[str, set[date]] = {name: set(partitions) for name, partitions in changed.items()}
+    built: dict[str, set[date]] = {}
+    rebuilds: list[Rebuild] = []
+    for node in graph.tables.values():
+        reached, because = _reached(graph, node, moves)
+        named = set(rebuild.get(node.name, ()))
+        chosen = _accepted(accepted, node.name, reached) | named
+        chosen |= _complete(graph, node, set(never_built.get(node.name, ())) - chosen, accepted, built)
+        if not chosen:
+            continue
+        built[node.name] = chosen
+        moves.setdefault(node.name, set()).update(chosen)
+        rebuilds.append(_rebuild(graph, node, chosen, because, built, accepted))
+    return tuple(rebuilds)
+
+
+def _reached(
+    graph: Graph, node: TableNode, moves: Mapping[str, AbstractSet[date]]
+) -> tuple[set[date], Mapping[str, AbstractSet[date]]]:
+    """The partitions of a table that rest on something that moves, and the tables through which."""
+    reached: set[date] = set()
+    through: dict[str, AbstractSet[date]] = {}
+    for edge in node.inputs:
+        if moves.get(edge.table):
+            reached.update(graph.reached(edge, node, moves[edge.table]))
+            through[edge.table] = moves[edge.table]
+    return reached, through
+
+
+def _rebuild(
+    graph: Graph,
+    node: TableNode,
+    chosen: AbstractSet[date],
+    through: Mapping[str, AbstractSet[date]],
+    built: Mapping[str, AbstractSet[date]],
+    accepted: Accepted,
+) -> Rebuild:
+    read: dict[str, set[date]] = {}
+    for edge in node.inputs:
+        read.setdefault(edge.table, set()).update(graph.needed(edge, node, chosen))
+    because = {table: moved & read[table] for table, moved in through.items()}
+    only_read = {table: needed - built.get(table, set()) for table, needed in read.items()}
+    return Rebuild(
+        table=node.name,
+        grain=node.grain,
+        partitions=tuple(sorted(chosen)),
+        because=_by_table(graph, because),
+        only_read=_by_table(graph, only_read),
+        new=tuple(sorted(chosen - _accepted(accepted, node.name, chosen))),
+    )
+
+
+def _by_table(graph: Graph, partitions: Mapping[str, AbstractSet[date]]) -> tuple[TablePartitions, ...]:
+    return tuple(
+        TablePartitions(table=table, grain=graph.table(table).grain, partitions=tuple(sorted(some)))
+        for table, some in partitions.items()
+        if some
+    )
+
+
+def _complete(
+    graph: Graph,
+    node: TableNode,
+    candidates: AbstractSet[date],
+    accepted: Accepted,
+    built: Mapping[str, AbstractSet[date]],
+) -> set[date]:
+    def there(table: str, partitions: Sequence[date]) -> AbstractSet[date]:
+        return _accepted(accepted, table, partitions) | built.get(table, set())
+
+    return complete(graph, node, candidates, there)
+
+
+def complete(graph: Graph, node: TableNode, partitions: Iterable[date], there: Accepted) -> set[date]:
+    """Those of the partitions whose windows are complete: every input partition that they read is there."""
+    chosen = set(partitions)
+    for edge in node.inputs:
+        needed = graph.needed(edge, node, chosen)
+        lacking = set(needed) - _accepted(there, edge.table, needed)
+        chosen.difference_update(graph.reached(edge, node, lacking))
+    return chosen
+
+
+def _accepted(accepted: Accepted, table: str, partitions: Iterable[date]) -> set[date]:
+    if isinstance(accepted, Mapping):
+        return set(partitions) & accepted.get(table, frozenset())
+    chosen = sorted(partitions)
+    return set(accepted(table, chosen)) & set(chosen) if chosen else set()

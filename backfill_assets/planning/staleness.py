@@ -1,0 +1,366 @@
+"""Which accepted partitions no longer follow from what is there now, and why?
+
+Pure: from what runs rest on (`Basis`) and how things are now (`Present`) to ranges of partitions with their reasons.
+The work is done per run and by ranges of changed days, never per partition and day of its window.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field, replace
+from datetime import date, datetime
+from enum import StrEnum
+from typing import Any
+
+from backfill_assets.identity import document_digest
+from backfill_assets.planning.graph import Graph, TableInput, TableNode, Window
+from backfill_assets.planning.manifest import PinnedReference
+from backfill_assets.planning.partitions import DayRange, Grain, compress, next_partition, partitions_over
+
+UNKNOWN_DIGEST = ""
+"""The digest of an input that a run read and that was never accepted, or was undone: it equals nothing."""
+
+
+class Cause(StrEnum):
+    """Why a partition is stale, the most pressing first."""
+
+    CODE_CHANGED = "CODE_CHANGED"
+    VERSION_CHANGED = "VERSION_CHANGED"
+    CONFIGURATION_CHANGED = "CONFIGURATION_CHANGED"
+    REFERENCE_CHANGED = "REFERENCE_CHANGED"
+    INPUT_CHANGED = "INPUT_CHANGED"
+    NEVER_BUILT = "NEVER_BUILT"
+
+
+_PRESSING = {cause: place for place, cause in enumerate(Cause)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BasisInput:
+    """The partitions of one input that a run read, with the digests of their file sets.
+
+    Attributes:
+        window: The window as the manifest agreed it.
+        digests: By input partition; `UNKNOWN_DIGEST` for what is not known to be accepted.
+    """
+
+    argument: str
+    table: str
+    window: Window
+    digests: Mapping[date, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Basis:
+    """What accepted partitions of a table rest on: the run that computed them, or found them equal last.
+
+    Attributes:
+        partitions: The accepted partitions that it still stands for, in order.
+        imports: For a source table, the landed files that they were built from.
+        requested_at: When the run was planned.
+    """
+
+    run_id: str
+    partitions: tuple[date, ...]
+    transform: str
+    transform_version: str
+    code_digest: str
+    configuration: Mapping[str, Any]
+    references: tuple[PinnedReference, ...]
+    inputs: tuple[BasisInput, ...]
+    imports: frozenset[str]
+    requested_at: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Narrowed:
+    """What is known of a changed reference.
+
+    Attributes:
+        days: The days whose facts differ.
+        window: How far around an output day facts count; None when that is not known.
+    """
+
+    days: tuple[DayRange, ...]
+    window: Window | None
+
+
+Narrow = Callable[[str, tuple[PinnedReference, ...]], Narrowed | None]
+"""From a reference's name and the references that a run used to what is known; None when it could be any day."""
+
+
+def could_be_any_day(_name: str, _used: tuple[PinnedReference, ...]) -> Narrowed | None:
+    """For references that cannot say which days changed."""
+    return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Present:
+    """How a table would be computed now.
+
+    Attributes:
+        digests: The accepted file sets of its inputs, by table and partition.
+        landed: For a source table, the landed files that touch each day; a day within what landed and without events
+            has none.
+        narrow: What is known of references that changed.
+    """
+
+    transform: str
+    transform_version: str
+    code_digest: str
+    configuration: Mapping[str, Any]
+    references: tuple[PinnedReference, ...] = ()
+    digests: Mapping[str, Mapping[date, str]] = field(default_factory=dict)
+    landed: Mapping[date, frozenset[str]] = field(default_factory=dict)
+    narrow: Narrow = could_be_any_day
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reason:
+    """One reason why a range of partitions is stale.
+
+    Attributes:
+        name: The input table, the reference, or the version whose code changed; empty for the other causes.
+        was, now: The two versions, digests or settings, in words.
+        days: The input days that changed and that the range reads, or the days whose facts changed; None where no days
+            belong to the cause, or it could be any day.
+        files: For a source table, the landed files that the range was built without.
+    """
+
+    cause: Cause
+    name: str = ""
+    was: str = ""
+    now: str = ""
+    days: tuple[DayRange, ...] | None = None
+    files: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StaleRange:
+    """Consecutive partitions that are stale for the same reasons."""
+
+    partitions: tuple[date, ...]
+    reasons: tuple[Reason, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Staleness:
+    """What is stale of a table.
+
+    Attributes:
+        accepted: How many accepted partitions were looked at.
+    """
+
+    table: str
+    grain: Grain
+    accepted: int
+    ranges: tuple[StaleRange, ...]
+
+    @property
+    def partitions(self) -> tuple[date, ...]:
+        """Every stale partition, in order."""
+        return tuple(partition for stale in self.ranges for partition in stale.partitions)
+
+
+@dataclass(frozen=True, slots=True)
+class _Mark:
+    """A reason, the partitions it was found for, and what the range's days and files are told from."""
+
+    reason: Reason
+    partitions: AbstractSet[date]
+    edge: TableInput | None = None
+    changed: frozenset[date] = frozenset()
+    narrowed: Narrowed | None = None
+    files: Mapping[date, frozenset[str]] = field(default_factory=dict)
+
+
+def find_stale(
+    node: TableNode, graph: Graph, bases: Iterable[Basis], present: Present, *, asked: Sequence[date] | None = None
+) -> Staleness:
+    """What is stale of a table.
+
+    Args:
+        node: The table.
+        graph: The tables and their windows.
+        bases: What its accepted partitions rest on; each accepted partition is in exactly one of them.
+        present: How it would be computed now.
+        asked: Look at these partitions only, and call those of them that could be built and never were `NEVER_BUILT`;
+            None for all accepted ones and the gaps between them.
+    """
+    known = list(bases)
+    accepted = {partition for basis in known for partition in basis.partitions}
+    if asked is None:
+        chosen = partitions_over(node.grain, DayRange.inclusive(min(accepted), max(accepted))) if accepted else ()
+    else:
+        chosen = tuple(asked)
+    wanted = None if asked is None else set(chosen)
+    marks: list[_Mark] = []
+    for basis in known:
+        here = frozenset(basis.partitions) if wanted is None else wanted.intersection(basis.partitions)
+        if here:
+            marks += _marks_of(node, graph, basis, present, here)
+    if node.is_source:
+        pending = {day: files for day, files in present.landed.items() if day not in accepted}
+        marks.append(_without_files(node, {d: f for d, f in pending.items() if wanted is None or d in wanted}))
+    else:
+        marks.append(_never_built(node, graph, set(chosen) - accepted, present))
+    return Staleness(
+        table=node.name,
+        grain=node.grain,
+        accepted=len(accepted) if wanted is None else len(accepted & wanted),
+        ranges=tuple(_ranges(node, graph, [mark for mark in marks if mark.partitions])),
+    )
+
+
+# ------------------------------------------------------------------------------------------------- what was found
+
+
+def _marks_of(
+    node: TableNode, graph: Graph, basis: Basis, present: Present, here: AbstractSet[date]
+) -> Iterator[_Mark]:
+    yield from _how_it_is_computed(node, basis, present, here)
+    if node.is_source:
+        lacking = {day: present.landed[day] - basis.imports for day in here & present.landed.keys()}
+        yield _without_files(node, {day: files for day, files in lacking.items() if files})
+        return
+    for read in basis.inputs:
+        now = present.digests.get(read.table, {})
+        changed = frozenset(day for day, digest in read.digests.items() if now.get(day) != digest)
+        if changed:
+            edge = TableInput(argument=read.argument, table=read.table, window=read.window)
+            reached = here & frozenset(graph.reached(edge, node, changed))
+            yield _Mark(Reason(cause=Cause.INPUT_CHANGED, name=read.table), reached, edge, changed)
+    yield from _references(node, basis, present, here)
+
+
+def _how_it_is_computed(node: TableNode, basis: Basis, present: Present, here: AbstractSet[date]) -> Iterator[_Mark]:
+    was, now = (basis.transform, basis.transform_version), (present.transform, present.transform_version)
+    if was != now:
+        # Another version is other code: that its digest differs says nothing more.
+        yield _Mark(Reason(cause=Cause.VERSION_CHANGED, was=" ".join(was), now=" ".join(now)), here)
+    elif basis.code_digest != present.code_digest and not node.is_source:
+        # A source table is not computed by the domain's modules; what they declare of it is its configuration.
+        digests = basis.code_digest[:12], present.code_digest[:12]
+        version = " ".join(now)
+        yield _Mark(Reason(cause=Cause.CODE_CHANGED, name=version, was=digests[0], now=digests[1]), here)
+    bound = {read.argument: read.table for read in basis.inputs}, {e.argument: e.table for e in node.inputs}
+    if basis.configuration != present.configuration or bound[0] != bound[1]:
+        said = _configured(basis.configuration, bound[0]), _configured(present.configuration, bound[1])
+        yield _Mark(Reason(cause=Cause.CONFIGURATION_CHANGED, was=said[0], now=said[1]), here)
+
+
+def _configured(configuration: Mapping[str, Any], tables: Mapping[str, str]) -> str:
+    """The windows in words; anything else as a digest."""
+    windows = configuration.get("windows", {})
+    said = [
+        f"{argument} = {tables.get(argument, '?')}, {window['days_back']} days back and {window['days_ahead']} ahead"
+        for argument, window in windows.items()
+    ]
+    rest = {name: value for name, value in configuration.items() if name != "windows"}
+    return "; ".join([*said, *([document_digest(rest)[:12]] if rest else [])])
+
+
+def _references(node: TableNode, basis: Basis, present: Present, here: AbstractSet[date]) -> Iterator[_Mark]:
+    was = {pinned.name: pinned for pinned in basis.references}
+    now = {pinned.name: pinned for pinned in present.references}
+    for name in sorted(was.keys() | now.keys()):
+        before, after = was.get(name), now.get(name)
+        if before and after and before.sha256 == after.sha256:
+            continue
+        reason = Reason(
+            cause=Cause.REFERENCE_CHANGED,
+            name=name,
+            was=before.version if before else "not used",
+            now=after.version if after else "not used",
+        )
+        narrowed = present.narrow(name, basis.references) if before and after else None
+        if narrowed is None or (narrowed.days and narrowed.window is None):
+            yield _Mark(reason, here)
+        elif narrowed.window is not None:
+            reached = {p for days in narrowed.days for p in _output(node, narrowed.window, days)}
+            yield _Mark(reason, here & reached, narrowed=narrowed)
+
+
+def _output(node: TableNode, window: Window, days: DayRange) -> tuple[date, ...]:
+    """The output partitions that facts of these days count for."""
+    return partitions_over(node.grain, window.reached_from(days))
+
+
+def _without_files(node: TableNode, files: Mapping[date, frozenset[str]]) -> _Mark:
+    """Days that landed files touch and bronze lacks, or was built without."""
+    return _Mark(Reason(cause=Cause.INPUT_CHANGED, name=node.name), files.keys(), files=files)
+
+
+def _never_built(node: TableNode, graph: Graph, candidates: AbstractSet[date], present: Present) -> _Mark:
+    """Partitions without an accepted version whose windows are complete."""
+    incomplete: set[date] = set()
+    for edge in node.inputs if candidates else ():
+        lacking = set(graph.needed(edge, node, candidates)) - present.digests.get(edge.table, {}).keys()
+        incomplete.update(graph.reached(edge, node, lacking))
+    return _Mark(Reason(cause=Cause.NEVER_BUILT), candidates - incomplete)
+
+
+# ------------------------------------------------------------------------------------------------ said by ranges
+
+
+def _ranges(node: TableNode, graph: Graph, marks: Sequence[_Mark]) -> Iterator[StaleRange]:
+    """The stale partitions in ranges of consecutive ones with the same reasons."""
+    found: dict[date, list[int]] = {}
+    for place, mark in enumerate(marks):
+        for partition in mark.partitions:
+            found.setdefault(partition, []).append(place)
+    reasons: dict[tuple[int, ...], frozenset[Reason]] = {}
+    begun: list[date] = []
+    key: frozenset[Reason] = frozenset()
+    for partition in sorted(found):
+        places = tuple(found[partition])
+        its = reasons.get(places)
+        if its is None:
+            its = reasons[places] = frozenset(marks[place].reason for place in places)
+        if begun and (its != key or next_partition(node.grain, begun[-1]) != partition):
+            yield _range(node, graph, begun, marks, found)
+            begun = []
+        begun.append(partition)
+        key = its
+    if begun:
+        yield _range(node, graph, begun, marks, found)
+
+
+def _range(
+    node: TableNode, graph: Graph, partitions: Sequence[date], marks: Sequence[_Mark], found: Mapping[date, list[int]]
+) -> StaleRange:
+    by_mark: dict[int, list[date]] = {}
+    for partition in partitions:
+        for place in found[partition]:
+            by_mark.setdefault(place, []).append(partition)
+    by_reason: dict[Reason, list[tuple[_Mark, list[date]]]] = {}
+    for place, some in by_mark.items():
+        by_reason.setdefault(marks[place].reason, []).append((marks[place], some))
+    told = [_told(node, graph, reason, parts) for reason, parts in by_reason.items()]
+    told.sort(key=lambda reason: (_PRESSING[reason.cause], reason.name, reason.was))
+    return StaleRange(partitions=tuple(partitions), reasons=tuple(told))
+
+
+def _told(node: TableNode, graph: Graph, reason: Reason, parts: Sequence[tuple[_Mark, list[date]]]) -> Reason:
+    """The reason with the days and files that it has for these partitions."""
+    if reason.cause is Cause.INPUT_CHANGED and node.is_source:
+        files = {name for mark, some in parts for partition in some for name in mark.files[partition]}
+        days = compress(node.grain, (partition for _, some in parts for partition in some))
+        return replace(reason, days=days, files=tuple(sorted(files)))
+    if reason.cause is Cause.INPUT_CHANGED:
+        changed: set[date] = set()
+        for mark, some in parts:
+            assert mark.edge is not None
+            changed.update(mark.changed.intersection(graph.needed(mark.edge, node, some)))
+        return replace(reason, days=compress(graph.table(reason.name).grain, changed))
+    if reason.cause is Cause.REFERENCE_CHANGED and all(mark.narrowed is not None for mark, _ in parts):
+        facts = {
+            days
+            for mark, some in parts
+            if mark.narrowed is not None and mark.narrowed.window is not None
+            for days in mark.narrowed.days
+            if not set(some).isdisjoint(_output(node, mark.narrowed.window, days))
+        }
+        return replace(reason, days=compress(Grain.DAILY, (day for days in facts for day in days)))
+    return reason

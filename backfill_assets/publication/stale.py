@@ -1,0 +1,98 @@
+"""Which published partitions no longer follow from what is there now?
+
+Brings together what the ledger, the declarations and the reference archive know, and leaves the judgement to planning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import date
+
+from backfill_assets.domain import DayRange, DerivedTable, SourceTable
+from backfill_assets.landing.bronze import LOAD, LOAD_VERSION, contract_of, pending_days
+from backfill_assets.landing.conformed import LIVE
+from backfill_assets.landing.land import OnDuplicate
+from backfill_assets.ledger.store import LedgerReader
+from backfill_assets.planning.request import configuration_of
+from backfill_assets.planning.staleness import Basis, Present, Staleness, find_stale
+from backfill_assets.transforms.reference_changes import narrowing
+from backfill_assets.workspace import Workspace
+
+
+def stale_tables(ws: Workspace, *, table: str | None = None, days: DayRange | None = None) -> tuple[Staleness, ...]:
+    """What is stale, table by table, inputs before dependents.
+
+    Args:
+        ws: The workspace.
+        table: Only this table; None for all.
+        days: Only these days, and then what could be built of them and never was; None for everything accepted and the
+            gaps between the first and the last accepted partition.
+
+    Raises:
+        UnknownName: There is no such table.
+        InvalidRange: The range leaves the days that tables can have.
+        MissingInput: A reference file is not there.
+    """
+    chosen = list(ws.domain.tables.values()) if table is None else [ws.domain.table(table)]
+    today = ws.clock().date()
+    found: list[Staleness] = []
+    with ws.ledger.read() as reader:
+        bases = reader.bases(declared.name for declared in chosen)
+        digests = reader.accepted_digests(_read_by(ws, bases))
+        for declared in chosen:
+            resting = bases[declared.name]
+            match declared:
+                case SourceTable():
+                    present = _present_source(ws, reader, declared)
+                    resting = _without_reprocessed(reader, declared, resting)
+                case DerivedTable():
+                    present = _present(ws, declared, digests)
+            asked = None if days is None else ws.graph.partitions_in(declared.name, days, as_of=today)
+            node = ws.graph.table(declared.name)
+            found.append(find_stale(node, ws.graph, resting, present, asked=asked))
+    return tuple(found)
+
+
+def _read_by(ws: Workspace, bases: Mapping[str, Sequence[Basis]]) -> set[str]:
+    """Every table that the tables read now, or read when their partitions were computed."""
+    now = {edge.table for name in bases for edge in ws.graph.table(name).inputs}
+    return now | {read.table for some in bases.values() for basis in some for read in basis.inputs}
+
+
+def _present(ws: Workspace, table: DerivedTable, digests: Mapping[str, Mapping[date, str]]) -> Present:
+    return Present(
+        transform=table.transform,
+        transform_version=table.version,
+        code_digest=ws.code_digest,
+        configuration=configuration_of(ws.graph.table(table.name)),
+        references=tuple(ws.references[name].pinned for name in table.references),
+        digests=digests,
+        narrow=narrowing(ws.domain, table, ws.references, ws.reference_archive),
+    )
+
+
+def _present_source(ws: Workspace, reader: LedgerReader, table: SourceTable) -> Present:
+    files: dict[date, set[str]] = {day: set() for day in pending_days(reader, table)}
+    for day in reader.import_days(source=table.name, states=LIVE):
+        files.setdefault(day.event_date, set()).add(day.import_id)
+    return Present(
+        transform=LOAD,
+        transform_version=LOAD_VERSION,
+        code_digest=ws.code_digest,
+        configuration=contract_of(table),
+        landed={day: frozenset(of_day) for day, of_day in files.items()},
+    )
+
+
+def _without_reprocessed(reader: LedgerReader, table: SourceTable, bases: Sequence[Basis]) -> tuple[Basis, ...]:
+    """The bases without files that were landed again after the run was planned: it read what they held before."""
+    again = [r for r in reader.imports(table.name, LIVE) if r.on_duplicate == OnDuplicate.REPROCESS and r.landed_at]
+    return tuple(
+        replace(
+            basis,
+            imports=basis.imports
+            - {r.import_id for r in again if r.landed_at is not None and r.landed_at > basis.requested_at},
+        )
+        for basis in bases
+    )
