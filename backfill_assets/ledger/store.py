@@ -30,8 +30,7 @@ from backfill_assets.ledger.write_sets import SetWriter
 from backfill_assets.ledger.writing import Happening, said
 
 
-class LedgerReader(RunReader, SetReader, VersionReader, ImportReader, EventReader):
-class LedgerReader(RunReader, VersionReader, ClaimReader, ImportReader, EventReader):
+class LedgerReader(RunReader, SetReader, VersionReader, ClaimReader, ImportReader, EventReader):
     """Everything that can be asked of the ledger."""
 
 
