@@ -217,8 +217,7 @@ def propose(
         partitions,
         {partition: claim.rows for partition, claim in present.items()},
         accepted_bytes=sum(claim.size_bytes for claim in present.values()),
-        input_rows=sum(read.rows for read in reads),
-        input_partitions=sum(len(read.partitions) for read in reads),
+        window_rows=sum(_rows_of_a_window(node, read, graph, partitions[0]) for read in reads),
         pace=state.pace(node.name),
     )
     limits = request.limits.over(terms.limits)
@@ -256,6 +255,13 @@ def propose(
         conflicts=tuple(state.open_runs(node.name, partitions)),
         estimate=expected,
     )
+
+
+def _rows_of_a_window(node: TableNode, read: InputRead, graph: Graph, partition: date) -> int:
+    """How many rows of an input one output partition reads on average."""
+    edge = next(edge for edge in node.inputs if edge.argument == read.argument)
+    known = len(read.partitions) - len(read.missing)
+    return read.rows * len(graph.needed(edge, node, (partition,))) // known if known else 0
 
 
 def _require_something_to_reconcile(node: TableNode, partitions: Sequence[date], present: Mapping[date, Claim]) -> None:
