@@ -149,7 +149,8 @@ class DerivedTable:
         if self.partition.grain is Grain.MONTHLY and self.window != SAME_DAYS:
             raise wrong(self, "a window is for daily tables; a monthly table reads every day of its month")
         self._check_releases()
-        object.__setattr__(self, "gates", complete_gates(self, self.gates))
+        proves = 1 if self.partition.grain is Grain.MONTHLY else 3
+        object.__setattr__(self, "gates", complete_gates(self, self.gates, proves=proves))
 
     def _check_releases(self) -> None:
         versions = [release.version for release in self.releases]
@@ -230,8 +231,8 @@ def derived_table(
         transform: The transform's name; by default the function's name with hyphens.
         window: The input days of an output day.
         references: Names of the references it uses; the context offers no others.
-        gates: What a candidate must satisfy. Schema, unique key and the comparison with the accepted rows are always
-            among them.
+        gates: What a candidate must satisfy. Schema, unique key, the comparison with the accepted rows and the proof
+            of the window are among them unless `warm_up_proof(partitions=0)` opts out of the last.
         policy: What needs approval.
         earlier: Earlier releases that can still be run, by version.
 

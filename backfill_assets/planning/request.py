@@ -25,6 +25,7 @@ from backfill_assets.planning.manifest import (
     PinnedReference,
 )
 from backfill_assets.planning.partitions import DayRange, Grain, days_of, describe
+from backfill_assets.planning.proof import ProofTerms, plan_proof
 
 
 class Claim(Protocol):
@@ -76,7 +77,11 @@ class PlanRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
-    """What a declaration contributes to a manifest."""
+    """What a declaration contributes to a manifest.
+
+    Attributes:
+        proof: What the warm-up gate computes again; None for tables that opted out.
+    """
 
     domain: str
     partition_column: str
@@ -86,6 +91,7 @@ class Terms:
     references: tuple[PinnedReference, ...]
     gates: tuple[GateTerm, ...]
     limits: Limits
+    proof: ProofTerms | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,6 +190,7 @@ def propose(request: PlanRequest, terms: Terms, *, graph: Graph, state: StateRea
         gates=terms.gates,
         limits=terms.limits,
         because=request.because,
+        proof=plan_proof(terms.proof, node, partitions, pins, graph=graph, state=state) if terms.proof else None,
     )
     return Plan(
         manifest=manifest,
