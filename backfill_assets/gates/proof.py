@@ -40,7 +40,8 @@ class Proven:
         longer: The window of the proof: never shorter, and no longer than there were accepted input partitions.
         again: What was measured, with the rows computed again as the new side and the staged ones as the old.
         differing: The partitions whose content is another one.
-        examples: Some of the rows that differ in the first such partition of the run: `before` as staged, `after` with the longer window.
+        examples: Some of the rows that differ in the first such partition: `before` as staged, `after` with the
+            longer window.
     """
 
     partitions: tuple[date, ...]
