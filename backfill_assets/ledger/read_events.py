@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from sqlalchemy import Row, select
+from sqlalchemy import Row, and_, or_, select
 
 from backfill_assets.identity import sha256_text
 from backfill_assets.ledger import rows
@@ -67,7 +67,10 @@ class EventReader(Reading):
 
     def _manifests_against_events(self) -> Iterator[str]:
         planned = select(events.c.sequence, events.c.entity_id, events.c.payload).where(
-            events.c.entity == "run", events.c.action == "planned"
+            or_(
+                and_(events.c.entity == "run", events.c.action == "planned"),
+                and_(events.c.entity == "set", events.c.action == "set_planned"),
+            )
         )
         agreed = {
             row.entity_id: row.payload["manifest_digest"] for row in self._paged(planned, events.c.sequence, after=0)
@@ -75,7 +78,7 @@ class EventReader(Reading):
         for row in self._paged(select(manifests), manifests.c.run_id, after="", size=20):
             digest = agreed.pop(row.run_id, None)
             if digest is None:
-                yield f"the manifest of run {row.run_id} was added without an event."
+                yield f"the manifest of {row.run_id} was added without an event."
             elif not sha256_text(row.body) == row.digest == digest:
                 yield f"the manifest of run {row.run_id} was edited: it is not the one that was agreed."
         for run_id in agreed:

@@ -1,0 +1,175 @@
+"""A run that stops goes on where it was: at its first unfinished chunk, in another process, with the same rows."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from datetime import date, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from backfill_assets import operations
+from backfill_assets.errors import ContractBroken, TakenOver
+from backfill_assets.ledger.states import ChunkState, RunState
+from backfill_assets.planning.partitions import DayRange
+from backfill_assets.planning.request import AskedLimits, PlanRequest
+from backfill_assets_tests.conftest import NOON
+from backfill_assets_tests.integration.conftest import ONE_HOUR
+from backfill_assets_tests.month import FEBRUARY, open_month, stock_month
+from backfill_assets_tests.shop import OUTPUT, RECENT, Shop, open_shop, shop_environment, ticking_clock
+
+TWELVE = DayRange(FEBRUARY.start, FEBRUARY.start + timedelta(days=12))
+ONE_BY_ONE = AskedLimits(chunk_partitions=1)
+
+STAGER = """
+    from backfill_assets import operations
+    from backfill_assets.clock import system_clock
+    from backfill_assets.settings import Settings
+    from backfill_assets.workspace import Workspace
+
+    ws = Workspace.open(Settings.from_environment(), clock=system_clock)
+    operations.stage(ws, {run_id!r}, actor="ana")
+"""
+
+
+@pytest.fixture(scope="module")
+def month_home(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Path:
+    home = tmp_path_factory.mktemp("month") / "home"
+    stock_month(home, spark)
+    return home
+
+
+@pytest.fixture
+def month(tmp_path: Path, month_home: Path, spark: SparkSession) -> Iterator[Shop]:
+    shutil.copytree(month_home, tmp_path / "home")
+    opened = open_month(tmp_path / "home", spark=spark, hours=13)
+    yield opened
+    opened.ws.close()
+
+
+@pytest.fixture
+def shop(tmp_path: Path, stocked_home: Path, spark: SparkSession) -> Iterator[Shop]:
+    shutil.copytree(stocked_home, tmp_path / "home")
+    opened = open_shop(tmp_path / "home", clock=ticking_clock(NOON + 2 * ONE_HOUR), spark=spark)
+    yield opened
+    opened.ws.close()
+
+
+def planned(shop: Shop, days: DayRange, limits: AskedLimits, *, version: str | None = None) -> str:
+    request = PlanRequest(
+        table=RECENT, days=days, reason="in parts", by="ana", limits=limits, transform_version=version
+    )
+    return operations.plan(shop.ws, request).manifest.run_id
+
+
+def finished(shop: Shop, run_id: str) -> list[int]:
+    with shop.ws.ledger.read() as reader:
+        return [chunk.number for chunk in reader.chunks(run_id) if chunk.state is ChunkState.DONE]
+
+
+def times(shop: Shop, run_id: str, action: str) -> Mapping[int, int]:
+    """How often something happened to each chunk."""
+    with shop.ws.ledger.read() as reader:
+        events = list(reader.events(entity_id=run_id))
+    return Counter(event.payload["number"] for event in events if event.action == action)
+
+
+def killed_in_the_middle(shop: Shop, run_id: str, *, after: int) -> None:
+    """Stages the run in a process of its own, and kills that from outside once so many chunks are finished."""
+    script = textwrap.dedent(STAGER).format(run_id=run_id)
+    environment = {**os.environ, **shop_environment(shop.ws.settings.home)}
+    process = subprocess.Popen([sys.executable, "-c", script], env=environment, stderr=subprocess.DEVNULL)
+    until = time.monotonic() + 300
+    while len(finished(shop, run_id)) < after:
+        assert process.poll() is None, "it ended before it could be killed"
+        assert time.monotonic() < until
+        time.sleep(0.02)
+    process.send_signal(signal.SIGKILL)
+    assert process.wait() == -signal.SIGKILL
+
+
+def test_a_run_of_twelve_chunks_killed_twice_is_resumed_with_equal_checksums_and_no_chunk_done_twice(
+    month: Shop,
+) -> None:
+    clean = month.staged(planned(month, TWELVE, ONE_BY_ONE))
+    run_id = planned(month, TWELVE, ONE_BY_ONE)
+    killed_in_the_middle(month, run_id, after=3)
+    killed_in_the_middle(month, run_id, after=7)
+    (found,) = operations.recover(month.ws, by="ops")
+    assert found.id == run_id
+    month.staged(run_id)
+    with month.ws.ledger.read() as reader:
+        one, other = reader.candidates(clean), reader.candidates(run_id)
+        chunks, clean_chunks = reader.chunks(run_id), reader.chunks(clean)
+    assert len(one) == 12
+    assert {p: c.checksum for p, c in one.items()} == {p: c.checksum for p, c in other.items()}
+    assert [c.checksum for c in chunks] == [c.checksum for c in clean_chunks]
+    assert [c.checksum for c in chunks] == [other[p].checksum for p in sorted(other)], "one partition per chunk"
+    assert times(month, run_id, "chunk_finished") == dict.fromkeys(range(1, 13), 1)
+    assert all(c.finished_at and c.finished_at >= c.started_at and c.output_rows == 1 for c in chunks)
+
+
+def test_only_the_chunk_whose_staged_file_is_damaged_is_computed_again(shop: Shop) -> None:
+    run_id = shop.staged(planned(shop, OUTPUT, AskedLimits(chunk_partitions=2)))
+    with shop.ws.ledger.read() as reader:
+        (file,) = reader.candidates(run_id)[date(2026, 1, 6)].files.files
+    path = shop.ws.lake.path(RECENT) / file.path
+    path.write_bytes(path.read_bytes()[:-1])
+    shop.staged(run_id)
+    assert times(shop, run_id, "chunk_finished") == {1: 1, 2: 2, 3: 1, 4: 1}
+    assert operations.run_named(shop.ws, run_id).state is RunState.PASSED
+
+
+def test_who_was_given_up_for_dead_cannot_finish_a_chunk_that_another_process_took_over(shop: Shop) -> None:
+    run_id = planned(shop, OUTPUT, ONE_BY_ONE)
+    first = [OUTPUT.start]
+    with shop.ws.ledger.write() as writer:
+        writer.move_run(run_id, RunState.STAGING, actor="ana")
+        writer.start_chunk(run_id, 1, first, attempt="sleeper")
+    with shop.ws.ledger.write() as writer:
+        writer.move_run(run_id, RunState.STAGING, actor="ben")
+        writer.start_chunk(run_id, 1, first, attempt="successor")
+    with pytest.raises(TakenOver, match="another process"), shop.ws.ledger.write() as writer:
+        writer.finish_chunk(run_id, 1, attempt="sleeper", checksum="x", input_rows=0, output_rows=0, candidates=())
+    with shop.ws.ledger.write() as writer:
+        writer.finish_chunk(run_id, 1, attempt="successor", checksum="y", input_rows=0, output_rows=0, candidates=())
+    assert finished(shop, run_id) == [1]
+
+
+def test_more_rows_than_the_manifest_expects_stop_the_run_at_the_chunk_that_brings_them(shop: Shop) -> None:
+    run_id = planned(shop, OUTPUT, AskedLimits(chunk_partitions=2, max_rows=3))
+    with pytest.raises(ContractBroken, match="staged 4 rows where its manifest allows 3"):
+        operations.stage(shop.ws, run_id, actor="ana")
+    assert finished(shop, run_id) == [1, 2]
+    assert operations.run_named(shop.ws, run_id).state is RunState.FAILED
+
+
+def test_staging_waits_as_long_as_the_manifest_asks(shop: Shop) -> None:
+    """Two rows per chunk at four rows a minute are 30 s from one chunk to the next; computing takes none of it."""
+    now, waits = [NOON + 2 * ONE_HOUR], list[float]()
+
+    def clock() -> datetime:
+        return now[0]
+
+    def wait(seconds: float) -> None:
+        waits.append(seconds)
+        now[0] += timedelta(seconds=seconds)
+
+    ws = replace(shop.ws, clock=clock, wait=wait)
+    paced = planned(shop, OUTPUT, AskedLimits(chunk_partitions=2, rows_per_minute=4))
+    operations.stage(ws, paced, actor="ana")
+    assert waits == [30, 30, 30]
+    waits.clear()
+    pausing = planned(shop, OUTPUT, AskedLimits(chunk_partitions=3, pause_s=7))
+    operations.stage(ws, pausing, actor="ana")
+    assert waits == [7, 7]

@@ -1,0 +1,251 @@
+"""A restatement of two tables: seen together, agreed together, published in order, completed or reversed."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from backfill_assets import operations
+from backfill_assets.errors import IllegalTransition, MissingInput, NotApproved, TargetChanged
+from backfill_assets.evidence.audit import audit
+from backfill_assets.evidence.sets import set_document
+from backfill_assets.landing.land import OnDuplicate
+from backfill_assets.ledger.records import PublicationIntent
+from backfill_assets.ledger.states import RunState, SetState
+from backfill_assets.planning.stages import Agree, Compute, Measure, Prove, Stage, Swap
+from backfill_assets_tests.month import (
+    CARNIVAL,
+    FEBRUARY,
+    REACHED,
+    TOTALS,
+    open_month,
+    planned_set,
+    ready_set,
+    stock_month,
+    total,
+)
+from backfill_assets_tests.shop import RECENT, SALES, Shop, sale, shop_environment
+
+DYING = """
+    import os, signal
+    from backfill_assets import operations
+    from backfill_assets.clock import system_clock
+    from backfill_assets.publication import sets
+    from backfill_assets.settings import Settings
+    from backfill_assets.workspace import Workspace
+
+    ws = Workspace.open(Settings.from_environment(), clock=system_clock)
+    published = []
+
+    def publish_or_die(run_id):
+        if published:
+            os.kill(os.getpid(), signal.SIGKILL)
+        operations.publish(ws, run_id, by="ben")
+        published.append(run_id)
+
+    operations.publish_set(ws, {set_id!r}, by="ben", publish=publish_or_die)
+"""
+
+
+@pytest.fixture(scope="module")
+def month_home(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Path:
+    home = tmp_path_factory.mktemp("month") / "home"
+    stock_month(home, spark)
+    return home
+
+
+@pytest.fixture
+def shop(tmp_path: Path, month_home: Path, spark: SparkSession) -> Iterator[Shop]:
+    shutil.copytree(month_home, tmp_path / "home")
+    opened = open_month(tmp_path / "home", spark=spark, hours=13)
+    yield opened
+    opened.ws.close()
+
+
+@pytest.fixture
+def late(shop: Shop) -> Shop:
+    """The shop after one more sale of CARNIVAL has come in."""
+    shop.land("late.jsonl", [sale(CARNIVAL, amount=5, sale_id="late")])
+    return shop
+
+
+def intents(shop: Shop, set_id: str) -> dict[str, PublicationIntent]:
+    with shop.ws.ledger.read() as reader:
+        members = reader.restatement_set(set_id).manifest.members
+        return {m.table: reader.publications(run_id=m.run_id)[-1].intent for m in members}
+
+
+def set_state(shop: Shop, set_id: str) -> SetState:
+    with shop.ws.ledger.read() as reader:
+        return reader.restatement_set(set_id).state
+
+
+def killed_after_the_first_table(shop: Shop, set_id: str) -> None:
+    script = textwrap.dedent(DYING).format(set_id=set_id)
+    environment = {**os.environ, **shop_environment(shop.ws.settings.home)}
+    ended = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, timeout=300)
+    assert ended.returncode == -signal.SIGKILL, ended.stderr
+
+
+def test_a_late_sale_moves_exactly_what_rests_on_it_in_both_tables(late: Shop) -> None:
+    planned = planned_set(late)
+    assert [(p.manifest.table, p.manifest.partitions) for p in planned.plans] == [
+        (RECENT, tuple(REACHED)),
+        (TOTALS, (FEBRUARY.start,)),
+    ]
+    before = late.live_paths()
+    set_id = ready_set(late, planned)
+    assert late.live_paths() == before, "nothing is visible before the set is published"
+    record = operations.publish_set(late.ws, set_id, by="ben")
+    assert record.state is SetState.PUBLISHED
+    assert late.amounts() == {day: 45 if day in REACHED else 40 for day in FEBRUARY}
+    assert total(late) == 28 * 40 + 4 * 5
+    versions = operations.set_versions(late.ws, set_id)
+    assert versions == {table: late.ws.lake.open(table).version() for table in (RECENT, TOTALS)}
+    assert [found.ranges for found in operations.stale_tables(late.ws)] == [(), (), ()]
+    assert audit(late.ws).problems == ()
+
+
+def test_the_printed_stages_are_the_executed_ones(late: Shop) -> None:
+    """One plan, two readers: what the ledger says was done is what the plan said would be done."""
+    planned = planned_set(late)
+    set_id = ready_set(late, planned)
+    operations.publish_set(late.ws, set_id, by="ben")
+    assert operations.stages(late.ws, set_id) == planned.stages
+    kinds: list[type[Stage]] = [Compute, Measure, Prove, Compute, Measure, Prove, Agree, Swap, Swap]
+    assert [type(stage) for stage in planned.stages] == kinds
+    with late.ws.ledger.read() as reader:
+        for stage in planned.stages:
+            match stage:
+                case Compute():
+                    (chunk,) = [c for c in reader.chunks(stage.run_id) if c.number == stage.chunk.number]
+                    assert chunk.partitions == stage.chunk.partitions
+                case Measure():
+                    results = {(r.partition, r.gate) for r in reader.gate_results(stage.run_id)}
+                    assert results == {(p, gate) for p in stage.partitions for gate in stage.gates}
+                case Swap():
+                    (record,) = reader.publications(run_id=stage.run_id)
+                    touched = [c.partition for c in record.intent.changes]
+                    touched += [v.partition for v in record.intent.verified]
+                    assert sorted(touched) == list(stage.partitions)
+                case _:
+                    pass
+
+
+def test_what_did_not_change_is_verified_in_every_table_of_the_set(shop: Shop) -> None:
+    shop.land("free.jsonl", [sale(CARNIVAL, amount=0, sale_id="free")])
+    planned = planned_set(shop)
+    before = (shop.live_paths(), shop.live_paths(TOTALS))
+    set_id = ready_set(shop, planned)
+    operations.publish_set(shop.ws, set_id, by="ben")
+    found = intents(shop, set_id)
+    assert [(len(found[t].changes), len(found[t].verified)) for t in (RECENT, TOTALS)] == [(0, 4), (0, 1)]
+    assert (shop.live_paths(), shop.live_paths(TOTALS)) == before
+    assert [found.ranges for found in operations.stale_tables(shop.ws)] == [(), (), ()]
+    assert audit(shop.ws).problems == ()
+
+
+def test_everything_stale_is_one_set_and_afterwards_nothing_is(late: Shop) -> None:
+    planned = planned_set(late, stale=True)
+    assert [p.manifest.table for p in planned.plans] == [RECENT, TOTALS]
+    operations.publish_set(late.ws, ready_set(late, planned), by="ben")
+    assert [found.ranges for found in operations.stale_tables(late.ws)] == [(), (), ()]
+    request = planned.manifest
+    assert request.because == "stale tables"
+
+
+def test_nobody_has_to_follow_for_what_the_set_builds_itself(late: Shop) -> None:
+    set_id = ready_set(late, planned_set(late))
+    waiting = len([f for f in operations.follow_ups(late.ws) if f.partitions])
+    operations.publish_set(late.ws, set_id, by="ben")
+    assert len([f for f in operations.follow_ups(late.ws) if f.partitions]) == waiting
+
+
+def test_a_set_is_agreed_by_somebody_else_and_as_a_whole(late: Shop) -> None:
+    planned = planned_set(late)
+    for member in planned.manifest.members:
+        late.staged(member.run_id)
+    set_id = planned.manifest.set_id
+    with pytest.raises(NotApproved, match="is not approved"):
+        operations.publish_set(late.ws, set_id, by="ben")
+    with pytest.raises(NotApproved, match="who cannot approve"):
+        operations.approve_set(late.ws, set_id, by="Ana ")
+    assert set_state(late, set_id) is SetState.PLANNED
+    operations.approve_set(late.ws, set_id, by="ben")
+    assert set_document(late.ws, set_id)["approved_by"] == "ben"
+
+
+def test_a_table_cannot_be_published_before_what_it_was_computed_from(late: Shop) -> None:
+    planned = planned_set(late)
+    set_id = ready_set(late, planned)
+    with pytest.raises(IllegalTransition, match=f"publish {set_id}|is not published"):
+        operations.publish(late.ws, planned.manifest.members[1].run_id, by="ben")
+    operations.publish_set(late.ws, set_id, by="ben")
+
+
+def test_a_set_killed_between_its_tables_is_completed_by_recover(late: Shop) -> None:
+    set_id = ready_set(late, planned_set(late))
+    killed_after_the_first_table(late, set_id)
+    assert (late.amounts()[CARNIVAL], total(late)) == (45, 28 * 40), "half of it is visible, and the ledger says so"
+    assert set_state(late, set_id) is SetState.PUBLISHING
+    (found,) = operations.recover(late.ws, by="ops")
+    assert (found.what, found.outcome) == ("set", "was half-way; now all of it is published")
+    assert total(late) == 28 * 40 + 4 * 5
+    assert operations.recover(late.ws, by="ops") == ()
+    assert audit(late.ws).problems == ()
+
+
+def test_a_set_that_cannot_be_completed_is_reversed_by_recover(late: Shop) -> None:
+    before = late.live_paths()
+    set_id = ready_set(late, planned_set(late))
+    killed_after_the_first_table(late, set_id)
+    other = late.staged(late.planned(FEBRUARY, table=TOTALS, reason="in between"))
+    operations.approve(late.ws, other, by="ben")
+    late.publish(other)
+    (found,) = operations.recover(late.ws, by="ops")
+    assert "could not be completed" in found.outcome
+    assert set_state(late, set_id) is SetState.ROLLED_BACK
+    assert late.live_paths() == before
+    assert audit(late.ws).problems == ()
+
+
+def test_a_set_whose_first_table_changed_is_refused_with_nothing_changed(late: Shop) -> None:
+    set_id = ready_set(late, planned_set(late))
+    late.published(REACHED, reason="in between")
+    before = (late.live_paths(), late.live_paths(TOTALS))
+    with pytest.raises(TargetChanged):
+        operations.publish_set(late.ws, set_id, by="ben")
+    assert (late.live_paths(), late.live_paths(TOTALS)) == before
+    assert set_state(late, set_id) is SetState.PLANNED
+
+
+def test_a_rollback_of_a_set_brings_every_table_back(late: Shop) -> None:
+    before = (late.live_paths(), late.live_paths(TOTALS), total(late))
+    planned = planned_set(late)
+    set_id = ready_set(late, planned)
+    operations.publish_set(late.ws, set_id, by="ben")
+    undone = operations.rollback_set(late.ws, set_id, by="ben", reason="was right before")
+    assert [record.intent.table for record in undone] == [TOTALS, RECENT], "dependents first"
+    assert (late.live_paths(), late.live_paths(TOTALS), total(late)) == before
+    assert set_state(late, set_id) is SetState.ROLLED_BACK
+    assert {operations.run_named(late.ws, m.run_id).state for m in planned.manifest.members} == {RunState.ROLLED_BACK}
+    with pytest.raises(IllegalTransition, match="nothing to undo"):
+        operations.rollback_set(late.ws, set_id, by="ben", reason="again")
+    assert audit(late.ws).problems == ()
+
+
+def test_sales_that_landed_and_are_not_loaded_are_named_before_anything_is_planned(shop: Shop) -> None:
+    path = shop.folder / "later.jsonl"
+    path.write_text('{"sale_id": "x", "sold_at": "2026-02-16T12:00:00Z", "amount": 1}\n', encoding="utf-8")
+    operations.land(shop.ws, SALES, path, on_duplicate=OnDuplicate.IGNORE, by="ana")
+    with pytest.raises(MissingInput, match="not built from what has landed: 2026-02-16"):
+        planned_set(shop, stale=True)
