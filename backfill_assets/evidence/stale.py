@@ -46,21 +46,21 @@ def _table_document(stale: Staleness) -> Mapping[str, Any]:
         "accepted_partitions": stale.accepted,
         "stale_partitions": len(stale.partitions),
         "described": describe(stale.grain, stale.partitions),
-        "ranges": [_range_document(stale.grain, found) for found in stale.ranges],
+        "ranges": [_range_document(stale, found) for found in stale.ranges],
     }
 
 
-def _range_document(grain: Grain, stale: StaleRange) -> Mapping[str, Any]:
+def _range_document(stale: Staleness, found: StaleRange) -> Mapping[str, Any]:
     return {
-        "from": stale.partitions[0].isoformat(),
-        "to": stale.partitions[-1].isoformat(),
-        "partitions": len(stale.partitions),
-        "described": describe(grain, stale.partitions),
-        "reasons": [_reason_document(reason) for reason in stale.reasons],
+        "from": found.partitions[0].isoformat(),
+        "to": found.partitions[-1].isoformat(),
+        "partitions": len(found.partitions),
+        "described": describe(stale.grain, found.partitions),
+        "reasons": [_reason_document(stale.table, reason) for reason in found.reasons],
     }
 
 
-def _reason_document(reason: Reason) -> Mapping[str, Any]:
+def _reason_document(table: str, reason: Reason) -> Mapping[str, Any]:
     return {
         "cause": str(reason.cause),
         "name": reason.name or None,
@@ -68,12 +68,12 @@ def _reason_document(reason: Reason) -> Mapping[str, Any]:
         "now": reason.now or None,
         "days": None if reason.days is None else [[d.start.isoformat(), d.last.isoformat()] for d in reason.days],
         "files": list(reason.files),
-        "sentence": in_words(reason),
+        "sentence": in_words(table, reason),
     }
 
 
-def in_words(reason: Reason) -> str:
-    """One reason as a person says it."""
+def in_words(table: str, reason: Reason) -> str:
+    """One reason of a table's partitions as a person says it."""
     match reason.cause:
         case Cause.CODE_CHANGED:
             return (
@@ -87,16 +87,20 @@ def in_words(reason: Reason) -> str:
         case Cause.REFERENCE_CHANGED:
             which = "it could be any day" if reason.days is None else f"facts of {_said(reason.days)}"
             return f"{reason.name} was {reason.was}, now {reason.now}: {which}"
-        case Cause.INPUT_CHANGED if reason.files:
-            more = len(reason.files) - _MOST_FILES
-            rest = f" and {count_of(more, 'more file')}" if more > 0 else ""
-            return f"has yet to be built from {', '.join(reason.files[:_MOST_FILES])}{rest}"
-        case Cause.INPUT_CHANGED if reason.days is not None:
-            return f"{reason.name} changed: {_said(reason.days)}"
+        case Cause.INPUT_CHANGED if reason.name == table:
+            return f"has yet to be built {_from_files(reason.files)}"
         case Cause.INPUT_CHANGED:
-            return f"{reason.name} changed"
+            return f"{reason.name} changed: {_said(reason.days or ())}"
         case Cause.NEVER_BUILT:
             return "never built, and everything it needs is there"
+
+
+def _from_files(files: Sequence[str]) -> str:
+    if not files:
+        return "as an empty day: files have landed for days before and after it"
+    more = len(files) - _MOST_FILES
+    rest = f" and {count_of(more, 'more file')}" if more > 0 else ""
+    return f"from {', '.join(files[:_MOST_FILES])}{rest}"
 
 
 def _said(ranges: Sequence[DayRange]) -> str:
