@@ -19,17 +19,18 @@ from backfill_assets.errors import BackfillError, InvalidRange, Refused
 from backfill_assets.evidence.audit import audit as audit_everything
 from backfill_assets.evidence.history import import_document, partition_history, table_history
 from backfill_assets.evidence.history import status as status_of_everything
-from backfill_assets.evidence.planned import plan_document
+from backfill_assets.evidence.planned import plan_document, set_plan_document
 from backfill_assets.evidence.report import publication_document, run_report, run_summary
+from backfill_assets.evidence.sets import set_document
 from backfill_assets.evidence.stale import stale_document
 from backfill_assets.lake.rows import few_rows
 from backfill_assets.landing.archive import require_landable
 from backfill_assets.landing.land import Landed, OnDuplicate
 from backfill_assets.ledger.records import Action, PublicationRecord, RunRecord
 from backfill_assets.ledger.states import RunState
-from backfill_assets.planning.manifest import Kind
 from backfill_assets.planning.partitions import DayRange, Grain, count_of, describe, partitions_over
 from backfill_assets.planning.request import PlanRequest
+from backfill_assets.publication.plan_set import SetRequest
 from backfill_assets.settings import Settings
 from backfill_assets.workspace import Listener, Progress, Workspace
 
@@ -145,33 +146,51 @@ def load(source: str, first: date, last: date, *, by: str, reason: str, quiet: b
         return execute(ws, run.run_id, steps="bronze", by=actor, quiet=quiet)
 
 
-def plan(
-    table: str,
-    first: date,
-    last: date,
-    *,
-    reason: str,
-    by: str,
-    kind: Kind | None,
-    transform_version: str | None,
-) -> Document:
+def plan(request: PlanRequest) -> Document:
     """Plans a run and writes its DRAFT manifest."""
-    request = PlanRequest(
-        table=table,
-        days=DayRange.inclusive(first, last),
-        reason=reason,
-        by=required_actor(by),
-        kind=kind,
-        transform_version=transform_version,
-    )
+    required_actor(request.by)
     with workspace() as ws:
-        return plan_document(operations.plan(ws, request))
+        planned = operations.plan(ws, request)
+        return plan_document(planned, operations.stages(ws, planned.manifest.run_id))
+
+
+def plan_set(request: SetRequest) -> Document | None:
+    """Plans everything that a change makes stale, as one set; None when there is nothing to rebuild."""
+    required_actor(request.by)
+    with workspace() as ws:
+        planned = operations.plan_set(ws, request)
+        return None if planned is None else set_plan_document(planned)
 
 
 def approve(run_id: str, *, by: str, note: str) -> Document:
-    """Approves a run's manifest."""
+    """Approves a run's manifest, or a set and with it every run of it."""
+    actor = required_actor(by)
     with workspace() as ws:
-        return run_summary(operations.approve(ws, run_id, by=required_actor(by), note=note))
+        if operations.is_set(run_id):
+            operations.approve_set(ws, run_id, by=actor, note=note)
+            return set_document(ws, run_id)
+        return run_summary(operations.approve(ws, run_id, by=actor, note=note))
+
+
+def run_set(set_id: str, *, by: str, quiet: bool) -> Document:
+    """Stages and gates the runs of a set, in order; those that have passed already are left as they are."""
+    with workspace() as ws:
+        return run_set_recorded(ws, set_id, by=by, quiet=quiet)
+
+
+def run_set_recorded(ws: Workspace, set_id: str, *, by: str, quiet: bool) -> Document:
+    """Stages and gates the runs of a set in an open workspace. A blocked run stops the ones that read it."""
+    done = (RunState.PASSED, RunState.PUBLISHING, RunState.PUBLISHED, RunState.SUPERSEDED, RunState.ROLLED_BACK)
+    for member in set_document(ws, set_id)["runs"]:
+        record = operations.run_named(ws, member["run_id"])
+        if record.state in done:
+            continue
+        actor = by.strip() or record.manifest.requested_by
+        operations.require_stageable(record)
+        execute(ws, record.run_id, steps="candidate+validation", by=actor, quiet=quiet)
+        if operations.run_named(ws, record.run_id).state is RunState.BLOCKED:
+            break
+    return set_document(ws, set_id)
 
 
 def run(run_id: str, *, by: str, quiet: bool) -> Document:
@@ -217,9 +236,22 @@ def _listener(advance: Advance) -> Listener:
 
 
 def report(run_id: str) -> Document:
-    """The report of a run."""
+    """The report of a run; of a set, where it stands and the report of each of its runs."""
     with workspace() as ws:
+        if operations.is_set(run_id):
+            found = set_document(ws, run_id)
+            return {**found, "reports": [run_report(ws, each["run_id"]) for each in found["runs"]]}
         return run_report(ws, run_id)
+
+
+def publish_set(set_id: str, *, by: str, quiet: bool) -> Document:
+    """Publishes the runs of a set in order; Dagster records each as a materialization of its published asset."""
+    actor = required_actor(by)
+    with workspace() as ws:
+        operations.publish_set(
+            ws, set_id, by=actor, publish=lambda run_id: publish_recorded(ws, run_id, by=actor, quiet=quiet)
+        )
+        return set_document(ws, set_id)
 
 
 def publish(run_id: str, *, by: str, quiet: bool) -> Document:
@@ -240,6 +272,19 @@ def _latest(ws: Workspace, run_id: str, action: Action) -> PublicationRecord:
     with ws.ledger.read() as reader:
         own = [record for record in reader.publications(run_id=run_id) if record.intent.action is action]
     return max(own, key=lambda record: record.started_at)
+
+
+def rollback_set(set_id: str, *, by: str, reason: str) -> Document:
+    """Brings every table of a set back, dependents first."""
+    from backfill_assets.orchestration.launch import open_instance, report_rollback
+
+    actor = required_actor(by)
+    with workspace() as ws:
+        records = operations.rollback_set(ws, set_id, by=actor, reason=reason)
+        with open_instance(ws.settings) as instance:
+            for record in records:
+                report_rollback(ws, record, instance=instance)
+        return set_document(ws, set_id)
 
 
 def rollback(run_id: str, *, by: str, reason: str) -> Document:
@@ -312,10 +357,12 @@ def recover(*, by: str) -> Sequence[Document]:
 
 
 def status(run_id: str | None) -> Document:
-    """Everything at a glance, or one run."""
+    """Everything at a glance, one run, or one set."""
     with workspace() as ws:
         if run_id is None:
             return status_of_everything(ws)
+        if operations.is_set(run_id):
+            return set_document(ws, run_id)
         return run_summary(operations.run_named(ws, run_id))
 
 

@@ -243,7 +243,7 @@ def _planned(
         ws, PlanRequest(table=demo.table.name, days=days, reason=reason, by=ASKS, transform_version=version)
     )
     if out is not None:
-        show(out, plan_view(plan_document(plan)))
+        show(out, plan_view(plan_document(plan, operations.stages(ws, plan.manifest.run_id))))
     return plan.manifest.run_id
 
 

@@ -12,6 +12,7 @@ BackfillError
 │   ├── IllegalTransition     the ledger says that this step is not the next one
 │   ├── NotApproved           publication without a valid approval, or approval of one's own plan
 │   ├── GateFailed            a blocking gate has not passed for exactly these files
+│   ├── TakenOver             another process carries on with what this one was doing
 │   ├── TargetChanged         a partition is not what the candidate was compared with
 │   └── ContractBroken        a transform returned something else than it declares
 ├── Retryable          nothing was changed; the same request may succeed later
@@ -85,6 +86,10 @@ class NotApproved(Refused):
 
 class GateFailed(Refused):
     """A blocking gate has not passed for exactly the files that would be published."""
+
+
+class TakenOver(Refused):
+    """Another process carries on with the run, because this one was given up for dead; what it does counts."""
 
 
 class TargetChanged(Refused):

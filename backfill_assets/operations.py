@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
@@ -26,6 +27,7 @@ from backfill_assets.ledger.records import (
     ImportRecord,
     PublicationRecord,
     RunRecord,
+    SetRecord,
 )
 from backfill_assets.ledger.states import MEANING, RunState, may_follow
 from backfill_assets.planning.graph import TableNode
@@ -39,10 +41,15 @@ from backfill_assets.planning.request import (
     require_inputs,
     run_id_for,
 )
+from backfill_assets.planning.sets import SET_PREFIX
+from backfill_assets.planning.stages import Stage, stages_of
 from backfill_assets.publication import verdict
 from backfill_assets.publication.follow import FollowUp, follow_ups
+from backfill_assets.publication.plan_set import PlannedSet, SetRequest
+from backfill_assets.publication.plan_set import plan_set as write_set
 from backfill_assets.publication.publish import automatic_policy, publish_run, rollback_run
 from backfill_assets.publication.recover import Recovered, recover
+from backfill_assets.publication.sets import members_of, publish_set, rollback_set, versions_of
 from backfill_assets.publication.stale import stale_tables
 from backfill_assets.transforms.stage import stage_run
 from backfill_assets.workspace import Listener, Workspace, no_listener
@@ -52,22 +59,32 @@ __all__ = [
     "FollowUp",
     "Recovered",
     "approve",
+    "approve_set",
     "find_run",
     "follow_ups",
     "gate",
+    "is_set",
     "land",
     "plan",
     "plan_load",
+    "plan_set",
     "publish",
+    "publish_set",
     "quarantine_table",
     "recover",
     "require_publishable",
     "require_stageable",
     "rollback",
+    "rollback_set",
     "run_named",
+    "set_versions",
     "stage",
+    "stages",
     "stale_tables",
 ]
+
+PLANNED_BY_HAND = frozenset({Mode.BACKFILL, Mode.DRY_RUN, Mode.RECONCILIATION, Mode.REPLAY})
+"""The modes that a person can ask for; LIVE is for what arrives by itself."""
 
 _SOURCE_CHUNK = 100_000
 """A source table is built in one go: its landed files are read once, however many days they touch."""
@@ -84,6 +101,12 @@ def plan(ws: Workspace, request: PlanRequest) -> Plan:
         Refused: A run of kind LIVE.
     """
     table = ws.domain.derived_table(request.table)
+    if request.mode not in PLANNED_BY_HAND:
+        raise Refused(
+            f"a run of mode {request.mode} is not planned by hand.",
+            next_step=f"leave --mode out, or give one of {', '.join(sorted(PLANNED_BY_HAND))}",
+            table=table.name,
+        )
     if request.kind is Kind.LIVE:
         # A LIVE run may be published by policy alone, so nobody gets one by asking.
         raise Refused(
@@ -92,16 +115,7 @@ def plan(ws: Workspace, request: PlanRequest) -> Plan:
             table=table.name,
         )
     release = table.release(request.transform_version)
-    named = PlanRequest(
-        table=table.name,
-        days=request.days,
-        reason=request.reason,
-        by=request.by,
-        kind=request.kind,
-        mode=request.mode,
-        transform_version=release.version,
-        because=request.because,
-    )
+    named = replace(request, table=table.name, transform_version=release.version)
     with ws.ledger.read() as reader:
         proposed = propose(
             named,
@@ -116,6 +130,29 @@ def plan(ws: Workspace, request: PlanRequest) -> Plan:
     return proposed
 
 
+def plan_set(ws: Workspace, request: SetRequest) -> PlannedSet | None:
+    """Plans everything that a change makes stale, as one restatement set; see `publication.plan_set.plan_set`."""
+
+    def terms_of(name: str) -> Terms:
+        table = ws.domain.derived_table(name)
+        return _terms(ws, table, table.version)
+
+    return write_set(ws, request, terms_of)
+
+
+def stages(ws: Workspace, run_id: str) -> tuple[Stage, ...]:
+    """What a run or a set does, step by step: the list that `plan` prints and `run` executes.
+
+    Raises:
+        UnknownName: There is no such run or set.
+    """
+    with ws.ledger.read() as reader:
+        if not is_set(run_id):
+            return stages_of([reader.run(run_id).manifest], ws.graph)
+        members = members_of(reader, reader.restatement_set(run_id))
+    return stages_of([member.manifest for member in members], ws.graph, of=run_id)
+
+
 def _terms(ws: Workspace, table: DerivedTable, version: str) -> Terms:
     return Terms(
         domain=ws.domain.name,
@@ -125,7 +162,7 @@ def _terms(ws: Workspace, table: DerivedTable, version: str) -> Terms:
         code_digest=ws.code_digest,
         references=tuple(ws.references[name].pinned for name in table.references),
         gates=_gate_terms(table),
-        limits=Limits(chunk_partitions=ws.settings.chunk_partitions),
+        limits=Limits(chunk_partitions=ws.settings.chunk_partitions, chunk_rows=ws.settings.chunk_rows),
     )
 
 
@@ -227,6 +264,19 @@ def _load_manifest(
     )
 
 
+def approve_set(ws: Workspace, set_id: str, *, by: str, note: str = "") -> SetRecord:
+    """Records that somebody other than the requester agrees to exactly this set, and so to every run of it.
+
+    Raises:
+        UnknownName: No such set.
+        NotApproved: The requester cannot approve.
+        IllegalTransition: One of its runs is published already, or can never be.
+    """
+    with ws.ledger.write() as writer:
+        writer.approve_set(set_id, by=by, note=note)
+        return writer.restatement_set(set_id)
+
+
 def approve(ws: Workspace, run_id: str, *, by: str, note: str = "") -> RunRecord:
     """Records that somebody other than the requester agrees to exactly this manifest.
 
@@ -270,6 +320,21 @@ def run_named(ws: Workspace, run_id: str) -> RunRecord:
     """
     with ws.ledger.read() as reader:
         return reader.run(run_id)
+
+
+def is_set(name: str) -> bool:
+    """Whether an id is a set's and not a run's."""
+    return name.startswith(SET_PREFIX)
+
+
+def set_versions(ws: Workspace, set_id: str) -> Mapping[str, int]:
+    """For readers of several tables: the Delta version of each at which the set can be read as one.
+
+    Raises:
+        UnknownName: There is no such set.
+    """
+    with ws.ledger.read() as reader:
+        return versions_of(reader, reader.restatement_set(set_id))
 
 
 def require_publishable(ws: Workspace, run_id: str) -> None:

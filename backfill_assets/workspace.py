@@ -5,6 +5,7 @@ Everything that costs something (references, the ledger, Spark) is opened when i
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -55,12 +56,14 @@ class Workspace:
         domain: The tables and references.
         clock: The only source of the present instant.
         open_session: How a Spark session is had; an orchestrator brings its own.
+        wait: How seconds are let pass when a manifest asks for a pace.
     """
 
     settings: Settings
     domain: Domain
     clock: Clock = system_clock
     open_session: Callable[[], SparkSession] | None = field(default=None)
+    wait: Callable[[float], None] = time.sleep
 
     @staticmethod
     def open(

@@ -94,8 +94,10 @@ def plan(ledger: Ledger, run_id: str, **of_manifest: Any) -> Manifest:
 def stage(ledger: Ledger, run_id: str, days: Iterable[date] = DAYS) -> None:
     with ledger.write() as writer:
         writer.move_run(run_id, RunState.STAGING, actor="runner")
-        writer.start_chunk(run_id, 0, tuple(days))
-        writer.finish_chunk(run_id, 0, input_rows=10, output_rows=9, candidates=staged(run_id, days))
+        writer.start_chunk(run_id, 0, tuple(days), attempt="a1")
+        writer.finish_chunk(
+            run_id, 0, input_rows=10, output_rows=9, candidates=staged(run_id, days), attempt="a1", checksum="xx64:1"
+        )
         writer.move_run(run_id, RunState.GATING, actor="runner")
 
 

@@ -6,7 +6,6 @@ from backfill_assets.evidence.show import (
     audit_view,
     history_view,
     imports_view,
-    plan_view,
     publications_view,
     report_view,
     run_view,
@@ -14,6 +13,7 @@ from backfill_assets.evidence.show import (
     status_view,
     story_view,
 )
+from backfill_assets.evidence.show_plan import plan_view, set_plan_view, set_view
 from backfill_assets.evidence.stale import stale_view
 
 __all__ = [
@@ -24,6 +24,8 @@ __all__ = [
     "publications_view",
     "report_view",
     "run_view",
+    "set_plan_view",
+    "set_view",
     "show",
     "stale_view",
     "status_view",

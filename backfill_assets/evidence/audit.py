@@ -119,6 +119,8 @@ def _commits_against_ledger(
         else:
             carried[publication_id] = version
     for publication_id, record in known.items():
+        if not record.intent.changes:
+            continue  # every partition was found equal, so there was nothing to commit
         if record.state in _LANDED and carried.get(publication_id) != record.delta_version:
             yield (
                 f"{name}: the ledger says publication {publication_id} is version {record.delta_version}, the "

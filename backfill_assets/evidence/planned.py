@@ -1,23 +1,73 @@
-"""What does a plan say to a person and to a machine?"""
+"""What does a plan, of a run or of a set, say to a person and to a machine?"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from backfill_assets.planning.impact import TablePartitions
 from backfill_assets.planning.partitions import describe
 from backfill_assets.planning.request import InputRead, Plan
+from backfill_assets.planning.stages import Stage, stage_document
+from backfill_assets.publication.plan_set import PlannedSet
 
 
-def plan_document(plan: Plan) -> Mapping[str, Any]:
-    """The plan as plain values; the fields are documented in docs/cli.md."""
+def plan_document(plan: Plan, stages: Sequence[Stage]) -> Mapping[str, Any]:
+    """The plan as plain values; the fields are documented in docs/cli.md.
+
+    Args:
+        plan: The plan.
+        stages: What will be done, in order, as `stages_of` reads it from the manifest.
+    """
+    return {**_run_document(plan), "stages": [stage_document(stage) for stage in stages]}
+
+
+def set_plan_document(planned: PlannedSet) -> Mapping[str, Any]:
+    """The plan of a set as plain values."""
+    manifest = planned.manifest
+    return {
+        "set_id": manifest.set_id,
+        "name": manifest.name,
+        "state": "PLANNED",
+        "approval": "DRAFT",
+        "reason": manifest.reason,
+        "requested_by": manifest.requested_by,
+        "because": manifest.because,
+        "manifest_digest": manifest.digest,
+        "runs": [_run_document(plan) for plan in planned.plans],
+        "rebuilds": [
+            {
+                "table": rebuild.table,
+                "partitions": len(rebuild.partitions),
+                "described": describe(rebuild.grain, rebuild.partitions),
+                "new_partitions": len(rebuild.new),
+                "because": [_partitions_document(some) for some in rebuild.because],
+                "only_read": [_partitions_document(some) for some in rebuild.only_read],
+            }
+            for rebuild in planned.rebuilds
+        ],
+        "stages": [stage_document(stage) for stage in planned.stages],
+    }
+
+
+def _partitions_document(some: TablePartitions) -> Mapping[str, Any]:
+    return {
+        "table": some.table,
+        "partitions": len(some.partitions),
+        "described": describe(some.grain, some.partitions),
+    }
+
+
+def _run_document(plan: Plan) -> Mapping[str, Any]:
     manifest = plan.manifest
+    expected = plan.estimate
     return {
         "run_id": manifest.run_id,
         "state": "PLANNED",
         "approval": "DRAFT",
         "table": manifest.table,
         "kind": str(manifest.kind),
+        "mode": str(manifest.mode),
         "reason": manifest.reason,
         "requested_by": manifest.requested_by,
         "transform": manifest.transform,
@@ -33,6 +83,23 @@ def plan_document(plan: Plan) -> Mapping[str, Any]:
         "missing": {name: [day.isoformat() for day in days] for name, days in plan.missing.items()},
         "replaces": {"partitions": plan.replaced_partitions, "rows": plan.replaced_rows},
         "chunks": len(plan.chunks),
+        "chunk_list": [
+            {
+                "number": chunk.number,
+                "from": chunk.partitions[0].isoformat(),
+                "to": chunk.partitions[-1].isoformat(),
+                "partitions": len(chunk.partitions),
+                "expected_rows": sum(expected.rows.get(partition, 0) for partition in chunk.partitions),
+            }
+            for chunk in plan.chunks
+        ],
+        "estimate": {
+            "rows": expected.total_rows,
+            "size_bytes": expected.size_bytes,
+            "seconds": None if expected.seconds is None else round(expected.seconds, 1),
+            "based_on": expected.based_on,
+        },
+        "limits": manifest.document["limits"],
         "references": {r.name: r.version for r in manifest.references},
         "gates": [{"name": g.name, "demands": g.demands, "blocking": g.blocking} for g in manifest.gates],
         "dependents": [
@@ -56,6 +123,7 @@ def _input_document(read: InputRead) -> Mapping[str, Any]:
         "described": describe(read.grain, read.partitions),
         "warm_up": describe(read.grain, read.warm_up),
         "warm_up_partitions": len(read.warm_up),
+        "staged_partitions": len(read.staged),
         "rows": read.rows,
         "files": read.files,
         "size_bytes": read.size_bytes,

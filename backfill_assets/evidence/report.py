@@ -15,7 +15,7 @@ from backfill_assets.ledger.records import (
     RunRecord,
 )
 from backfill_assets.ledger.states import MEANING, ApprovalState, RunState
-from backfill_assets.planning.manifest import Mode
+from backfill_assets.planning.manifest import NEVER_PUBLISHED
 from backfill_assets.planning.partitions import describe
 from backfill_assets.workspace import Workspace
 
@@ -58,6 +58,8 @@ def run_summary(run: RunRecord) -> Mapping[str, Any]:
         "run_id": run.run_id,
         "table": manifest.table,
         "kind": str(manifest.kind),
+        "mode": str(manifest.mode),
+        "set_id": manifest.member_of,
         "state": str(run.state),
         "meaning": MEANING[run.state],
         "approval": str(run.approval),
@@ -78,21 +80,22 @@ def run_summary(run: RunRecord) -> Mapping[str, Any]:
 
 def next_step(run: RunRecord) -> str | None:
     """The command that moves a run on; None when nothing is left to do."""
-    approve = f"backfill approve {run.run_id} --by SOMEBODY_ELSE"
+    named = run.manifest.member_of or run.run_id
+    approve = f"backfill approve {named} --by SOMEBODY_ELSE"
     approved = run.approval is ApprovalState.APPROVED
     match run.state:
         case RunState.PLANNED | RunState.FAILED:
             return f"backfill run {run.run_id}"
         case RunState.STAGING | RunState.GATING | RunState.PUBLISHING:
             return "wait for it; if its process is gone: backfill recover"
-        case RunState.PASSED if run.manifest.mode in (Mode.DRY_RUN, Mode.RECONCILIATION):
+        case RunState.PASSED if run.manifest.mode in NEVER_PUBLISHED:
             return None
         case RunState.PASSED:
-            return f"backfill publish {run.run_id} --by WHO" if approved else approve
+            return f"backfill publish {named} --by WHO" if approved else approve
         case RunState.BLOCKED:
             return "mend the cause and plan again"
         case RunState.PUBLISHED:
-            return f"to undo it: backfill rollback {run.run_id} --by WHO --reason WHY"
+            return f"to undo it: backfill rollback {named} --by WHO --reason WHY"
         case RunState.ROLLED_BACK:
             return f"plan a correction, or to publish the same rows again: {approve}"
         case RunState.SUPERSEDED:
@@ -148,6 +151,7 @@ def gate_summaries(run: RunRecord, results: Sequence[GateResult]) -> Sequence[Ma
 def publication_document(record: PublicationRecord) -> Mapping[str, Any]:
     """One swap as plain values."""
     intent = record.intent
+    touched = [*(change.partition for change in intent.changes), *(found.partition for found in intent.verified)]
     return {
         "publication_id": intent.publication_id,
         "run_id": intent.run_id,
@@ -158,8 +162,9 @@ def publication_document(record: PublicationRecord) -> Mapping[str, Any]:
         "by": intent.by,
         "reason": intent.reason,
         "partition_count": len(intent.changes),
-        "from": min(change.partition for change in intent.changes).isoformat(),
-        "to": max(change.partition for change in intent.changes).isoformat(),
+        "verified_count": len(intent.verified),
+        "from": min(touched).isoformat(),
+        "to": max(touched).isoformat(),
         "rows": sum(change.rows for change in intent.changes),
         "started_at": record.started_at.isoformat(),
         "finished_at": record.finished_at.isoformat() if record.finished_at else None,

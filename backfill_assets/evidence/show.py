@@ -26,6 +26,10 @@ _STATE_STYLE = {
 }
 _MOST_PARTITIONS = 40
 _NEVER_BROKEN = ("run", "import", "gate", "partition", "state", "action", "at", "verdict")
+MODES = {
+    "DRY_RUN": "DRY_RUN: staged and gated, never published",
+    "RECONCILIATION": "RECONCILIATION: recomputes what is published and reports every difference; publishes nothing",
+}
 _AT_REST = ("PUBLISHED", "SUPERSEDED", "ROLLED_BACK")
 
 
@@ -83,43 +87,6 @@ def _cell(value: object) -> RenderableType:
             return escape(str(value))
 
 
-def plan_view(plan: Document) -> RenderableType:
-    """The plan as an operator reads it before asking somebody to agree."""
-    replaces = plan["replaces"]
-    head = facts(
-        [
-            ("run", plan["run_id"]),
-            ("table", f"{plan['table']} by {plan['transform']} {plan['transform_version']}"),
-            ("kind", f"{plan['kind']}: {plan['reason']} (asked by {plan['requested_by']})"),
-            ("output range", plan["output"]["described"]),
-            ("replaces", f"{replaces['rows']:,} accepted rows in {replaces['partitions']:,} partitions"),
-            ("references", ", ".join(f"{n} {v}" for n, v in plan["references"].items())),
-            ("chunks", plan["chunks"]),
-            ("side effects", plan["side_effects"]),
-            ("manifest", f"sha256 {plan['manifest_digest'][:16]}... (DRAFT)"),
-        ]
-    )
-    reads = listing(
-        "reads",
-        ["table", "input range", "of these warm-up and look-ahead", "rows", "files", "MiB"],
-        [
-            [i["table"], i["described"], i["warm_up"], i["rows"], i["files"], f"{i['size_bytes'] / 2**20:.1f}"]
-            for i in plan["inputs"]
-        ],
-        numbers=["rows", "files", "MiB"],
-    )
-    parts: list[RenderableType] = [head, "", reads, ""]
-    gates = ", ".join(g["name"] + ("" if g["blocking"] else " (informs)") for g in plan["gates"])
-    parts.append(
-        facts([("gates", gates), ("dependents", _dependents(plan)), ("open runs here", ", ".join(plan["conflicts"]))])
-    )
-    return Group(*parts)
-
-
-def _dependents(plan: Document) -> str:
-    return "; ".join(f"{d['table']} {d['described']}" for d in plan["dependents"]) or "none"
-
-
 def run_view(run: Document) -> RenderableType:
     """One run in a few lines."""
     approval = f"APPROVED by {run['approved_by']}" if run["approved_by"] else "DRAFT: nobody else has agreed yet"
@@ -134,6 +101,8 @@ def run_view(run: Document) -> RenderableType:
             ("table", f"{run['table']} by {run['transform']} {run['transform_version']}"),
             ("partitions", run["partitions_described"]),
             ("kind", f"{run['kind']}: {run['reason']} (asked by {run['requested_by']})"),
+            ("mode", MODES.get(run["mode"])),
+            ("set", run["set_id"]),
             ("next", run["next_step"]),
         ]
     )

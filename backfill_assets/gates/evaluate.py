@@ -18,9 +18,10 @@ from pyspark.sql import DataFrame
 from backfill_assets.domain import Table
 from backfill_assets.errors import BackfillError, ContractBroken
 from backfill_assets.gates.judge import judge
-from backfill_assets.gates.measure import NO_ROWS, Measured, measure
+from backfill_assets.gates.measure import Measured, measure
 from backfill_assets.gates.sample import SampledRow, most_moved, sample_rows
 from backfill_assets.identity import EMPTY_FILE_SET, FileSet, canonical_json, document_digest
+from backfill_assets.lake.checksums import NO_ROWS
 from backfill_assets.lake.evidence import ValidationRow, append_validation
 from backfill_assets.lake.snapshot import read_files
 from backfill_assets.lake.staging import footer_columns

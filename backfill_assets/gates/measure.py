@@ -13,12 +13,11 @@ from functools import reduce
 
 from pyspark.sql import Column, DataFrame, Row, Window
 from pyspark.sql import functions as F
-from pyspark.sql.types import DoubleType, FloatType, StructType
+from pyspark.sql.types import StructType
 
 from backfill_assets.domain import Table
 from backfill_assets.gates.conditions import violations
-
-_LOW_32_BITS = 0xFFFFFFFF
+from backfill_assets.lake.checksums import checksum_of, row_hash, sums_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,30 +46,6 @@ class Measured:
     changed: int = 0
     unchanged: int = 0
     changed_columns: Mapping[str, int] = field(default_factory=dict)
-
-
-def checksum_text(rows: int, low: int, high: int, mixed: int) -> str:
-    """The content checksum of a partition as it is stored: row count, two sums and the exclusive or of row hashes."""
-    return f"xx64:{rows}:{low:x}:{high:x}:{mixed & 0xFFFFFFFFFFFFFFFF:016x}"
-
-
-NO_ROWS = checksum_text(0, 0, 0, 0)
-"""The checksum of a partition without rows."""
-
-
-def row_hash(schema: StructType) -> Column:
-    """A 64-bit hash of a row's business columns.
-
-    Spark's hash skips nulls, so a flag per column keeps (null, 'a') and ('a', null) apart; zeros and NaNs of floating
-    columns are made one before hashing.
-    """
-    parts: list[Column] = []
-    for column in schema.fields:
-        value = F.col(column.name)
-        if isinstance(column.dataType, (FloatType, DoubleType)):
-            value = F.when(F.isnan(value), F.lit(float("nan"))).otherwise(value + F.lit(0.0))
-        parts += [value, F.col(column.name).isNull()]
-    return F.xxhash64(*parts)
 
 
 def measure(
@@ -142,9 +117,7 @@ def _summed(
         joined.groupBy(column)
         .agg(
             *(_count(condition).alias(name) for name, condition in sums.items()),
-            F.sum(row_hash_of_new.bitwiseAND(F.lit(_LOW_32_BITS).cast("bigint"))).alias("low"),
-            F.sum(F.shiftrightunsigned(row_hash_of_new, 32)).alias("high"),
-            F.bit_xor(row_hash_of_new).alias("mixed"),
+            *sums_of(row_hash_of_new),
         )
         .collect()
     )
@@ -159,7 +132,7 @@ def _measured(row: Row, column: str, flags: Mapping[str, Column], differs: Mappi
         partition=row[column],
         rows=row["rows"],
         accepted_rows=row["accepted_rows"],
-        checksum=checksum_text(row["rows"], row["low"] or 0, row["high"] or 0, row["mixed"] or 0),
+        checksum=checksum_of(row.asDict()),
         surplus=row["surplus"],
         violations={name: row[f"bad_{name}"] for name in flags},
         added=row["added"],

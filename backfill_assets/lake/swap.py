@@ -103,6 +103,22 @@ def swap(lake: Lake, order: SwapOrder, *, wait: Callable[[float], None] = time.s
     )
 
 
+def require_as_expected(lake: Lake, order: SwapOrder) -> int:
+    """Compares a table with what an order expects, and changes nothing.
+
+    Returns:
+        The table version that was compared.
+
+    Raises:
+        MissingInput: The table has not been made, or a file is gone.
+        TargetChanged: A declared partition does not hold exactly the expected files.
+    """
+    _require_files(lake, order)
+    handle = lake.open(order.table)
+    _compare(handle, order)
+    return handle.version()
+
+
 def is_landed(lake: Lake, table: str, publication_id: str) -> bool:
     """Whether the table's log holds this publication: the answer to "did it land?"."""
     return lake.open(table).transaction_version(publication_id) == LANDED
@@ -231,7 +247,7 @@ def _commit(handle: DeltaTable, order: SwapOrder) -> None:
             custom_metadata={
                 "publication_id": order.publication_id,
                 "run_id": order.run_id,
-                "partitions": len(order.exchanges),
+                "partitions": sum(exchange.expected != exchange.new for exchange in order.exchanges),
             },
             max_commit_retries=0,
             app_transactions=[Transaction(order.publication_id, LANDED)],

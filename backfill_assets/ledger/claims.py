@@ -10,6 +10,7 @@ from datetime import date
 from backfill_assets.ledger.records import AcceptedClaim
 from backfill_assets.ledger.states import RunState
 from backfill_assets.ledger.store import LedgerReader
+from backfill_assets.planning.estimates import Pace
 
 OPEN_STATES = (
     RunState.PLANNED,
@@ -42,3 +43,7 @@ class LedgerState:
         wanted = set(partitions)
         runs = self.reader.runs(table=table, states=OPEN_STATES)
         return [run.run_id for run in runs if wanted & set(run.manifest.partitions)]
+
+    def pace(self, table: str) -> Pace | None:
+        """How fast the table's latest runs were staged."""
+        return self.reader.pace(table)

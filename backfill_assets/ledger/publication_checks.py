@@ -10,11 +10,12 @@ from sqlalchemy import select
 from backfill_assets.errors import IllegalTransition, NotApproved, Refused, TargetChanged
 from backfill_assets.ledger.read_versions import VersionReader
 from backfill_assets.ledger.reading import batches
-from backfill_assets.ledger.records import Action, PartitionChange, PublicationIntent
+from backfill_assets.ledger.records import Action, PartitionChange, PublicationIntent, RunRecord
 from backfill_assets.ledger.schema import partition_versions, publications
 from backfill_assets.ledger.states import ApprovalState, PublicationState, RunState, VersionState, may_follow
 from backfill_assets.ledger.write_runs import RunWriter, next_command
 from backfill_assets.ledger.writing import illegal, some
+from backfill_assets.planning.manifest import NEVER_PUBLISHED
 
 Versions = Mapping[tuple[date, int], tuple[VersionState, int]]
 """State and replaced version, by partition and version."""
@@ -48,6 +49,13 @@ class PublicationChecks(RunWriter, VersionReader):
 
     def _may_publish(self, intent: PublicationIntent) -> None:
         found = self.run(intent.run_id)
+        if found.manifest.mode in NEVER_PUBLISHED:
+            raise IllegalTransition(
+                f"run {found.run_id} has mode {found.manifest.mode} and is never published.",
+                next_step=f"backfill report {found.run_id}",
+                run_id=found.run_id,
+            )
+        self._must_follow_its_set(found)
         if not may_follow(found.state, RunState.PUBLISHING):
             raise illegal(
                 f"run {found.run_id}",
@@ -63,6 +71,18 @@ class PublicationChecks(RunWriter, VersionReader):
                 run_id=found.run_id,
             )
         _must_be_declared(intent, found.manifest.table, found.manifest.partitions)
+
+    def _must_follow_its_set(self, found: RunRecord) -> None:
+        """What was computed from other candidates of a set is published after them, or readers see it without them."""
+        upstream = {pin.from_run for pinned in found.manifest.inputs for pin in pinned.partitions if pin.from_run}
+        waiting = sorted(run_id for run_id in upstream if self._run_state(run_id) is not RunState.PUBLISHED)
+        if waiting:
+            raise IllegalTransition(
+                f"run {found.run_id} was computed from what {some(waiting)} staged, and that is not published.",
+                next_step=f"publish the whole set: backfill publish {found.manifest.member_of} --by NAME",
+                run_id=found.run_id,
+                set_id=found.manifest.member_of,
+            )
 
     def _may_roll_back(self, intent: PublicationIntent) -> None:
         state = self._run_state(intent.run_id)
@@ -95,31 +115,35 @@ class PublicationChecks(RunWriter, VersionReader):
     def _must_expect_what_is_accepted(self, intent: PublicationIntent) -> None:
         versions = self._states_of_versions(intent)
         accepted = {day: version for (day, version), (state, _) in versions.items() if state is VersionState.ACCEPTED}
-        other = sorted(
-            change.partition
-            for change in intent.changes
-            if accepted.get(change.partition, 0) != change.expected_version
-            or (intent.action is Action.ROLLBACK and not _can_be_restored(change, versions))
-        )
+        expected = _expected_versions(intent)
+        other = {day for day, version in expected.items() if accepted.get(day, 0) != version}
+        if intent.action is Action.ROLLBACK:
+            other.update(c.partition for c in intent.changes if not _can_be_restored(c, versions))
         if other:
-            first = next(change for change in intent.changes if change.partition == other[0])
+            first = min(other)
             raise TargetChanged(
-                f"{intent.table} is not what was expected, for {some(other)}: expected version "
-                f"{first.expected_version} of {first.partition}, found {accepted.get(first.partition, 0)}.",
+                f"{intent.table} is not what was expected, for {some(sorted(other))}: expected version "
+                f"{expected[first]} of {first}, found {accepted.get(first, 0)}.",
                 next_step=_after_a_change(intent),
                 run_id=intent.run_id,
                 table=intent.table,
-                partitions=tuple(other),
+                partitions=tuple(sorted(other)),
             )
 
     def _states_of_versions(self, intent: PublicationIntent) -> Versions:
         held = partition_versions
         columns = (held.c.partition_date, held.c.version, held.c.state, held.c.replaces)
         found: dict[tuple[date, int], tuple[VersionState, int]] = {}
-        for batch in batches(change.partition for change in intent.changes):
+        for batch in batches(_expected_versions(intent)):
             chosen = select(*columns).where(held.c.table_name == intent.table, held.c.partition_date.in_(batch))
             found.update(((row.partition_date, row.version), (row.state, row.replaces)) for row in self._rows(chosen))
         return found
+
+
+def _expected_versions(intent: PublicationIntent) -> dict[date, int]:
+    """The version that must be accepted, by partition, of everything that the publication changes or found equal."""
+    verified = {found.partition: found.version for found in intent.verified}
+    return verified | {change.partition: change.expected_version for change in intent.changes}
 
 
 def _can_be_restored(change: PartitionChange, versions: Versions) -> bool:
@@ -131,7 +155,7 @@ def _can_be_restored(change: PartitionChange, versions: Versions) -> bool:
 
 
 def _must_be_declared(intent: PublicationIntent, table: str, declared: tuple[date, ...] | list[date]) -> None:
-    changed = [change.partition for change in intent.changes]
+    changed = [*(change.partition for change in intent.changes), *(found.partition for found in intent.verified)]
     undeclared = sorted(set(changed) - set(declared))
     if intent.table != table or undeclared:
         raise Refused(

@@ -12,7 +12,8 @@ from backfill_assets.ledger import rows
 from backfill_assets.ledger.reading import Reading
 from backfill_assets.ledger.records import CandidatePartition, ChunkRecord, GateResult, RunRecord
 from backfill_assets.ledger.schema import approvals, candidate_partitions, chunk_runs, gate_results, manifests, runs
-from backfill_assets.ledger.states import RunState
+from backfill_assets.ledger.states import ChunkState, RunState
+from backfill_assets.planning.estimates import Pace
 
 
 class RunReader(Reading):
@@ -51,6 +52,35 @@ class RunReader(Reading):
         """The chunks of a run that were started, by number."""
         chosen = select(chunk_runs).where(chunk_runs.c.run_id == run_id).order_by(chunk_runs.c.number)
         return tuple(rows.chunk_record(row) for row in self._rows(chosen))
+
+    def pace(self, table: str, *, latest: int = 5) -> Pace | None:
+        """How fast the latest runs of a table were staged; None when none has finished a chunk.
+
+        Args:
+            table: A table.
+            latest: From how many runs.
+        """
+        done = select(chunk_runs.c.run_id).where(chunk_runs.c.state == ChunkState.DONE)
+        chosen = (
+            select(runs.c.run_id)
+            .where(runs.c.table_name == table, runs.c.run_id.in_(done))
+            .order_by(runs.c.added_sequence.desc())
+            .limit(latest)
+        )
+        run_ids = self._values(chosen)
+        timed = [
+            chunk
+            for run_id in run_ids
+            for chunk in self.chunks(run_id)
+            if chunk.finished_at is not None and chunk.output_rows is not None
+        ]
+        if not timed:
+            return None
+        return Pace(
+            runs=len(run_ids),
+            rows=sum(chunk.output_rows or 0 for chunk in timed),
+            seconds=sum((chunk.finished_at - chunk.started_at).total_seconds() for chunk in timed if chunk.finished_at),
+        )
 
     def candidates(self, run_id: str) -> dict[date, CandidatePartition]:
         """The staged partitions of a run, in order."""

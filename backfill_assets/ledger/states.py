@@ -62,6 +62,7 @@ class SetState(_State):
     PLANNED = "PLANNED"
     PUBLISHING = "PUBLISHING"
     PUBLISHED = "PUBLISHED"
+    ROLLING_BACK = "ROLLING_BACK"
     ROLLED_BACK = "ROLLED_BACK"
 
 
@@ -123,8 +124,9 @@ TRANSITIONS: Mapping[State, frozenset[State]] = {
     ChunkState.RUNNING: frozenset({ChunkState.DONE, ChunkState.RUNNING}),
     ChunkState.DONE: frozenset({ChunkState.RUNNING}),
     SetState.PLANNED: frozenset({SetState.PUBLISHING}),
-    SetState.PUBLISHING: frozenset({SetState.PUBLISHED, SetState.ROLLED_BACK, SetState.PLANNED}),
-    SetState.PUBLISHED: frozenset({SetState.ROLLED_BACK}),
+    SetState.PUBLISHING: frozenset({SetState.PUBLISHED, SetState.ROLLING_BACK, SetState.PLANNED}),
+    SetState.PUBLISHED: frozenset({SetState.ROLLING_BACK}),
+    SetState.ROLLING_BACK: frozenset({SetState.ROLLED_BACK}),
     SetState.ROLLED_BACK: frozenset({SetState.PUBLISHING}),
 }
 
@@ -163,5 +165,6 @@ MEANING: Mapping[State, str] = {
     SetState.PLANNED: "its manifests are written; none of them has been published",
     SetState.PUBLISHING: "its tables are being published one after the other; `backfill recover` completes or reverses",
     SetState.PUBLISHED: "every table of it is what readers see",
+    SetState.ROLLING_BACK: "its tables are being brought back one after the other; `backfill recover` goes on with it",
     SetState.ROLLED_BACK: "every table of it is as it was before",
 }

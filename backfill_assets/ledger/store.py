@@ -19,20 +19,22 @@ from backfill_assets.ledger.connection import READ, WRITE, connect_engine, trans
 from backfill_assets.ledger.read_events import EventReader
 from backfill_assets.ledger.read_imports import ImportReader
 from backfill_assets.ledger.read_runs import RunReader
+from backfill_assets.ledger.read_sets import SetReader
 from backfill_assets.ledger.read_staleness import ClaimReader
 from backfill_assets.ledger.read_versions import VersionReader
 from backfill_assets.ledger.upgrade import upgrade
 from backfill_assets.ledger.write_candidates import CandidateWriter
 from backfill_assets.ledger.write_imports import ImportWriter
 from backfill_assets.ledger.write_publications import PublicationWriter
+from backfill_assets.ledger.write_sets import SetWriter
 from backfill_assets.ledger.writing import Happening, said
 
 
-class LedgerReader(RunReader, VersionReader, ClaimReader, ImportReader, EventReader):
+class LedgerReader(RunReader, SetReader, VersionReader, ClaimReader, ImportReader, EventReader):
     """Everything that can be asked of the ledger."""
 
 
-class LedgerWriter(LedgerReader, CandidateWriter, PublicationWriter, ImportWriter):
+class LedgerWriter(LedgerReader, CandidateWriter, PublicationWriter, SetWriter, ImportWriter):
     """Everything that can be written to the ledger, and asked on the way."""
 
     def record_event(

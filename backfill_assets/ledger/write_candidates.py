@@ -7,7 +7,7 @@ from datetime import date
 
 from sqlalchemy import ColumnElement, bindparam, delete, insert, select, update
 
-from backfill_assets.errors import IllegalTransition, Refused
+from backfill_assets.errors import IllegalTransition, Refused, TakenOver
 from backfill_assets.identity import document_digest
 from backfill_assets.ledger import rows
 from backfill_assets.ledger.reading import batches
@@ -21,8 +21,14 @@ from backfill_assets.ledger.writing import SYSTEM, Happening, Step, some
 class CandidateWriter(RunWriter):
     """Records chunks, candidates and gate results. A candidate only changes while its run is STAGING."""
 
-    def start_chunk(self, run_id: str, number: int, partitions: Sequence[date]) -> None:
+    def start_chunk(self, run_id: str, number: int, partitions: Sequence[date], *, attempt: str) -> None:
         """A chunk is being computed, for the first time or again.
+
+        Args:
+            run_id: A run that is STAGING.
+            number: The chunk's number, from 1.
+            partitions: Its partitions.
+            attempt: Names who computes it: from here on only this attempt can finish it.
 
         Raises:
             UnknownName: There is no such run.
@@ -30,14 +36,20 @@ class CandidateWriter(RunWriter):
         """
         self._must_be(run_id, RunState.STAGING, f"start chunk {number}")
         present = self._row(select(chunk_runs.c.state).where(_chunk(run_id, number)))
-        begun = {"partitions": rows.texts_of(tuple(partitions)), "started_at": self.now, "finished_at": None}
+        begun = {
+            "partitions": rows.texts_of(tuple(partitions)),
+            "started_at": self.now,
+            "finished_at": None,
+            "attempt": attempt,
+            "checksum": "",
+        }
         happening = Happening(
             actor=SYSTEM,
             entity="chunk",
             entity_id=run_id,
             action="chunk_started",
             to_state=str(ChunkState.RUNNING),
-            payload={"number": number, "partitions": len(partitions)},
+            payload={"number": number, "partitions": len(partitions), "attempt": attempt},
         )
         if present is not None:
             step = _chunk_step(run_id, number, present.state, ChunkState.RUNNING)
@@ -56,14 +68,18 @@ class CandidateWriter(RunWriter):
         input_rows: int,
         output_rows: int,
         candidates: Iterable[CandidatePartition],
+        attempt: str,
+        checksum: str,
     ) -> None:
         """A chunk is computed; its candidates take the place of earlier ones of the same partitions.
 
         Raises:
             UnknownName: There is no such run.
+            TakenOver: Another attempt computes the chunk, or has computed it.
             IllegalTransition: The run is not STAGING, or the chunk is not RUNNING.
             Refused: A candidate of another run.
         """
+        self._must_be_attempt(run_id, number, attempt)
         self._must_be(run_id, RunState.STAGING, f"finish chunk {number}")
         staged = tuple(candidates)
         _must_belong(run_id, staged)
@@ -78,11 +94,17 @@ class CandidateWriter(RunWriter):
                     "number": number,
                     "input_rows": input_rows,
                     "output_rows": output_rows,
+                    "checksum": checksum,
                     "partitions": len(staged),
                     "files_digest": document_digest([[c.partition.isoformat(), c.files.digest] for c in staged]),
                 },
             ),
-            also={"input_rows": input_rows, "output_rows": output_rows, "finished_at": self.now},
+            also={
+                "input_rows": input_rows,
+                "output_rows": output_rows,
+                "finished_at": self.now,
+                "checksum": checksum,
+            },
         )
         self._replace_candidates(run_id, staged)
 
@@ -94,8 +116,22 @@ class CandidateWriter(RunWriter):
         if staged:
             self._connection.execute(insert(candidate_partitions), [rows.candidate_row(each) for each in staged])
 
-    def clear_candidates(self, run_id: str) -> None:
-        """Forgets the chunks, candidates and gate results of a run, so that it can be staged from the beginning.
+    def _must_be_attempt(self, run_id: str, number: int, attempt: str) -> None:
+        row = self._row(select(chunk_runs.c.attempt).where(_chunk(run_id, number)))
+        if row is not None and row.attempt != attempt:
+            raise TakenOver(
+                f"chunk {number} of run {run_id} is computed by another process, which took the run over.",
+                next_step=f"backfill status {run_id}",
+                run_id=run_id,
+                chunk=number,
+            )
+
+    def clear_candidates(self, run_id: str, *, keep: Iterable[int] = ()) -> None:
+        """Forgets the chunks, candidates and gate results of a run, so that it can be staged.
+
+        Args:
+            run_id: A run that readers do not see.
+            keep: Numbers of finished chunks whose candidates are not staged again.
 
         Raises:
             UnknownName: There is no such run.
@@ -108,9 +144,26 @@ class CandidateWriter(RunWriter):
                 next_step=next_command(run_id, state),
                 run_id=run_id,
             )
-        for table in (gate_results, candidate_partitions, chunk_runs):
-            self._connection.execute(delete(table).where(table.c.run_id == run_id))
-        self._append(Happening(actor=SYSTEM, entity="candidates", entity_id=run_id, action="candidates_cleared"))
+        kept = tuple(sorted(keep))
+        of_run = chunk_runs.c.run_id == run_id
+        staying = self._values(select(chunk_runs.c.partitions).where(of_run, chunk_runs.c.number.in_(kept)))
+        self._connection.execute(delete(gate_results).where(gate_results.c.run_id == run_id))
+        self._forget_candidates(run_id, {day for partitions in staying for day in rows.dates_of(partitions)})
+        self._connection.execute(delete(chunk_runs).where(of_run, chunk_runs.c.number.not_in(kept)))
+        payload = {"kept_chunks": list(kept)} if kept else {}
+        self._append(
+            Happening(actor=SYSTEM, entity="candidates", entity_id=run_id, action="candidates_cleared", payload=payload)
+        )
+
+    def _forget_candidates(self, run_id: str, staying: set[date]) -> None:
+        held = candidate_partitions
+        of_run = held.c.run_id == run_id
+        if not staying:
+            self._connection.execute(delete(held).where(of_run))
+            return
+        staged = set(self._values(select(held.c.partition_date).where(of_run)))
+        for batch in batches(sorted(staged - staying)):
+            self._connection.execute(delete(held).where(of_run, held.c.partition_date.in_(batch)))
 
     def record_gates(
         self,

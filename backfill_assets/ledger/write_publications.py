@@ -12,7 +12,7 @@ from backfill_assets.identity import document_digest
 from backfill_assets.ledger import rows
 from backfill_assets.ledger.publication_checks import PublicationChecks
 from backfill_assets.ledger.records import Action, PublicationIntent, PublicationRecord
-from backfill_assets.ledger.schema import outbox, publication_changes, publications
+from backfill_assets.ledger.schema import outbox, publication_changes, publications, verifications
 from backfill_assets.ledger.states import PublicationState, RunState
 from backfill_assets.ledger.write_versions import VersionWriter
 from backfill_assets.ledger.writing import Happening, Step, plain, said
@@ -59,6 +59,9 @@ class PublicationWriter(PublicationChecks, VersionWriter):
         if intent.changes:
             changes = [rows.change_row(intent.publication_id, change) for change in intent.changes]
             self._connection.execute(insert(publication_changes), changes)
+        if intent.verified:
+            found = [rows.verified_row(intent.publication_id, verified) for verified in intent.verified]
+            self._connection.execute(insert(verifications), found)
         if intent.action is Action.PUBLISH:
             state = self._run_state(intent.run_id)
             self._move_by(intent.publication_id, intent.run_id, state, RunState.PUBLISHING, actor)
@@ -148,6 +151,8 @@ class PublicationWriter(PublicationChecks, VersionWriter):
             self._append(_happening(row.publication_id, "delivered", actor, {"outbox_sequence": sequence}, "outbox"))
 
     def _tell_dependents(self, intent: PublicationIntent) -> None:
+        if not intent.changes:
+            return
         self._connection.execute(
             insert(outbox).values(
                 sequence=self._next_outbox_sequence(),
@@ -185,6 +190,8 @@ def _begun(intent: PublicationIntent, actor: str) -> Happening:
             "undoes": intent.undoes,
             "partitions": len(changes),
             "changes_digest": document_digest(changes),
+            "verified": len(intent.verified),
+            "verified_digest": document_digest([[v.partition.isoformat(), v.version] for v in intent.verified]),
         },
     )
 

@@ -14,7 +14,7 @@ from backfill_assets.ledger.records import RunRecord
 from backfill_assets.ledger.schema import approvals, manifests, runs
 from backfill_assets.ledger.states import MEANING, ApprovalState, RunState
 from backfill_assets.ledger.writing import Happening, Step, Writing, illegal, plain, said
-from backfill_assets.planning.manifest import Manifest
+from backfill_assets.planning.manifest import NEVER_PUBLISHED, Manifest
 
 POLICY = "policy:"
 """How the name of an approver begins who is not a person."""
@@ -83,6 +83,12 @@ class RunWriter(Writing, RunReader):
             IllegalTransition: It is approved already, or readers see it already.
         """
         found = self.run(run_id)
+        if found.manifest.mode in NEVER_PUBLISHED:
+            raise IllegalTransition(
+                f"run {run_id} has mode {found.manifest.mode} and is never published, so nobody needs to approve it.",
+                next_step=f"backfill report {run_id}",
+                run_id=run_id,
+            )
         approver = said("the approver", by, NotApproved)
         if same_person(approver, found.manifest.requested_by):
             raise NotApproved(

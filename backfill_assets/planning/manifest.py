@@ -43,6 +43,10 @@ class Mode(StrEnum):
     RECONCILIATION = "RECONCILIATION"
 
 
+NEVER_PUBLISHED = frozenset({Mode.DRY_RUN, Mode.RECONCILIATION})
+"""Modes of runs that stage and gate, and end there."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PinnedPartition:
     """One input partition as it was when the run was planned.

@@ -7,12 +7,14 @@ plan that runs: the manifest inside it is what the ledger stores.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import date, datetime
+from itertools import islice
 from typing import Any, Protocol
 
 from backfill_assets.errors import MissingInput
 from backfill_assets.identity import sha256_text
+from backfill_assets.planning.estimates import Estimate, Pace, estimate
 from backfill_assets.planning.graph import Graph, TableInput, TableNode, Window
 from backfill_assets.planning.manifest import (
     GateTerm,
@@ -53,6 +55,29 @@ class StateReader(Protocol):
         """Ids of runs over some of these partitions that could still be published."""
         ...
 
+    def pace(self, table: str) -> Pace | None:
+        """How fast the table's latest runs were staged; None when there was none."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskedLimits:
+    """The limits that a request asks for; None leaves the usual one (see `manifest.Limits`)."""
+
+    chunk_partitions: int | None = None
+    chunk_rows: int | None = None
+    max_rows: int | None = None
+    rows_per_minute: int | None = None
+    pause_s: int | None = None
+
+    def over(self, usual: Limits) -> Limits:
+        """The usual limits with what was asked for in their place."""
+        asked = {name: value for name, value in asdict(self).items() if value is not None}
+        return replace(usual, **asked)
+
+
+NO_LIMITS_ASKED = AskedLimits()
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanRequest:
@@ -62,6 +87,8 @@ class PlanRequest:
         days: The output days; a monthly table takes every month they touch.
         kind: None lets the plan say: RESTATEMENT where accepted rows would be replaced, BACKFILL otherwise.
         because: The publication that the run follows.
+        limits: Bounds that differ from the usual ones.
+        member_of: The restatement set that the run is part of.
     """
 
     table: str
@@ -72,6 +99,8 @@ class PlanRequest:
     mode: Mode = Mode.BACKFILL
     transform_version: str | None = None
     because: str | None = None
+    limits: AskedLimits = NO_LIMITS_ASKED
+    member_of: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +124,8 @@ class InputRead:
     Attributes:
         partitions: Every partition in the windows, warm-up and look-ahead included.
         warm_up: Those that lie outside the output days: read, never published.
-        missing: Those without an accepted version.
+        staged: Those that are read as an earlier run of the same set stages them.
+        missing: Those without an accepted version that no earlier run of the set stages either.
     """
 
     argument: str
@@ -105,6 +135,7 @@ class InputRead:
     partitions: tuple[date, ...]
     warm_up: tuple[date, ...]
     missing: tuple[date, ...]
+    staged: tuple[date, ...]
     rows: int
     files: int
     size_bytes: int
@@ -138,6 +169,7 @@ class Plan:
     chunks: tuple[Chunk, ...]
     dependents: tuple[Dependent, ...]
     conflicts: tuple[str, ...]
+    estimate: Estimate
 
     @property
     def missing(self) -> Mapping[str, tuple[date, ...]]:
@@ -145,7 +177,21 @@ class Plan:
         return {read.table: read.missing for read in self.inputs if read.missing}
 
 
-def propose(request: PlanRequest, terms: Terms, *, graph: Graph, state: StateReader, as_of: datetime) -> Plan:
+Upstream = Mapping[str, Mapping[date, str]]
+"""What earlier runs of the same set stage: run ids by table and partition."""
+
+NO_UPSTREAM: Upstream = {}
+
+
+def propose(
+    request: PlanRequest,
+    terms: Terms,
+    *,
+    graph: Graph,
+    state: StateReader,
+    as_of: datetime,
+    upstream: Upstream = NO_UPSTREAM,
+) -> Plan:
     """The plan for a request.
 
     Args:
@@ -154,15 +200,28 @@ def propose(request: PlanRequest, terms: Terms, *, graph: Graph, state: StateRea
         graph: The tables and their windows.
         state: A reader of what is accepted.
         as_of: The present instant, aware UTC.
+        upstream: What is read as another run of the set stages it, not as it is accepted now.
 
     Raises:
         UnknownName: There is no such table.
         InvalidRange: The days are outside the table's days.
+        MissingInput: A reconciliation over partitions that were never published.
     """
     node = graph.table(request.table)
     partitions = graph.partitions_in(node.name, request.days, as_of=as_of.date())
-    reads, pins = _inputs(node, partitions, graph, state)
+    reads, pins = _inputs(node, partitions, graph, state, upstream)
     present = state.claims(node.name, partitions)
+    if request.mode is Mode.RECONCILIATION:
+        _require_something_to_reconcile(node, partitions, present)
+    expected = estimate(
+        partitions,
+        {partition: claim.rows for partition, claim in present.items()},
+        accepted_bytes=sum(claim.size_bytes for claim in present.values()),
+        input_rows=sum(read.rows for read in reads),
+        input_partitions=sum(len(read.partitions) for read in reads),
+        pace=state.pace(node.name),
+    )
+    limits = request.limits.over(terms.limits)
     manifest = Manifest(
         run_id=run_id_for(request, node, as_of),
         kind=request.kind or (Kind.RESTATEMENT if present else Kind.BACKFILL),
@@ -182,8 +241,10 @@ def propose(request: PlanRequest, terms: Terms, *, graph: Graph, state: StateRea
         inputs=pins,
         references=terms.references,
         gates=terms.gates,
-        limits=terms.limits,
+        limits=limits,
         because=request.because,
+        chunks=chunk_sizes(partitions, expected.rows, limits),
+        member_of=request.member_of,
     )
     return Plan(
         manifest=manifest,
@@ -193,11 +254,22 @@ def propose(request: PlanRequest, terms: Terms, *, graph: Graph, state: StateRea
         chunks=chunks_of(manifest),
         dependents=dependents_of(graph, node.name, partitions),
         conflicts=tuple(state.open_runs(node.name, partitions)),
+        estimate=expected,
     )
 
 
+def _require_something_to_reconcile(node: TableNode, partitions: Sequence[date], present: Mapping[date, Claim]) -> None:
+    lacking = [partition for partition in partitions if partition not in present]
+    if lacking:
+        raise MissingInput(
+            f"{node.name} has never been published for {describe(node.grain, lacking)}; there is nothing to reconcile.",
+            next_step=f"choose published days: backfill status, or backfill history {node.name}",
+            table=node.name,
+        )
+
+
 def _inputs(
-    node: TableNode, partitions: Sequence[date], graph: Graph, state: StateReader
+    node: TableNode, partitions: Sequence[date], graph: Graph, state: StateReader, upstream: Upstream
 ) -> tuple[tuple[InputRead, ...], tuple[PinnedInput, ...]]:
     reads: list[InputRead] = []
     pins: list[PinnedInput] = []
@@ -206,6 +278,7 @@ def _inputs(
         source = graph.table(edge.table)
         needed = graph.needed(edge, node, partitions)
         claims = state.claims(edge.table, needed)
+        staged = upstream.get(edge.table, {})
         reads.append(
             InputRead(
                 argument=edge.argument,
@@ -214,16 +287,19 @@ def _inputs(
                 window=edge.window,
                 partitions=needed,
                 warm_up=tuple(p for p in needed if p not in covered),
-                missing=tuple(p for p in needed if p not in claims),
+                missing=tuple(p for p in needed if p not in claims and p not in staged),
+                staged=tuple(p for p in needed if p in staged),
                 rows=sum(claim.rows for claim in claims.values()),
                 files=sum(claim.file_count for claim in claims.values()),
                 size_bytes=sum(claim.size_bytes for claim in claims.values()),
             )
         )
         pinned = (
-            PinnedPartition(partition=p, version=claims[p].version, digest=claims[p].digest)
+            PinnedPartition(partition=p, version=0, digest="", from_run=staged[p])
+            if p in staged
+            else PinnedPartition(partition=p, version=claims[p].version, digest=claims[p].digest)
             for p in needed
-            if p in claims
+            if p in staged or p in claims
         )
         pins.append(PinnedInput(argument=edge.argument, table=edge.table, partitions=tuple(pinned)))
     return tuple(reads), tuple(pins)
@@ -283,13 +359,37 @@ def inputs_of(manifest: Manifest) -> tuple[TableInput, ...]:
 
 
 def chunks_of(manifest: Manifest) -> tuple[Chunk, ...]:
-    """The parts a run is computed in, in order; boundaries are partition boundaries."""
-    size = manifest.limits.chunk_partitions
-    starts = range(0, len(manifest.partitions), size)
+    """The parts a run is computed in, in order; boundaries are partition boundaries.
+
+    A manifest of format 1 did not list them: they all had the same size.
+    """
+    remaining = iter(manifest.partitions)
+    most = manifest.limits.chunk_partitions
+    sizes = manifest.chunks or [most] * -(-len(manifest.partitions) // most)
     return tuple(
-        Chunk(number=number, partitions=manifest.partitions[start : start + size])
-        for number, start in enumerate(starts, start=1)
+        Chunk(number=number, partitions=tuple(islice(remaining, size))) for number, size in enumerate(sizes, start=1)
     )
+
+
+def chunk_sizes(partitions: Sequence[date], rows: Mapping[date, int], limits: Limits) -> tuple[int, ...]:
+    """How many partitions each chunk takes, so that neither limit is exceeded by more than one partition alone.
+
+    Args:
+        partitions: The output partitions in order.
+        rows: How many rows each is expected to have.
+        limits: The most partitions and the most expected rows of a chunk.
+    """
+    sizes: list[int] = []
+    expected = 0
+    for partition in partitions:
+        more = rows.get(partition, 0)
+        full = limits.chunk_rows is not None and expected + more > limits.chunk_rows
+        if not sizes or sizes[-1] >= limits.chunk_partitions or full:
+            sizes.append(0)
+            expected = 0
+        sizes[-1] += 1
+        expected += more
+    return tuple(sizes)
 
 
 def output_days(manifest: Manifest, partitions: Iterable[date]) -> DayRange:

@@ -17,6 +17,8 @@ from typing import Any
 from backfill_assets.identity import canonical_json, sha256_text
 
 SET_FORMAT = 1
+SET_PREFIX = "set."
+"""How every set's id begins, and no run's: a run's begins with its table's name, in which there is no dot."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -47,6 +47,13 @@ def follow_ups(ws: Workspace) -> tuple[FollowUp, ...]:
         )
 
 
+def built_with(reader: LedgerReader, run_id: str, table: str) -> set[date]:
+    """The partitions of a table that the set of a run builds itself, so that nobody has to follow for them."""
+    found = reader.set_of(run_id)
+    members = found.manifest.members if found else ()
+    return {p for member in members if member.table == table for p in reader.run(member.run_id).manifest.partitions}
+
+
 def _follow(ws: Workspace, reader: LedgerReader, entry: OutboxEntry) -> Iterable[FollowUp]:
     if isinstance(ws.domain.table(entry.table), SourceTable):
         return
@@ -56,6 +63,7 @@ def _follow(ws: Workspace, reader: LedgerReader, entry: OutboxEntry) -> Iterable
         for edge in node.inputs:
             if edge.table == entry.table:
                 reached.update(ws.graph.reached(edge, node, entry.partitions))
+        reached -= built_with(reader, entry.run_id, node.name)
         possible = [partition for partition in reached if partition < days.end]
         ready, waiting = complete_partitions(node, ws.graph, possible, LedgerState(reader))
         earlier = [r.run_id for r in reader.runs(table=node.name) if r.manifest.because == entry.publication_id]

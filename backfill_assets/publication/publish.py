@@ -12,7 +12,7 @@ from datetime import datetime
 
 from backfill_assets.domain import Domain
 from backfill_assets.errors import IllegalTransition, OutcomeUnknown, Refused, Retryable
-from backfill_assets.lake.swap import Exchange, SwapOrder, swap
+from backfill_assets.lake.swap import Exchange, SwapOrder, require_as_expected, swap
 from backfill_assets.ledger.records import Action, ImportDay, PublicationIntent, PublicationRecord, RunRecord
 from backfill_assets.ledger.states import ApprovalState, ImportState, PublicationState, RunState
 from backfill_assets.planning.manifest import Kind, Manifest
@@ -57,6 +57,12 @@ def publish_run(ws: Workspace, run_id: str, *, by: str) -> PublicationRecord:
             run = writer.run(run_id)
         require_publishable(run)
         manifest = run.manifest
+        changes, verified = changes_for(
+            manifest,
+            writer.candidates(run_id),
+            writer.gate_results(run_id),
+            writer.accepted(manifest.table, manifest.partitions),
+        )
         intent = PublicationIntent(
             publication_id=_new_id(ws.clock()),
             run_id=run_id,
@@ -64,12 +70,8 @@ def publish_run(ws: Workspace, run_id: str, *, by: str) -> PublicationRecord:
             table=manifest.table,
             by=by,
             reason=manifest.reason,
-            changes=changes_for(
-                manifest,
-                writer.candidates(run_id),
-                writer.gate_results(run_id),
-                writer.accepted(manifest.table, manifest.partitions),
-            ),
+            changes=changes,
+            verified=verified,
         )
         writer.begin_publication(intent, actor=by)
     return carry_out(ws, run, intent, by=by)
@@ -99,6 +101,14 @@ def rollback_run(ws: Workspace, run_id: str, *, by: str, reason: str) -> Publica
                 state=str(run.state),
             )
         undone = published[0].intent.publication_id
+        if not published[0].intent.changes:
+            raise IllegalTransition(
+                f"run {run_id} changed nothing: all of its partitions were equal to the accepted ones, so there is "
+                f"nothing to undo.",
+                next_step=f"backfill history {table}",
+                run_id=run_id,
+                publication_id=undone,
+            )
         accepted = writer.accepted(table, run.manifest.partitions)
         versions = [v for v in writer.versions(table) if v.publication_id == undone]
         replaced = writer.pinned(table, [(v.partition, v.replaces) for v in versions if v.replaces])
@@ -119,10 +129,12 @@ def rollback_run(ws: Workspace, run_id: str, *, by: str, reason: str) -> Publica
 def carry_out(ws: Workspace, run: RunRecord, intent: PublicationIntent, *, by: str) -> PublicationRecord:
     """Swaps what an intent in the ledger says, and acknowledges it there.
 
-    A certain refusal closes the intent with nothing changed; an unknown outcome leaves it open for `recover`.
+    A certain refusal closes the intent with nothing changed; an unknown outcome leaves it open for `recover`. Where
+    every partition was found equal there is nothing to commit, but the table still has to be what was compared with.
     """
+    carry = swap if intent.changes else require_as_expected
     try:
-        version = swap(ws.lake, order_of(intent, run.manifest.partition_column, at=ws.clock()))
+        version = carry(ws.lake, order_of(intent, run.manifest.partition_column, at=ws.clock()))
     except OutcomeUnknown:
         raise
     except (Refused, Retryable) as error:
@@ -162,6 +174,11 @@ def order_of(intent: PublicationIntent, partition_column: str, *, at: datetime) 
         exchanges=tuple(
             Exchange(value=change.partition.isoformat(), expected=change.expected, new=change.new)
             for change in intent.changes
+        )
+        # What was found equal is not exchanged, but the swap is refused when it is no longer there.
+        + tuple(
+            Exchange(value=found.partition.isoformat(), expected=found.files, new=found.files)
+            for found in intent.verified
         ),
         committed_at_ms=int(at.timestamp() * 1000),
     )

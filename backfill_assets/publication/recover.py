@@ -14,8 +14,9 @@ from backfill_assets.errors import IllegalTransition
 from backfill_assets.lake.swap import fence
 from backfill_assets.landing.land import clean_up_landing
 from backfill_assets.ledger.records import PublicationRecord
-from backfill_assets.ledger.states import ImportState, PublicationState, RunState
+from backfill_assets.ledger.states import ImportState, PublicationState, RunState, SetState
 from backfill_assets.publication.publish import acknowledge
+from backfill_assets.publication.sets import recover_set
 from backfill_assets.workspace import Workspace
 
 
@@ -42,9 +43,12 @@ def recover(ws: Workspace, *, by: str) -> tuple[Recovered, ...]:
         under_way = reader.publications(states=[PublicationState.PUBLISHING])
         computing = reader.runs(states=[RunState.STAGING, RunState.GATING])
         landing = reader.imports(states=[ImportState.LANDING])
+        sets = reader.restatement_sets(states=[SetState.PUBLISHING, SetState.ROLLING_BACK])
     found = [_publication(ws, record, by=by) for record in under_way]
     for run in computing:
         found.append(_computation(ws, run.run_id, run.state, by=by))
+    # After the publications: how far a set is can only be said when none of them is open.
+    found += [Recovered(what="set", id=each.set_id, outcome=recover_set(ws, each, by=by)) for each in sets]
     if landing:
         failed = clean_up_landing(ws.ledger, ws.settings, ws.domain.sources, by=by)
         found += [

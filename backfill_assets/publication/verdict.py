@@ -10,12 +10,17 @@ from datetime import date
 
 from backfill_assets.errors import GateFailed, IllegalTransition, NotApproved, TargetChanged
 from backfill_assets.identity import EMPTY_FILE_SET
-from backfill_assets.ledger.records import CandidatePartition, GateResult, PartitionChange, PartitionVersion, RunRecord
+from backfill_assets.ledger.records import (
+    CandidatePartition,
+    GateResult,
+    PartitionChange,
+    PartitionVersion,
+    RunRecord,
+    VerifiedPartition,
+)
 from backfill_assets.ledger.states import MEANING, ApprovalState, RunState
-from backfill_assets.planning.manifest import Manifest, Mode
+from backfill_assets.planning.manifest import NEVER_PUBLISHED, Manifest
 from backfill_assets.planning.partitions import count_of, describe
-
-NEVER_PUBLISHED = frozenset({Mode.DRY_RUN, Mode.RECONCILIATION})
 
 _NEXT = {
     RunState.PLANNED: "backfill run {run}",
@@ -42,7 +47,11 @@ def require_publishable(run: RunRecord, *, approved_by_policy: bool = False) -> 
     """
     manifest = run.manifest
     if manifest.mode in NEVER_PUBLISHED:
-        raise IllegalTransition(f"run {run.run_id} has mode {manifest.mode} and is never published.", run_id=run.run_id)
+        raise IllegalTransition(
+            f"run {run.run_id} has mode {manifest.mode} and is never published.",
+            next_step=f"plan it without --mode to publish: backfill plan {manifest.table} ...",
+            run_id=run.run_id,
+        )
     if run.state not in (RunState.PASSED, RunState.ROLLED_BACK):
         raise IllegalTransition(
             f"run {run.run_id} cannot be published: it is {run.state} ({MEANING[run.state]}).",
@@ -63,8 +72,12 @@ def changes_for(
     candidates: Mapping[date, CandidatePartition],
     results: Iterable[GateResult],
     accepted: Mapping[date, PartitionVersion],
-) -> tuple[PartitionChange, ...]:
+) -> tuple[tuple[PartitionChange, ...], tuple[VerifiedPartition, ...]]:
     """What publishing the candidate would do to each declared partition.
+
+    Returns:
+        The partitions whose rows change, and those whose accepted rows are the same: these stay as they are, so that
+        nothing downstream moves for them (DESIGN, early cutoff).
 
     Raises:
         GateFailed: A blocking gate failed, or did not look at exactly these files.
@@ -73,18 +86,37 @@ def changes_for(
     _require_every_partition(manifest, candidates)
     _require_gates(manifest, candidates, results)
     _require_same_target(manifest, candidates, accepted)
-    return tuple(
-        PartitionChange(
-            partition=partition,
-            expected_version=accepted[partition].version if partition in accepted else 0,
-            expected=accepted[partition].files if partition in accepted else EMPTY_FILE_SET,
-            new=candidates[partition].files,
-            rows=candidates[partition].rows,
-            checksum=candidates[partition].checksum,
-            provenance=candidates[partition].provenance,
+    changes: list[PartitionChange] = []
+    verified: list[VerifiedPartition] = []
+    for partition in manifest.partitions:
+        candidate, present = candidates[partition], accepted.get(partition)
+        if present is not None and is_verified(candidate, present):
+            verified.append(
+                VerifiedPartition(
+                    partition=partition,
+                    version=present.version,
+                    files=present.files,
+                    provenance=candidate.provenance,
+                )
+            )
+            continue
+        changes.append(
+            PartitionChange(
+                partition=partition,
+                expected_version=present.version if present else 0,
+                expected=present.files if present else EMPTY_FILE_SET,
+                new=candidate.files,
+                rows=candidate.rows,
+                checksum=candidate.checksum,
+                provenance=candidate.provenance,
+            )
         )
-        for partition in manifest.partitions
-    )
+    return tuple(changes), tuple(verified)
+
+
+def is_verified(candidate: CandidatePartition, accepted: PartitionVersion) -> bool:
+    """Whether the candidate holds exactly the accepted rows. The checksum begins with their number."""
+    return candidate.checksum == accepted.checksum != ""
 
 
 def _require_every_partition(manifest: Manifest, candidates: Mapping[date, CandidatePartition]) -> None:

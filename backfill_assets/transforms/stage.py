@@ -1,7 +1,7 @@
 """How does a run get from its manifest to staged files that nobody reads?
 
 Chunk by chunk: read exactly the pinned input versions of the chunk's window, compute, write below `_runs/`, and note
-the files in the ledger. A run that stops is started again from its manifest; files of an attempt that did not finish
+the files in the ledger. A run that stops goes on at its first unfinished chunk; files of an attempt that did not finish
 are never referred to.
 """
 
@@ -14,22 +14,25 @@ from typing import Any
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F
 from pyspark.sql.types import DateType, StructField, StructType
 
 from backfill_assets.domain import DerivedTable, SourceTable, Table
-from backfill_assets.errors import BackfillError, ContractBroken, IllegalTransition, MissingInput
+from backfill_assets.errors import BackfillError, ContractBroken, IllegalTransition, MissingInput, TakenOver
 from backfill_assets.identity import EMPTY_FILE_SET, FileSet, document_digest
+from backfill_assets.lake.checksums import checksum_of, row_hash, sums_of
 from backfill_assets.lake.lineage import DERIVED_LINEAGE, SOURCE_LINEAGE
 from backfill_assets.lake.snapshot import read_files
 from backfill_assets.lake.staging import write_staged
+from backfill_assets.lake.tables import missing_files
 from backfill_assets.landing.bronze import bronze_rows
 from backfill_assets.ledger.records import CandidatePartition, PartitionVersion
-from backfill_assets.ledger.states import RunState
+from backfill_assets.ledger.states import ChunkState, RunState
+from backfill_assets.ledger.store import LedgerReader
 from backfill_assets.planning.graph import TableNode
 from backfill_assets.planning.manifest import Manifest, PinnedInput
-from backfill_assets.planning.partitions import Grain, describe
+from backfill_assets.planning.partitions import Grain, count_of, describe
 from backfill_assets.planning.request import Chunk, chunks_of, inputs_of, output_days
 from backfill_assets.transforms.apply import apply_transform, spark_reason
 from backfill_assets.transforms.context import TransformContext
@@ -57,6 +60,8 @@ def stage_run(
 ) -> Mapping[date, CandidatePartition]:
     """Stages every partition of a run, and leaves it ready for its gates.
 
+    What an earlier attempt finished is kept: the same manifest gives the same rows, so there is nothing to do again.
+
     Returns:
         The staged partitions, empty ones included.
 
@@ -65,6 +70,7 @@ def stage_run(
         IllegalTransition: The run is past staging.
         MissingInput: A pinned input version or reference is no longer there.
         ContractBroken: The code is not what the manifest says, or the transform broke its contract.
+        TakenOver: Another process stages the run by now.
     """
     with ws.ledger.read() as reader:
         run = reader.run(run_id)
@@ -78,20 +84,16 @@ def stage_run(
                 f"run {run_id} is published already.", next_step=f"backfill report {run_id}", run_id=run_id
             )
         writer.move_run(run_id, RunState.STAGING, actor=actor)
-        writer.clear_candidates(run_id)
+        finished = _finished_chunks(ws, manifest, writer)
+        writer.clear_candidates(run_id, keep=finished)
     try:
         ws.lake.ensure(manifest.table, stored_schema(table), manifest.partition_column)
-        chunks = chunks_of(manifest)
-        done = 0
-        for chunk in chunks:
-            span = describe(manifest.grain, chunk.partitions)
-            listener(_progress(manifest, done, f"chunk {chunk.number} of {len(chunks)}: {span}"))
-            _stage_chunk(ws, manifest, table, chunk, inputs)
-            done += len(chunk.partitions)
-            listener(_progress(manifest, done, f"chunk {chunk.number} of {len(chunks)} is staged"))
+        _stage_chunks(ws, manifest, table, inputs, finished, listener)
         with ws.ledger.write() as writer:
             _require_within_limits(manifest, writer.candidates(run_id))
             writer.move_run(run_id, RunState.GATING, actor=actor)
+    except TakenOver:
+        raise
     except (PySparkException, Py4JError) as error:
         failure = ContractBroken(
             f"Spark stopped while it computed {manifest.table}: {spark_reason(error)}",
@@ -105,6 +107,59 @@ def stage_run(
         raise
     with ws.ledger.read() as reader:
         return reader.candidates(run_id)
+
+
+def _finished_chunks(ws: Workspace, manifest: Manifest, reader: LedgerReader) -> Sequence[int]:
+    """The chunks that an earlier attempt finished, and whose files are still there as they were written."""
+    planned = {chunk.number: chunk.partitions for chunk in chunks_of(manifest)}
+    candidates = reader.candidates(manifest.run_id)
+    return [
+        chunk.number
+        for chunk in reader.chunks(manifest.run_id)
+        if chunk.state is ChunkState.DONE
+        and planned.get(chunk.number) == chunk.partitions
+        and candidates.keys() >= set(chunk.partitions)
+        and not missing_files(ws.lake, manifest.table, (candidates[p].files for p in chunk.partitions))
+    ]
+
+
+def _stage_chunks(
+    ws: Workspace,
+    manifest: Manifest,
+    table: Table,
+    inputs: InputVersions,
+    finished: Sequence[int],
+    listener: Listener,
+) -> None:
+    """Computes the chunks that are not finished, at the pace that the manifest allows."""
+    chunks = chunks_of(manifest)
+    # A token, not a counter: a process that was given up for dead may still be at it, and must not finish a chunk.
+    attempt = secrets.token_hex(4)
+    waiting = [chunk for chunk in chunks if chunk.number not in finished]
+    done = len(manifest.partitions) - sum(len(chunk.partitions) for chunk in waiting)
+    if finished:
+        listener(_progress(manifest, done, f"{count_of(len(finished), 'chunk')} of {len(chunks)} staged before"))
+    started_at, written = ws.clock(), 0
+    for chunk in waiting:
+        if chunk is not waiting[0]:
+            pause = _pause(manifest, written, (ws.clock() - started_at).total_seconds())
+            if pause > 0:
+                listener(_progress(manifest, done, f"waiting for {pause:.0f} s, as the manifest asks"))
+                ws.wait(pause)
+        span = describe(manifest.grain, chunk.partitions)
+        listener(_progress(manifest, done, f"chunk {chunk.number} of {len(chunks)}: {span}"))
+        written += _stage_chunk(ws, manifest, table, chunk, inputs, attempt)
+        done += len(chunk.partitions)
+        listener(_progress(manifest, done, f"chunk {chunk.number} of {len(chunks)} is staged"))
+        with ws.ledger.read() as reader:
+            _require_within_limits(manifest, reader.candidates(manifest.run_id))
+
+
+def _pause(manifest: Manifest, written: int, elapsed_s: float) -> float:
+    """The seconds that the manifest's limits ask for before the next chunk, after so many rows in so many seconds."""
+    limits = manifest.limits
+    rate = limits.rows_per_minute
+    return max(float(limits.pause_s), written * 60 / rate - elapsed_s if rate else 0.0)
 
 
 def _progress(manifest: Manifest, done: int, sentence: str) -> Progress:
@@ -160,20 +215,25 @@ def _pinned_versions(ws: Workspace, manifest: Manifest) -> InputVersions:
     return found
 
 
-def _stage_chunk(ws: Workspace, manifest: Manifest, table: Table, chunk: Chunk, inputs: InputVersions) -> None:
+def _stage_chunk(
+    ws: Workspace, manifest: Manifest, table: Table, chunk: Chunk, inputs: InputVersions, attempt: str
+) -> int:
+    """Stages one chunk and returns how many rows it wrote."""
     with ws.ledger.write() as writer:
-        writer.start_chunk(manifest.run_id, chunk.number, chunk.partitions)
+        writer.start_chunk(manifest.run_id, chunk.number, chunk.partitions, attempt=attempt)
     if isinstance(table, SourceTable):
         frame, provenance, input_rows = _source_rows(ws, manifest, table, chunk)
     else:
         frame, provenance, input_rows = _derived_rows(ws, manifest, table, chunk, inputs)
+    # Seen while the rows pass by on their way into the files: no pass of its own.
+    content = Observation()
+    hashes = row_hash(business_schema(table))
     staged = write_staged(
         ws.lake,
         manifest.table,
-        frame,
+        frame.observe(content, F.count(F.lit(1)).alias("rows"), *sums_of(hashes)),
         run_id=manifest.run_id,
-        # A token, not a counter: a process that was given up for dead may still be writing its own attempt.
-        attempt=f"{chunk.number:04d}-{secrets.token_hex(4)}",
+        attempt=f"{chunk.number:04d}-{attempt}",
         partition_column=manifest.partition_column,
         statistics=_statistics(table),
     )
@@ -189,14 +249,18 @@ def _stage_chunk(ws: Workspace, manifest: Manifest, table: Table, chunk: Chunk, 
         for partition in chunk.partitions
         for files in [staged.get(partition.isoformat(), EMPTY_FILE_SET)]
     ]
+    output_rows = sum(candidate.rows for candidate in candidates)
     with ws.ledger.write() as writer:
         writer.finish_chunk(
             manifest.run_id,
             chunk.number,
             input_rows=input_rows,
-            output_rows=sum(candidate.rows for candidate in candidates),
+            output_rows=output_rows,
             candidates=candidates,
+            attempt=attempt,
+            checksum=checksum_of(content.get),
         )
+    return output_rows
 
 
 def _require_declared(manifest: Manifest, chunk: Chunk, staged: Mapping[str, FileSet]) -> None:

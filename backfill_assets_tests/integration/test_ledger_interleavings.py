@@ -74,8 +74,10 @@ class LedgerMachine(RuleBasedStateMachine):
         with self.ledger.write() as writer:
             writer.move_run(run_id, RunState.STAGING, actor="runner")
             writer.clear_candidates(run_id)
-            writer.start_chunk(run_id, 0, DAYS)
-            writer.finish_chunk(run_id, 0, input_rows=1, output_rows=1, candidates=staged(run_id))
+            writer.start_chunk(run_id, 0, DAYS, attempt="a1")
+            writer.finish_chunk(
+                run_id, 0, input_rows=1, output_rows=1, candidates=staged(run_id), attempt="a1", checksum="xx64:1"
+            )
             writer.move_run(run_id, RunState.GATING, actor="runner")
             writer.record_gates(run_id, staged(run_id), results_for(run_id), actor="runner")
             writer.move_run(run_id, RunState.PASSED, actor="runner")

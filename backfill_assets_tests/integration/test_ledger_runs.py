@@ -222,8 +222,8 @@ def test_a_chunk_that_is_computed_again_replaces_its_candidates_and_their_result
     again = CandidatePartition(run_id="bf-1", partition=DAYS[0], files=files_of("bf-1", DAYS[0], rows=7), rows=7)
     with ledger.write() as writer:
         writer.move_run("bf-1", RunState.STAGING, actor="ann")
-        writer.start_chunk("bf-1", 0, DAYS[:1])
-        writer.finish_chunk("bf-1", 0, input_rows=1, output_rows=7, candidates=[again])
+        writer.start_chunk("bf-1", 0, DAYS[:1], attempt="a1")
+        writer.finish_chunk("bf-1", 0, input_rows=1, output_rows=7, candidates=[again], attempt="a1", checksum="xx64:1")
     with ledger.read() as reader:
         assert [each.rows for each in reader.candidates("bf-1").values()] == [7, 3, 3]
         assert {result.partition for result in reader.gate_results("bf-1")} == set(DAYS[1:])
@@ -232,9 +232,9 @@ def test_a_chunk_that_is_computed_again_replaces_its_candidates_and_their_result
 def test_a_candidate_only_changes_while_its_run_is_being_staged(ledger: Ledger) -> None:
     make_publishable(ledger, "bf-1")
     with pytest.raises(IllegalTransition, match="STAGING"), ledger.write() as writer:
-        writer.start_chunk("bf-1", 1, DAYS)
+        writer.start_chunk("bf-1", 1, DAYS, attempt="a1")
     with pytest.raises(IllegalTransition, match="STAGING"), ledger.write() as writer:
-        writer.finish_chunk("bf-1", 0, input_rows=0, output_rows=0, candidates=[])
+        writer.finish_chunk("bf-1", 0, input_rows=0, output_rows=0, candidates=[], attempt="a1", checksum="xx64:1")
     with pytest.raises(IllegalTransition, match="GATING"), ledger.write() as writer:
         writer.record_gates("bf-1", [], [], actor="runner")
 

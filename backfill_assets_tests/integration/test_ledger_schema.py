@@ -14,7 +14,7 @@ from backfill_assets.ledger.upgrade import MIGRATIONS
 
 SQLITE_SCHEMA = """
 SELECT 'column' AS kind, m.name || '.' || c.name AS name,
-       concat_ws(' ', c.type, c."notnull", c.dflt_value, c.pk) AS definition
+       c.type || ' ' || c."notnull" || ' ' || coalesce(c.dflt_value, '') || ' ' || c.pk AS definition
 FROM sqlite_master AS m, pragma_table_info(m.name) AS c WHERE m.type = 'table' AND m.name <> 'alembic_version'
 UNION ALL
 SELECT 'reference', m.name || '.' || f."from", f."table" || '.' || f."to"

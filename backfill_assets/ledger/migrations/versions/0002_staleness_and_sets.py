@@ -40,7 +40,7 @@ def upgrade() -> None:
         sa.Column(
             "state",
             sa.Enum(
-                *("PLANNED", "PUBLISHING", "PUBLISHED", "ROLLED_BACK"),
+                *("PLANNED", "PUBLISHING", "PUBLISHED", "ROLLING_BACK", "ROLLED_BACK"),
                 name="set_state",
                 native_enum=False,
                 create_constraint=True,

@@ -1,0 +1,102 @@
+"""The commands that carry out what was planned, and undo it."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from backfill_assets.cli.answers import FOLLOW, By, Json, RunOrSet, answering, app, print_json, run_or_set
+from backfill_assets.planning.sets import SET_PREFIX
+
+
+@app.command()
+def approve(
+    run: RunOrSet,
+    by: By = "",
+    note: Annotated[str, typer.Option(help="What the approval rests on.")] = "",
+    as_json: Json = False,
+) -> None:
+    """Agree to exactly this manifest, or to every run of a set, as somebody other than the requester."""
+    with answering(as_json) as console:
+        from backfill_assets import commands, evidence
+
+        document = commands.approve(run, by=by, note=note)
+        print_json(document) if as_json else evidence.show(console, run_or_set(document))
+
+
+@app.command()
+def run(run: RunOrSet, by: By = "", as_json: Json = False) -> None:
+    """Stage and gate a planned run or set, from the first chunk that is not finished; nobody reads its rows yet."""
+    with answering(as_json) as console:
+        from backfill_assets import commands, evidence
+
+        if run.startswith(SET_PREFIX):
+            document = commands.run_set(run, by=by, quiet=as_json)
+            blocked = any(each["state"] == "BLOCKED" for each in document["runs"])
+        else:
+            document = commands.run(run, by=by, quiet=as_json)
+            blocked = document["state"] == "BLOCKED"
+        if as_json:
+            print_json(document)
+        else:
+            evidence.show(console, evidence.report_view(document) if "run_id" in document else run_or_set(document))
+        if blocked:
+            raise typer.Exit(1)
+
+
+@app.command()
+def publish(run: RunOrSet, by: By = "", as_json: Json = False) -> None:
+    """Make a gated and approved run what readers see, in one commit; the runs of a set one after the other."""
+    with answering(as_json) as console:
+        from backfill_assets import commands, evidence
+
+        if run.startswith(SET_PREFIX):
+            document = commands.publish_set(run, by=by, quiet=as_json)
+            print_json(document) if as_json else evidence.show(console, evidence.set_view(document), FOLLOW)
+            return
+        document = commands.publish(run, by=by, quiet=as_json)
+        print_json(document) if as_json else evidence.show(console, evidence.publications_view([document]), FOLLOW)
+
+
+@app.command()
+def rollback(
+    run: RunOrSet,
+    reason: Annotated[str, typer.Option(help="Why it is undone.")],
+    by: By = "",
+    as_json: Json = False,
+) -> None:
+    """Bring back exactly the files that a publication replaced; of a set, all of them."""
+    with answering(as_json) as console:
+        from backfill_assets import commands, evidence
+
+        if run.startswith(SET_PREFIX):
+            document = commands.rollback_set(run, by=by, reason=reason)
+            print_json(document) if as_json else evidence.show(console, evidence.set_view(document), FOLLOW)
+            return
+        document = commands.rollback(run, by=by, reason=reason)
+        print_json(document) if as_json else evidence.show(console, evidence.publications_view([document]), FOLLOW)
+
+
+@app.command()
+def follow(by: By = "follow", as_json: Json = False) -> None:
+    """Compute again what depends on new publications, as the sensor of the daemon does."""
+    with answering(as_json) as console:
+        from backfill_assets import commands, evidence
+
+        document = commands.follow(by=by, quiet=as_json)
+        print_json(document) if as_json else evidence.show(console, *document["sentences"])
+
+
+@app.command()
+def recover(by: By = "recover", as_json: Json = False) -> None:
+    """Finish or undo what a dead process left half done."""
+    with answering(as_json) as console:
+        from backfill_assets import commands, evidence
+
+        found = commands.recover(by=by)
+        if as_json:
+            print_json({"recovered": found})
+        else:
+            lines = [f"{r['what']} {r['id']} {r['outcome']}" for r in found]
+            evidence.show(console, *(lines or ["nothing was half done"]))

@@ -1,0 +1,101 @@
+"""What do all commands share? How they are called, how they print, and what becomes of a refusal."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import date
+from typing import Annotated, Any, Literal
+
+import typer
+from rich.console import Console, RenderableType
+from rich.markup import escape
+from rich.text import Text
+
+from backfill_assets.console import terminal
+from backfill_assets.errors import BackfillError, Refused
+
+app = typer.Typer(
+    name="backfill",
+    help="Backfills as controlled production changes: plan, stage, gate, swap, undo, and keep the evidence.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def day(text: str | date) -> date:
+    """A date as a person types it: 2006-07-01."""
+    if isinstance(text, date):
+        return text
+    try:
+        # A month is named by its first day.
+        return date.fromisoformat(f"{text}-01" if len(text) == len("2006-07") else text)
+    except ValueError:
+        raise typer.BadParameter(f"{text!r} is not a date like 2006-07-01") from None
+
+
+OnDuplicate = Literal["ignore", "reprocess", "correct", "reject"]
+Json = Annotated[bool, typer.Option("--json", help="Print stable JSON instead of text.")]
+By = Annotated[str, typer.Option("--by", envvar="BACKFILL_USER", help="Who is acting (default: $BACKFILL_USER).")]
+From = Annotated[date, typer.Option("--from", parser=day, metavar="DAY", help="First day, inclusive.")]
+To = Annotated[date, typer.Option("--to", parser=day, metavar="DAY", help="Last day, inclusive.")]
+MaybeFrom = Annotated[
+    date | None, typer.Option("--from", parser=day, metavar="DAY", help="First day, inclusive; with --to.")
+]
+MaybeTo = Annotated[
+    date | None, typer.Option("--to", parser=day, metavar="DAY", help="Last day, inclusive; with --from.")
+]
+RunOrSet = Annotated[str, typer.Argument(metavar="RUN", help="A run's or a set's id, as `plan` and `status` print it.")]
+RunMode = Literal["backfill", "replay", "dry-run", "reconciliation"]
+TableName = Annotated[str, typer.Argument(metavar="TABLE", help="A table, such as silver.case_sla_daily.")]
+
+
+FOLLOW = "next: backfill follow computes again what depends on it, unless the sensor of `make dev` runs"
+
+
+@contextmanager
+def answering(as_json: bool) -> Iterator[Console]:
+    """Where a command prints; what is refused becomes one sentence and exit code 1."""
+    console = terminal(sys.stdout)
+    try:
+        yield console
+    except BackfillError as error:
+        if as_json:
+            print_json({"error": error_document(error)})
+        else:
+            print_error(error)
+        raise typer.Exit(error.exit_code) from None
+    except KeyboardInterrupt:
+        sys.stderr.write("\ninterrupted; nothing was published. next: backfill recover, then the command again\n")
+        raise typer.Exit(130) from None
+
+
+def error_document(error: BackfillError) -> dict[str, Any]:
+    """An error as plain values."""
+    ids = {name: value if isinstance(value, (list, dict)) else str(value) for name, value in error.ids.items()}
+    return {"type": type(error).__name__, "message": error.message, "next_step": error.next_step, "ids": ids}
+
+
+def print_error(error: BackfillError) -> None:
+    """The sentence on standard error, and below it the next step."""
+    outcome = "refused" if isinstance(error, Refused) else "stopped"
+    console = terminal(sys.stderr)
+    console.print(Text(f"{outcome}: ", style="bold red") + Text(error.message), highlight=False)
+    if error.next_step:
+        console.print(f"[dim]next:[/dim] {escape(error.next_step)}", highlight=False, soft_wrap=True)
+
+
+def print_json(document: object) -> None:
+    """JSON on standard output, for machines."""
+    sys.stdout.write(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
+
+
+def run_or_set(document: Mapping[str, Any]) -> RenderableType:
+    """How a run looks, or a set, whichever the document is of."""
+    from backfill_assets import evidence
+
+    return evidence.run_view(document) if "run_id" in document else evidence.set_view(document)

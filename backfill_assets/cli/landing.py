@@ -1,0 +1,49 @@
+"""The commands that take files in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from backfill_assets.cli.answers import By, From, Json, OnDuplicate, To, answering, app, print_json
+
+
+@app.command()
+def land(
+    source: Annotated[str, typer.Argument(metavar="SOURCE", help="A source, such as case_events.")],
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="JSONL, CSV or Parquet, also gzipped.")],
+    by: By = "",
+    on_duplicate: Annotated[
+        OnDuplicate, typer.Option(help="What to do with content that was landed before.")
+    ] = "ignore",
+    load: Annotated[bool, typer.Option("--load/--no-load", help="Build the touched bronze partitions.")] = True,
+    as_json: Json = False,
+) -> None:
+    """Land files as they came, and build the bronze days they touch."""
+    with answering(as_json) as console:
+        from backfill_assets import commands, evidence
+
+        outcome = commands.land(source, files, on_duplicate=on_duplicate, load=load, by=by, quiet=as_json)
+        if as_json:
+            print_json(outcome)
+        else:
+            evidence.show(console, evidence.imports_view(outcome["imports"]), *outcome["sentences"])
+
+
+@app.command()
+def load(
+    source: Annotated[str, typer.Argument(metavar="SOURCE", help="A source, such as case_events.")],
+    first: From,
+    last: To,
+    by: By = "",
+    reason: Annotated[str, typer.Option(help="Why.")] = "build bronze from what has landed",
+    as_json: Json = False,
+) -> None:
+    """Build bronze days from what has landed; days without events are recorded as empty."""
+    with answering(as_json) as console:
+        from backfill_assets import commands, evidence
+
+        report = commands.load(source, first, last, by=by, reason=reason, quiet=as_json)
+        print_json(report) if as_json else evidence.show(console, evidence.run_view(report))

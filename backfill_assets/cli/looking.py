@@ -1,0 +1,105 @@
+"""The commands that look and change nothing."""
+
+from __future__ import annotations
+
+from datetime import date
+from typing import Annotated
+
+import typer
+
+from backfill_assets.cli.answers import (
+    Json,
+    MaybeFrom,
+    MaybeTo,
+    RunOrSet,
+    TableName,
+    answering,
+    app,
+    day,
+    print_json,
+    run_or_set,
+)
+
+
+@app.command()
+def report(run: RunOrSet, as_json: Json = False) -> None:
+    """What a reviewer reads: what moves, which gates passed, some rows before and after."""
+    with answering(as_json) as console:
+        from backfill_assets import commands, evidence
+
+        document = commands.report(run)
+        if as_json:
+            print_json(document)
+        elif "run_id" in document:
+            evidence.show(console, evidence.report_view(document))
+        else:
+            reports = [part for each in document["reports"] for part in ("", evidence.report_view(each))]
+            evidence.show(console, evidence.set_view(document), *reports)
+
+
+@app.command()
+def status(
+    run: Annotated[str | None, typer.Argument(metavar="[RUN]", help="Only this run or set.")] = None,
+    as_json: Json = False,
+) -> None:
+    """What every table holds, the newest runs, and what waits for whom."""
+    with answering(as_json) as console:
+        from backfill_assets import commands, evidence
+
+        document = commands.status(run)
+        if as_json:
+            print_json(document)
+        else:
+            evidence.show(console, run_or_set(document) if run else evidence.status_view(document))
+
+
+@app.command()
+def stale(
+    table: Annotated[str | None, typer.Argument(metavar="[TABLE]", help="Only this table.")] = None,
+    first: MaybeFrom = None,
+    last: MaybeTo = None,
+    as_json: Json = False,
+) -> None:
+    """Which partitions no longer follow from their inputs, code, configuration and references, and why."""
+    if (first is None) != (last is None):
+        raise typer.BadParameter("give both --from and --to, or neither")
+    with answering(as_json) as console:
+        from backfill_assets import commands, evidence
+
+        document = commands.stale(table, first, last)
+        if as_json:
+            print_json(document)
+        else:
+            following = [f"next: {step}" for step in document["next_steps"]]
+            evidence.show(console, evidence.stale_view(document), *following)
+
+
+@app.command()
+def history(
+    table: TableName,
+    partition: Annotated[
+        date | None, typer.Option(parser=day, metavar="DAY", help="The whole story of one partition.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Every publication of a table; with --partition, where its rows ever came from."""
+    with answering(as_json) as console:
+        from backfill_assets import commands, evidence
+
+        document = commands.history(table, partition)
+        if as_json:
+            print_json(document)
+        else:
+            evidence.show(console, evidence.story_view(document) if partition else evidence.history_view(document))
+
+
+@app.command()
+def audit(as_json: Json = False) -> None:
+    """Verify the event chain, and that ledger, tables and landed files agree."""
+    with answering(as_json) as console:
+        from backfill_assets import commands, evidence
+
+        document = commands.audit()
+        print_json(document) if as_json else evidence.show(console, evidence.audit_view(document))
+        if not document["agrees"]:
+            raise typer.Exit(1)

@@ -1,0 +1,160 @@
+"""The command that says what would be done, and writes it down."""
+
+from __future__ import annotations
+
+from datetime import date
+from typing import Annotated
+
+import typer
+
+from backfill_assets.cli.answers import By, Json, RunMode, answering, app, day, print_json
+from backfill_assets.errors import InvalidRange, Refused
+from backfill_assets.planning.manifest import NEVER_PUBLISHED, Kind, Mode
+from backfill_assets.planning.partitions import DayRange
+from backfill_assets.planning.request import AskedLimits, PlanRequest
+
+
+@app.command()
+def plan(
+    table: Annotated[
+        str | None, typer.Argument(metavar="[TABLE]", help="A table; with --because and --stale optional.")
+    ] = None,
+    first: Annotated[
+        date | None, typer.Option("--from", parser=day, metavar="DAY", help="First day, inclusive.")
+    ] = None,
+    last: Annotated[date | None, typer.Option("--to", parser=day, metavar="DAY", help="Last day, inclusive.")] = None,
+    reason: Annotated[str, typer.Option(help="Why history has to change.")] = "",
+    by: By = "",
+    because: Annotated[
+        list[str] | None,
+        typer.Option(metavar="TABLE:DAY..DAY", help="Rebuild everything that rests on these days, as one set."),
+    ] = None,
+    stale: Annotated[bool, typer.Option("--stale", help="Rebuild what `backfill stale` lists, as one set.")] = False,
+    name: Annotated[str | None, typer.Option(help="What to call the set.")] = None,
+    changed_code: Annotated[
+        bool, typer.Option("--changed-code", help="With --stale: also where only the code changed, to prove it equal.")
+    ] = False,
+    mode: Annotated[
+        RunMode, typer.Option(help="dry-run: never published; reconciliation: reports drift of what is published.")
+    ] = "backfill",
+    kind: Annotated[
+        Kind | None,
+        typer.Option(case_sensitive=False, help="By default RESTATEMENT where rows would be replaced, else BACKFILL."),
+    ] = None,
+    transform_version: Annotated[
+        str | None, typer.Option(help="A registered version; the present one by default.")
+    ] = None,
+    chunk_partitions: Annotated[int | None, typer.Option(min=1, help="The most partitions computed at once.")] = None,
+    chunk_rows: Annotated[int | None, typer.Option(min=1, help="The most rows expected per chunk.")] = None,
+    max_rows: Annotated[
+        int | None, typer.Option(min=0, help="More staged rows than this stop the run before its gates.")
+    ] = None,
+    rows_per_minute: Annotated[int | None, typer.Option(min=1, help="The most rows staged per minute.")] = None,
+    pause: Annotated[int | None, typer.Option(min=0, metavar="SECONDS", help="Wait between chunks.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Show what would be read and replaced, step by step, and write the DRAFT manifest that `run` executes."""
+    limits = AskedLimits(
+        chunk_partitions=chunk_partitions,
+        chunk_rows=chunk_rows,
+        max_rows=max_rows,
+        rows_per_minute=rows_per_minute,
+        pause_s=pause,
+    )
+    wanted = Mode(mode.upper().replace("-", "_"))
+    with answering(as_json) as console:
+        from backfill_assets import commands, evidence
+        from backfill_assets.publication.plan_set import SetRequest, parse_because
+
+        if not reason.strip():
+            raise Refused("it was not said why history has to change.", next_step="add --reason REASON")
+        days = _days(first, last)
+        if because or stale:
+            _refuse_together(because=because, table=table, days=days, stale=stale, kind=kind, version=transform_version)
+            changed = tuple(parse_because(text, _plain_day) for text in because or ())
+            request = SetRequest(
+                reason=reason,
+                by=by,
+                because=changed,
+                stale=stale,
+                table=table,
+                days=days,
+                name=name,
+                mode=wanted,
+                limits=limits,
+                changed_code=changed_code,
+            )
+            document = commands.plan_set(request)
+            if document is None:
+                print_json({"set_id": None}) if as_json else evidence.show(console, "nothing has to be rebuilt")
+                return
+            named, view = document["set_id"], evidence.set_plan_view(document)
+        else:
+            document = commands.plan(
+                PlanRequest(
+                    table=_required(table),
+                    days=_required_days(days),
+                    reason=reason,
+                    by=by,
+                    kind=kind,
+                    mode=wanted,
+                    transform_version=transform_version,
+                    limits=limits,
+                )
+            )
+            named, view = document["run_id"], evidence.plan_view(document)
+        if as_json:
+            print_json(document)
+        else:
+            agree = "" if wanted in NEVER_PUBLISHED else f"backfill approve {named} --by SOMEBODY_ELSE, and "
+            evidence.show(console, view, "", f"next: {agree}backfill run {named}")
+
+
+def _plain_day(text: str) -> date:
+    try:
+        return day(text)
+    except typer.BadParameter as error:
+        raise InvalidRange(f"{error}.", next_step="write days like 2006-03-15") from None
+
+
+def _days(first: date | None, last: date | None) -> DayRange | None:
+    if (first is None) != (last is None):
+        raise Refused("only one end of the range was given.", next_step="give both --from DAY and --to DAY")
+    return DayRange.inclusive(first, last) if first and last else None
+
+
+def _required(table: str | None) -> str:
+    if table is None:
+        raise Refused(
+            "it was not said what to plan.",
+            next_step="backfill plan TABLE --from DAY --to DAY, or --because TABLE:DAY..DAY, or --stale",
+        )
+    return table
+
+
+def _required_days(days: DayRange | None) -> DayRange:
+    if days is None:
+        raise Refused("it was not said which days to plan.", next_step="add --from DAY --to DAY")
+    return days
+
+
+def _refuse_together(
+    *,
+    because: list[str] | None,
+    table: str | None,
+    days: DayRange | None,
+    stale: bool,
+    kind: Kind | None,
+    version: str | None,
+) -> None:
+    """Refuses options that a set cannot have, rather than passing over them."""
+    if because and not stale and (table is not None or days is not None):
+        raise Refused(
+            "--because follows days to whatever rests on them, so no table and no range go with it.",
+            next_step="leave TABLE, --from and --to out; or plan the table alone, without --because",
+        )
+    if kind is not None or version is not None:
+        raise Refused(
+            "a set rebuilds tables with their present transforms, so --kind and --transform-version do not go with it.",
+            next_step="leave them out; or plan one table alone: backfill plan TABLE --from DAY --to DAY",
+        )

@@ -1,0 +1,174 @@
+"""How do plans and sets look to a person at a terminal?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from backfill_assets.evidence.show import MODES, facts, listing, state_text
+from backfill_assets.planning.partitions import count_of
+
+Document = Mapping[str, Any]
+
+_MOST_STAGES = 24
+
+
+def plan_view(plan: Document) -> RenderableType:
+    """The plan as an operator reads it before asking somebody to agree."""
+    replaces = plan["replaces"]
+    head = facts(
+        [
+            ("run", plan["run_id"]),
+            ("table", f"{plan['table']} by {plan['transform']} {plan['transform_version']}"),
+            ("kind", f"{plan['kind']}: {plan['reason']} (asked by {plan['requested_by']})"),
+            ("mode", MODES.get(plan["mode"])),
+            ("output range", plan["output"]["described"]),
+            ("replaces", f"{replaces['rows']:,} accepted rows in {count_of(replaces['partitions'], 'partition')}"),
+            ("expected", _expected(plan["estimate"])),
+            ("references", ", ".join(f"{n} {v}" for n, v in plan["references"].items())),
+            ("limits", _limits(plan["limits"])),
+            ("side effects", plan["side_effects"]),
+            ("manifest", f"sha256 {plan['manifest_digest'][:16]}... (DRAFT)"),
+        ]
+    )
+    reads = listing(
+        "reads",
+        ["table", "input range", "of these warm-up and look-ahead", "rows", "files", "MiB"],
+        [
+            [i["table"], i["described"], i["warm_up"], i["rows"], i["files"], f"{i['size_bytes'] / 2**20:.1f}"]
+            for i in plan["inputs"]
+        ],
+        numbers=["rows", "files", "MiB"],
+    )
+    parts: list[RenderableType] = [head, "", reads, ""]
+    gates = ", ".join(g["name"] + ("" if g["blocking"] else " (informs)") for g in plan["gates"])
+    parts.append(
+        facts([("gates", gates), ("dependents", _dependents(plan)), ("open runs here", ", ".join(plan["conflicts"]))])
+    )
+    if "stages" in plan:
+        parts += ["", stages_view(plan["stages"])]
+    return Group(*parts)
+
+
+def _expected(expected: Document) -> str:
+    size = f", {expected['size_bytes'] / 2**20:,.1f} MiB" if expected["size_bytes"] is not None else ""
+    time = f", {_duration(expected['seconds'])} to stage" if expected["seconds"] is not None else ""
+    return f"about {expected['rows']:,} rows{size}{time} (from {expected['based_on']})"
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
+
+
+def _limits(limits: Document) -> str:
+    said = [f"{count_of(limits['chunk_partitions'], 'partition')} at once"]
+    if limits.get("chunk_rows"):
+        said.append(f"{limits['chunk_rows']:,} expected rows per chunk")
+    if limits.get("max_rows"):
+        said.append(f"stops above {limits['max_rows']:,} rows")
+    if limits.get("rows_per_minute"):
+        said.append(f"{limits['rows_per_minute']:,} rows per minute")
+    if limits.get("pause_s"):
+        said.append(f"{limits['pause_s']} s between chunks")
+    return ", ".join(said)
+
+
+def stages_view(stages: Sequence[Document]) -> RenderableType:
+    """What will be done, in order; many chunks are shortened to the first and the last of them."""
+    numbered = [f"{number:>3}. {stage['sentence']}" for number, stage in enumerate(stages, start=1)]
+    if len(numbered) > _MOST_STAGES:
+        left_out = len(numbered) - _MOST_STAGES
+        half = _MOST_STAGES // 2
+        numbered = [*numbered[:half], f"     ... {left_out:,} more; --json has all", *numbered[-half:]]
+    return Group(Text("stages", style="bold"), *(Text(line) for line in numbered))
+
+
+def set_plan_view(plan: Document) -> RenderableType:
+    """What a change asks for, table by table, and what will be done."""
+    head = facts(
+        [
+            ("set", plan["set_id"] + (f" ({plan['name']})" if plan["name"] != plan["set_id"] else "")),
+            ("because", plan["because"]),
+            ("reason", f"{plan['reason']} (asked by {plan['requested_by']})"),
+            ("manifest", f"sha256 {plan['manifest_digest'][:16]}... (DRAFT)"),
+        ]
+    )
+    rebuilds = listing(
+        "rebuilds",
+        ["table", "partitions", "because of", "only reads"],
+        [
+            [
+                r["table"],
+                r["described"],
+                _some(r["because"]) or "it is stale",
+                _some(r["only_read"]),
+            ]
+            for r in plan["rebuilds"]
+        ],
+    )
+    runs = listing(
+        "runs",
+        ["run", "partitions", "kind", "replaces rows", "chunks", "expected"],
+        [
+            [
+                r["run_id"],
+                r["output"]["described"],
+                r["kind"] if r["mode"] == "BACKFILL" else f"{r['kind']}, {r['mode']}",
+                r["replaces"]["rows"],
+                r["chunks"],
+                _expected(r["estimate"]),
+            ]
+            for r in plan["runs"]
+        ],
+        numbers=["replaces rows", "chunks"],
+    )
+    conflicts = sorted({conflict for r in plan["runs"] for conflict in r["conflicts"]})
+    parts: list[RenderableType] = [head, "", rebuilds, "", runs, "", stages_view(plan["stages"])]
+    if conflicts:
+        parts += ["", facts([("open runs here", ", ".join(conflicts))])]
+    return Group(*parts)
+
+
+def _some(some: Sequence[Document]) -> str:
+    return "; ".join(f"{each['table']} {each['described']}" for each in some)
+
+
+def set_view(found: Document) -> RenderableType:
+    """How far a set is, run by run, and the versions at which it can be read."""
+    head = facts(
+        [
+            ("set", found["set_id"] + (f" ({found['name']})" if found["name"] != found["set_id"] else "")),
+            ("state", Text.assemble(state_text(found["state"]), f": {found['meaning']}")),
+            ("note", found["note"]),
+            ("because", found["because"]),
+            ("reason", f"{found['reason']} (asked by {found['requested_by']})"),
+            ("approval", f"APPROVED by {found['approved_by']}" if found["approved_by"] else "DRAFT"),
+            ("done", found["progress"]),
+            ("read it at", ", ".join(f"{table} version {v}" for table, v in found["versions"].items())),
+            ("next", found["next_step"]),
+        ]
+    )
+    runs = listing(
+        "runs, in the order of publication",
+        ["run", "table", "partitions", "state", "changed", "verified"],
+        [
+            [
+                r["run_id"],
+                r["table"],
+                r["partitions_described"],
+                state_text(r["state"]),
+                r["changed_partitions"],
+                r["verified_partitions"],
+            ]
+            for r in found["runs"]
+        ],
+        numbers=["changed", "verified"],
+    )
+    return Group(head, "", runs)
+
+
+def _dependents(plan: Document) -> str:
+    return "; ".join(f"{d['table']} {d['described']}" for d in plan["dependents"]) or "none"

@@ -1,0 +1,60 @@
+"""Which runs were agreed together, and how far is their publication?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from sqlalchemy import Select, select
+
+from backfill_assets.errors import UnknownName
+from backfill_assets.ledger import rows
+from backfill_assets.ledger.reading import Reading
+from backfill_assets.ledger.records import SetRecord
+from backfill_assets.ledger.schema import manifests, restatement_sets, set_members
+from backfill_assets.ledger.states import SetState
+
+
+class SetReader(Reading):
+    """Restatement sets."""
+
+    def restatement_set(self, set_id: str) -> SetRecord:
+        """One set.
+
+        Raises:
+            UnknownName: Nobody planned it.
+            Refused: Its document was edited in the database.
+        """
+        row = self._row(_sets().where(restatement_sets.c.set_id == set_id))
+        if row is None:
+            raise UnknownName(f"there is no restatement set {set_id!r}.", next_step="backfill status", set_id=set_id)
+        return rows.set_record(row)
+
+    def restatement_sets(
+        self, *, states: Iterable[SetState] | None = None, limit: int | None = None
+    ) -> tuple[SetRecord, ...]:
+        """Sets, the last planned first.
+
+        Args:
+            states: Only those in one of these states.
+            limit: At most this many.
+        """
+        chosen = _sets().order_by(restatement_sets.c.added_sequence.desc()).limit(limit)
+        if states is not None:
+            chosen = chosen.where(restatement_sets.c.state.in_(tuple(states)))
+        return tuple(rows.set_record(row) for row in self._rows(chosen))
+
+    def set_of(self, run_id: str) -> SetRecord | None:
+        """The set that a run belongs to; None for a run of its own."""
+        found = self._values(select(set_members.c.set_id).where(set_members.c.run_id == run_id))
+        return self.restatement_set(found[0]) if found else None
+
+
+def _sets() -> Select[*tuple[object, ...]]:
+    return select(
+        restatement_sets.c.set_id,
+        restatement_sets.c.state,
+        restatement_sets.c.note,
+        restatement_sets.c.updated_at,
+        manifests.c.body,
+        manifests.c.digest,
+    ).join_from(restatement_sets, manifests, restatement_sets.c.set_id == manifests.c.run_id)

@@ -1,0 +1,124 @@
+"""Who agreed to several runs at once, and how far is their publication?"""
+
+from __future__ import annotations
+
+from sqlalchemy import insert, select
+
+from backfill_assets.errors import Refused
+from backfill_assets.ledger.read_sets import SetReader
+from backfill_assets.ledger.records import SetRecord
+from backfill_assets.ledger.schema import manifests, restatement_sets, set_members
+from backfill_assets.ledger.states import ApprovalState, SetState
+from backfill_assets.ledger.write_runs import RunWriter
+from backfill_assets.ledger.writing import Happening, Step, plain, said
+from backfill_assets.planning.sets import SetManifest
+
+
+class SetWriter(RunWriter, SetReader):
+    """Adds sets, approves them, and moves them."""
+
+    def add_set(self, manifest: SetManifest, *, actor: str) -> SetRecord:
+        """Writes a set down whose members' manifests are in the ledger already.
+
+        Raises:
+            Refused: It has no name or no reason, or a member is not the run whose digest it states.
+        """
+        name = said("the set's name", manifest.name)
+        said("the reason", manifest.reason)
+        set_id = said("the set's id", manifest.set_id)
+        if self._row(select(manifests.c.run_id).where(manifests.c.run_id == set_id)):
+            raise Refused(f"there is a set {set_id} already, and a set never changes.", set_id=set_id)
+        for member in manifest.members:
+            if self.run(member.run_id).manifest_digest != member.manifest_digest:
+                raise Refused(
+                    f"set {set_id} names another manifest of run {member.run_id} than the ledger holds.",
+                    next_step="plan the set again",
+                    set_id=set_id,
+                    run_id=member.run_id,
+                )
+        self._connection.execute(insert(manifests).values(run_id=set_id, digest=manifest.digest, body=manifest.text))
+        sequence = self._append(
+            Happening(
+                actor=actor,
+                entity="set",
+                entity_id=set_id,
+                action="set_planned",
+                to_state=str(SetState.PLANNED),
+                payload={
+                    "manifest_digest": manifest.digest,
+                    "name": name,
+                    "reason": manifest.reason,
+                    "members": [member.run_id for member in manifest.members],
+                },
+            )
+        )
+        self._connection.execute(
+            insert(restatement_sets).values(
+                set_id=set_id,
+                name=name,
+                state=SetState.PLANNED,
+                note="",
+                added_sequence=sequence,
+                updated_at=self.now,
+            )
+        )
+        self._connection.execute(
+            insert(set_members),
+            [
+                {"set_id": set_id, "position": position, "run_id": member.run_id}
+                for position, member in enumerate(manifest.members)
+            ],
+        )
+        return self.restatement_set(set_id)
+
+    def approve_set(self, set_id: str, *, by: str, note: str = "") -> None:
+        """Somebody other than the requester agrees to exactly this set, and so to every run of it.
+
+        Members that are approved already are left as they are.
+
+        Raises:
+            UnknownName: There is no such set.
+            NotApproved: The approver is the requester, nobody, or claims to be a policy.
+            IllegalTransition: Readers see one of its runs already.
+        """
+        found = self.restatement_set(set_id)
+        for member in found.manifest.members:
+            if self.run(member.run_id).approval is ApprovalState.DRAFT:
+                self.approve(member.run_id, by=by, note=note)
+        self._append(
+            Happening(
+                actor=said("the approver", by),
+                entity="set",
+                entity_id=set_id,
+                action="set_approved",
+                payload={"manifest_digest": found.digest, "note": plain("the note", note)},
+            )
+        )
+
+    def move_set(self, set_id: str, to: SetState, *, actor: str, note: str = "") -> None:
+        """Says how far the publication of a set is.
+
+        Raises:
+            UnknownName: There is no such set.
+            IllegalTransition: The step is not in the table.
+        """
+        found = self.restatement_set(set_id)
+        self._change(
+            Step(
+                table=restatement_sets,
+                key={"set_id": set_id},
+                name=f"set {set_id}",
+                begins=found.state,
+                ends=to,
+                next_step=f"backfill status {set_id}",
+                ids={"set_id": set_id},
+            ),
+            Happening(
+                actor=actor,
+                entity="set",
+                entity_id=set_id,
+                action="set_moved",
+                payload={"note": note} if note else {},
+            ),
+            also={"note": plain("the note", note), "updated_at": self.now},
+        )

@@ -1,0 +1,81 @@
+"""How much will a run write, and how long will it take? Told by accepted rows and earlier runs; never a promise."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from statistics import median
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pace:
+    """How fast earlier runs of a table were staged.
+
+    Attributes:
+        runs: How many runs it is taken from.
+        rows: Rows that they wrote.
+        seconds: How long their chunks took, waiting between chunks left out.
+    """
+
+    runs: int
+    rows: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimate:
+    """What a run is expected to write.
+
+    Attributes:
+        rows: By output partition.
+        size_bytes: Of all data files; None when no rows of the table are known.
+        seconds: To stage it; None when no earlier run says.
+        based_on: Where the numbers come from, in words.
+    """
+
+    rows: Mapping[date, int]
+    size_bytes: int | None
+    seconds: float | None
+    based_on: str
+
+    @property
+    def total_rows(self) -> int:
+        return sum(self.rows.values())
+
+
+def estimate(
+    partitions: Sequence[date],
+    accepted_rows: Mapping[date, int],
+    *,
+    accepted_bytes: int,
+    input_rows: int,
+    input_partitions: int,
+    pace: Pace | None,
+) -> Estimate:
+    """What a run over these partitions is expected to write.
+
+    Args:
+        partitions: The output partitions.
+        accepted_rows: Rows that readers see now, by partition; partitions that were never built are absent.
+        accepted_bytes: The size of those rows' files.
+        input_rows: Rows in the input partitions that will be read.
+        input_partitions: How many these are.
+        pace: How fast earlier runs were; None when there was none.
+    """
+    if accepted_rows:
+        usual, based_on = int(median(accepted_rows.values())), "the accepted rows of these partitions"
+    else:
+        usual = input_rows // input_partitions if input_partitions else 0
+        based_on = "as many rows as the input has per partition, for nothing of this range was built before"
+    rows = {partition: accepted_rows.get(partition, usual) for partition in partitions}
+    total, known = sum(rows.values()), sum(accepted_rows.values())
+    seconds = None
+    if pace is not None and pace.rows:
+        seconds = total * pace.seconds / pace.rows
+    return Estimate(
+        rows=rows,
+        size_bytes=total * accepted_bytes // known if known else None,
+        seconds=seconds,
+        based_on=based_on,
+    )

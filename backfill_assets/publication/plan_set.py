@@ -1,0 +1,236 @@
+"""Which runs does a change ask for, table by table, and what does each read of the others?
+
+The closure over the graph becomes a restatement set: one run per table and range of partitions, inputs before
+dependents. A run reads what the runs before it stage, so the whole set can be seen and approved before any of it is
+published.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+
+from backfill_assets.domain import SourceTable
+from backfill_assets.errors import InvalidRange, MissingInput, Refused
+from backfill_assets.identity import sha256_text
+from backfill_assets.ledger.claims import LedgerState
+from backfill_assets.planning.impact import Rebuild, impact
+from backfill_assets.planning.manifest import Mode
+from backfill_assets.planning.partitions import DayRange, compress, describe
+from backfill_assets.planning.request import (
+    NO_LIMITS_ASKED,
+    AskedLimits,
+    Plan,
+    PlanRequest,
+    Terms,
+    propose,
+    require_inputs,
+)
+from backfill_assets.planning.sets import SET_PREFIX, SetManifest, SetMember
+from backfill_assets.planning.stages import Stage, stages_of
+from backfill_assets.planning.staleness import Cause, Staleness
+from backfill_assets.publication.stale import stale_tables
+from backfill_assets.workspace import Workspace
+
+TermsOf = Callable[[str], Terms]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetRequest:
+    """What somebody asks for.
+
+    Attributes:
+        because: Days of tables that have changed or were found wrong; what rests on them is rebuilt.
+        stale: Whether everything stale is rebuilt, with what rests on it.
+        table: With `stale`: only this table and what rests on it.
+        days: With `stale`: only these days of the stale tables, those that were never built among them.
+        name: What people call the set; None for a name of its own.
+    """
+
+    reason: str
+    by: str
+    because: tuple[tuple[str, DayRange], ...] = ()
+    stale: bool = False
+    table: str | None = None
+    days: DayRange | None = None
+    name: str | None = None
+    mode: Mode = Mode.BACKFILL
+    limits: AskedLimits = NO_LIMITS_ASKED
+    changed_code: bool = False
+
+    @property
+    def cause(self) -> str:
+        """What it follows from, as it was asked for."""
+        said = [f"{table}:{days}" for table, days in self.because]
+        if self.stale:
+            said.append(f"stale {self.table or 'tables'}" + (f" {self.days}" if self.days else ""))
+        return ", ".join(said)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlannedSet:
+    """A set with everything a person wants to see before agreeing to it.
+
+    Attributes:
+        rebuilds: What has to be rebuilt, table by table, and what is only read.
+        plans: One per run, in the order of the set.
+        stages: What will be done, in order.
+    """
+
+    manifest: SetManifest
+    rebuilds: tuple[Rebuild, ...]
+    plans: tuple[Plan, ...]
+    stages: tuple[Stage, ...]
+
+
+def plan_set(ws: Workspace, request: SetRequest, terms_of: TermsOf) -> PlannedSet | None:
+    """Plans a set and writes its manifests.
+
+    Args:
+        ws: The workspace.
+        request: Who wants what, and why.
+        terms_of: What the declaration of a table contributes to its manifest.
+
+    Returns:
+        The set; None when nothing has to be rebuilt.
+
+    Raises:
+        UnknownName: There is no such table.
+        InvalidRange: Days outside a table's days.
+        MissingInput: Input days without an accepted version.
+        Refused: Nothing was named, landed files are not loaded yet, or code changed under the same version.
+    """
+    if not request.because and not request.stale:
+        raise Refused("it was not said what has changed.", next_step="add --because TABLE:DAY..DAY, or --stale")
+    as_of = ws.clock()
+    rebuilds = _rebuilds(ws, request, as_of)
+    if not rebuilds:
+        return None
+    set_id = f"{SET_PREFIX}{as_of:%Y%m%d}-{sha256_text(f'{as_of.isoformat()}|{request.cause}|{request.by}')[:8]}"
+    plans = _plans(ws, request, rebuilds, set_id, terms_of, as_of)
+    manifest = SetManifest(
+        set_id=set_id,
+        name=request.name or set_id,
+        reason=request.reason,
+        requested_by=request.by,
+        requested_at=as_of,
+        because=request.cause,
+        members=tuple(
+            SetMember(run_id=p.manifest.run_id, table=p.manifest.table, manifest_digest=p.manifest.digest)
+            for p in plans
+        ),
+    )
+    with ws.ledger.write() as writer:
+        for plan in plans:
+            writer.add_manifest(plan.manifest, actor=request.by)
+        writer.add_set(manifest, actor=request.by)
+    return PlannedSet(
+        manifest=manifest,
+        rebuilds=rebuilds,
+        plans=plans,
+        stages=stages_of([plan.manifest for plan in plans], ws.graph, of=set_id),
+    )
+
+
+def _rebuilds(ws: Workspace, request: SetRequest, as_of: datetime) -> tuple[Rebuild, ...]:
+    today = as_of.date()
+    changed = {
+        ws.domain.table(table).name: ws.graph.partitions_in(ws.domain.table(table).name, days, as_of=today)
+        for table, days in request.because
+    }
+    stale, new = _stale(ws, request) if request.stale else ({}, {})
+    with ws.ledger.read() as reader:
+        return impact(ws.graph, changed, LedgerState(reader).accepted, rebuild=stale, never_built=new)
+
+
+def _stale(ws: Workspace, request: SetRequest) -> tuple[Mapping[str, Sequence[date]], Mapping[str, Sequence[date]]]:
+    """The stale partitions by table, and those that were never built and are asked for by their days."""
+    stale: dict[str, list[date]] = {}
+    new: dict[str, list[date]] = {}
+    only_code: list[str] = []
+    for found in stale_tables(ws, table=request.table, days=request.days):
+        if isinstance(ws.domain.table(found.table), SourceTable):
+            _require_loaded(found)
+            continue
+        for stretch in found.ranges:
+            causes = {reason.cause for reason in stretch.reasons}
+            if causes == {Cause.NEVER_BUILT}:
+                if request.days is not None:
+                    new.setdefault(found.table, []).extend(stretch.partitions)
+            elif causes == {Cause.CODE_CHANGED} and not request.changed_code:
+                only_code.append(f"{found.table} {describe(found.grain, stretch.partitions)}")
+            else:
+                stale.setdefault(found.table, []).extend(stretch.partitions)
+    if only_code and not stale and not new:
+        raise Refused(
+            f"the code changed under the same version, and nothing else did: {'; '.join(only_code)}.",
+            next_step="give the transform a new version; or, to prove that the rows are the same, add --changed-code",
+        )
+    return stale, new
+
+
+def _require_loaded(found: Staleness) -> None:
+    waiting = [p for stretch in found.ranges for p in stretch.partitions]
+    if waiting:
+        raise MissingInput(
+            f"{found.table} has days that are not built from what has landed: {describe(found.grain, waiting)}.",
+            next_step=f"backfill load {found.table.partition('.')[2]} --from {waiting[0]} --to {waiting[-1]} --by WHO",
+            table=found.table,
+        )
+
+
+def _plans(
+    ws: Workspace,
+    request: SetRequest,
+    rebuilds: Iterable[Rebuild],
+    set_id: str,
+    terms_of: TermsOf,
+    as_of: datetime,
+) -> tuple[Plan, ...]:
+    plans: list[Plan] = []
+    staged: dict[str, dict[date, str]] = {}
+    with ws.ledger.read() as reader:
+        state = LedgerState(reader)
+        for rebuild in rebuilds:
+            # A run names a range without a gap, as a Dagster run does.
+            for days in compress(rebuild.grain, rebuild.partitions):
+                asked = PlanRequest(
+                    table=rebuild.table,
+                    days=days,
+                    reason=request.reason,
+                    by=request.by,
+                    mode=request.mode,
+                    limits=request.limits,
+                    member_of=set_id,
+                )
+                plan = propose(
+                    asked, terms_of(rebuild.table), graph=ws.graph, state=state, as_of=as_of, upstream=staged
+                )
+                require_inputs(plan)
+                plans.append(plan)
+            for plan in plans:
+                if plan.manifest.table == rebuild.table:
+                    own = staged.setdefault(rebuild.table, {})
+                    own.update(dict.fromkeys(plan.manifest.partitions, plan.manifest.run_id))
+    return tuple(plans)
+
+
+def parse_because(text: str, day: Callable[[str], date]) -> tuple[str, DayRange]:
+    """A table and its days as a person types them: `bronze.case_events:2006-03-15..2006-03-20`.
+
+    Args:
+        text: What was typed; a single day needs no `..`.
+        day: Reads one day.
+
+    Raises:
+        InvalidRange: It is not of that form.
+    """
+    table, colon, days = text.partition(":")
+    first, _, last = days.partition("..")
+    if not colon or not table or not first:
+        raise InvalidRange(
+            f"{text!r} does not say which days of which table have changed.",
+            next_step="write it like --because bronze.case_events:2006-03-15..2006-03-20",
+        )
+    return table, DayRange.inclusive(day(first), day(last or first))

@@ -1,0 +1,124 @@
+"""A partition whose rows did not change stays where it is, and nothing downstream moves for it."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from datetime import date
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from backfill_assets import operations
+from backfill_assets.errors import IllegalTransition, TargetChanged
+from backfill_assets.evidence.audit import audit
+from backfill_assets.ledger.records import PublicationRecord
+from backfill_assets.ledger.states import PublicationState, RunState
+from backfill_assets.planning.partitions import DayRange
+from backfill_assets_tests.conftest import NOON
+from backfill_assets_tests.integration.conftest import ONE_HOUR
+from backfill_assets_tests.shop import OUTPUT, RECENT, SALES, Shop, open_shop, sale, ticking_clock
+
+FIFTH = date(2026, 1, 5)
+MOVED = (date(2026, 1, 4), FIFTH, date(2026, 1, 6), date(2026, 1, 7))
+"""The days whose window holds the fifth: one ahead, two back."""
+
+
+@pytest.fixture(scope="module")
+def corrected_home(tmp_path_factory: pytest.TempPathFactory, stocked_home: Path, spark: SparkSession) -> Path:
+    """The stocked home with the present release published."""
+    home = tmp_path_factory.mktemp("corrected") / "home"
+    shutil.copytree(stocked_home, home)
+    shop = open_shop(home, clock=ticking_clock(NOON + ONE_HOUR), spark=spark)
+    shop.published()
+    shop.ws.close()
+    return home
+
+
+@pytest.fixture
+def shop(tmp_path: Path, corrected_home: Path, spark: SparkSession) -> Iterator[Shop]:
+    shutil.copytree(corrected_home, tmp_path / "home")
+    opened = open_shop(tmp_path / "home", clock=ticking_clock(NOON + 5 * ONE_HOUR), spark=spark)
+    yield opened
+    opened.ws.close()
+
+
+def last_publication(shop: Shop) -> PublicationRecord:
+    with shop.ws.ledger.read() as reader:
+        return reader.publications(states=[PublicationState.PUBLISHED])[0]
+
+
+def undelivered(shop: Shop, table: str) -> list[tuple[date, ...]]:
+    with shop.ws.ledger.read() as reader:
+        return [entry.partitions for entry in reader.outbox() if entry.table == table]
+
+
+def test_only_the_partitions_whose_rows_changed_are_swapped(shop: Shop) -> None:
+    before = shop.live_paths()
+    shop.land("late.jsonl", [sale(FIFTH, amount=7, sale_id="late")])
+    shop.published()
+    record = last_publication(shop)
+    assert tuple(change.partition for change in record.intent.changes) == MOVED
+    assert {found.partition for found in record.intent.verified} == set(OUTPUT) - set(MOVED)
+    assert {path for path in before if path.rpartition("day=")[2][:10] not in {str(day) for day in MOVED}} < (
+        shop.live_paths()
+    )
+    assert undelivered(shop, RECENT)[-1] == MOVED
+    assert shop.amounts() == {day: 47 if day in MOVED else 40 for day in OUTPUT}
+    assert audit(shop.ws).problems == ()
+
+
+def test_a_source_day_that_holds_the_same_rows_is_not_swapped(shop: Shop) -> None:
+    before = shop.live_paths(SALES)
+    shop.land("again.jsonl", [sale(FIFTH), sale(date(2026, 1, 6), amount=11)])
+    record = last_publication(shop)
+    assert [found.partition for found in record.intent.verified] == [FIFTH]
+    assert len(shop.live_paths(SALES) & before) == len(before) - 1
+
+
+def test_a_run_that_changes_nothing_commits_nothing_tells_nobody_and_cannot_be_undone(shop: Shop) -> None:
+    version = shop.ws.lake.open(RECENT).version()
+    told = len(undelivered(shop, RECENT))
+    run_id = shop.published()
+    assert operations.run_named(shop.ws, run_id).state is RunState.PUBLISHED
+    assert shop.ws.lake.open(RECENT).version() == version == last_publication(shop).delta_version
+    assert len(undelivered(shop, RECENT)) == told
+    with pytest.raises(IllegalTransition, match="changed nothing"):
+        operations.rollback(shop.ws, run_id, by="ben", reason="was wrong")
+    assert audit(shop.ws).problems == ()
+
+
+def test_a_rollback_brings_back_only_what_was_swapped(shop: Shop) -> None:
+    before, amounts = shop.live_paths(), shop.amounts()
+    shop.land("late.jsonl", [sale(FIFTH, amount=7, sale_id="late")])
+    run_id = shop.published()
+    operations.rollback(shop.ws, run_id, by="ben", reason="was right before")
+    assert (shop.live_paths(), shop.amounts()) == (before, amounts)
+    assert audit(shop.ws).problems == ()
+
+
+def test_an_equal_partition_that_another_run_replaced_meanwhile_refuses_the_whole_publication(shop: Shop) -> None:
+    """Invariant 3 holds for what is not swapped as well."""
+    shop.land("late.jsonl", [sale(FIFTH, amount=7, sale_id="late")])
+    first = shop.ready()
+    shop.published(DayRange.inclusive(date(2026, 1, 9), date(2026, 1, 9)), version="0.9.0")
+    before = shop.live_paths()
+    with pytest.raises(TargetChanged, match="2026-01-09"):
+        shop.publish(first)
+    assert shop.live_paths() == before
+
+
+@pytest.mark.parametrize("changed", [True, False])
+def test_an_equal_partition_that_a_foreign_writer_touched_refuses_the_whole_publication(
+    shop: Shop, changed: bool
+) -> None:
+    if changed:
+        shop.land("late.jsonl", [sale(FIFTH, amount=7, sale_id="late")])
+    run_id = shop.ready()
+    shop.ws.lake.open(RECENT).delete("day = '2026-01-09'")
+    before = shop.live_paths()
+    with pytest.raises(TargetChanged, match="2026-01-09"):
+        shop.publish(run_id)
+    assert shop.live_paths() == before
+    assert operations.run_named(shop.ws, run_id).state is RunState.PASSED
