@@ -114,7 +114,7 @@ def test_a_holiday_beyond_a_weekend_moves_the_deadline_of_a_day_before_it() -> N
     rows = [expected_rows([opened], calendar, POLICY, "3.1.0", SPAN) for calendar in (then, new)]
     thursday = [next(row for row in some if row[2] == date(2024, 3, 7)) for some in rows]
     assert [row[9] for row in thursday] == [date(2024, 3, 12), date(2024, 3, 13)]
-    # The deadline is five days away, though the limit is three: a window of `limit_days` would leave this row as it was.
+    # The deadline is five days away and the limit is three: a window of `limit_days` would leave this row as it was.
     back, ahead = widest(POLICY, then, new)
     assert (back, ahead) == (10, 7)
 
