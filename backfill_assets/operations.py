@@ -14,7 +14,7 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame
 
-from backfill_assets.domain import DerivedTable, SourceTable, Table
+from backfill_assets.domain import DerivedTable, SourceTable, Table, WarmUpProof
 from backfill_assets.errors import IllegalTransition, Refused
 from backfill_assets.gates.evaluate import Evaluated, gate_run
 from backfill_assets.lake.evidence import replace_quarantined
@@ -33,6 +33,7 @@ from backfill_assets.ledger.states import MEANING, RunState, may_follow
 from backfill_assets.planning.graph import TableNode
 from backfill_assets.planning.manifest import GateTerm, Kind, Limits, Manifest, Mode
 from backfill_assets.planning.partitions import DayRange, Grain
+from backfill_assets.planning.proof import ProofTerms
 from backfill_assets.planning.request import (
     Plan,
     PlanRequest,
@@ -163,7 +164,13 @@ def _terms(ws: Workspace, table: DerivedTable, version: str) -> Terms:
         references=tuple(ws.references[name].pinned for name in table.references),
         gates=_gate_terms(table),
         limits=Limits(chunk_partitions=ws.settings.chunk_partitions, chunk_rows=ws.settings.chunk_rows),
+        proof=_proof_terms(table),
     )
+
+
+def _proof_terms(table: DerivedTable) -> ProofTerms | None:
+    asked = [ProofTerms(partitions=g.first, extra_days=g.extra_days) for g in table.gates if isinstance(g, WarmUpProof)]
+    return asked[0] if asked else None
 
 
 def _gate_terms(table: Table) -> tuple[GateTerm, ...]:

@@ -17,12 +17,14 @@ from backfill_assets.domain.gates import (
     RowExpression,
     SchemaMatches,
     UniqueKey,
+    WarmUpProof,
     accepted,
     compared,
     expression,
     not_null,
     row_count,
     unique_key,
+    warm_up_proof,
 )
 from backfill_assets.domain.tables import (
     DerivedTable,
@@ -61,6 +63,7 @@ __all__ = [
     "Table",
     "Transform",
     "UniqueKey",
+    "WarmUpProof",
     "Window",
     "accepted",
     "compared",
@@ -71,4 +74,5 @@ __all__ = [
     "not_null",
     "row_count",
     "unique_key",
+    "warm_up_proof",
 ]

@@ -9,6 +9,7 @@ import sqlglot
 from sqlglot import expressions as sql
 
 from backfill_assets.errors import InvalidDeclaration
+from backfill_assets.planning.partitions import count_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,7 +166,42 @@ class ComparedWithAccepted:
         return ()
 
 
-Gate = SchemaMatches | UniqueKey | NotNull | AcceptedValues | RowExpression | RowCount | ComparedWithAccepted
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WarmUpProof:
+    """The partitions at the ends of a run are the same when they are computed with a longer window. Every derived
+    table has this gate.
+
+    Attributes:
+        partitions: How many of the first ones are computed again, besides the last; None for three days or one month.
+            0 opts out.
+        extra_days: How many more days the window has on each side; by default as many again as declared, at least 7.
+    """
+
+    partitions: int | None = None
+    extra_days: int | None = None
+    blocking: bool = True
+
+    @property
+    def name(self) -> str:
+        return "warm_up"
+
+    @property
+    def demands(self) -> str:
+        return f"the first {count_of(self.first, 'partition')} and the last one are the same with a longer window"
+
+    @property
+    def first(self) -> int:
+        """How many partitions are computed again."""
+        return self.partitions or 0
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return ()
+
+
+Gate = (
+    SchemaMatches | UniqueKey | NotNull | AcceptedValues | RowExpression | RowCount | ComparedWithAccepted | WarmUpProof
+)
 
 
 def unique_key(*, blocking: bool = True) -> UniqueKey:
@@ -191,6 +227,21 @@ def expression(name: str, condition: str, *, blocking: bool = True) -> RowExpres
 def row_count(*, at_least: int = 0, at_most: int | None = None, blocking: bool = True) -> RowCount:
     """Each partition has between `at_least` and `at_most` rows."""
     return RowCount(at_least=at_least, at_most=at_most, blocking=blocking)
+
+
+def warm_up_proof(
+    partitions: int | None = None, extra_days: int | None = None, *, blocking: bool = True
+) -> WarmUpProof:
+    """The first output partitions of a run, and the last, are computed a second time, with a longer window, and must be
+    the same.
+
+    Args:
+        partitions: How many of the first; by default 3 of a daily table, 1 of a monthly one. 0 opts out.
+        extra_days: How many more days the window has on each side, as far as they are accepted; by default as many
+            again as declared, and at least 7.
+        blocking: Whether a difference keeps the run from being published.
+    """
+    return WarmUpProof(partitions=partitions, extra_days=extra_days, blocking=blocking)
 
 
 def compared(

@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Protocol
 
 from pyspark.sql.types import DataType, StringType, StructType
 
-from backfill_assets.domain.gates import AcceptedValues, ComparedWithAccepted, Gate, SchemaMatches, UniqueKey
+from backfill_assets.domain.gates import (
+    AcceptedValues,
+    ComparedWithAccepted,
+    Gate,
+    SchemaMatches,
+    UniqueKey,
+    WarmUpProof,
+)
 from backfill_assets.errors import InvalidDeclaration
 
 TABLE_NAME = re.compile(r"[a-z][a-z0-9_]*\.[a-z][a-z0-9_]*")
@@ -54,8 +62,15 @@ def check_table(table: Declared) -> None:
     require_columns(table, table.key, "key column")
 
 
-def complete_gates(table: Declared, gates: tuple[Gate, ...]) -> tuple[Gate, ...]:
-    """The declared gates with the ones every table has, checked against the schema."""
+def complete_gates(table: Declared, gates: tuple[Gate, ...], *, proves: int | None = None) -> tuple[Gate, ...]:
+    """The declared gates with the ones every table has, checked against the schema.
+
+    Args:
+        table: The declaration.
+        gates: What its author asked for.
+        proves: How many partitions a proof of the window computes again unless the author says otherwise; None for
+            source tables, which have no window.
+    """
     complete: list[Gate] = []
     if not any(isinstance(gate, SchemaMatches) for gate in gates):
         complete.append(SchemaMatches())
@@ -64,12 +79,16 @@ def complete_gates(table: Declared, gates: tuple[Gate, ...]) -> tuple[Gate, ...]
     complete += gates
     if not any(isinstance(gate, ComparedWithAccepted) for gate in gates):
         complete.append(ComparedWithAccepted())
+    if proves is not None and not any(isinstance(gate, WarmUpProof) for gate in gates):
+        complete.append(WarmUpProof())
     complete = [
         UniqueKey(columns=table.key, blocking=gate.blocking)
         if isinstance(gate, UniqueKey) and not gate.columns
         else gate
         for gate in complete
     ]
+    complete = [_proof(table, gate, proves) if isinstance(gate, WarmUpProof) else gate for gate in complete]
+    complete = [gate for gate in complete if not (isinstance(gate, WarmUpProof) and gate.first == 0)]
     seen: set[str] = set()
     for gate in complete:
         if not NAME.fullmatch(gate.name):
@@ -81,6 +100,15 @@ def complete_gates(table: Declared, gates: tuple[Gate, ...]) -> tuple[Gate, ...]
         if isinstance(gate, AcceptedValues):
             _check_accepts(table, gate)
     return tuple(complete)
+
+
+def _proof(table: Declared, gate: WarmUpProof, proves: int | None) -> WarmUpProof:
+    """The gate with the number of partitions that it will compute again."""
+    if proves is None:
+        raise wrong(table, "a source table has no window, so there is no warm-up to prove")
+    if (gate.partitions or 0) < 0 or (gate.extra_days is not None and gate.extra_days < 1):
+        raise wrong(table, "a warm-up proof computes 0 or more partitions again, with 1 or more extra days")
+    return replace(gate, partitions=proves if gate.partitions is None else gate.partitions)
 
 
 def _check_accepts(table: Declared, gate: AcceptedValues) -> None:

@@ -154,7 +154,8 @@ class DerivedTable:
         if self.reference_window is not None and not self.references:
             raise wrong(self, "it says how far references count, and uses none")
         self._check_releases()
-        object.__setattr__(self, "gates", complete_gates(self, self.gates))
+        proves = 1 if self.partition.grain is Grain.MONTHLY else 3
+        object.__setattr__(self, "gates", complete_gates(self, self.gates, proves=proves))
 
     def _check_releases(self) -> None:
         versions = [release.version for release in self.releases]
@@ -242,8 +243,8 @@ def derived_table(
         window: The input days of an output day.
         references: Names of the references it uses; the context offers no others.
         reference_window: How far around an output day facts of the references count.
-        gates: What a candidate must satisfy. Schema, unique key and the comparison with the accepted rows are always
-            among them.
+        gates: What a candidate must satisfy. Schema, unique key, the comparison with the accepted rows and the proof
+            of the window are among them unless `warm_up_proof(partitions=0)` opts out of the last.
         policy: What needs approval.
         earlier: Earlier releases that can still be run, by version.
 

@@ -17,6 +17,7 @@ from backfill_assets.domain import (
     SchemaMatches,
     Table,
     UniqueKey,
+    WarmUpProof,
 )
 
 
@@ -33,7 +34,7 @@ def violation(gate: Gate, table: Table) -> Column | None:
         case SchemaMatches():
             required = [field.name for field in table.schema.fields if not field.nullable]
             return F.greatest(F.lit(False), F.lit(False), *(F.col(name).isNull() for name in required))
-        case UniqueKey() | RowCount() | ComparedWithAccepted():
+        case UniqueKey() | RowCount() | ComparedWithAccepted() | WarmUpProof():
             return None
 
 

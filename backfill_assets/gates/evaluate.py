@@ -15,10 +15,11 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
-from backfill_assets.domain import Table
+from backfill_assets.domain import Gate, Table, WarmUpProof
 from backfill_assets.errors import BackfillError, ContractBroken
 from backfill_assets.gates.judge import judge
 from backfill_assets.gates.measure import Measured, measure
+from backfill_assets.gates.proof import Proven, prove
 from backfill_assets.gates.sample import SampledRow, most_moved, sample_rows
 from backfill_assets.identity import EMPTY_FILE_SET, FileSet, canonical_json, document_digest
 from backfill_assets.lake.checksums import NO_ROWS
@@ -28,9 +29,10 @@ from backfill_assets.lake.staging import footer_columns
 from backfill_assets.ledger.records import CandidatePartition, GateResult, PartitionVersion
 from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.manifest import Manifest
-from backfill_assets.planning.partitions import count_of
+from backfill_assets.planning.partitions import count_of, describe
 from backfill_assets.transforms.apply import spark_reason
-from backfill_assets.transforms.stage import business_schema, fail_run, stored_schema
+from backfill_assets.transforms.schemas import business_schema, stored_schema
+from backfill_assets.transforms.stage import fail_run
 from backfill_assets.workspace import Listener, Progress, Workspace, no_listener
 
 
@@ -67,9 +69,10 @@ def gate_run(ws: Workspace, run_id: str, *, actor: str, listener: Listener = no_
     with ws.ledger.read() as reader:
         candidates = reader.candidates(run_id)
         accepted = reader.accepted(manifest.table, manifest.partitions)
+        earlier = reader.gate_results(run_id)
     listener(_progress(manifest, 0, f"measuring {count_of(len(candidates), manifest.grain.noun)}"))
     try:
-        evaluated, compared = _evaluate(ws, manifest, candidates, accepted)
+        evaluated, compared = _evaluate(ws, manifest, candidates, accepted, earlier, listener)
         append_validation(
             ws.lake,
             manifest.table,
@@ -116,6 +119,8 @@ def _evaluate(
     manifest: Manifest,
     candidates: Mapping[date, CandidatePartition],
     accepted: Mapping[date, PartitionVersion],
+    earlier: Sequence[GateResult],
+    listener: Listener,
 ) -> tuple[Evaluated, Mapping[date, CandidatePartition]]:
     table = ws.domain.table(manifest.table)
     schema = business_schema(table)
@@ -124,7 +129,14 @@ def _evaluate(
     staged = _read(ws, table, staged_files.values())
     old = _read(ws, table, accepted_files.values()) if any(v.files.files for v in accepted.values()) else None
     measured = measure(staged, old, table, schema=schema)
-    results = judge(table.gates, candidates.values(), measured, _wrong_columns(ws, table, staged_files))
+    gates, kept = _still_valid(table, candidates, earlier)
+    proven: Sequence[Proven] | None = None
+    if manifest.proof is not None and any(isinstance(gate, WarmUpProof) for gate in gates):
+        again = describe(manifest.grain, (*manifest.proof.partitions, *manifest.proof.last))
+        listener(_progress(manifest, 0, f"computing {again} with a longer window"))
+        proven = prove(ws, manifest, table, staged_files, measured)
+    wrong_columns = _wrong_columns(ws, table, staged_files)
+    results = (*judge(gates, candidates.values(), measured, wrong_columns, proven), *kept)
     compared = {
         partition: replace(
             candidate,
@@ -141,6 +153,26 @@ def _evaluate(
         passed=all(result.passed or not result.blocking for result in results),
     )
     return evaluated, compared
+
+
+def _still_valid(
+    table: Table, candidates: Mapping[date, CandidatePartition], earlier: Iterable[GateResult]
+) -> tuple[tuple[Gate, ...], tuple[GateResult, ...]]:
+    """The gates to measure, and earlier results that hold: a proof of exactly these files is not done twice.
+
+    Gating again is for a target that has changed, which the proof does not depend on.
+    """
+    proofs = [gate for gate in table.gates if isinstance(gate, WarmUpProof)]
+    kept = tuple(
+        result
+        for result in earlier
+        if any(result.gate == gate.name for gate in proofs)
+        and result.partition in candidates
+        and result.digest == candidates[result.partition].files.digest
+    )
+    if not proofs or len(kept) < len(candidates):
+        return table.gates, ()
+    return tuple(gate for gate in table.gates if gate not in proofs), kept
 
 
 def _read(ws: Workspace, table: Table, file_sets: Iterable[FileSet]) -> DataFrame:

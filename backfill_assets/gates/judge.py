@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
-from typing import Any, assert_never
+from typing import assert_never
 
 from backfill_assets.domain import (
     AcceptedValues,
@@ -16,18 +15,13 @@ from backfill_assets.domain import (
     RowExpression,
     SchemaMatches,
     UniqueKey,
+    WarmUpProof,
 )
+from backfill_assets.gates.judge_proof import warm_up_verdict
 from backfill_assets.gates.measure import Measured
+from backfill_assets.gates.proof import Proven
+from backfill_assets.gates.verdict import Verdict
 from backfill_assets.ledger.records import CandidatePartition, GateResult
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
-    """Whether a gate passed, one sentence, and the numbers behind it."""
-
-    passed: bool
-    sentence: str
-    observed: Mapping[str, Any]
 
 
 def judge(
@@ -35,6 +29,7 @@ def judge(
     candidates: Iterable[CandidatePartition],
     measured: Mapping[date, Measured],
     wrong_columns: Mapping[date, str],
+    proven: Sequence[Proven] | None = None,
 ) -> tuple[GateResult, ...]:
     """One result per gate and candidate partition.
 
@@ -43,9 +38,12 @@ def judge(
         candidates: What was staged, empty partitions included.
         measured: What was found in the partitions that have rows on either side.
         wrong_columns: Partitions whose files have other columns than declared, with what is wrong.
+        proven: What computing the ends of the run with a longer window came to; None when that was not asked for.
     """
     gates = tuple(gates)
-    return tuple(_result(gate, candidate, measured, wrong_columns) for candidate in candidates for gate in gates)
+    return tuple(
+        _result(gate, candidate, measured, wrong_columns, proven) for candidate in candidates for gate in gates
+    )
 
 
 def _result(
@@ -53,9 +51,10 @@ def _result(
     candidate: CandidatePartition,
     measured: Mapping[date, Measured],
     wrong_columns: Mapping[date, str],
+    proven: Sequence[Proven] | None,
 ) -> GateResult:
     found = measured.get(candidate.partition, Measured(partition=candidate.partition))
-    verdict = _verdict(gate, found, wrong_columns.get(candidate.partition))
+    verdict = _verdict(gate, found, wrong_columns.get(candidate.partition), proven)
     return GateResult(
         run_id=candidate.run_id,
         partition=candidate.partition,
@@ -68,7 +67,7 @@ def _result(
     )
 
 
-def _verdict(gate: Gate, found: Measured, wrong_columns: str | None) -> Verdict:
+def _verdict(gate: Gate, found: Measured, wrong_columns: str | None, proven: Sequence[Proven] | None) -> Verdict:
     match gate:
         case SchemaMatches():
             return _schema(gate, found, wrong_columns)
@@ -86,6 +85,8 @@ def _verdict(gate: Gate, found: Measured, wrong_columns: str | None) -> Verdict:
             return _row_count(gate, found)
         case ComparedWithAccepted():
             return _compared(gate, found)
+        case WarmUpProof():
+            return warm_up_verdict(found.partition, proven)
     assert_never(gate)
 
 

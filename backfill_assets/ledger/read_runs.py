@@ -79,6 +79,7 @@ class RunReader(Reading):
         return Pace(
             runs=len(run_ids),
             rows=sum(chunk.output_rows or 0 for chunk in timed),
+            partitions=sum(len(chunk.partitions) for chunk in timed),
             seconds=sum((chunk.finished_at - chunk.started_at).total_seconds() for chunk in timed if chunk.finished_at),
         )
 

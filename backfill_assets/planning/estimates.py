@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from datetime import date
 from statistics import median
 
+from backfill_assets.planning.partitions import count_of
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pace:
@@ -15,10 +17,12 @@ class Pace:
     Attributes:
         runs: How many runs it is taken from.
         rows: Rows that they wrote.
+        partitions: How many partitions these belong to.
         seconds: How long their chunks took, waiting between chunks left out.
     """
 
     runs: int
+    partitions: int
     rows: int
     seconds: float
 
@@ -49,8 +53,7 @@ def estimate(
     accepted_rows: Mapping[date, int],
     *,
     accepted_bytes: int,
-    input_rows: int,
-    input_partitions: int,
+    window_rows: int,
     pace: Pace | None,
 ) -> Estimate:
     """What a run over these partitions is expected to write.
@@ -59,15 +62,15 @@ def estimate(
         partitions: The output partitions.
         accepted_rows: Rows that readers see now, by partition; partitions that were never built are absent.
         accepted_bytes: The size of those rows' files.
-        input_rows: Rows in the input partitions that will be read.
-        input_partitions: How many these are.
+        window_rows: Rows that one output partition reads on average, over all inputs.
         pace: How fast earlier runs were; None when there was none.
     """
     if accepted_rows:
         usual, based_on = int(median(accepted_rows.values())), "the accepted rows of these partitions"
+    elif pace is not None and pace.partitions:
+        usual, based_on = pace.rows // pace.partitions, f"the latest {count_of(pace.runs, 'run')} of this table"
     else:
-        usual = input_rows // input_partitions if input_partitions else 0
-        based_on = "as many rows as the input has per partition, for nothing of this range was built before"
+        usual, based_on = window_rows, "a guess: every row it reads makes one, for this table was never built before"
     rows = {partition: accepted_rows.get(partition, usual) for partition in partitions}
     total, known = sum(rows.values()), sum(accepted_rows.values())
     seconds = None

@@ -116,12 +116,16 @@ class Proof:
 
     Attributes:
         partitions: The first output partitions.
-        extra_days: How many more days the window has on each side than the declared one.
+        last: The last output partition, when it is not among the first: the look-ahead is cut short there.
+        extra_days: How many more days the window looks back than the declared one, if they are there.
+        extra_days_ahead: How many more days it looks ahead.
         inputs: The input partitions of the longer window that the run does not read anyway.
     """
 
     partitions: tuple[date, ...]
+    last: tuple[date, ...] = ()
     extra_days: int
+    extra_days_ahead: int
     inputs: tuple[PinnedInput, ...]
 
 
@@ -298,7 +302,9 @@ def _input_document(pinned: PinnedInput) -> Mapping[str, Any]:
 def _proof_document(proof: Proof) -> Mapping[str, Any]:
     return {
         "partitions": [partition.isoformat() for partition in proof.partitions],
+        "last": [partition.isoformat() for partition in proof.last],
         "extra_days": proof.extra_days,
+        "extra_days_ahead": proof.extra_days_ahead,
         "inputs": [_input_document(pinned) for pinned in proof.inputs],
     }
 
@@ -308,7 +314,9 @@ def _parse_proof(document: Mapping[str, Any] | None) -> Proof | None:
         return None
     return Proof(
         partitions=tuple(date.fromisoformat(day) for day in document["partitions"]),
+        last=tuple(date.fromisoformat(day) for day in document["last"]),
         extra_days=document["extra_days"],
+        extra_days_ahead=document["extra_days_ahead"],
         inputs=tuple(_parse_input(pinned) for pinned in document["inputs"]),
     )
 

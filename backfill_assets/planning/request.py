@@ -10,11 +10,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import date, datetime
 from itertools import islice
-from typing import Any, Protocol
+from typing import Any
 
 from backfill_assets.errors import MissingInput
 from backfill_assets.identity import sha256_text
-from backfill_assets.planning.estimates import Estimate, Pace, estimate
+from backfill_assets.planning.estimates import Estimate, estimate
 from backfill_assets.planning.graph import Graph, TableInput, TableNode, Window
 from backfill_assets.planning.manifest import (
     GateTerm,
@@ -27,37 +27,8 @@ from backfill_assets.planning.manifest import (
     PinnedReference,
 )
 from backfill_assets.planning.partitions import DayRange, Grain, days_of, describe
-
-
-class Claim(Protocol):
-    """What the planner needs to know of an accepted partition version."""
-
-    @property
-    def version(self) -> int: ...
-    @property
-    def digest(self) -> str: ...
-    @property
-    def rows(self) -> int: ...
-    @property
-    def file_count(self) -> int: ...
-    @property
-    def size_bytes(self) -> int: ...
-
-
-class StateReader(Protocol):
-    """The planner's view of the ledger: it reads, and cannot write."""
-
-    def claims(self, table: str, partitions: Sequence[date]) -> Mapping[date, Claim]:
-        """The accepted versions of these partitions; partitions without one are absent."""
-        ...
-
-    def open_runs(self, table: str, partitions: Sequence[date]) -> Sequence[str]:
-        """Ids of runs over some of these partitions that could still be published."""
-        ...
-
-    def pace(self, table: str) -> Pace | None:
-        """How fast the table's latest runs were staged; None when there was none."""
-        ...
+from backfill_assets.planning.proof import ProofTerms, plan_proof
+from backfill_assets.planning.state import Claim, StateReader
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,7 +76,11 @@ class PlanRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
-    """What a declaration contributes to a manifest."""
+    """What a declaration contributes to a manifest.
+
+    Attributes:
+        proof: What the warm-up gate computes again; None for tables that opted out.
+    """
 
     domain: str
     partition_column: str
@@ -115,6 +90,7 @@ class Terms:
     references: tuple[PinnedReference, ...]
     gates: tuple[GateTerm, ...]
     limits: Limits
+    proof: ProofTerms | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -217,8 +193,7 @@ def propose(
         partitions,
         {partition: claim.rows for partition, claim in present.items()},
         accepted_bytes=sum(claim.size_bytes for claim in present.values()),
-        input_rows=sum(read.rows for read in reads),
-        input_partitions=sum(len(read.partitions) for read in reads),
+        window_rows=sum(_rows_of_a_window(node, read, graph, partitions[0]) for read in reads),
         pace=state.pace(node.name),
     )
     limits = request.limits.over(terms.limits)
@@ -245,6 +220,7 @@ def propose(
         because=request.because,
         chunks=chunk_sizes(partitions, expected.rows, limits),
         member_of=request.member_of,
+        proof=plan_proof(terms.proof, node, partitions, pins, graph=graph, state=state) if terms.proof else None,
     )
     return Plan(
         manifest=manifest,
@@ -256,6 +232,13 @@ def propose(
         conflicts=tuple(state.open_runs(node.name, partitions)),
         estimate=expected,
     )
+
+
+def _rows_of_a_window(node: TableNode, read: InputRead, graph: Graph, partition: date) -> int:
+    """How many rows of an input one output partition reads on average."""
+    edge = next(edge for edge in node.inputs if edge.argument == read.argument)
+    known = len(read.partitions) - len(read.missing)
+    return read.rows * len(graph.needed(edge, node, (partition,))) // known if known else 0
 
 
 def _require_something_to_reconcile(node: TableNode, partitions: Sequence[date], present: Mapping[date, Claim]) -> None:

@@ -46,13 +46,14 @@ class Compute:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prove:
-    """Spark computes the first partitions again with a longer window; the rows must be the same."""
+    """Spark computes the ends of the run again with a longer window; the rows must be the same."""
 
     run_id: str
     table: str
     grain: Grain
     partitions: tuple[date, ...]
     extra_days: int
+    extra_days_ahead: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,14 +151,16 @@ def measuring(manifest: Manifest) -> tuple[Prove | Measure, ...]:
         partitions=manifest.partitions,
         gates=tuple(gate.name for gate in manifest.gates),
     )
-    if manifest.proof is None or not manifest.proof.partitions:
+    proof = manifest.proof
+    if proof is None or not proof.partitions:
         return (measure,)
     prove = Prove(
         run_id=manifest.run_id,
         table=manifest.table,
         grain=manifest.grain,
-        partitions=manifest.proof.partitions,
-        extra_days=manifest.proof.extra_days,
+        partitions=(*proof.partitions, *proof.last),
+        extra_days=proof.extra_days,
+        extra_days_ahead=proof.extra_days_ahead,
     )
     return (measure, prove)
 
@@ -187,8 +190,8 @@ def sentence(stage: Stage) -> str:
             )
         case Prove():
             return (
-                f"prove the warm-up of {stage.table}: {describe(stage.grain, stage.partitions)} once more with "
-                f"{count_of(stage.extra_days, 'more day')} on each side"
+                f"prove the window of {stage.table}: {describe(stage.grain, stage.partitions)} once more with "
+                f"{stage.extra_days} more days back and {stage.extra_days_ahead} ahead"
             )
         case Measure():
             return (
@@ -227,6 +230,7 @@ def stage_document(stage: Stage) -> dict[str, Any]:
                 "table": stage.table,
                 "partitions": [p.isoformat() for p in stage.partitions],
                 "extra_days": stage.extra_days,
+                "extra_days_ahead": stage.extra_days_ahead,
             }
         case Measure():
             said |= {"run_id": stage.run_id, "table": stage.table, "gates": list(stage.gates)}

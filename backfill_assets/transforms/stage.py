@@ -16,43 +16,24 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F
-from pyspark.sql.types import DateType, StructField, StructType
 
 from backfill_assets.domain import DerivedTable, SourceTable, Table
-from backfill_assets.errors import BackfillError, ContractBroken, IllegalTransition, MissingInput, TakenOver
+from backfill_assets.errors import BackfillError, ContractBroken, IllegalTransition, TakenOver
 from backfill_assets.identity import EMPTY_FILE_SET, FileSet, document_digest
 from backfill_assets.lake.checksums import checksum_of, row_hash, sums_of
-from backfill_assets.lake.lineage import DERIVED_LINEAGE, SOURCE_LINEAGE
-from backfill_assets.lake.snapshot import read_files
 from backfill_assets.lake.staging import write_staged
 from backfill_assets.lake.tables import missing_files
-from backfill_assets.landing.bronze import bronze_rows
-from backfill_assets.ledger.records import CandidatePartition, PartitionVersion
+from backfill_assets.ledger.records import CandidatePartition
 from backfill_assets.ledger.states import ChunkState, RunState
 from backfill_assets.ledger.store import LedgerReader
-from backfill_assets.planning.graph import TableNode
-from backfill_assets.planning.manifest import Manifest, PinnedInput
+from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.partitions import Grain, count_of, describe
-from backfill_assets.planning.request import Chunk, chunks_of, inputs_of, output_days
-from backfill_assets.transforms.apply import apply_transform, spark_reason
-from backfill_assets.transforms.context import TransformContext
-from backfill_assets.transforms.references import load_pinned
+from backfill_assets.planning.request import Chunk, chunks_of
+from backfill_assets.transforms.apply import spark_reason
+from backfill_assets.transforms.compute import derived_rows, require_same_code, source_rows
+from backfill_assets.transforms.inputs import PinnedFiles, declared_slices, node_of, pinned_files
+from backfill_assets.transforms.schemas import business_schema, stored_schema
 from backfill_assets.workspace import Listener, Progress, Workspace, no_listener
-
-InputVersions = Mapping[str, Mapping[date, PartitionVersion]]
-
-
-def business_schema(table: Table) -> StructType:
-    """The columns whose content is compared and checksummed, the partition column included."""
-    if isinstance(table, SourceTable):
-        return StructType([*table.schema.fields, StructField(table.partition.column, DateType(), nullable=False)])
-    return table.schema
-
-
-def stored_schema(table: Table) -> StructType:
-    """Every column of the Delta table: business columns, then lineage."""
-    lineage = SOURCE_LINEAGE if isinstance(table, SourceTable) else DERIVED_LINEAGE
-    return StructType([*business_schema(table).fields, *lineage.fields])
 
 
 def stage_run(
@@ -76,8 +57,9 @@ def stage_run(
         run = reader.run(run_id)
     manifest = run.manifest
     table = ws.domain.table(manifest.table)
-    _require_same_code(ws, manifest)
-    inputs = _pinned_versions(ws, manifest)
+    require_same_code(ws, manifest)
+    with ws.ledger.read() as reader:
+        inputs = pinned_files(reader, run_id, manifest.inputs)
     with ws.ledger.write() as writer:
         if run.state is RunState.PUBLISHED:
             raise IllegalTransition(
@@ -127,7 +109,7 @@ def _stage_chunks(
     ws: Workspace,
     manifest: Manifest,
     table: Table,
-    inputs: InputVersions,
+    inputs: PinnedFiles,
     finished: Sequence[int],
     listener: Listener,
 ) -> None:
@@ -176,16 +158,6 @@ def fail_run(ws: Workspace, run_id: str, *, actor: str, error: BackfillError) ->
         return
 
 
-def _require_same_code(ws: Workspace, manifest: Manifest) -> None:
-    if manifest.code_digest != ws.code_digest:
-        raise ContractBroken(
-            f"run {manifest.run_id} was planned with other code: its manifest says {manifest.code_digest[:12]}, "
-            f"the modules of {ws.domain.package} are {ws.code_digest[:12]}.",
-            next_step=f"plan it again, or run it with the code it names: backfill plan {manifest.table} ...",
-            run_id=manifest.run_id,
-        )
-
-
 def _require_within_limits(manifest: Manifest, candidates: Mapping[date, CandidatePartition]) -> None:
     rows = sum(candidate.rows for candidate in candidates.values())
     if manifest.limits.max_rows is not None and rows > manifest.limits.max_rows:
@@ -196,27 +168,8 @@ def _require_within_limits(manifest: Manifest, candidates: Mapping[date, Candida
         )
 
 
-def _pinned_versions(ws: Workspace, manifest: Manifest) -> InputVersions:
-    """The exact partition versions that the manifest names, from the ledger, checked against their digests."""
-    found: dict[str, Mapping[date, PartitionVersion]] = {}
-    with ws.ledger.read() as reader:
-        for pinned in manifest.inputs:
-            versions = reader.pinned(pinned.table, [(p.partition, p.version) for p in pinned.partitions])
-            for pin in pinned.partitions:
-                version = versions.get(pin.partition)
-                if version is None or version.files.digest != pin.digest:
-                    raise MissingInput(
-                        f"run {manifest.run_id} was planned with version {pin.version} of {pinned.table} "
-                        f"{pin.partition}, which the ledger does not hold as it was.",
-                        next_step="backfill audit",
-                        run_id=manifest.run_id,
-                    )
-            found[pinned.argument] = versions
-    return found
-
-
 def _stage_chunk(
-    ws: Workspace, manifest: Manifest, table: Table, chunk: Chunk, inputs: InputVersions, attempt: str
+    ws: Workspace, manifest: Manifest, table: Table, chunk: Chunk, inputs: PinnedFiles, attempt: str
 ) -> int:
     """Stages one chunk and returns how many rows it wrote."""
     with ws.ledger.write() as writer:
@@ -290,52 +243,24 @@ def _source_rows(
     touched: dict[date, list[list[str]]] = {}
     for day in days:
         touched.setdefault(day.event_date, []).append([day.import_id, arrival[day.import_id]])
-    rows = bronze_rows(ws.spark(), ws.settings, table, imports=imports, days=chunk.partitions)
-    frame = rows.withColumn("_run_id", F.lit(manifest.run_id)).select(*stored_schema(table).fieldNames())
+    frame = source_rows(ws, manifest, table, chunk.partitions, imports)
     provenance = {day: {"imports": sorted(touched.get(day, []))} for day in chunk.partitions}
     return frame, provenance, sum(record.counts.landed for record in imports)
 
 
 def _derived_rows(
-    ws: Workspace, manifest: Manifest, table: DerivedTable, chunk: Chunk, inputs: InputVersions
+    ws: Workspace, manifest: Manifest, table: DerivedTable, chunk: Chunk, inputs: PinnedFiles
 ) -> tuple[DataFrame, Mapping[date, Mapping[str, Any]], int]:
-    spark = ws.spark()
-    node = TableNode(name=manifest.table, grain=manifest.grain, inputs=inputs_of(manifest))
-    references = load_pinned(ws.domain, manifest.references, ws.reference_archive)
-    frames: dict[str, DataFrame] = {}
-    input_days = {}
-    input_rows = 0
-    for edge in node.inputs:
-        needed = ws.graph.needed(edge, node, chunk.partitions)
-        versions = [inputs[edge.argument][partition] for partition in needed]
-        source = ws.domain.table(edge.table)
-        frames[edge.argument] = read_files(
-            spark,
-            ws.lake,
-            edge.table,
-            (version.files for version in versions),
-            schema=business_schema(source),
-            partition_column=source.partition.column,
-        )
-        input_days[edge.argument] = edge.window.around(output_days(manifest, chunk.partitions))
-        input_rows += sum(version.rows for version in versions)
-    ctx = TransformContext(
-        run_id=manifest.run_id,
-        kind=manifest.kind,
-        mode=manifest.mode,
-        transform_version=manifest.transform_version,
-        output=output_days(manifest, chunk.partitions),
-        output_partitions=chunk.partitions,
-        input_days=input_days,
-        references={name: loaded.value for name, loaded in references.items()},
-        spark=spark,
-    )
-    frame = apply_transform(table, table.release(manifest.transform_version), frames, ctx, manifest)
-    return frame, _provenance(ws, manifest, node, chunk), input_rows
+    slices = declared_slices(ws.graph, manifest, chunk.partitions, inputs)
+    frame = derived_rows(ws, manifest, table, chunk.partitions, slices)
+    return frame, _provenance(ws, manifest, chunk, inputs), sum(read.rows for read in slices)
 
 
-def _provenance(ws: Workspace, manifest: Manifest, node: TableNode, chunk: Chunk) -> Mapping[date, Mapping[str, Any]]:
+def _provenance(
+    ws: Workspace, manifest: Manifest, chunk: Chunk, inputs: PinnedFiles
+) -> Mapping[date, Mapping[str, Any]]:
     """What each partition of a chunk was computed from (DESIGN, Identity)."""
+    node = node_of(manifest)
     constant = {
         "manifest": manifest.digest,
         "transform": manifest.transform,
@@ -344,16 +269,11 @@ def _provenance(ws: Workspace, manifest: Manifest, node: TableNode, chunk: Chunk
         "configuration": manifest.configuration_digest,
         "references": {r.name: [r.version, r.sha256] for r in manifest.references},
     }
-    pins = {pinned.argument: _digests(pinned) for pinned in manifest.inputs}
     found: dict[date, Mapping[str, Any]] = {}
     for partition in chunk.partitions:
         windows = {}
         for edge in node.inputs:
             needed = ws.graph.needed(edge, node, (partition,))
-            windows[edge.table] = document_digest([pins[edge.argument][day] for day in needed])
+            windows[edge.table] = document_digest([inputs[edge.argument][day].digest for day in needed])
         found[partition] = {**constant, "inputs": windows}
     return found
-
-
-def _digests(pinned: PinnedInput) -> Mapping[date, str]:
-    return {p.partition: p.digest for p in pinned.partitions}

@@ -65,6 +65,7 @@ def test_gates_are_checks_with_a_status_per_partition_where_people_review_and_pe
         "plausible": (True, True),
         "usual": (False, True),
         "compared_with_accepted": (True, True),
+        "warm_up": (True, True),
     }
     assert {check: facts for (asset, check), facts in specs.items() if asset == "bronze/sales"} == {
         "schema": (True, False),

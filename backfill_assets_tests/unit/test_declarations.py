@@ -14,6 +14,7 @@ from backfill_assets.domain import (
     Domain,
     Gate,
     SourceTable,
+    WarmUpProof,
     Window,
     accepted,
     daily,
@@ -22,6 +23,7 @@ from backfill_assets.domain import (
     monthly,
     not_null,
     unique_key,
+    warm_up_proof,
 )
 from backfill_assets.errors import InvalidDeclaration, UnknownName
 from backfill_assets.transforms.context import TransformContext
@@ -106,6 +108,18 @@ MISTAKES: dict[str, tuple[Callable[[], object], str]] = {
         lambda: derived(source(), gates=(accepted("count", ["1"]),)),
         "silver.daily: gate accepted_count lists strings, but 'count' is int",
     ),
+    "a proof of a window that there is not": (
+        lambda: source(gates=(warm_up_proof(),)),
+        "bronze.events: a source table has no window, so there is no warm-up to prove",
+    ),
+    "a proof of less than nothing": (
+        lambda: derived(source(), gates=(warm_up_proof(partitions=-1),)),
+        "silver.daily: a warm-up proof computes 0 or more partitions again",
+    ),
+    "a proof without a longer window": (
+        lambda: derived(source(), gates=(warm_up_proof(extra_days=0),)),
+        "silver.daily: a warm-up proof computes 0 or more partitions again, with 1 or more extra days",
+    ),
     "two gates of one name": (
         lambda: derived(source(), gates=(not_null("state"), not_null("state"))),
         "silver.daily: two gates are named 'not_null_state'",
@@ -178,15 +192,28 @@ def test_two_tables_of_the_same_name_are_refused() -> None:
 
 def test_every_table_has_the_gates_that_make_a_publication_safe() -> None:
     names = [gate.name for gate in derived(source()).gates]
-    assert names == ["schema", "unique_key", "compared_with_accepted"]
+    assert names == ["schema", "unique_key", "compared_with_accepted", "warm_up"]
+    assert [gate.name for gate in source().gates] == ["schema", "unique_key", "compared_with_accepted"]
 
 
 def test_declared_gates_keep_their_order_and_the_key_is_filled_in() -> None:
     gates: tuple[Gate, ...] = (not_null("state"), unique_key(blocking=False))
     declared = derived(source(), gates=gates).gates
-    assert [gate.name for gate in declared] == ["schema", "not_null_state", "unique_key", "compared_with_accepted"]
+    names = [gate.name for gate in declared]
+    assert names == ["schema", "not_null_state", "unique_key", "compared_with_accepted", "warm_up"]
     unique = declared[2]
     assert (unique.columns, unique.blocking) == (("day",), False)
+
+
+def test_a_window_is_proven_on_three_days_or_one_month_unless_the_author_says_otherwise() -> None:
+    def proof(**changed: Any) -> list[tuple[int, int | None]]:
+        gates = derived(source(), **changed).gates
+        return [(gate.first, gate.extra_days) for gate in gates if isinstance(gate, WarmUpProof)]
+
+    assert proof() == [(3, None)]
+    assert proof(partition=monthly("day")) == [(1, None)]
+    assert proof(gates=(warm_up_proof(partitions=5, extra_days=30),)) == [(5, 30)]
+    assert proof(gates=(warm_up_proof(partitions=0),)) == []
 
 
 def test_a_table_is_found_with_and_without_its_layer() -> None:

@@ -1,0 +1,193 @@
+"""What is computed twice to prove that the window is long enough? Pure: what is read for it is pinned with the plan.
+
+Within a run the days share what they read, so a window that is too short shows at its ends alone: the first output
+partitions lack warm-up, the last one lacks look-ahead. These are computed once more, from a window that is longer as
+far as input partitions are accepted; rows that differ depend on something that the declared window leaves out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from datetime import date
+
+from backfill_assets.planning.graph import Graph, TableInput, TableNode, Window
+from backfill_assets.planning.manifest import Manifest, PinnedInput, PinnedPartition, Proof
+from backfill_assets.planning.partitions import DayRange, days_of, next_partition
+from backfill_assets.planning.state import ClaimReader
+
+LEAST_EXTRA_DAYS = 7
+"""However short the declared window is: a week shows what depends on weekdays, and what was simply forgotten."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProofTerms:
+    """What a table's declaration asks to be proven.
+
+    Attributes:
+        partitions: How many of the first output partitions are computed again.
+        extra_days: How many more days on each side; None for as many again as declared, at least a week.
+    """
+
+    partitions: int
+    extra_days: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProvenEnd:
+    """Consecutive partitions at one end of a run."""
+
+    partitions: tuple[date, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LongerRead:
+    """What the proof reads of one input: the declared window, and more of it as far as there is more.
+
+    Attributes:
+        partitions: In order, without a gap.
+        days: The days they cover, cut to the longer window.
+        is_longer: Whether there is anything beyond the declared window.
+    """
+
+    argument: str
+    table: str
+    partitions: tuple[date, ...]
+    days: DayRange
+    is_longer: bool
+
+
+def plan_proof(
+    terms: ProofTerms,
+    node: TableNode,
+    partitions: Sequence[date],
+    pins: Sequence[PinnedInput],
+    *,
+    graph: Graph,
+    state: ClaimReader,
+) -> Proof:
+    """What to compute again, and the accepted input partitions to pin for it beside those the run reads anyway.
+
+    Args:
+        terms: What the declaration asks for.
+        node: The table.
+        partitions: The run's output partitions, in order.
+        pins: What the run reads.
+        graph: The tables and their windows.
+        state: A reader of what is accepted.
+    """
+    first = _first_in_a_row(node, partitions, terms.partitions)
+    last = () if partitions[-1] in first else (partitions[-1],)
+    back, ahead = _extra_days(terms, node)
+    proof = Proof(partitions=first, last=last, extra_days=back, extra_days_ahead=ahead, inputs=())
+    further: list[PinnedInput] = []
+    for edge, pinned in zip(node.inputs, pins, strict=True):
+        own = {pin.partition for pin in pinned.partitions}
+        longer = {end: graph.needed(_longer(edge, proof), node, end.partitions) for end in ends_of(proof)}
+        claims = state.claims(edge.table, sorted({p for each in longer.values() for p in each} - own))
+        read = {
+            partition
+            for end, asked in longer.items()
+            for partition in _outward(graph.needed(edge, node, end.partitions), asked, own | claims.keys())
+        }
+        more = (
+            PinnedPartition(partition=p, version=claims[p].version, digest=claims[p].digest) for p in sorted(read - own)
+        )
+        further.append(PinnedInput(argument=edge.argument, table=edge.table, partitions=tuple(more)))
+    return replace(proof, inputs=tuple(further))
+
+
+def ends_of(proof: Proof) -> tuple[ProvenEnd, ...]:
+    """The ends of the run that are computed again; a short run has one.
+
+    Both ends are given more days on both sides: what was staged had its neighbours' days to read as well, and with
+    fewer days than that a difference would say nothing about the window.
+    """
+    return tuple(ProvenEnd(partitions=end) for end in (proof.partitions, proof.last) if end)
+
+
+def longer_reads(
+    manifest: Manifest, proof: Proof, end: ProvenEnd, node: TableNode, graph: Graph
+) -> tuple[LongerRead, ...]:
+    """What the proof of a manifest reads for one end: from its pins alone, whatever is accepted by now."""
+    reads: list[LongerRead] = []
+    for edge in node.inputs:
+        pinned = {
+            pin.partition
+            for each in (*manifest.inputs, *proof.inputs)
+            if each.argument == edge.argument
+            for pin in each.partitions
+        }
+        declared = graph.needed(edge, node, end.partitions)
+        longer = _longer(edge, proof)
+        read = _outward(declared, graph.needed(longer, node, end.partitions), pinned)
+        grain = graph.table(edge.table).grain
+        asked = longer.window.around(_days(node, end.partitions))
+        covered = DayRange(read[0], days_of(grain, read[-1]).end)
+        reads.append(
+            LongerRead(
+                argument=edge.argument,
+                table=edge.table,
+                partitions=read,
+                days=DayRange(max(covered.start, asked.start), min(covered.end, asked.end)),
+                is_longer=len(read) > len(declared),
+            )
+        )
+    return tuple(reads)
+
+
+def read_window(node: TableNode, end: ProvenEnd, reads: Sequence[LongerRead]) -> Window:
+    """The longest window that an end was really computed with, in days before its first and after its last day."""
+    output = _days(node, end.partitions)
+    return Window(
+        days_back=max((output.start - read.days.start).days for read in reads),
+        days_ahead=max((read.days.end - output.end).days for read in reads),
+    )
+
+
+def declared_window(node: TableNode) -> Window:
+    """The longest window that the run's own computation had."""
+    return Window(
+        days_back=max(edge.window.days_back for edge in node.inputs),
+        days_ahead=max(edge.window.days_ahead for edge in node.inputs),
+    )
+
+
+def _first_in_a_row(node: TableNode, partitions: Sequence[date], most: int) -> tuple[date, ...]:
+    first = [partitions[0]]
+    for partition in partitions[1:most]:
+        if partition != next_partition(node.grain, first[-1]):
+            break
+        first.append(partition)
+    return tuple(first)
+
+
+def _extra_days(terms: ProofTerms, node: TableNode) -> tuple[int, int]:
+    if terms.extra_days is not None:
+        return terms.extra_days, terms.extra_days
+    declared = declared_window(node)
+    return max(LEAST_EXTRA_DAYS, declared.days_back), max(LEAST_EXTRA_DAYS, declared.days_ahead)
+
+
+def _longer(edge: TableInput, proof: Proof) -> TableInput:
+    back, ahead = edge.window.days_back + proof.extra_days, edge.window.days_ahead + proof.extra_days_ahead
+    return replace(edge, window=Window(days_back=back, days_ahead=ahead))
+
+
+def _outward(declared: Sequence[date], longer: Sequence[date], available: Collection[date]) -> tuple[date, ...]:
+    """The declared partitions and those next to them, outward on both sides up to the first that is not available."""
+    earlier: list[date] = []
+    for partition in sorted((p for p in longer if p < declared[0]), reverse=True):
+        if partition not in available:
+            break
+        earlier.append(partition)
+    later: list[date] = []
+    for partition in sorted(p for p in longer if p > declared[-1]):
+        if partition not in available:
+            break
+        later.append(partition)
+    return (*reversed(earlier), *declared, *later)
+
+
+def _days(node: TableNode, partitions: Sequence[date]) -> DayRange:
+    return DayRange(partitions[0], days_of(node.grain, partitions[-1]).end)

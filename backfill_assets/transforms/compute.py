@@ -1,0 +1,85 @@
+"""How do pinned inputs become rows? The one way in which staging, the warm-up proof and a reproduction compute."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import date
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from backfill_assets.domain import DerivedTable, SourceTable
+from backfill_assets.errors import ContractBroken
+from backfill_assets.lake.snapshot import read_files
+from backfill_assets.landing.bronze import bronze_rows
+from backfill_assets.ledger.records import ImportRecord
+from backfill_assets.planning.manifest import Manifest
+from backfill_assets.planning.request import output_days
+from backfill_assets.transforms.apply import apply_transform
+from backfill_assets.transforms.context import TransformContext
+from backfill_assets.transforms.inputs import InputSlice
+from backfill_assets.transforms.references import load_pinned
+from backfill_assets.transforms.schemas import business_schema, stored_schema
+from backfill_assets.workspace import Workspace
+
+
+def require_same_code(ws: Workspace, manifest: Manifest, *, next_step: str | None = None) -> None:
+    """Refuses to compute for a manifest with other code than it names.
+
+    Raises:
+        ContractBroken: The modules of the domain are not the ones the run was planned with.
+    """
+    if manifest.code_digest != ws.code_digest:
+        raise ContractBroken(
+            f"run {manifest.run_id} was planned with other code: its manifest says {manifest.code_digest[:12]}, "
+            f"the modules of {ws.domain.package} are {ws.code_digest[:12]}.",
+            next_step=next_step
+            or f"plan it again, or run it with the code it names: backfill plan {manifest.table} ...",
+            run_id=manifest.run_id,
+        )
+
+
+def derived_rows(
+    ws: Workspace, manifest: Manifest, table: DerivedTable, partitions: Sequence[date], slices: Iterable[InputSlice]
+) -> DataFrame:
+    """The rows of some output partitions, lineage included, from exactly these input files.
+
+    Raises:
+        MissingInput: An input file or a pinned reference is gone.
+        ContractBroken: The transform failed, or returned other columns than it declares.
+    """
+    read = tuple(slices)
+    references = load_pinned(ws.domain, manifest.references, ws.reference_archive)
+    frames = {each.argument: _input_rows(ws, each) for each in read}
+    ctx = TransformContext(
+        run_id=manifest.run_id,
+        kind=manifest.kind,
+        mode=manifest.mode,
+        transform_version=manifest.transform_version,
+        output=output_days(manifest, partitions),
+        output_partitions=tuple(partitions),
+        input_days={each.argument: each.days for each in read},
+        references={name: loaded.value for name, loaded in references.items()},
+        spark=ws.spark(),
+    )
+    return apply_transform(table, table.release(manifest.transform_version), frames, ctx, manifest)
+
+
+def _input_rows(ws: Workspace, read: InputSlice) -> DataFrame:
+    source = ws.domain.table(read.table)
+    return read_files(
+        ws.spark(),
+        ws.lake,
+        read.table,
+        read.files,
+        schema=business_schema(source),
+        partition_column=source.partition.column,
+    )
+
+
+def source_rows(
+    ws: Workspace, manifest: Manifest, table: SourceTable, partitions: Sequence[date], imports: Sequence[ImportRecord]
+) -> DataFrame:
+    """The rows of some days of a source table, lineage included, from the landed files that the manifest names."""
+    rows = bronze_rows(ws.spark(), ws.settings, table, imports=imports, days=partitions)
+    return rows.withColumn("_run_id", F.lit(manifest.run_id)).select(*stored_schema(table).fieldNames())

@@ -1,0 +1,123 @@
+"""Which files stand behind the inputs that a manifest pins, and which of them does one call of a transform read?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+
+from backfill_assets.errors import MissingInput
+from backfill_assets.identity import FileSet
+from backfill_assets.ledger.store import LedgerReader
+from backfill_assets.planning.graph import Graph, TableNode
+from backfill_assets.planning.manifest import Manifest, PinnedInput, PinnedPartition
+from backfill_assets.planning.partitions import DayRange
+from backfill_assets.planning.request import inputs_of, output_days
+
+PinnedFiles = Mapping[str, Mapping[date, FileSet]]
+"""The files of pinned input partitions, by argument of the transform and partition."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InputSlice:
+    """What one call of a transform reads of one input.
+
+    Attributes:
+        files: The file sets to read, in the order of their partitions.
+        days: The input days that the transform may look at, warm-up included.
+    """
+
+    argument: str
+    table: str
+    files: tuple[FileSet, ...]
+    days: DayRange
+
+    @property
+    def rows(self) -> int:
+        return sum(file_set.rows for file_set in self.files)
+
+
+def pinned_files(reader: LedgerReader, run_id: str, inputs: Iterable[PinnedInput]) -> PinnedFiles:
+    """The exact files that a manifest pins, whatever has become of them since: accepted versions as they were then,
+    and the candidates of other runs of the same set.
+
+    Args:
+        reader: The ledger.
+        run_id: The run that pins them, for the refusal.
+        inputs: `manifest.inputs`, or the further inputs of its proof.
+
+    Raises:
+        MissingInput: The ledger does not hold a version as it was, retention has removed it, or the run whose
+            candidate is read has none.
+    """
+    found: dict[str, dict[date, FileSet]] = {}
+    for pinned in inputs:
+        files = found.setdefault(pinned.argument, {})
+        files |= _accepted_files(reader, run_id, pinned, [p for p in pinned.partitions if p.from_run is None])
+        staged = [p for p in pinned.partitions if p.from_run is not None]
+        for other in dict.fromkeys(p.from_run for p in staged if p.from_run):
+            files |= _candidate_files(reader, run_id, pinned, other, [p for p in staged if p.from_run == other])
+    return found
+
+
+def _accepted_files(
+    reader: LedgerReader, run_id: str, pinned: PinnedInput, pins: Sequence[PinnedPartition]
+) -> Mapping[date, FileSet]:
+    versions = reader.pinned(pinned.table, [(p.partition, p.version) for p in pins])
+    for pin in pins:
+        version = versions[pin.partition]
+        if version.files.digest != pin.digest:
+            raise MissingInput(
+                f"run {run_id} was planned with version {pin.version} of {pinned.table} {pin.partition}, which the "
+                f"ledger does not hold as it was.",
+                next_step="backfill audit",
+                run_id=run_id,
+            )
+        if version.removed_at is not None:
+            raise MissingInput(
+                f"run {run_id} reads version {pin.version} of {pinned.table} {pin.partition}, which retention removed "
+                f"at {version.removed_at.isoformat(timespec='seconds')}.",
+                next_step=f"plan it again, over what is accepted now; what is kept: "
+                f"backfill history {pinned.table} --partition {pin.partition}",
+                run_id=run_id,
+                table=pinned.table,
+                partition=pin.partition,
+                removed_at=version.removed_at.isoformat(),
+            )
+    return {pin.partition: versions[pin.partition].files for pin in pins}
+
+
+def _candidate_files(
+    reader: LedgerReader, run_id: str, pinned: PinnedInput, other: str, pins: Sequence[PinnedPartition]
+) -> Mapping[date, FileSet]:
+    candidates = reader.candidates(other)
+    lacking = [pin.partition for pin in pins if pin.partition not in candidates]
+    if lacking:
+        raise MissingInput(
+            f"run {run_id} reads what run {other} stages of {pinned.table}, and that has not staged {lacking[0]}.",
+            next_step=f"backfill run {other}",
+            run_id=run_id,
+            table=pinned.table,
+        )
+    return {pin.partition: candidates[pin.partition].files for pin in pins}
+
+
+def node_of(manifest: Manifest) -> TableNode:
+    """The table as the manifest agreed it: with its own windows, whatever the declaration says by now."""
+    return TableNode(name=manifest.table, grain=manifest.grain, inputs=inputs_of(manifest))
+
+
+def declared_slices(
+    graph: Graph, manifest: Manifest, partitions: Sequence[date], files: PinnedFiles
+) -> tuple[InputSlice, ...]:
+    """What these output partitions read: exactly the windows that the manifest agreed."""
+    node = node_of(manifest)
+    return tuple(
+        InputSlice(
+            argument=edge.argument,
+            table=edge.table,
+            files=tuple(files[edge.argument][day] for day in graph.needed(edge, node, partitions)),
+            days=edge.window.around(output_days(manifest, partitions)),
+        )
+        for edge in node.inputs
+    )

@@ -1,0 +1,211 @@
+"""A window that is too short is caught before anything is published, and a right one is not complained about."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from datetime import date
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from pyspark.sql import SparkSession
+
+from backfill_assets import operations
+from backfill_assets.domain import Domain, Window, warm_up_proof
+from backfill_assets.domains.enforcement_sla import DOMAIN as ENFORCEMENT
+from backfill_assets.domains.enforcement_sla.sla_clocks import case_sla_daily
+from backfill_assets.domains.enforcement_sla.sources import case_events
+from backfill_assets.errors import IllegalTransition
+from backfill_assets.landing.land import OnDuplicate
+from backfill_assets.ledger.records import GateResult
+from backfill_assets.ledger.states import RunState
+from backfill_assets.planning.manifest import Mode
+from backfill_assets.planning.partitions import DayRange
+from backfill_assets.planning.request import PlanRequest
+from backfill_assets.settings import Settings
+from backfill_assets.workspace import Workspace
+from backfill_assets_tests.conftest import NOON, SPARK_ENVIRONMENT
+from backfill_assets_tests.example_domain import recent_sales, sales
+from backfill_assets_tests.integration.conftest import ONE_HOUR
+from backfill_assets_tests.shop import OUTPUT, RECENT, Shop, open_shop, ticking_clock
+
+LATE = DayRange.inclusive(date(2026, 1, 5), date(2026, 1, 9))
+SILVER, BRONZE = case_sla_daily.name, case_events.name
+OCTOBER = DayRange.inclusive(date(2006, 10, 1), date(2006, 10, 5))
+
+
+@pytest.fixture
+def shop(tmp_path: Path, stocked_home: Path, spark: SparkSession) -> Iterator[Shop]:
+    shutil.copytree(stocked_home, tmp_path / "home")
+    opened = open_shop(tmp_path / "home", clock=ticking_clock(NOON + 2 * ONE_HOUR), spark=spark)
+    yield opened
+    opened.ws.close()
+
+
+def redeclared(shop: Shop, **changed: object) -> Shop:
+    """The same shop, whose author declares the table in another way."""
+    table = replace(recent_sales, **changed)  # type: ignore[arg-type]
+    domain = Domain(name="example", package="backfill_assets_tests.example_domain", sources=(sales,), derived=(table,))
+    ws = replace(shop.ws, domain=domain)
+    return replace(shop, ws=ws)
+
+
+def proofs(ws: Workspace, run_id: str) -> Mapping[date, GateResult]:
+    with ws.ledger.read() as reader:
+        return {r.partition: r for r in reader.gate_results(run_id) if r.gate == "warm_up"}
+
+
+def state_of(ws: Workspace, run_id: str) -> RunState:
+    return operations.run_named(ws, run_id).state
+
+
+def test_a_window_that_is_long_enough_passes_and_says_what_it_was_compared_with(shop: Shop) -> None:
+    run_id = shop.staged(shop.planned(LATE))
+    found = {day.day: result.verdict for day, result in proofs(shop.ws, run_id).items()}
+    assert state_of(shop.ws, run_id) is RunState.PASSED
+    # Of the seven more days on each side, two are there before the first three days and three after.
+    first = "with 4 instead of 2 days back and 3 instead of 1 day ahead"
+    assert found == {
+        **dict.fromkeys((5, 6, 7), f"the same 1 row {first}"),
+        8: f"proven on 2026-01-05..2026-01-07, 3 days, {first} and on 2026-01-09, 1 day, with 8 instead of 2 days back",
+        9: "the same 1 row with 8 instead of 2 days back",
+    }
+
+
+def test_a_warm_up_that_is_too_short_blocks_the_run(shop: Shop) -> None:
+    short = redeclared(shop, window=Window(days_back=1, days_ahead=1))
+    run_id = short.staged(short.planned(LATE))
+    assert state_of(short.ws, run_id) is RunState.BLOCKED
+    found = proofs(short.ws, run_id)
+    first = found[date(2026, 1, 5)]
+    assert first.verdict == (
+        "with 4 instead of 1 day back and 3 instead of 1 day ahead, 1 of 1 rows differ, for example "
+        "(2026-01-05, only) amount 30 becomes 40: the window is too short"
+    )
+    assert first.observed["examples"][0]["after"] == {"amount": "40"}
+    # Within the run the days share what they read: only the first one lacked something.
+    assert {day.day for day, result in found.items() if result.passed} == {6, 7, 9}
+    operations.approve(short.ws, run_id, by="ben")
+    with pytest.raises(IllegalTransition, match="a blocking gate failed"):
+        short.publish(run_id)
+    assert short.amounts() == {}
+
+
+def test_a_look_ahead_that_is_too_short_shows_at_the_end_of_the_run(shop: Shop) -> None:
+    short = redeclared(shop, window=Window(days_back=2))
+    run_id = short.staged(short.planned(LATE))
+    assert state_of(short.ws, run_id) is RunState.BLOCKED
+    found = proofs(short.ws, run_id)
+    assert {day.day for day, result in found.items() if result.passed} == {5, 6, 7}
+    assert found[date(2026, 1, 9)].verdict.startswith(
+        "with 8 instead of 2 days back and 1 instead of 0 days ahead, 1 of 1 rows differ"
+    )
+    assert found[date(2026, 1, 8)].verdict == "the window is too short, as 2026-01-09 shows"
+
+
+def test_a_dry_run_is_proven_too(shop: Shop) -> None:
+    short = redeclared(shop, window=Window(days_back=1, days_ahead=1))
+    request = PlanRequest(table=RECENT, days=LATE, reason="look", by="ana", mode=Mode.DRY_RUN)
+    run_id = short.staged(operations.plan(short.ws, request).manifest.run_id)
+    assert state_of(short.ws, run_id) is RunState.BLOCKED
+
+
+def test_an_author_can_opt_out_or_only_be_told(shop: Shop) -> None:
+    window = Window(days_back=1, days_ahead=1)
+    silent = redeclared(shop, window=window, gates=(warm_up_proof(partitions=0),))
+    run_id = silent.staged(silent.planned(LATE))
+    assert (state_of(silent.ws, run_id), proofs(silent.ws, run_id)) == (RunState.PASSED, {})
+    told = redeclared(shop, window=window, gates=(warm_up_proof(partitions=1, blocking=False),))
+    run_id = told.staged(told.planned(LATE))
+    assert state_of(told.ws, run_id) is RunState.PASSED
+    assert not proofs(told.ws, run_id)[date(2026, 1, 5)].passed
+
+
+def test_where_no_earlier_day_is_accepted_only_the_look_ahead_is_longer(shop: Shop) -> None:
+    found = proofs(shop.ws, shop.staged(shop.planned(OUTPUT)))
+    assert found[OUTPUT.start].verdict == "the same 1 row with 5 instead of 1 day ahead"
+
+
+def test_gating_again_keeps_the_proof_of_the_same_files(shop: Shop) -> None:
+    run_id = shop.staged(shop.planned(LATE))
+    before = proofs(shop.ws, run_id)
+    # Computing it again would be refused with other code; what was proven of these files still holds.
+    object.__setattr__(shop.ws, "code_digest", "0" * 64)
+    operations.gate(shop.ws, run_id, actor="ana")
+    assert proofs(shop.ws, run_id) == before
+    assert state_of(shop.ws, run_id) is RunState.PASSED
+
+
+# ------------------------------------------------------------------------------------------------- the traffic fines
+
+
+@pytest.fixture(scope="module")
+def year_2006(
+    tmp_path_factory: pytest.TempPathFactory, spark: SparkSession, traffic_fines: Path
+) -> Iterator[Workspace]:
+    """Bronze of the traffic fines of 2006, and nothing else."""
+    home = tmp_path_factory.mktemp("fines")
+    environment = {
+        "BACKFILL_HOME": str(home),
+        "BACKFILL_REFERENCE": str(traffic_fines / "reference"),
+        **SPARK_ENVIRONMENT,
+    }
+    settings = Settings.from_environment(environment)
+    opened = Workspace.open(settings, clock=ticking_clock(NOON), open_session=lambda: spark)
+    events = pd.read_parquet(traffic_fines / "events.parquet")
+    days = pd.to_datetime(events["event_time"], utc=True).dt.date
+    path = home / "2006.parquet"
+    events[(days >= date(2006, 1, 1)) & (days <= date(2006, 12, 31))].to_parquet(path)
+    operations.land(opened, BRONZE, path, on_duplicate=OnDuplicate.IGNORE, by="ana")
+    load = operations.plan_load(opened, BRONZE, partitions=None, by="ana", reason="a year")
+    assert load is not None
+    operations.stage(opened, load.run_id, actor="ana")
+    operations.gate(opened, load.run_id, actor="ana")
+    operations.publish(opened, load.run_id, by="ana")
+    yield opened
+    opened.close()
+
+
+def gated(ws: Workspace) -> str:
+    request = PlanRequest(table=SILVER, days=OCTOBER, reason="deadlines", by="ana")
+    run_id = operations.plan(ws, request).manifest.run_id
+    operations.stage(ws, run_id, actor="ana")
+    operations.gate(ws, run_id, actor="ana")
+    return run_id
+
+
+def test_the_traffic_fines_with_a_month_of_warm_up_are_caught(year_2006: Workspace) -> None:
+    short = replace(case_sla_daily, window=Window(days_back=31, days_ahead=1))
+    domain = Domain(
+        name=ENFORCEMENT.name,
+        package=ENFORCEMENT.package,
+        sources=(case_events,),
+        derived=(short,),
+        references=ENFORCEMENT.references,
+    )
+    ws = replace(year_2006, domain=domain)
+    run_id = gated(ws)
+    assert state_of(ws, run_id) is RunState.BLOCKED
+    first = proofs(ws, run_id)[OCTOBER.start]
+    assert first.verdict.startswith("with 62 instead of 31 days back and 8 instead of 1 day ahead, ")
+    assert first.verdict.endswith("the window is too short")
+    assert first.observed["added"] > 1_000
+    assert {row["before"] is None for row in first.observed["examples"]} >= {True}
+    failed = {r.gate for r in ws_results(ws, run_id) if not r.passed}
+    # Nothing else would have noticed.
+    assert failed == {"warm_up"}
+
+
+def test_the_traffic_fines_with_the_declared_window_pass(year_2006: Workspace) -> None:
+    run_id = gated(year_2006)
+    found = proofs(year_2006, run_id)
+    assert state_of(year_2006, run_id) is RunState.PASSED
+    assert found[OCTOBER.start].verdict.endswith("with 273 instead of 251 days back and 8 instead of 1 day ahead")
+    assert found[OCTOBER.last].verdict.endswith("with 277 instead of 251 days back and 8 instead of 1 day ahead")
+
+
+def ws_results(ws: Workspace, run_id: str) -> tuple[GateResult, ...]:
+    with ws.ledger.read() as reader:
+        return reader.gate_results(run_id)
