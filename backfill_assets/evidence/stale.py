@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from rich.console import Group, RenderableType
@@ -15,23 +15,48 @@ from backfill_assets.planning.staleness import Cause, Reason, Staleness, StaleRa
 _MOST_FILES = 3
 
 
-def stale_document(found: Sequence[Staleness], *, table: str | None, sources: Sequence[str]) -> Mapping[str, Any]:
+def stale_document(
+    found: Sequence[Staleness], *, table: str | None, days: DayRange | None, sources: Sequence[str]
+) -> Mapping[str, Any]:
     """What is stale as plain values; the fields are documented in docs/cli.md.
 
     Args:
         found: What is stale, table by table.
         table: The table that was asked for; None for all.
+        days: The days that were asked for; None for all that is accepted.
         sources: The names of source tables, which are loaded and not planned.
     """
     stale = [staleness for staleness in found if staleness.ranges]
-    steps = [_load_command(staleness) for staleness in stale if staleness.table in sources]
-    if any(staleness.table not in sources for staleness in stale):
-        steps.append(f"backfill plan --stale{f' {table}' if table else ''} --reason WHY --by WHO")
+    derived = [staleness for staleness in stale if staleness.table not in sources]
     return {
         "is_stale": bool(stale),
         "tables": [_table_document(staleness) for staleness in found],
-        "next_steps": steps,
+        "next_steps": [
+            *(_load_command(staleness) for staleness in stale if staleness.table in sources),
+            *_plan_commands(derived, table, days),
+        ],
     }
+
+
+def _plan_commands(stale: Sequence[Staleness], table: str | None, days: DayRange | None) -> Iterator[str]:
+    """The plans that would rebuild what is stale; what was never built is planned by its days."""
+    causes = [{reason.cause for reason in each.reasons} for found in stale for each in found.ranges]
+    changed = [some for some in causes if some != {Cause.NEVER_BUILT}]
+    # Changed code alone is an error to be confirmed, so building it again has to be asked for.
+    only_code = " --changed-code" if changed and all(some == {Cause.CODE_CHANGED} for some in changed) else ""
+    if causes and (changed or days is not None):
+        yield _plan_command(table, days, only_code)
+    if days is None:
+        for found in stale:
+            gaps = [p for each in found.ranges for p in each.partitions if each.reasons[0].cause is Cause.NEVER_BUILT]
+            if gaps:
+                yield _plan_command(found.table, DayRange.inclusive(gaps[0], gaps[-1]), "")
+
+
+def _plan_command(table: str | None, days: DayRange | None, more: str) -> str:
+    named = f" {table}" if table else ""
+    between = f" --from {days.start} --to {days.last}" if days else ""
+    return f"backfill plan{named} --stale{between}{more} --reason WHY --by WHO"
 
 
 def _load_command(stale: Staleness) -> str:
