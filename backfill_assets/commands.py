@@ -372,7 +372,7 @@ def stale(table: str | None, first: date | None, last: date | None) -> Document:
     with workspace() as ws:
         name = None if table is None else ws.domain.table(table).name
         found = operations.stale_tables(ws, table=name, days=days)
-        return stale_document(found, table=name, sources=[source.name for source in ws.domain.sources])
+        return stale_document(found, table=name, days=days, sources=[source.name for source in ws.domain.sources])
 
 
 def history(table: str, partition: date | None) -> Document:

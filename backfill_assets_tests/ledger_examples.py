@@ -171,6 +171,7 @@ def rollback_of(reader: LedgerReader, publication_id: str) -> PublicationIntent:
         action=Action.ROLLBACK,
         reason="it was wrong",
         changes=changes,
+        verified=(),
         undoes=publication_id,
     )
 

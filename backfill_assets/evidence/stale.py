@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from rich.console import Group, RenderableType
@@ -15,23 +15,48 @@ from backfill_assets.planning.staleness import Cause, Reason, Staleness, StaleRa
 _MOST_FILES = 3
 
 
-def stale_document(found: Sequence[Staleness], *, table: str | None, sources: Sequence[str]) -> Mapping[str, Any]:
+def stale_document(
+    found: Sequence[Staleness], *, table: str | None, days: DayRange | None, sources: Sequence[str]
+) -> Mapping[str, Any]:
     """What is stale as plain values; the fields are documented in docs/cli.md.
 
     Args:
         found: What is stale, table by table.
         table: The table that was asked for; None for all.
+        days: The days that were asked for; None for all that is accepted.
         sources: The names of source tables, which are loaded and not planned.
     """
     stale = [staleness for staleness in found if staleness.ranges]
-    steps = [_load_command(staleness) for staleness in stale if staleness.table in sources]
-    if any(staleness.table not in sources for staleness in stale):
-        steps.append(f"backfill plan --stale{f' {table}' if table else ''} --reason WHY --by WHO")
+    derived = [staleness for staleness in stale if staleness.table not in sources]
     return {
         "is_stale": bool(stale),
         "tables": [_table_document(staleness) for staleness in found],
-        "next_steps": steps,
+        "next_steps": [
+            *(_load_command(staleness) for staleness in stale if staleness.table in sources),
+            *_plan_commands(derived, table, days),
+        ],
     }
+
+
+def _plan_commands(stale: Sequence[Staleness], table: str | None, days: DayRange | None) -> Iterator[str]:
+    """The plans that would rebuild what is stale; what was never built is planned by its days."""
+    causes = [{reason.cause for reason in each.reasons} for found in stale for each in found.ranges]
+    changed = [some for some in causes if some != {Cause.NEVER_BUILT}]
+    # Changed code alone is an error to be confirmed, so building it again has to be asked for.
+    only_code = " --changed-code" if changed and all(some == {Cause.CODE_CHANGED} for some in changed) else ""
+    if causes and (changed or days is not None):
+        yield _plan_command(table, days, only_code)
+    if days is None:
+        for found in stale:
+            gaps = [p for each in found.ranges for p in each.partitions if each.reasons[0].cause is Cause.NEVER_BUILT]
+            if gaps:
+                yield _plan_command(found.table, DayRange.inclusive(gaps[0], gaps[-1]), "")
+
+
+def _plan_command(table: str | None, days: DayRange | None, more: str) -> str:
+    named = f" {table}" if table else ""
+    between = f" --from {days.start} --to {days.last}" if days else ""
+    return f"backfill plan{named} --stale{between}{more} --reason WHY --by WHO"
 
 
 def _load_command(stale: Staleness) -> str:
@@ -46,21 +71,21 @@ def _table_document(stale: Staleness) -> Mapping[str, Any]:
         "accepted_partitions": stale.accepted,
         "stale_partitions": len(stale.partitions),
         "described": describe(stale.grain, stale.partitions),
-        "ranges": [_range_document(stale.grain, found) for found in stale.ranges],
+        "ranges": [_range_document(stale, found) for found in stale.ranges],
     }
 
 
-def _range_document(grain: Grain, stale: StaleRange) -> Mapping[str, Any]:
+def _range_document(stale: Staleness, found: StaleRange) -> Mapping[str, Any]:
     return {
-        "from": stale.partitions[0].isoformat(),
-        "to": stale.partitions[-1].isoformat(),
-        "partitions": len(stale.partitions),
-        "described": describe(grain, stale.partitions),
-        "reasons": [_reason_document(reason) for reason in stale.reasons],
+        "from": found.partitions[0].isoformat(),
+        "to": found.partitions[-1].isoformat(),
+        "partitions": len(found.partitions),
+        "described": describe(stale.grain, found.partitions),
+        "reasons": [_reason_document(stale.table, reason) for reason in found.reasons],
     }
 
 
-def _reason_document(reason: Reason) -> Mapping[str, Any]:
+def _reason_document(table: str, reason: Reason) -> Mapping[str, Any]:
     return {
         "cause": str(reason.cause),
         "name": reason.name or None,
@@ -68,12 +93,12 @@ def _reason_document(reason: Reason) -> Mapping[str, Any]:
         "now": reason.now or None,
         "days": None if reason.days is None else [[d.start.isoformat(), d.last.isoformat()] for d in reason.days],
         "files": list(reason.files),
-        "sentence": in_words(reason),
+        "sentence": in_words(table, reason),
     }
 
 
-def in_words(reason: Reason) -> str:
-    """One reason as a person says it."""
+def in_words(table: str, reason: Reason) -> str:
+    """One reason of a table's partitions as a person says it."""
     match reason.cause:
         case Cause.CODE_CHANGED:
             return (
@@ -87,16 +112,20 @@ def in_words(reason: Reason) -> str:
         case Cause.REFERENCE_CHANGED:
             which = "it could be any day" if reason.days is None else f"facts of {_said(reason.days)}"
             return f"{reason.name} was {reason.was}, now {reason.now}: {which}"
-        case Cause.INPUT_CHANGED if reason.files:
-            more = len(reason.files) - _MOST_FILES
-            rest = f" and {count_of(more, 'more file')}" if more > 0 else ""
-            return f"has yet to be built from {', '.join(reason.files[:_MOST_FILES])}{rest}"
-        case Cause.INPUT_CHANGED if reason.days is not None:
-            return f"{reason.name} changed: {_said(reason.days)}"
+        case Cause.INPUT_CHANGED if reason.name == table:
+            return f"has yet to be built {_from_files(reason.files)}"
         case Cause.INPUT_CHANGED:
-            return f"{reason.name} changed"
+            return f"{reason.name} changed: {_said(reason.days or ())}"
         case Cause.NEVER_BUILT:
             return "never built, and everything it needs is there"
+
+
+def _from_files(files: Sequence[str]) -> str:
+    if not files:
+        return "as an empty day: files have landed for days before and after it"
+    more = len(files) - _MOST_FILES
+    rest = f" and {count_of(more, 'more file')}" if more > 0 else ""
+    return f"from {', '.join(files[:_MOST_FILES])}{rest}"
 
 
 def _said(ranges: Sequence[DayRange]) -> str:

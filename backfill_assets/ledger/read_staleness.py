@@ -6,7 +6,8 @@ Ten years of days over 30 tables are 110,000 accepted partitions; what planning 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any, cast
 
@@ -25,6 +26,29 @@ from backfill_assets.planning.staleness import UNKNOWN_DIGEST, Basis, BasisInput
 
 RunPartition = tuple[str, str, date]
 """A run, its table, and one of its partitions."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resting:
+    """What accepted partitions rest on.
+
+    Attributes:
+        bases: By table; every accepted partition of it is in exactly one.
+        digests: The accepted file sets of the tables and of what they read, by table and partition.
+    """
+
+    bases: Mapping[str, tuple[Basis, ...]]
+    digests: Mapping[str, Mapping[date, str]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Staged:
+    """A partition that a run read from the candidate of another run of its set: where its digest belongs."""
+
+    digests: dict[date, str]
+    partition: date
+    run_id: str
+    table: str
 
 
 class ClaimReader(Reading):
@@ -59,66 +83,76 @@ class ClaimReader(Reading):
             if wanted is None or partition in wanted
         }
 
-    def accepted_digests(self, tables: Iterable[str]) -> dict[str, dict[date, str]]:
-        """The digests of the accepted file sets, by table and partition."""
-        held = partition_versions
-        chosen = select(held.c.table_name, held.c.partition_date, held.c.files_digest)
-        named = list(tables)
-        found: dict[str, dict[date, str]] = {table: {} for table in named}
-        accepted = chosen.where(held.c.table_name.in_(named), held.c.state == VersionState.ACCEPTED)
-        for table, partition, digest in self._columns(accepted):
-            found[table][partition] = digest
-        return found
-
-    def bases(self, tables: Iterable[str]) -> dict[str, tuple[Basis, ...]]:
-        """What the accepted partitions of each table rest on.
+    def resting(self, tables: Iterable[str], *, inputs: Iterable[str] = ()) -> Resting:
+        """What the accepted partitions of tables rest on, and what is accepted of them and of what they read.
 
         A version rests on the run that made it, unless a later run computed it again and found it equal: then on the
         last such run whose publication stands.
+
+        Args:
+            tables: The tables whose bases are wanted.
+            inputs: Tables whose digests are wanted as well; those that a basis has read are added to them.
 
         Raises:
             Refused: A manifest was edited in the database.
         """
         named = list(tables)
-        stands_for: dict[str, dict[str, list[date]]] = {table: {} for table in named}
-        for (table, partition), run_id in self._resting_on(named).items():
-            stands_for[table].setdefault(run_id, []).append(partition)
-        documents = self._documents(run_id for runs in stands_for.values() for run_id in runs)
-        staged_by = self._published_by(documents.values())
-        return {
-            table: tuple(
-                _basis(documents[run_id], tuple(sorted(partitions)), staged_by) for run_id, partitions in runs.items()
-            )
-            for table, runs in stands_for.items()
-        }
+        digests: dict[str, dict[date, str]] = {}
+        runs: dict[str, dict[date, str]] = {}
+        self._read_accepted({*named, *inputs}, digests, runs)
+        stands_for: dict[str, dict[str, list[date]]] = {}
+        for table in named:
+            its = runs[table]
+            its.update(self._found_equal(table))
+            by_run: dict[str, list[date]] = stands_for.setdefault(table, {})
+            for partition in sorted(its):
+                by_run.setdefault(its[partition], []).append(partition)
+        drawn_up: dict[str, Basis] = {}
+        staged: list[Staged] = []
+        for basis, read in self._drawn_up(
+            {run: some for by_run in stands_for.values() for run, some in by_run.items()}
+        ):
+            drawn_up[basis.run_id] = basis
+            staged += read
+        self._fill_in(staged)
+        bases = {table: tuple(drawn_up[run_id] for run_id in by_run) for table, by_run in stands_for.items()}
+        tables_read = {each.table for some in bases.values() for basis in some for each in basis.inputs}
+        self._read_accepted(tables_read - digests.keys(), digests, runs)
+        return Resting(bases=bases, digests=digests)
 
-    def _resting_on(self, tables: Sequence[str]) -> dict[tuple[str, date], str]:
-        """The run that each accepted partition rests on."""
+    def _read_accepted(
+        self, tables: Collection[str], digests: dict[str, dict[date, str]], runs: dict[str, dict[date, str]]
+    ) -> None:
+        """Adds the digests of the accepted versions, and the runs that made them, by table and partition."""
+        held = partition_versions
+        chosen = select(held.c.partition_date, held.c.files_digest, held.c.run_id)
+        for table in tables:
+            accepted = chosen.where(held.c.table_name == table, held.c.state == VersionState.ACCEPTED)
+            found = self._columns(accepted)
+            digests[table] = {partition: digest for partition, digest, _ in found}
+            runs[table] = {partition: run_id for partition, _, run_id in found}
+
+    def _found_equal(self, table: str) -> dict[date, str]:
+        """The last run whose standing publication found an accepted version equal, by partition."""
         held, found, made = partition_versions, verifications, publications
-        accepted = and_(held.c.table_name.in_(tables), held.c.state == VersionState.ACCEPTED)
-        own = select(held.c.table_name, held.c.partition_date, held.c.run_id).where(accepted)
-        resting = {(table, partition): run_id for table, partition, run_id in self._columns(own)}
-        verified = (
-            select(held.c.table_name, held.c.partition_date, made.c.run_id)
-            .join_from(found, made, made.c.publication_id == found.c.publication_id)
-            .join(
-                held,
-                and_(
-                    held.c.table_name == made.c.table_name,
-                    held.c.partition_date == found.c.partition_date,
-                    held.c.version == found.c.version,
-                ),
-            )
-            .where(accepted, made.c.state == PublicationState.PUBLISHED)
+        is_version = and_(
+            held.c.table_name == made.c.table_name,
+            held.c.partition_date == found.c.partition_date,
+            held.c.version == found.c.version,
+        )
+        chosen = (
+            select(held.c.partition_date, made.c.run_id)
+            .join_from(made, found, made.c.publication_id == found.c.publication_id)
+            .join(held, is_version)
+            .where(made.c.table_name == table, made.c.state == PublicationState.PUBLISHED)
+            .where(held.c.state == VersionState.ACCEPTED)
             .order_by(made.c.begun_sequence)
         )
-        resting.update(((table, partition), run_id) for table, partition, run_id in self._columns(verified))
-        return resting
+        return dict(self._columns(chosen))
 
-    def _documents(self, run_ids: Iterable[str]) -> dict[str, Mapping[str, Any]]:
-        """The manifests of some runs, as the documents they are: a `Manifest` of 4,000 pins takes longer to make."""
-        found: dict[str, Mapping[str, Any]] = {}
-        for batch in batches(run_ids):
+    def _drawn_up(self, stands_for: Mapping[str, Sequence[date]]) -> Iterator[tuple[Basis, list[Staged]]]:
+        """The bases of some runs, and what they read of candidates, whose digests are still to be filled in."""
+        for batch in batches(stands_for):
             chosen = select(manifests.c.run_id, manifests.c.digest, manifests.c.body)
             for run_id, digest, body in self._columns(chosen.where(manifests.c.run_id.in_(batch))):
                 if sha256_text(body) != digest:
@@ -128,21 +162,21 @@ class ClaimReader(Reading):
                         next_step="backfill audit",
                         run_id=run_id,
                     )
-                found[run_id] = json.loads(body)
-        return found
+                # One document at a time, and no `Manifest` of it: thousands of pins are cheap to read and dear to keep.
+                yield _basis(json.loads(body), tuple(stands_for[run_id]))
 
-    def _published_by(self, documents: Iterable[Mapping[str, Any]]) -> dict[RunPartition, str]:
-        """The digests that runs of a set brought in or found equal, for those whose candidates others have read."""
-        wanted = {
-            pin[3]
-            for document in documents
-            for pinned in document["inputs"]
-            for pin in pinned["partitions"]
-            if len(pin) > 3
-        }
+    def _fill_in(self, staged: Sequence[Staged]) -> None:
+        """Fills in the digests that runs of a set brought in or found equal after others had read their candidates."""
+        published = self._published_by({read.run_id for read in staged})
+        for read in staged:
+            digest = published.get((read.run_id, read.table, read.partition), UNKNOWN_DIGEST)
+            read.digests[read.partition] = digest
+
+    def _published_by(self, run_ids: Collection[str]) -> dict[RunPartition, str]:
+        """The digests of the versions that the standing publications of runs brought in or found equal."""
         held, found, made = partition_versions, verifications, publications
         digests: dict[RunPartition, str] = {}
-        for batch in batches(sorted(wanted)):
+        for batch in batches(sorted(run_ids)):
             stands = and_(made.c.run_id.in_(batch), made.c.state == PublicationState.PUBLISHED)
             columns = (made.c.run_id, held.c.table_name, held.c.partition_date, held.c.files_digest)
             brought_in = select(*columns).join_from(made, held, held.c.publication_id == made.c.publication_id)
@@ -162,10 +196,11 @@ class ClaimReader(Reading):
         return digests
 
 
-def _basis(document: Mapping[str, Any], partitions: tuple[date, ...], staged_by: Mapping[RunPartition, str]) -> Basis:
+def _basis(document: Mapping[str, Any], partitions: tuple[date, ...]) -> tuple[Basis, list[Staged]]:
     transform = document["transform"]
     windows = document["configuration"].get("windows", {})
-    return Basis(
+    staged: list[Staged] = []
+    basis = Basis(
         run_id=document["run_id"],
         partitions=partitions,
         transform=transform["name"],
@@ -178,20 +213,23 @@ def _basis(document: Mapping[str, Any], partitions: tuple[date, ...], staged_by:
                 argument=pinned["argument"],
                 table=pinned["table"],
                 window=Window(**windows[pinned["argument"]]),
-                digests=_digests(pinned, staged_by),
+                digests=_digests(pinned, staged),
             )
             for pinned in document["inputs"]
         ),
         imports=frozenset(document["imports"]),
         requested_at=datetime.fromisoformat(document["requested_at"]),
     )
+    return basis, staged
 
 
-def _digests(pinned: Mapping[str, Any], staged_by: Mapping[RunPartition, str]) -> dict[date, str]:
-    """The digest of each partition that was read; what a run of the same set staged is known once that is published."""
-    table, day_of = pinned["table"], date.fromisoformat
-    digests: dict[date, str] = {}
-    for day, _, digest, *from_run in pinned["partitions"]:
-        partition = day_of(day)
-        digests[partition] = staged_by.get((from_run[0], table, partition), UNKNOWN_DIGEST) if from_run else digest
+def _digests(pinned: Mapping[str, Any], staged: list[Staged]) -> dict[date, str]:
+    """The digest of each partition that was read; candidates are noted, to be filled in."""
+    day_of = date.fromisoformat
+    digests = {day_of(pin[0]): pin[2] for pin in pinned["partitions"]}
+    staged += [
+        Staged(digests=digests, partition=day_of(pin[0]), run_id=pin[3], table=pinned["table"])
+        for pin in pinned["partitions"]
+        if len(pin) > 3
+    ]
     return digests

@@ -15,6 +15,7 @@ from typing import Any
 
 from backfill_assets.identity import document_digest
 from backfill_assets.planning.graph import Graph, TableInput, TableNode, Window
+from backfill_assets.planning.impact import complete
 from backfill_assets.planning.manifest import PinnedReference
 from backfill_assets.planning.partitions import DayRange, Grain, compress, next_partition, partitions_over
 
@@ -150,12 +151,14 @@ class Staleness:
 
     Attributes:
         accepted: How many accepted partitions were looked at.
+        waiting: Partitions that were never built and cannot be yet, because something that they need is not there.
     """
 
     table: str
     grain: Grain
     accepted: int
     ranges: tuple[StaleRange, ...]
+    waiting: tuple[date, ...] = ()
 
     @property
     def partitions(self) -> tuple[date, ...]:
@@ -200,16 +203,21 @@ def find_stale(
         here = frozenset(basis.partitions) if wanted is None else wanted.intersection(basis.partitions)
         if here:
             marks += _marks_of(node, graph, basis, present, here)
+    waiting: set[date] = set()
     if node.is_source:
         pending = {day: files for day, files in present.landed.items() if day not in accepted}
         marks.append(_without_files(node, {d: f for d, f in pending.items() if wanted is None or d in wanted}))
     else:
-        marks.append(_never_built(node, graph, set(chosen) - accepted, present))
+        lacking = set(chosen) - accepted
+        buildable = complete(graph, node, lacking, {table: there.keys() for table, there in present.digests.items()})
+        marks.append(_Mark(Reason(cause=Cause.NEVER_BUILT), buildable))
+        waiting = lacking - buildable
     return Staleness(
         table=node.name,
         grain=node.grain,
         accepted=len(accepted) if wanted is None else len(accepted & wanted),
         ranges=tuple(_ranges(node, graph, [mark for mark in marks if mark.partitions])),
+        waiting=tuple(sorted(waiting)),
     )
 
 
@@ -290,15 +298,6 @@ def _output(node: TableNode, window: Window, days: DayRange) -> tuple[date, ...]
 def _without_files(node: TableNode, files: Mapping[date, frozenset[str]]) -> _Mark:
     """Days that landed files touch and bronze lacks, or was built without."""
     return _Mark(Reason(cause=Cause.INPUT_CHANGED, name=node.name), files.keys(), files=files)
-
-
-def _never_built(node: TableNode, graph: Graph, candidates: AbstractSet[date], present: Present) -> _Mark:
-    """Partitions without an accepted version whose windows are complete."""
-    incomplete: set[date] = set()
-    for edge in node.inputs if candidates else ():
-        lacking = set(graph.needed(edge, node, candidates)) - present.digests.get(edge.table, {}).keys()
-        incomplete.update(graph.reached(edge, node, lacking))
-    return _Mark(Reason(cause=Cause.NEVER_BUILT), candidates - incomplete)
 
 
 # ------------------------------------------------------------------------------------------------ said by ranges

@@ -38,26 +38,21 @@ def stale_tables(ws: Workspace, *, table: str | None = None, days: DayRange | No
     today = ws.clock().date()
     found: list[Staleness] = []
     with ws.ledger.read() as reader:
-        bases = reader.bases(declared.name for declared in chosen)
-        digests = reader.accepted_digests(_read_by(ws, bases))
+        names = [declared.name for declared in chosen]
+        inputs = [edge.table for name in names for edge in ws.graph.table(name).inputs]
+        known = reader.resting(names, inputs=inputs)
         for declared in chosen:
-            resting = bases[declared.name]
+            resting = known.bases[declared.name]
             match declared:
                 case SourceTable():
                     present = _present_source(ws, reader, declared)
                     resting = _without_reprocessed(reader, declared, resting)
                 case DerivedTable():
-                    present = _present(ws, declared, digests)
+                    present = _present(ws, declared, known.digests)
             asked = None if days is None else ws.graph.partitions_in(declared.name, days, as_of=today)
             node = ws.graph.table(declared.name)
             found.append(find_stale(node, ws.graph, resting, present, asked=asked))
     return tuple(found)
-
-
-def _read_by(ws: Workspace, bases: Mapping[str, Sequence[Basis]]) -> set[str]:
-    """Every table that the tables read now, or read when their partitions were computed."""
-    now = {edge.table for name in bases for edge in ws.graph.table(name).inputs}
-    return now | {read.table for some in bases.values() for basis in some for read in basis.inputs}
 
 
 def _present(ws: Workspace, table: DerivedTable, digests: Mapping[str, Mapping[date, str]]) -> Present:

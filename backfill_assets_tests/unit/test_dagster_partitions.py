@@ -12,10 +12,16 @@ from hypothesis import strategies as st
 
 from backfill_assets.orchestration.partitions import key_of, partitions_definition, window_mapping
 from backfill_assets.planning.graph import Graph, TableInput, TableNode, Window
-from backfill_assets.planning.partitions import Grain, partition_of
+from backfill_assets.planning.impact import impact
+from backfill_assets.planning.partitions import DayRange, Grain, partition_of
+from backfill_assets_tests.graph_examples import DAYS, graphs
 
 FIRST = date(2020, 1, 1)
 MIDDLE = st.dates(min_value=date(2022, 1, 1), max_value=date(2023, 12, 31))
+PRESENT_PARTITIONS = {
+    grain: frozenset(partition_of(grain, day) for day in DayRange.inclusive(FIRST, date(2025, 12, 31)))
+    for grain in Grain
+}
 WINDOWS = st.builds(Window, days_back=st.integers(0, 400), days_ahead=st.integers(0, 40))
 EDGES = st.one_of(
     st.tuples(st.just(Grain.DAILY), st.just(Grain.DAILY), WINDOWS),
@@ -71,6 +77,31 @@ def test_dagster_maps_an_input_to_exactly_the_partitions_the_planner_reaches(
             below,
         )
     assert set(found.get_partition_keys()) == {key_of(partition) for partition in graph.reached(edge, node, partitions)}
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.data())
+def test_dagster_and_the_planner_agree_for_every_pair_of_tables_of_a_graph(data: st.DataObject) -> None:
+    graph = data.draw(graphs())
+    source = data.draw(st.sampled_from([node for node in graph.tables.values() if node.is_source]))
+    changed = {source.name: data.draw(st.sets(DAYS, min_size=1, max_size=3))}
+    every = {node.name: PRESENT_PARTITIONS[node.grain] for node in graph.tables.values()}
+    moved = {name: set[str]() for name in graph.tables} | {source.name: {key_of(day) for day in changed[source.name]}}
+    with partition_loading_context():
+        for node in graph.tables.values():
+            below = partitions_definition(node.grain, FIRST)
+            for edge in node.inputs:
+                above = partitions_definition(graph.table(edge.table).grain, FIRST)
+                if moved[edge.table]:
+                    reached = window_mapping(edge).get_downstream_partitions_for_partitions(
+                        above.subset_with_partition_keys(moved[edge.table]),
+                        above,
+                        below,
+                    )
+                    moved[node.name].update(reached.get_partition_keys())
+    # What Dagster would launch for the source's days, table by table, is the planner's closure of them.
+    closure = {rebuild.table: {key_of(p) for p in rebuild.partitions} for rebuild in impact(graph, changed, every)}
+    assert {name: keys for name, keys in moved.items() if keys and name != source.name} == closure
 
 
 def test_the_days_that_dagster_offers_are_the_days_a_table_can_have() -> None:

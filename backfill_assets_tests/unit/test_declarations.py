@@ -88,6 +88,10 @@ MISTAKES: dict[str, tuple[Callable[[], object], str]] = {
         lambda: derived(source(), partition=monthly("day"), window=Window(days_back=1)),
         "silver.daily: a window is for daily tables",
     ),
+    "a reach of references on a table without any": (
+        lambda: derived(source(), reference_window=Window(days_back=1)),
+        "silver.daily: it says how far references count, and uses none",
+    ),
     "a gate on a missing column": (
         lambda: derived(source(), gates=(not_null("nobody"),)),
         "silver.daily: gate not_null_nobody: column 'nobody' is not a column",
@@ -169,6 +173,15 @@ def test_a_reference_nobody_declares_is_named() -> None:
     events = source()
     with pytest.raises(InvalidDeclaration, match=r"silver\.daily: it uses reference 'calendar'"):
         domain(derived(events, references=("calendar",)), sources=(events,))
+
+
+def test_how_far_references_count_is_unknown_a_window_or_a_function_of_them() -> None:
+    events = source()
+    assert derived(events).reference_window_for({}) is None
+    fixed = derived(events, references=("calendar",), reference_window=Window(days_back=3))
+    assert fixed.reference_window_for({}) == Window(days_back=3)
+    asked = derived(events, references=("days",), reference_window=lambda known: Window(days_ahead=known["days"]))
+    assert asked.reference_window_for({"days": 4}) == Window(days_ahead=4)
 
 
 def test_two_tables_of_the_same_name_are_refused() -> None:

@@ -78,7 +78,7 @@ def _most_within(days: Sequence[date], length: int) -> int:
     """The most of these ordered days that lie within so many consecutive ones."""
     most = first = 0
     for last, day in enumerate(days):
-        while day - days[first] >= timedelta(days=length):
+        while first <= last and day - days[first] >= timedelta(days=length):
             first += 1
         most = max(most, last - first + 1)
-    return min(most, length)
+    return most

@@ -1,0 +1,158 @@
+"""What is stale in the shop: after a landed correction, a restatement, a rollback, another version, changed code."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from datetime import date, timedelta
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+from typer.testing import CliRunner
+
+from backfill_assets import operations
+from backfill_assets.cli import app
+from backfill_assets.errors import InvalidRange, UnknownName
+from backfill_assets.landing.land import OnDuplicate
+from backfill_assets.planning.partitions import DayRange
+from backfill_assets.planning.staleness import Cause
+from backfill_assets.workspace import Workspace
+from backfill_assets_tests.conftest import NOON
+from backfill_assets_tests.shop import OUTPUT, RECENT, SALES, Shop, open_shop, sale, shop_environment, ticking_clock
+
+Found = list[tuple[str, int, int, str, str]]
+
+
+@pytest.fixture
+def shop(published_home: Path, tmp_path: Path, spark: SparkSession) -> Iterator[Shop]:
+    """January has landed, and 0.9.0 is published for the 3rd to the 9th."""
+    home = tmp_path / "home"
+    shutil.copytree(published_home, home)
+    opened = open_shop(home, clock=ticking_clock(NOON + timedelta(hours=2)), spark=spark)
+    yield opened
+    opened.ws.close()
+
+
+def january(number: int) -> date:
+    return date(2026, 1, number)
+
+
+def stale(shop: Shop, table: str | None = None, days: DayRange | None = None) -> Found:
+    """Table, first and last day of January, cause, and the days or files that it names."""
+    return [
+        (
+            found.table,
+            each.partitions[0].day,
+            each.partitions[-1].day,
+            str(reason.cause),
+            ", ".join(reason.files or [str(some) for some in reason.days or ()]),
+        )
+        for found in operations.stale_tables(shop.ws, table=table, days=days)
+        for each in found.ranges
+        for reason in each.reasons
+    ]
+
+
+def land_only(shop: Shop, name: str, *records: Mapping[str, object]) -> str:
+    """Lands a file and builds nothing."""
+    path = shop.folder / name
+    path.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
+    landed = operations.land(shop.ws, SALES, path, on_duplicate=OnDuplicate.IGNORE, by="ana")
+    return landed.record.import_id
+
+
+def test_an_earlier_version_is_stale_and_a_restatement_mends_it(shop: Shop) -> None:
+    assert stale(shop) == [(RECENT, 3, 9, "VERSION_CHANGED", "")]
+    shop.published(DayRange.inclusive(january(5), january(6)))
+    assert [each[1:3] for each in stale(shop)] == [(3, 4), (7, 9)]
+    run_id = shop.published()
+    assert stale(shop) == []
+    # Two of its days came out equal, and rest on it now; undone, they rest on the restatement before it.
+    operations.rollback(shop.ws, run_id, by="ben", reason="second thoughts")
+    assert [each[1:3] for each in stale(shop)] == [(3, 4), (7, 9)]
+
+
+def test_a_correction_is_stale_first_in_bronze_and_then_where_windows_reach_it(shop: Shop) -> None:
+    shop.published()
+    correction = land_only(shop, "correction.jsonl", sale(january(6), amount=25))
+    assert stale(shop) == [(SALES, 6, 6, "INPUT_CHANGED", correction)]
+    run = operations.plan_load(shop.ws, SALES, partitions=None, by="ana", reason="corrected")
+    assert run is not None
+    shop.staged(run.run_id)
+    shop.publish(run.run_id)
+    # The window looks two days back and one ahead, so the 6th is read from the 5th on until the 8th.
+    assert stale(shop) == [(RECENT, 5, 8, "INPUT_CHANGED", "2026-01-06..2026-01-06")]
+    shop.published(DayRange.inclusive(january(5), january(8)))
+    assert stale(shop) == []
+    operations.rollback(shop.ws, run.run_id, by="ben", reason="the correction was wrong")
+    assert stale(shop) == [
+        (SALES, 6, 6, "INPUT_CHANGED", correction),
+        (RECENT, 5, 8, "INPUT_CHANGED", "2026-01-06..2026-01-06"),
+    ]
+
+
+def test_days_that_landed_and_were_never_built_are_stale_with_the_empty_ones_between(shop: Shop) -> None:
+    late = land_only(shop, "late.jsonl", sale(january(12), sale_id="x"), sale(january(14), sale_id="y"))
+    assert stale(shop, SALES) == [(SALES, 12, 14, "INPUT_CHANGED", late)]
+
+
+def test_never_built_is_what_could_be_built_of_the_days_that_were_asked_about(shop: Shop) -> None:
+    shop.published()
+    everything = DayRange.inclusive(january(1), january(10))
+    assert stale(shop, RECENT, everything) == []
+    with pytest.raises(InvalidRange):
+        stale(shop, RECENT, DayRange.inclusive(date(2025, 12, 1), january(3)))
+    # Two days back and one ahead of the 10th lie the 8th and the 11th, which now is there; the 1st lacks December.
+    shop.land("more.jsonl", [sale(january(11))])
+    assert stale(shop, RECENT, everything) == [(RECENT, 10, 10, "NEVER_BUILT", "")]
+    assert stale(shop, RECENT) == []
+
+
+def test_changed_code_under_the_same_version_is_said_to_be_an_error(shop: Shop) -> None:
+    shop.published()
+
+    class Edited(Workspace):
+        @cached_property
+        def code_digest(self) -> str:
+            return "0" * 64
+
+    ws = Edited(
+        settings=shop.ws.settings, domain=shop.ws.domain, clock=shop.ws.clock, open_session=shop.ws.open_session
+    )
+    edited = replace(shop, ws=ws)
+    assert stale(edited) == [(RECENT, 3, 9, str(Cause.CODE_CHANGED), "")]
+    ws.close()
+
+
+def test_a_table_that_nobody_declares_is_refused(shop: Shop) -> None:
+    with pytest.raises(UnknownName):
+        stale(shop, "silver.nothing")
+
+
+def test_the_command_says_what_is_stale_and_what_to_do(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    shop.ws.ledger.close()
+    for name, value in shop_environment(shop.ws.settings.home).items():
+        monkeypatch.setenv(name, value)
+    text = CliRunner().invoke(app, ["stale"])
+    assert text.exit_code == 0
+    assert "2026-01-03..2026-01-09, 7 days" in text.stdout
+    assert "computed by recent-sales 0.9.0; now it is recent-sales 1.0.0" in text.stdout
+    assert "next: backfill plan --stale --reason WHY --by WHO" in text.stdout
+    answer = CliRunner().invoke(app, ["stale", "recent_sales", "--from", "2026-01-04", "--to", "2026-01-05", "--json"])
+    document: dict[str, Any] = json.loads(answer.stdout)
+    assert document["is_stale"] is True
+    step = f"backfill plan {RECENT} --stale --from 2026-01-04 --to 2026-01-05 --reason WHY --by WHO"
+    assert document["next_steps"] == [step]
+    (table,) = document["tables"]
+    (found,) = table["ranges"]
+    assert (found["from"], found["to"], found["partitions"]) == ("2026-01-04", "2026-01-05", 2)
+    assert [reason["cause"] for reason in found["reasons"]] == ["VERSION_CHANGED"]
+    fresh = CliRunner().invoke(app, ["stale", SALES])
+    assert (fresh.exit_code, fresh.stdout) == (0, "nothing is stale: 10 accepted partitions looked at\n")
+    assert CliRunner().invoke(app, ["stale", "--from", "2026-01-04"]).exit_code == 2
+    assert DayRange.inclusive(january(3), january(9)) == OUTPUT

@@ -1,0 +1,39 @@
+"""The benchmark of planning runs, and what it measures is what it says; how fast is not for a test to say."""
+
+from __future__ import annotations
+
+import importlib.util
+import io
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from rich.console import Console
+
+from backfill_assets.settings import PROJECT_ROOT
+
+
+@pytest.fixture
+def benchmark(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    spec = importlib.util.spec_from_file_location("planning_benchmark", PROJECT_ROOT / "benchmarks" / "planning.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, spec.name, module)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_benchmark_of_planning_runs_with_small_sizes(benchmark: ModuleType, tmp_path: Path) -> None:
+    size = benchmark.Size(layers=3, days=40, window_days=5, runs_per_table=4)
+    figures = benchmark.measure(size, tmp_path)
+    found = {(figure.what, figure.where): figure.found for figure in figures}
+    # The day, the five after it in three tables but one that does not read it, and the ten after it in the last three.
+    assert found["closure of a changed day", "memory"] == "45 partitions"
+    for what in ("closure of a changed day", "closure of a changed year", "staleness, one source day"):
+        assert found[what, "memory"] == found[what, "SQLite"] != "0 partitions"
+    assert found["staleness, nothing changed", "SQLite"] == "0 partitions in 0 ranges"
+    assert found["staleness, one source day", "SQLite"] == "12 partitions in 2 ranges"
+    text = io.StringIO()
+    benchmark.report(figures, Console(file=text, width=120))
+    assert len(text.getvalue().splitlines()) == len(figures) + 1

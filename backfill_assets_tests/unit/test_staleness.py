@@ -1,0 +1,361 @@
+"""What is stale and why: against a reading partition by partition and day by day, and in small examples."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, date, datetime
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from backfill_assets.planning.graph import Graph, TableInput, TableNode, Window, topological
+from backfill_assets.planning.impact import impact
+from backfill_assets.planning.manifest import PinnedReference
+from backfill_assets.planning.partitions import DayRange, Grain, days_of
+from backfill_assets.planning.request import configuration_of
+from backfill_assets.planning.staleness import (
+    UNKNOWN_DIGEST,
+    Basis,
+    BasisInput,
+    Cause,
+    Narrowed,
+    Present,
+    Reason,
+    find_stale,
+)
+from backfill_assets_tests.graph_examples import every_partition, inputs_of, is_complete
+from backfill_assets_tests.published_world import FACTS, World, happenings, worlds
+
+Why = set[tuple[Cause, str]]
+
+
+def naive_reasons(world: World, node: TableNode, partition: date) -> Why:
+    """Why an accepted partition is stale, one comparison at a time."""
+    basis = world.runs[world.rests_on[node.name][partition]]
+    found: Why = set()
+    if basis.transform_version != str(world.versions[node.name]):
+        found.add((Cause.VERSION_CHANGED, ""))
+    elif basis.code_digest != world.code and not node.is_source:
+        found.add((Cause.CODE_CHANGED, f"made-up {basis.transform_version}"))
+    for edge in node.inputs:
+        if naive_changed_inputs(world, node, partition, edge):
+            found.add((Cause.INPUT_CHANGED, edge.table))
+    if node.name in world.reference_windows and basis.references[0].sha256 != world.facts.pinned.sha256:
+        changed = world.changed_facts(world.known_facts[basis.references[0].version])
+        window = world.reference_windows[node.name]
+        days = days_of(node.grain, partition)
+        if not world.facts.narrows or (changed and (window is None or any(d in window.around(days) for d in changed))):
+            found.add((Cause.REFERENCE_CHANGED, FACTS))
+    return found
+
+
+def naive_changed_inputs(world: World, node: TableNode, partition: date, edge: TableInput) -> set[date]:
+    basis = world.runs[world.rests_on[node.name][partition]]
+    pinned = next(read.digests for read in basis.inputs if read.argument == edge.argument)
+    return {
+        day
+        for day in inputs_of(world.graph, edge, node, partition)
+        if pinned[day] != world.digests[edge.table].get(day)
+    }
+
+
+@settings(max_examples=150)
+@given(st.data())
+def test_every_partition_is_stale_for_exactly_the_reasons_that_a_plain_comparison_finds(data: st.DataObject) -> None:
+    world = data.draw(worlds())
+    data.draw(happenings(world))
+    for node in world.graph.tables.values():
+        every = every_partition(node.grain)
+        asked = data.draw(st.none() | st.just(every[len(every) // 4 : len(every) // 2]))
+        looked_at = set(every if asked is None else asked)
+        expected: dict[date, Why] = {}
+        for partition in looked_at & world.digests[node.name].keys():
+            expected[partition] = naive_reasons(world, node, partition)
+        missing = world.gaps(node) if asked is None else looked_at - world.digests[node.name].keys()
+        if not node.is_source:
+            for partition in missing:
+                if is_complete(world.graph, node, partition, world.accepted()):
+                    expected[partition] = {(Cause.NEVER_BUILT, "")}
+        found = world.stale(node, asked)
+        reasons = {p: {(r.cause, r.name) for r in each.reasons} for each in found.ranges for p in each.partitions}
+        assert reasons == {partition: why for partition, why in expected.items() if why}
+        assert set(found.waiting) == (set() if node.is_source else missing - reasons.keys())
+        for before, after in zip(found.ranges, found.ranges[1:], strict=False):
+            next_to_each_other = days_of(node.grain, before.partitions[-1]).end == after.partitions[0]
+            assert (
+                not next_to_each_other
+                or reasons[before.partitions[-1]] != reasons[after.partitions[0]]
+                or ({(r.was, r.now) for r in before.reasons} != {(r.was, r.now) for r in after.reasons})
+            )
+        for each in found.ranges:
+            for reason in each.reasons:
+                if reason.cause is Cause.INPUT_CHANGED:
+                    days = {
+                        day
+                        for partition in each.partitions
+                        for edge in node.inputs
+                        if edge.table == reason.name
+                        for input_day in naive_changed_inputs(world, node, partition, edge)
+                        for day in days_of(world.graph.table(edge.table).grain, input_day)
+                    }
+                    assert {day for some in reason.days or () for day in some} == days
+
+
+@settings(max_examples=150)
+@given(st.data())
+def test_after_the_plan_has_run_nothing_is_stale_and_nothing_else_would_have_moved(data: st.DataObject) -> None:
+    world = data.draw(worlds())
+    data.draw(happenings(world))
+    nodes = [node for node in world.graph.tables.values() if not node.is_source]
+    found = {node.name: world.stale(node) for node in nodes}
+    plan = impact(
+        world.graph,
+        {},
+        world.accepted(),
+        rebuild={name: stale.partitions for name, stale in found.items()},
+        never_built={name: stale.waiting for name, stale in found.items()},
+    )
+    rebuilt = {rebuild.table: set(rebuild.partitions) for rebuild in plan}
+    before = {name: dict(digests) for name, digests in world.digests.items()}
+    world.carry_out(plan)
+    for node in nodes:
+        assert world.stale(node).partitions == ()
+        for partition, number in world.numbers[node.name].items():
+            # Nothing outside the plan moved, and nothing outside the plan had to.
+            assert number == world.true_number(node, partition)
+            if partition not in rebuilt.get(node.name, set()):
+                assert world.digests[node.name][partition] == before[node.name][partition]
+
+
+def test_the_properties_meet_every_cause_and_plans_that_change_something() -> None:
+    """Guards the strategies: a world in which nothing happens would prove nothing."""
+    met: set[Cause] = set()
+    moved: set[bool] = set()
+
+    @settings(max_examples=150, database=None, derandomize=True)
+    @given(st.data())
+    def look(data: st.DataObject) -> None:
+        world = data.draw(worlds())
+        data.draw(happenings(world))
+        for node in world.graph.tables.values():
+            found = world.stale(node)
+            met.update(reason.cause for each in found.ranges for reason in each.reasons)
+            before = dict(world.digests[node.name])
+            if not node.is_source and found.partitions:
+                world.run(node.name, found.partitions)
+                moved.add(before != world.digests[node.name])
+
+    look()
+    assert met == set(Cause) - {Cause.CONFIGURATION_CHANGED}
+    assert moved == {True, False}
+
+
+# ------------------------------------------------------------------------------------------------------- examples
+
+AT = datetime(2026, 1, 15, 12, tzinfo=UTC)
+EVENTS = TableNode(name="bronze.events", grain=Grain.DAILY)
+EDGE = TableInput(argument="events", table="bronze.events", window=Window(days_back=6, days_ahead=1))
+WEEKLY = TableNode(name="silver.weekly", grain=Grain.DAILY, inputs=(EDGE,))
+GRAPH = Graph(tables=topological([EVENTS, WEEKLY]), first_day=date(2024, 1, 1))
+BUILT = DayRange.inclusive(date(2024, 3, 1), date(2024, 3, 31))
+NEEDED = DayRange.inclusive(date(2024, 2, 24), date(2024, 4, 1))
+DIGESTS = {day: f"events {day}" for day in NEEDED}
+CALENDAR = PinnedReference(name="calendar", version="2024", sha256="1" * 64)
+BASIS = Basis(
+    run_id="weekly-1",
+    partitions=tuple(BUILT),
+    transform="weekly",
+    transform_version="1.0.0",
+    code_digest="c" * 64,
+    configuration=configuration_of(WEEKLY),
+    references=(CALENDAR,),
+    inputs=(BasisInput(argument="events", table="bronze.events", window=EDGE.window, digests=DIGESTS),),
+    imports=frozenset(),
+    requested_at=AT,
+)
+PRESENT = Present(
+    transform="weekly",
+    transform_version="1.0.0",
+    code_digest="c" * 64,
+    configuration=configuration_of(WEEKLY),
+    references=(CALENDAR,),
+    digests={"bronze.events": DIGESTS},
+)
+
+
+def found(present: Present = PRESENT, basis: Basis = BASIS) -> list[tuple[date, date, tuple[Reason, ...]]]:
+    ranges = find_stale(WEEKLY, GRAPH, [basis], present).ranges
+    return [(each.partitions[0], each.partitions[-1], each.reasons) for each in ranges]
+
+
+def day(number: int, month: int = 3) -> date:
+    return date(2024, month, number)
+
+
+def test_what_matches_in_everything_is_not_stale() -> None:
+    assert found() == []
+
+
+def test_a_changed_input_day_stales_the_days_whose_window_holds_it_and_is_named() -> None:
+    changed = {**DIGESTS, day(10): "again"}
+    (only,) = found(replace(PRESENT, digests={"bronze.events": changed}))
+    reason = Reason(cause=Cause.INPUT_CHANGED, name="bronze.events", days=(DayRange.inclusive(day(10), day(10)),))
+    assert only == (day(9), day(16), (reason,))
+
+
+def test_an_input_day_that_nobody_has_any_more_counts_as_changed() -> None:
+    left = {d: digest for d, digest in DIGESTS.items() if d != day(31)}
+    (only,) = found(replace(PRESENT, digests={"bronze.events": left}))
+    assert only[:2] == (day(30), day(31))
+
+
+def test_an_input_that_was_never_accepted_equals_nothing_not_even_its_absence() -> None:
+    read = replace(BASIS.inputs[0], digests={**DIGESTS, day(31): UNKNOWN_DIGEST})
+    left = {d: digest for d, digest in DIGESTS.items() if d != day(31)}
+    for present in (DIGESTS, left):
+        (only,) = found(replace(PRESENT, digests={"bronze.events": present}), replace(BASIS, inputs=(read,)))
+        assert only[:2] == (day(30), day(31))
+
+
+def test_two_changed_days_make_one_range_where_their_days_meet_and_two_where_they_do_not() -> None:
+    for second, expected in ((day(12), [(day(9), day(18))]), (day(25), [(day(9), day(16)), (day(24), day(31))])):
+        changed = {**DIGESTS, day(10): "again", second: "again"}
+        ranges = found(replace(PRESENT, digests={"bronze.events": changed}))
+        assert [(first, last) for first, last, _ in ranges] == expected
+        assert len({str(reasons[0].days) for _, _, reasons in ranges}) == len(expected)
+
+
+def test_changed_code_under_the_same_version_is_a_reason_of_its_own() -> None:
+    ((_, _, reasons),) = found(replace(PRESENT, code_digest="d" * 64))
+    assert reasons == (Reason(cause=Cause.CODE_CHANGED, name="weekly 1.0.0", was="c" * 12, now="d" * 12),)
+
+
+def test_of_changed_code_under_another_version_nothing_more_is_said() -> None:
+    ((_, _, reasons),) = found(replace(PRESENT, code_digest="d" * 64, transform_version="1.1.0"))
+    assert reasons == (Reason(cause=Cause.VERSION_CHANGED, was="weekly 1.0.0", now="weekly 1.1.0"),)
+
+
+def test_another_window_is_another_configuration_and_said_in_days() -> None:
+    wider = replace(WEEKLY, inputs=(replace(EDGE, window=Window(days_back=13, days_ahead=1)),))
+    ((_, _, reasons),) = found(replace(PRESENT, configuration=configuration_of(wider)))
+    assert reasons == (
+        Reason(
+            cause=Cause.CONFIGURATION_CHANGED,
+            was="events = bronze.events, 6 days back and 1 ahead",
+            now="events = bronze.events, 13 days back and 1 ahead",
+        ),
+    )
+
+
+def test_another_table_under_the_same_argument_is_another_configuration() -> None:
+    other = replace(BASIS.inputs[0], table="bronze.others")
+    ((_, _, reasons),) = found(replace(PRESENT, digests={"bronze.others": DIGESTS}), replace(BASIS, inputs=(other,)))
+    assert [reason.cause for reason in reasons] == [Cause.CONFIGURATION_CHANGED]
+    assert reasons[0].was.startswith("events = bronze.others")
+
+
+NEW_CALENDAR = replace(CALENDAR, version="2025", sha256="2" * 64)
+
+
+def test_a_reference_that_cannot_say_which_days_changed_stales_every_partition() -> None:
+    (only,) = found(replace(PRESENT, references=(NEW_CALENDAR,)))
+    reason = Reason(cause=Cause.REFERENCE_CHANGED, name="calendar", was="2024", now="2025")
+    assert only == (day(1), day(31), (reason,))
+
+
+def test_a_reference_that_says_which_days_changed_stales_those_around_them() -> None:
+    holiday = DayRange.inclusive(day(20), day(20))
+    long_ago = DayRange.inclusive(date(2006, 8, 15), date(2006, 8, 15))
+    known = Narrowed(days=(long_ago, holiday), window=Window(days_back=3, days_ahead=5))
+    (only,) = found(replace(PRESENT, references=(NEW_CALENDAR,), narrow=lambda _name, _used: known))
+    reason = Reason(cause=Cause.REFERENCE_CHANGED, name="calendar", was="2024", now="2025", days=(holiday,))
+    assert only == (day(15), day(23), (reason,))
+
+
+def test_a_reference_whose_days_are_known_and_their_reach_is_not_stales_everything_unless_no_day_changed() -> None:
+    some = Narrowed(days=(DayRange.inclusive(day(20), day(20)),), window=None)
+    (only,) = found(replace(PRESENT, references=(NEW_CALENDAR,), narrow=lambda _name, _used: some))
+    assert only[:2] == (day(1), day(31))
+    none = Narrowed(days=(), window=None)
+    assert found(replace(PRESENT, references=(NEW_CALENDAR,), narrow=lambda _name, _used: none)) == []
+
+
+def test_a_reference_that_is_new_or_no_longer_used_stales_every_partition() -> None:
+    narrow = Narrowed(days=(), window=None)
+    for references, basis in (((), BASIS), ((CALENDAR,), replace(BASIS, references=()))):
+        ((_, _, reasons),) = found(replace(PRESENT, references=references, narrow=lambda _name, _used: narrow), basis)
+        assert [(reason.cause, reason.days) for reason in reasons] == [(Cause.REFERENCE_CHANGED, None)]
+
+
+def test_the_same_bytes_under_another_version_name_are_no_change() -> None:
+    assert found(replace(PRESENT, references=(replace(CALENDAR, version="renamed"),))) == []
+
+
+def test_reasons_come_with_the_most_pressing_first_and_split_ranges_where_they_begin() -> None:
+    changed = {**DIGESTS, day(10): "again"}
+    ranges = found(replace(PRESENT, code_digest="d" * 64, digests={"bronze.events": changed}))
+    assert [(first, last, [reason.cause for reason in reasons]) for first, last, reasons in ranges] == [
+        (day(1), day(8), [Cause.CODE_CHANGED]),
+        (day(9), day(16), [Cause.CODE_CHANGED, Cause.INPUT_CHANGED]),
+        (day(17), day(31), [Cause.CODE_CHANGED]),
+    ]
+
+
+def test_a_gap_is_called_never_built_only_where_everything_it_needs_is_there() -> None:
+    gap = replace(BASIS, partitions=tuple(d for d in BUILT if d not in (day(5), day(20))))
+    left = {d: digest for d, digest in DIGESTS.items() if d != day(20)}
+    basis = replace(gap, inputs=(replace(BASIS.inputs[0], digests=left),))
+    stale = find_stale(WEEKLY, GRAPH, [basis], replace(PRESENT, digests={"bronze.events": left}))
+    assert [(each.partitions, each.reasons) for each in stale.ranges] == [
+        ((day(5),), (Reason(cause=Cause.NEVER_BUILT),))
+    ]
+    assert stale.waiting == (day(20),)
+    assert stale.accepted == 29
+
+
+def test_outside_what_was_published_never_built_is_for_the_days_that_were_asked_about() -> None:
+    more = dict.fromkeys(DayRange.inclusive(day(1, 1), day(30, 4)), "x") | DIGESTS
+    present = replace(PRESENT, digests={"bronze.events": more})
+    assert find_stale(WEEKLY, GRAPH, [BASIS], present).ranges == ()
+    asked = tuple(DayRange.inclusive(day(30), day(2, 4)))
+    stale = find_stale(WEEKLY, GRAPH, [BASIS], present, asked=asked)
+    assert stale.partitions == (day(1, 4), day(2, 4))
+    assert stale.accepted == 2
+
+
+def test_a_table_that_was_never_published_has_nothing_stale() -> None:
+    assert find_stale(WEEKLY, GRAPH, [], PRESENT).ranges == ()
+
+
+# ------------------------------------------------------------------------------------------------- source tables
+
+LOADED = replace(
+    BASIS, run_id="events-1", inputs=(), references=(), configuration={}, imports=frozenset({"imp-1", "imp-2"})
+)
+NOW = replace(PRESENT, references=(), configuration={}, digests={})
+
+
+def test_a_source_day_that_was_built_without_a_landed_file_is_stale() -> None:
+    landed = {day(3): frozenset({"imp-1", "imp-3"}), day(4): frozenset({"imp-3"}), day(5): frozenset({"imp-2"})}
+    stale = find_stale(EVENTS, GRAPH, [LOADED], replace(NOW, landed=landed))
+    days = (DayRange.inclusive(day(3), day(4)),)
+    reason = Reason(cause=Cause.INPUT_CHANGED, name="bronze.events", days=days, files=("imp-3",))
+    assert [(each.partitions, each.reasons) for each in stale.ranges] == [((day(3), day(4)), (reason,))]
+
+
+def test_a_source_day_that_has_landed_and_was_never_built_is_stale_wherever_it_lies() -> None:
+    landed = {day(1, 5): frozenset({"imp-9"}), day(2, 5): frozenset[str]()}
+    stale = find_stale(EVENTS, GRAPH, [LOADED], replace(NOW, landed=landed))
+    assert stale.partitions == (day(1, 5), day(2, 5))
+    assert find_stale(EVENTS, GRAPH, [], replace(NOW, landed=landed)).partitions == stale.partitions
+    assert find_stale(EVENTS, GRAPH, [LOADED], replace(NOW, landed=landed), asked=(day(1),)).ranges == ()
+
+
+def test_a_source_table_is_not_computed_by_the_domains_modules() -> None:
+    assert find_stale(EVENTS, GRAPH, [LOADED], replace(NOW, code_digest="d" * 64)).ranges == ()
+
+
+def test_another_contract_stales_what_was_built_under_the_earlier_one() -> None:
+    stale = find_stale(EVENTS, GRAPH, [LOADED], replace(NOW, configuration={"contract": "c" * 64}))
+    assert [reason.cause for each in stale.ranges for reason in each.reasons] == [Cause.CONFIGURATION_CHANGED]
+    assert stale.partitions == tuple(BUILT)
