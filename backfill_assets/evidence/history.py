@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import date
 from typing import Any
 
 from backfill_assets.domain import SourceTable
 from backfill_assets.errors import MissingInput
 from backfill_assets.evidence.report import publication_document, run_summary
+from backfill_assets.evidence.sets import described_set
 from backfill_assets.ledger.records import ImportRecord, PartitionVersion
 from backfill_assets.ledger.states import MEANING, PublicationState, VersionState
 from backfill_assets.ledger.store import LedgerReader
@@ -89,6 +90,7 @@ def _story(reader: LedgerReader, version: PartitionVersion) -> Mapping[str, Any]
         "references": {r.name: r.version for r in run.manifest.references},
         "provenance": dict(version.provenance),
         "checks": [{"gate": c.gate, "blocking": c.blocking, "passed": c.passed, "verdict": c.verdict} for c in checks],
+        "verified_by": _verified_by(reader, version),
         "undone": _undoing(reader, version),
         "restored_at": _restored_at(reader, version),
         "replaced_version": version.replaces or None,
@@ -96,6 +98,19 @@ def _story(reader: LedgerReader, version: PartitionVersion) -> Mapping[str, Any]
         if version.state is VersionState.ACCEPTED
         else None,
     }
+
+
+def _verified_by(reader: LedgerReader, version: PartitionVersion) -> Sequence[Mapping[str, Any]]:
+    """The runs that computed a version again and found it equal, the latest first."""
+    return [
+        {
+            "run_id": record.intent.run_id,
+            "publication_id": record.intent.publication_id,
+            "at": record.finished_at.isoformat() if record.finished_at else None,
+            "reason": record.intent.reason,
+        }
+        for record in reader.verifying(version.table, version.partition, version.version)
+    ]
 
 
 def _undoing(reader: LedgerReader, version: PartitionVersion) -> str | None:
@@ -135,10 +150,12 @@ def status(ws: Workspace, *, limit: int = 20) -> Mapping[str, Any]:
         runs = reader.runs(limit=limit)
         imports = reader.imports()
         waiting = [entry for entry in reader.outbox(undelivered_only=True) if _has_followers(ws, entry.table)]
+        sets = [described_set(reader, record) for record in reader.restatement_sets(limit=5)]
     return {
         "home": str(ws.settings.home),
         "tables": tables,
         "runs": [run_summary(run) for run in runs],
+        "sets": sets,
         "imports": [import_document(record) for record in imports[-limit:]],
         "undelivered_publications": len(waiting),
     }

@@ -43,6 +43,7 @@ def run_report(ws: Workspace, run_id: str) -> Mapping[str, Any]:
         "manifest": run.manifest.document,
         "totals": {name: sum(p[name] for p in partitions) for name in MOVES} if partitions else None,
         "partitions": partitions,
+        "equal_partitions": sum(p["equal"] for p in partitions) if partitions else None,
         "changed_columns": changed_columns(results),
         "gates": gate_summaries(run, results),
         "sample": sample,
@@ -109,10 +110,18 @@ def moves(results: Iterable[GateResult], candidates: Mapping[date, CandidatePart
             "partition": result.partition.isoformat(),
             **{name: int(result.observed.get(name, 0)) for name in MOVES},
             "checksum": candidates[result.partition].checksum,
+            "equal": _is_equal(result, candidates[result.partition]),
         }
         for result in results
         if result.gate == COMPARISON and result.partition in candidates
     ]
+
+
+def _is_equal(compared: GateResult, candidate: CandidatePartition) -> bool:
+    """Whether a partition has accepted rows, and the candidate holds the same; then it is verified and not swapped."""
+    seen = compared.observed
+    moved = sum(int(seen.get(name, 0)) for name in ("added", "removed", "changed"))
+    return bool(candidate.compared_version) and moved == 0 and seen.get("rows") == seen.get("accepted_rows")
 
 
 def changed_columns(results: Iterable[GateResult]) -> Mapping[str, int]:
@@ -181,6 +190,7 @@ def _chunk_document(chunk: ChunkRecord) -> Mapping[str, Any]:
         "state": str(chunk.state),
         "input_rows": chunk.input_rows,
         "output_rows": chunk.output_rows,
+        "checksum": chunk.checksum or None,
         "started_at": chunk.started_at.isoformat(),
         "finished_at": chunk.finished_at.isoformat() if chunk.finished_at else None,
     }

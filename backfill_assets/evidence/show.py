@@ -25,7 +25,7 @@ _STATE_STYLE = {
     "PUBLISHING": "yellow",
 }
 _MOST_PARTITIONS = 40
-_NEVER_BROKEN = ("run", "import", "gate", "partition", "state", "action", "at", "verdict")
+_NEVER_BROKEN = ("run", "set", "import", "gate", "partition", "state", "action", "at", "verdict")
 MODES = {
     "DRY_RUN": "DRY_RUN: staged and gated, never published",
     "RECONCILIATION": "RECONCILIATION: recomputes what is published and reports every difference; publishes nothing",
@@ -112,6 +112,8 @@ def report_view(report: Document) -> RenderableType:
     """The report a reviewer reads: what moves, which checks passed, what some rows look like."""
     parts: list[RenderableType] = [run_view(report), ""]
     if report["totals"]:
+        parts += [_verdict(report), ""]
+    if report["totals"]:
         parts += [_moves(report), ""]
     if report["changed_columns"]:
         changed = ", ".join(f"{name} {count:,}" for name, count in report["changed_columns"].items())
@@ -122,6 +124,18 @@ def report_view(report: Document) -> RenderableType:
     if report["publications"]:
         parts += ["", publications_view(report["publications"])]
     return Group(*parts)
+
+
+def _verdict(report: Document) -> Text:
+    """In one line: how much of it differs from what readers see, and what that means in this mode."""
+    measured, equal = len(report["partitions"]), report["equal_partitions"]
+    differing = measured - equal
+    if report["mode"] == "RECONCILIATION":
+        if not differing:
+            return Text(f"no drift: all {count_of(measured, 'partition')} equal what is published", style="green")
+        return Text(f"drift: {differing:,} of {count_of(measured, 'partition')} differ from what is published", "red")
+    stays = f"; {equal:,} equal the accepted rows and stay as they are" if equal else ""
+    return Text(f"{differing:,} of {count_of(measured, 'partition')} would be swapped{stays}")
 
 
 def _moves(report: Document) -> RenderableType:
@@ -184,8 +198,9 @@ def publications_view(publications: Sequence[Document]) -> RenderableType:
         parts += [
             Text.assemble(done, f": {p['reason']}"),
             Text(
-                f"    {p['table']} {p['from']}..{p['to']}, {count_of(p['partition_count'], 'partition')}, "
-                f"{count_of(p['rows'], 'row')}; table version {p['delta_version']}; run {p['run_id']}",
+                f"    {p['table']} {p['from']}..{p['to']}, {count_of(p['partition_count'], 'partition')} swapped"
+                + (f", {p['verified_count']:,} verified as equal" if p["verified_count"] else "")
+                + f", {count_of(p['rows'], 'row')}; table version {p['delta_version']}; run {p['run_id']}",
             ),
         ]
     return Group(*parts)
@@ -216,6 +231,9 @@ def status_view(status: Document) -> RenderableType:
         ],
     )
     parts: list[RenderableType] = [facts([("home", status["home"])]), "", tables, "", runs]
+    if status["sets"]:
+        sets = [[s["set_id"], s["name"], s["because"], state_text(s["state"]), s["progress"]] for s in status["sets"]]
+        parts += ["", listing("restatement sets, newest first", ["set", "name", "because", "state", "done"], sets)]
     if status["imports"]:
         parts += ["", imports_view(status["imports"])]
     if status["undelivered_publications"]:
@@ -269,6 +287,7 @@ def story_view(story: Document) -> RenderableType:
                     ("since", f"{version['accepted_at']} (table version {version['delta_version']})"),
                     ("why", f"{version['kind']}: {version['reason']}"),
                     ("asked, agreed", f"{version['requested_by']}, {version['approved_by']}"),
+                    ("equal again in", ", ".join(v["run_id"] for v in version["verified_by"])),
                     ("undone", version["undone"]),
                     ("again since", version["restored_at"]),
                     ("run", version["run_id"]),

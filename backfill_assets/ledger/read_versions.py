@@ -126,6 +126,21 @@ class VersionReader(Reading):
             rows.publication_record(row, changes[row.publication_id], verified[row.publication_id]) for row in found
         )
 
+    def verifying(self, table: str, partition: date, version: int) -> tuple[PublicationRecord, ...]:
+        """The standing publications that found this version equal to what they had computed, the last begun first."""
+        chosen = (
+            select(verifications.c.publication_id)
+            .join_from(verifications, publications, publications.c.publication_id == verifications.c.publication_id)
+            .where(
+                publications.c.table_name == table,
+                publications.c.state == PublicationState.PUBLISHED,
+                verifications.c.partition_date == partition,
+                verifications.c.version == version,
+            )
+            .order_by(publications.c.begun_sequence.desc())
+        )
+        return tuple(self.publication(publication_id) for publication_id in self._values(chosen))
+
     def _changes(self, publication_ids: list[str]) -> dict[str, tuple[PartitionChange, ...]]:
         made = publication_changes
         found: dict[str, list[PartitionChange]] = {publication_id: [] for publication_id in publication_ids}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
@@ -16,6 +17,7 @@ from backfill_assets.evidence.audit import audit
 from backfill_assets.landing.land import OnDuplicate
 from backfill_assets.planning.partitions import DayRange, Grain, partitions_over
 from backfill_assets.planning.request import PlanRequest
+from backfill_assets.publication.plan_set import PlannedSet, SetRequest
 from backfill_assets.settings import Settings
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.conftest import NOON, SPARK_ENVIRONMENT
@@ -25,6 +27,11 @@ BRONZE, SILVER, GOLD = "bronze.case_events", "silver.case_sla_daily", "gold.sla_
 QUARTER = DayRange.inclusive(date(2006, 7, 1), date(2006, 9, 30))
 WEEK = DayRange.inclusive(date(2006, 7, 10), date(2006, 7, 16))
 KEY = ["case_id", "clock", "business_date"]
+
+NOTIFIED = "rtfm-0248648"
+"""An event of 2006-03-15 in UTC that started the payment clock of case N87647, which nothing stopped in 150 days."""
+CHANGED = DayRange.inclusive(date(2006, 7, 1), date(2006, 8, 13))
+"""The days of the quarter on which that clock was tracked."""
 
 
 @pytest.fixture(scope="module")
@@ -52,8 +59,8 @@ def _published(ws: Workspace, run_id: str) -> str:
     return run_id
 
 
-def _restated(ws: Workspace, table: str, version: str | None) -> str:
-    request = PlanRequest(table=table, days=QUARTER, reason="deadlines", by="ana", transform_version=version)
+def _restated(ws: Workspace, table: str, version: str | None, days: DayRange = QUARTER) -> str:
+    request = PlanRequest(table=table, days=days, reason="deadlines", by="ana", transform_version=version)
     run_id = operations.plan(ws, request).manifest.run_id
     operations.approve(ws, run_id, by="ben")
     return _published(ws, run_id)
@@ -90,7 +97,17 @@ def _months_equal_expected(ws: Workspace, expected: Path, version: str) -> None:
     )
 
 
-def test_the_quarter_is_published_wrong_restated_right_and_brought_back(ws: Workspace, traffic_fines: Path) -> None:
+@pytest.fixture(scope="module")
+def corrected(ws: Workspace, traffic_fines: Path) -> str:
+    """The run that restated the quarter, rolled back in the end."""
+    return _wrong_right_and_brought_back(ws, traffic_fines)
+
+
+def test_the_quarter_is_published_wrong_restated_right_and_brought_back(corrected: str) -> None:
+    assert corrected
+
+
+def _wrong_right_and_brought_back(ws: Workspace, traffic_fines: Path) -> str:
     expected = traffic_fines / "expected"
     with ws.ledger.read() as reader:
         bronze = reader.accepted(BRONZE)
@@ -120,3 +137,61 @@ def test_the_quarter_is_published_wrong_restated_right_and_brought_back(ws: Work
     assert set(ws.lake.open(SILVER).file_uris()) == before
     _equals_expected(ws, expected, "2.4.1")
     assert audit(ws).problems == ()
+    return corrected
+
+
+def test_one_corrected_event_moves_only_the_days_and_months_whose_rows_really_change(
+    ws: Workspace, corrected: str, traffic_fines: Path, tmp_path: Path
+) -> None:
+    operations.approve(ws, corrected, by="ben")
+    operations.publish(ws, corrected, by="ben")
+    _restated(ws, SILVER, None, DayRange.inclusive(date(2006, 11, 15), date(2006, 11, 30)))
+    assert [found.ranges for found in operations.stale_tables(ws)] == [(), (), ()]
+
+    events = pd.read_parquet(traffic_fines / "events.parquet").set_index("event_id")
+    event = events.loc[NOTIFIED]
+    assert event["event_type"] == "Insert Fine Notification"
+    correction = {
+        "event_id": NOTIFIED,
+        "case_id": event["case_id"],
+        "jurisdiction": event["jurisdiction"],
+        "event_type": "Add penalty",
+        "event_time": event["event_time"].isoformat(),
+        "schema_version": 1,
+    }
+    path = tmp_path / "correction.jsonl"
+    path.write_text(json.dumps(correction) + "\n", encoding="utf-8")
+    operations.land(ws, BRONZE, path, on_duplicate=OnDuplicate.IGNORE, by="ana")
+    load = operations.plan_load(ws, BRONZE, partitions=None, by="ana", reason="a correction")
+    assert load is not None
+    assert load.manifest.partitions == (date(2006, 3, 15),)
+    _published(ws, load.run_id)
+
+    day = DayRange.inclusive(date(2006, 3, 15), date(2006, 3, 15))
+    planned = operations.plan_set(ws, SetRequest(reason="a correction", by="ana", because=((BRONZE, day),)))
+    assert planned is not None
+    # The window of a day is 251 days back and one ahead: the fifteenth of March reaches up to 21 November.
+    reached = [*QUARTER, *DayRange.inclusive(date(2006, 11, 15), date(2006, 11, 21))]
+    days = [p for plan in planned.plans if plan.manifest.table == SILVER for p in plan.manifest.partitions]
+    months = [p for plan in planned.plans if plan.manifest.table == GOLD for p in plan.manifest.partitions]
+    assert days == reached
+    assert months == [date(2006, 7, 1), date(2006, 8, 1), date(2006, 9, 1)]
+
+    for member in planned.manifest.members:
+        operations.stage(ws, member.run_id, actor="ana")
+        operations.gate(ws, member.run_id, actor="ana")
+    operations.approve_set(ws, planned.manifest.set_id, by="ben")
+    operations.publish_set(ws, planned.manifest.set_id, by="ben")
+    assert _moved(ws, planned, SILVER) == (list(CHANGED), [d for d in reached if d not in CHANGED])
+    assert _moved(ws, planned, GOLD) == ([date(2006, 7, 1), date(2006, 8, 1)], [date(2006, 9, 1)])
+    assert [found.ranges for found in operations.stale_tables(ws)] == [(), (), ()]
+    assert audit(ws).problems == ()
+
+
+def _moved(ws: Workspace, planned: PlannedSet, table: str) -> tuple[list[date], list[date]]:
+    """The partitions of a table that the set swapped, and those that it found equal."""
+    run_ids = [member.run_id for member in planned.manifest.members if member.table == table]
+    with ws.ledger.read() as reader:
+        intents = [reader.publications(run_id=run_id)[0].intent for run_id in run_ids]
+    changed = sorted(change.partition for intent in intents for change in intent.changes)
+    return changed, sorted(found.partition for intent in intents for found in intent.verified)
