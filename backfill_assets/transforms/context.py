@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
-from pyspark.sql import SparkSession
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
 
 from backfill_assets.planning.manifest import Kind, Mode
 from backfill_assets.planning.partitions import DayRange
@@ -39,3 +42,21 @@ class TransformContext:
     input_days: Mapping[str, DayRange]
     references: Mapping[str, Any]
     spark: SparkSession
+
+    def frame(self, rows: Iterable[Sequence[Any]], schema: str) -> DataFrame:
+        """A small DataFrame of known rows, such as a calendar from a reference.
+
+        It is handed over as Arrow and becomes part of the plan: unlike `spark.createDataFrame(rows)` it needs no Python
+        worker, and Spark knows that it is small enough to be sent to every task.
+
+        Args:
+            rows: Values in the order of the columns.
+            schema: Columns and types as SQL writes them, such as `day date, is_countable boolean`.
+        """
+        columns = StructType.fromDDL(schema)
+        assert isinstance(columns, StructType), "a list of columns is a struct"
+        arrow = to_arrow_schema(columns, timezone="UTC")
+        values = list(zip(*rows, strict=True)) or [()] * len(columns)
+        arrays = [pa.array(column, field.type) for column, field in zip(values, arrow, strict=True)]
+        table: Any = pa.Table.from_arrays(arrays, schema=arrow)
+        return self.spark.createDataFrame(table, schema=columns)

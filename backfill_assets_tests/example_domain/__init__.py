@@ -37,7 +37,7 @@ RECENT_SALES = StructType(
 
 
 def _recent_sales(sales: DataFrame, ctx: TransformContext, *, factor: int) -> DataFrame:
-    days = ctx.spark.createDataFrame([(day,) for day in ctx.output], "day date")
+    days = ctx.frame([(day,) for day in ctx.output], "day date")
     in_window = sf.col("sold_on").between(sf.date_sub("day", 2), sf.date_add("day", 1))
     return (
         days.join(sales, in_window)

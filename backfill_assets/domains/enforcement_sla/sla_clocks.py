@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import Window as Over
 from pyspark.sql import functions as sf
 from pyspark.sql.types import BooleanType, DateType, IntegerType, StringType, StructField, StructType
@@ -150,7 +150,7 @@ def _moves(events: DataFrame, rules: DeadlineRules, ctx: TransformContext, local
         # Asked for by 2.4.1 as well, which does not use it: an unknown jurisdiction is an error in any release.
         .where(sf.col("timezone").isNotNull())
         .withColumn("local_on", local_date(sf.col("event_time"), sf.col("timezone")))
-        .join(sf.broadcast(_roles(ctx.spark, rules)), ["jurisdiction", "event_type"])
+        .join(sf.broadcast(_roles(ctx, rules)), ["jurisdiction", "event_type"])
         .where(sf.col("local_on").between(last_tracked, sf.lit(ctx.output.last)))
     )
 
@@ -174,7 +174,7 @@ def _timezone(rules: DeadlineRules) -> Column:
     return sf.coalesce(sf.create_map(*zones)[sf.col("jurisdiction")], sf.raise_error(unknown))
 
 
-def _roles(spark: SparkSession, rules: DeadlineRules) -> DataFrame:
+def _roles(ctx: TransformContext, rules: DeadlineRules) -> DataFrame:
     """What each event type does to each clock. `pauses` is false for an event that resumes, and null for neither."""
     roles = [
         (
@@ -191,7 +191,7 @@ def _roles(spark: SparkSession, rules: DeadlineRules) -> DataFrame:
         for clock in rules.policy.clocks
         for event_type in sorted(clock.event_types)
     ]
-    return spark.createDataFrame(
+    return ctx.frame(
         roles,
         "jurisdiction string, event_type string, clock string, day_kind string, limit_days int, tracked_days int, "
         "starts boolean, stops boolean, pauses boolean",
@@ -208,9 +208,7 @@ def _calendar(rules: DeadlineRules, ctx: TransformContext) -> DataFrame:
         (day.jurisdiction, day.day_kind.value, day.day, day.is_countable, day.days_counted)
         for day in rules.countable_days(first, ctx.output.last)
     ]
-    return ctx.spark.createDataFrame(
-        numbered, "jurisdiction string, day_kind string, day date, is_countable boolean, days_counted int"
-    )
+    return ctx.frame(numbered, "jurisdiction string, day_kind string, day date, is_countable boolean, days_counted int")
 
 
 def _with_number_of(rows: DataFrame, days: DataFrame, day: str) -> DataFrame:
