@@ -250,6 +250,25 @@ def recover(by: By = "recover", as_json: Json = False) -> None:
 
 
 @app.command()
+def reproduce(
+    run: RunId,
+    sample: Annotated[
+        int | None, typer.Option(min=1, help="Only so many partitions, spread over the run; all by default.")
+    ] = None,
+    by: By = "reproduce",
+    as_json: Json = False,
+) -> None:
+    """Rebuild a published run from its manifest, aside, and compare: identical, or exactly what differs."""
+    with answering(as_json) as console:
+        from backfill_assets import commands, evidence
+
+        document = commands.reproduce(run, sample=sample, by=by, quiet=as_json)
+        print_json(document) if as_json else evidence.show(console, evidence.reproduction_view(document))
+        if not document["identical"]:
+            raise typer.Exit(1)
+
+
+@app.command()
 def status(
     run: Annotated[str | None, typer.Argument(metavar="[RUN]", help="Only this run.")] = None,
     as_json: Json = False,

@@ -241,6 +241,15 @@ def _latest(ws: Workspace, run_id: str, action: Action) -> PublicationRecord:
     return max(own, key=lambda record: record.started_at)
 
 
+def reproduce(run_id: str, *, sample: int | None, by: str, quiet: bool) -> Document:
+    """Rebuilds a published run and compares it with what it published."""
+    with workspace() as ws:
+        total = len(operations.run_named(ws, run_id).manifest.partitions)
+        with progress_bar(run_id, min(total, sample or total), quiet=quiet) as advance:
+            listen = _listener(advance)
+            return operations.reproduce(ws, run_id, by=required_actor(by), sample=sample, listener=listen).document()
+
+
 def rollback(run_id: str, *, by: str, reason: str) -> Document:
     """Undoes a run's publication."""
     actor = required_actor(by)

@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame
 
 from backfill_assets.domain import DerivedTable, SourceTable, Table, WarmUpProof
 from backfill_assets.errors import IllegalTransition, Refused
+from backfill_assets.evidence.reproduce import Reproduced, reproduce_run
 from backfill_assets.gates.evaluate import Evaluated, gate_run
 from backfill_assets.identity import document_digest
 from backfill_assets.lake.evidence import replace_quarantined
@@ -52,6 +53,7 @@ __all__ = [
     "Evaluated",
     "FollowUp",
     "Recovered",
+    "Reproduced",
     "approve",
     "find_run",
     "follow_ups",
@@ -62,6 +64,7 @@ __all__ = [
     "publish",
     "quarantine_table",
     "recover",
+    "reproduce",
     "require_publishable",
     "require_stageable",
     "rollback",
@@ -267,6 +270,13 @@ def publish(ws: Workspace, run_id: str, *, by: str) -> PublicationRecord:
 def rollback(ws: Workspace, run_id: str, *, by: str, reason: str) -> PublicationRecord:
     """Undoes a run's publication; see `publication.publish.rollback_run`."""
     return rollback_run(ws, run_id, by=by, reason=reason)
+
+
+def reproduce(
+    ws: Workspace, run_id: str, *, by: str, sample: int | None = None, listener: Listener = no_listener
+) -> Reproduced:
+    """Rebuilds a published run and compares checksums; see `evidence.reproduce.reproduce_run`."""
+    return reproduce_run(ws, run_id, by=by, sample=sample, listener=listener)
 
 
 def run_named(ws: Workspace, run_id: str) -> RunRecord:

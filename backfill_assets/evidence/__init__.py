@@ -14,6 +14,7 @@ from backfill_assets.evidence.show import (
     status_view,
     story_view,
 )
+from backfill_assets.evidence.show_upkeep import reproduction_view
 
 __all__ = [
     "audit_view",
@@ -22,6 +23,7 @@ __all__ = [
     "plan_view",
     "publications_view",
     "report_view",
+    "reproduction_view",
     "run_view",
     "show",
     "status_view",

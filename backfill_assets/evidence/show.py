@@ -148,7 +148,7 @@ def report_view(report: Document) -> RenderableType:
         changed = ", ".join(f"{name} {count:,}" for name, count in report["changed_columns"].items())
         parts += [facts([("rows that differ, by column", changed)]), ""]
     if report["sample"]:
-        parts += [_sample(report["sample"]), ""]
+        parts += [sample_view(report["sample"]), ""]
     parts.append(_gates(report["gates"]))
     if report["publications"]:
         parts += ["", publications_view(report["publications"])]
@@ -170,7 +170,8 @@ def _moves(report: Document) -> RenderableType:
     return listing(title, heads, shown, numbers=heads[1:])
 
 
-def _sample(sample: Sequence[Document]) -> RenderableType:
+def sample_view(sample: Sequence[Document]) -> RenderableType:
+    """Some rows before and after, one line per value that differs."""
     rows: list[list[object]] = []
     for row in sample[:6]:
         key = ", ".join(str(value) for value in row["key"].values())
