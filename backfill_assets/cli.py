@@ -269,6 +269,20 @@ def reproduce(
 
 
 @app.command()
+def vacuum(
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would go, and why.")] = False,
+    by: By = "vacuum",
+    as_json: Json = False,
+) -> None:
+    """Remove staged files that no reader, candidate, rollback or reproduction needs."""
+    with answering(as_json) as console:
+        from backfill_assets import commands, evidence
+
+        document = commands.vacuum(dry_run=dry_run, by=by)
+        print_json(document) if as_json else evidence.show(console, evidence.vacuum_view(document))
+
+
+@app.command()
 def status(
     run: Annotated[str | None, typer.Argument(metavar="[RUN]", help="Only this run.")] = None,
     as_json: Json = False,

@@ -319,6 +319,12 @@ def recover(*, by: str) -> Sequence[Document]:
         return [found.document() for found in operations.recover(ws, by=by)]
 
 
+def vacuum(*, dry_run: bool, by: str) -> Document:
+    """Removes staged files that nobody needs any more."""
+    with workspace() as ws:
+        return operations.vacuum(ws, by=required_actor(by), dry_run=dry_run).document()
+
+
 def status(run_id: str | None) -> Document:
     """Everything at a glance, or one run."""
     with workspace() as ws:

@@ -46,6 +46,7 @@ from backfill_assets.publication import verdict
 from backfill_assets.publication.follow import FollowUp, follow_ups
 from backfill_assets.publication.publish import automatic_policy, publish_run, rollback_run
 from backfill_assets.publication.recover import Recovered, recover
+from backfill_assets.publication.vacuum import Vacuumed, vacuum_lake
 from backfill_assets.transforms.stage import stage_run
 from backfill_assets.workspace import Listener, Workspace, no_listener
 
@@ -54,6 +55,7 @@ __all__ = [
     "FollowUp",
     "Recovered",
     "Reproduced",
+    "Vacuumed",
     "approve",
     "find_run",
     "follow_ups",
@@ -70,6 +72,7 @@ __all__ = [
     "rollback",
     "run_named",
     "stage",
+    "vacuum",
 ]
 
 _SOURCE_CHUNK = 100_000
@@ -277,6 +280,12 @@ def reproduce(
 ) -> Reproduced:
     """Rebuilds a published run and compares checksums; see `evidence.reproduce.reproduce_run`."""
     return reproduce_run(ws, run_id, by=by, sample=sample, listener=listener)
+
+
+def vacuum(ws: Workspace, *, by: str, dry_run: bool = False) -> Vacuumed:
+    """Removes staged files that nobody needs any more; see `publication.vacuum.vacuum_lake`."""
+    quarantines = [quarantine_table(source) for source in ws.domain.sources]
+    return vacuum_lake(ws, by=by, quarantines=quarantines, dry_run=dry_run)
 
 
 def run_named(ws: Workspace, run_id: str) -> RunRecord:

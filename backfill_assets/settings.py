@@ -38,6 +38,8 @@ class Settings:
         first_day: The first partition of the daily tables (`BACKFILL_FIRST_DAY`).
         user: Who is acting when `--by` is not given (`BACKFILL_USER`); empty when unknown.
         chunk_partitions: The most output partitions computed in one go (`BACKFILL_CHUNK_PARTITIONS`).
+        rollback_days: How long a replaced version can be brought back (`BACKFILL_ROLLBACK_DAYS`).
+        reproduction_days: How long a published run can be rebuilt from its inputs (`BACKFILL_REPRODUCTION_DAYS`).
         spark_master: `local[*]`, a cluster's URL (`BACKFILL_SPARK_MASTER`).
         spark_remote: A Spark Connect URL, instead of a master (`BACKFILL_SPARK_REMOTE`).
         spark_memory: The driver's heap (`BACKFILL_SPARK_MEMORY`).
@@ -56,6 +58,8 @@ class Settings:
     first_day: date
     user: str
     chunk_partitions: int
+    rollback_days: int
+    reproduction_days: int
     spark_master: str
     spark_remote: str
     spark_memory: str
@@ -86,6 +90,8 @@ class Settings:
             first_day=_day(given, "BACKFILL_FIRST_DAY", DEFAULT_FIRST_DAY),
             user=given.get("BACKFILL_USER", ""),
             chunk_partitions=_count(given, "BACKFILL_CHUNK_PARTITIONS", 5_000),
+            rollback_days=_count(given, "BACKFILL_ROLLBACK_DAYS", 90),
+            reproduction_days=_count(given, "BACKFILL_REPRODUCTION_DAYS", 730),
             spark_master=given.get("BACKFILL_SPARK_MASTER") or "local[*]",
             spark_remote=given.get("BACKFILL_SPARK_REMOTE", ""),
             spark_memory=given.get("BACKFILL_SPARK_MEMORY") or "4g",

@@ -14,7 +14,7 @@ from backfill_assets.evidence.show import (
     status_view,
     story_view,
 )
-from backfill_assets.evidence.show_upkeep import reproduction_view
+from backfill_assets.evidence.show_upkeep import reproduction_view, vacuum_view
 
 __all__ = [
     "audit_view",
@@ -28,4 +28,5 @@ __all__ = [
     "show",
     "status_view",
     "story_view",
+    "vacuum_view",
 ]

@@ -299,6 +299,7 @@ def story_view(story: Document) -> RenderableType:
                     ),
                     ("rows", f"{version['rows']:,}, checksum {version['checksum']}"),
                     ("since", f"{version['accepted_at']} (table version {version['delta_version']})"),
+                    ("files removed", version["removed_at"]),
                     ("why", f"{version['kind']}: {version['reason']}"),
                     ("asked, agreed", f"{version['requested_by']}, {version['approved_by']}"),
                     ("undone", version["undone"]),

@@ -38,3 +38,36 @@ def _columns(difference: Document) -> str:
     if difference["changed_columns"] is None:
         return "the published files are gone; only checksums were compared"
     return ", ".join(f"{name} {count:,}" for name, count in difference["changed_columns"].items())
+
+
+def vacuum_view(vacuum: Document) -> RenderableType:
+    """What went or would go, what stays, and why."""
+    verb = "would go" if vacuum["dry_run"] else "removed"
+    head = facts(
+        [
+            (verb, _amount(vacuum["removed"])),
+            ("kept", _amount(vacuum["kept"])),
+            (
+                "horizons",
+                f"rollback {count_of(vacuum['rollback_days'], 'day')}, "
+                f"reproduction {count_of(vacuum['reproduction_days'], 'day')}",
+            ),
+            ("versions without files from now on", f"{vacuum['versions_removed']:,}"),
+        ]
+    )
+    parts: list[RenderableType] = [head]
+    for table in vacuum["tables"]:
+        if table["skipped"]:
+            parts += ["", Text(f"{table['table']}: left alone, {table['skipped']}", style="yellow")]
+        if table["runs"]:
+            rows = [
+                [r["run_id"], "kept" if r["kept"] else verb, r["files"], f"{r['size_bytes'] / 2**20:.1f}", r["reason"]]
+                for r in table["runs"]
+            ]
+            heads = ["run", "", "files", "MiB", "why"]
+            parts += ["", listing(table["table"], heads, rows, numbers=["files", "MiB"])]
+    return Group(*parts)
+
+
+def _amount(counted: Document) -> str:
+    return f"{count_of(counted['files'], 'file')}, {counted['size_bytes'] / 2**20:.1f} MiB"
