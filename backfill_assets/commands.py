@@ -287,6 +287,15 @@ def rollback_set(set_id: str, *, by: str, reason: str) -> Document:
         return set_document(ws, set_id)
 
 
+def reproduce(run_id: str, *, sample: int | None, by: str, quiet: bool) -> Document:
+    """Rebuilds a published run and compares it with what it published."""
+    with workspace() as ws:
+        total = len(operations.run_named(ws, run_id).manifest.partitions)
+        with progress_bar(run_id, min(total, sample or total), quiet=quiet) as advance:
+            listen = _listener(advance)
+            return operations.reproduce(ws, run_id, by=required_actor(by), sample=sample, listener=listen).document()
+
+
 def rollback(run_id: str, *, by: str, reason: str) -> Document:
     """Undoes a run's publication."""
     actor = required_actor(by)
@@ -354,6 +363,12 @@ def recover(*, by: str) -> Sequence[Document]:
     """Ends what a dead process left half done."""
     with workspace() as ws:
         return [found.document() for found in operations.recover(ws, by=by)]
+
+
+def vacuum(*, dry_run: bool, by: str) -> Document:
+    """Removes staged files that nobody needs any more."""
+    with workspace() as ws:
+        return operations.vacuum(ws, by=required_actor(by), dry_run=dry_run).document()
 
 
 def status(run_id: str | None) -> Document:

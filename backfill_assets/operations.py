@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame
 
 from backfill_assets.domain import DerivedTable, SourceTable, Table, WarmUpProof
 from backfill_assets.errors import IllegalTransition, Refused
+from backfill_assets.evidence.reproduce import Reproduced, reproduce_run
 from backfill_assets.gates.evaluate import Evaluated, gate_run
 from backfill_assets.lake.evidence import replace_quarantined
 from backfill_assets.landing.bronze import LOAD, LOAD_VERSION, contract_of, imports_for_days, pending_days
@@ -52,6 +53,7 @@ from backfill_assets.publication.publish import automatic_policy, publish_run, r
 from backfill_assets.publication.recover import Recovered, recover
 from backfill_assets.publication.sets import members_of, publish_set, rollback_set, versions_of
 from backfill_assets.publication.stale import stale_tables
+from backfill_assets.publication.vacuum import Vacuumed, vacuum_lake
 from backfill_assets.transforms.stage import stage_run
 from backfill_assets.workspace import Listener, Workspace, no_listener
 
@@ -59,6 +61,8 @@ __all__ = [
     "Evaluated",
     "FollowUp",
     "Recovered",
+    "Reproduced",
+    "Vacuumed",
     "approve",
     "approve_set",
     "find_run",
@@ -73,6 +77,7 @@ __all__ = [
     "publish_set",
     "quarantine_table",
     "recover",
+    "reproduce",
     "require_publishable",
     "require_stageable",
     "rollback",
@@ -82,6 +87,7 @@ __all__ = [
     "stage",
     "stages",
     "stale_tables",
+    "vacuum",
 ]
 
 PLANNED_BY_HAND = frozenset({Mode.BACKFILL, Mode.DRY_RUN, Mode.RECONCILIATION, Mode.REPLAY})
@@ -317,6 +323,19 @@ def publish(ws: Workspace, run_id: str, *, by: str) -> PublicationRecord:
 def rollback(ws: Workspace, run_id: str, *, by: str, reason: str) -> PublicationRecord:
     """Undoes a run's publication; see `publication.publish.rollback_run`."""
     return rollback_run(ws, run_id, by=by, reason=reason)
+
+
+def reproduce(
+    ws: Workspace, run_id: str, *, by: str, sample: int | None = None, listener: Listener = no_listener
+) -> Reproduced:
+    """Rebuilds a published run and compares checksums; see `evidence.reproduce.reproduce_run`."""
+    return reproduce_run(ws, run_id, by=by, sample=sample, listener=listener)
+
+
+def vacuum(ws: Workspace, *, by: str, dry_run: bool = False) -> Vacuumed:
+    """Removes staged files that nobody needs any more; see `publication.vacuum.vacuum_lake`."""
+    quarantines = [quarantine_table(source) for source in ws.domain.sources]
+    return vacuum_lake(ws, by=by, quarantines=quarantines, dry_run=dry_run)
 
 
 def run_named(ws: Workspace, run_id: str) -> RunRecord:

@@ -39,6 +39,8 @@ class Settings:
         user: Who is acting when `--by` is not given (`BACKFILL_USER`); empty when unknown.
         chunk_partitions: The most output partitions computed in one go (`BACKFILL_CHUNK_PARTITIONS`).
         chunk_rows: The most rows that a chunk is expected to have (`BACKFILL_CHUNK_ROWS`).
+        rollback_days: How long a replaced version can be brought back (`BACKFILL_ROLLBACK_DAYS`).
+        reproduction_days: How long a published run can be rebuilt from its inputs (`BACKFILL_REPRODUCTION_DAYS`).
         spark_master: `local[*]`, a cluster's URL (`BACKFILL_SPARK_MASTER`).
         spark_remote: A Spark Connect URL, instead of a master (`BACKFILL_SPARK_REMOTE`).
         spark_memory: The driver's heap (`BACKFILL_SPARK_MEMORY`).
@@ -58,6 +60,8 @@ class Settings:
     user: str
     chunk_partitions: int
     chunk_rows: int
+    rollback_days: int
+    reproduction_days: int
     spark_master: str
     spark_remote: str
     spark_memory: str
@@ -89,6 +93,8 @@ class Settings:
             user=given.get("BACKFILL_USER", ""),
             chunk_partitions=_count(given, "BACKFILL_CHUNK_PARTITIONS", 5_000),
             chunk_rows=_count(given, "BACKFILL_CHUNK_ROWS", 20_000_000),
+            rollback_days=_count(given, "BACKFILL_ROLLBACK_DAYS", 90),
+            reproduction_days=_count(given, "BACKFILL_REPRODUCTION_DAYS", 730),
             spark_master=given.get("BACKFILL_SPARK_MASTER") or "local[*]",
             spark_remote=given.get("BACKFILL_SPARK_REMOTE", ""),
             spark_memory=given.get("BACKFILL_SPARK_MEMORY") or "4g",

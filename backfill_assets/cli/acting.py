@@ -100,3 +100,17 @@ def recover(by: By = "recover", as_json: Json = False) -> None:
         else:
             lines = [f"{r['what']} {r['id']} {r['outcome']}" for r in found]
             evidence.show(console, *(lines or ["nothing was half done"]))
+
+
+@app.command()
+def vacuum(
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would go, and why.")] = False,
+    by: By = "vacuum",
+    as_json: Json = False,
+) -> None:
+    """Remove staged files that no reader, candidate, rollback or reproduction needs."""
+    with answering(as_json) as console:
+        from backfill_assets import commands, evidence
+
+        document = commands.vacuum(dry_run=dry_run, by=by)
+        print_json(document) if as_json else evidence.show(console, evidence.vacuum_view(document))

@@ -49,6 +49,7 @@ MaybeFrom = Annotated[
 MaybeTo = Annotated[
     date | None, typer.Option("--to", parser=day, metavar="DAY", help="Last day, inclusive; with --from.")
 ]
+RunId = Annotated[str, typer.Argument(metavar="RUN", help="A run's id, as `plan` and `status` print it.")]
 RunOrSet = Annotated[str, typer.Argument(metavar="RUN", help="A run's or a set's id, as `plan` and `status` print it.")]
 RunMode = Literal["backfill", "replay", "dry-run", "reconciliation"]
 TableName = Annotated[str, typer.Argument(metavar="TABLE", help="A table, such as silver.case_sla_daily.")]

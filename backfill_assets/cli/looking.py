@@ -8,9 +8,11 @@ from typing import Annotated
 import typer
 
 from backfill_assets.cli.answers import (
+    By,
     Json,
     MaybeFrom,
     MaybeTo,
+    RunId,
     RunOrSet,
     TableName,
     answering,
@@ -102,4 +104,23 @@ def audit(as_json: Json = False) -> None:
         document = commands.audit()
         print_json(document) if as_json else evidence.show(console, evidence.audit_view(document))
         if not document["agrees"]:
+            raise typer.Exit(1)
+
+
+@app.command()
+def reproduce(
+    run: RunId,
+    sample: Annotated[
+        int | None, typer.Option(min=1, help="Only so many partitions, spread over the run; all by default.")
+    ] = None,
+    by: By = "reproduce",
+    as_json: Json = False,
+) -> None:
+    """Rebuild a published run from its manifest, aside, and compare: identical, or exactly what differs."""
+    with answering(as_json) as console:
+        from backfill_assets import commands, evidence
+
+        document = commands.reproduce(run, sample=sample, by=by, quiet=as_json)
+        print_json(document) if as_json else evidence.show(console, evidence.reproduction_view(document))
+        if not document["identical"]:
             raise typer.Exit(1)

@@ -14,6 +14,7 @@ from backfill_assets.evidence.show import (
     story_view,
 )
 from backfill_assets.evidence.show_plan import plan_view, set_plan_view, set_view
+from backfill_assets.evidence.show_upkeep import reproduction_view, vacuum_view
 from backfill_assets.evidence.stale import stale_view
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "plan_view",
     "publications_view",
     "report_view",
+    "reproduction_view",
     "run_view",
     "set_plan_view",
     "set_view",
@@ -30,4 +32,5 @@ __all__ = [
     "stale_view",
     "status_view",
     "story_view",
+    "vacuum_view",
 ]

@@ -75,6 +75,7 @@ def _story(reader: LedgerReader, version: PartitionVersion) -> Mapping[str, Any]
         "checksum": version.checksum,
         "file_set_digest": version.files.digest,
         "files": list(version.files.paths),
+        "removed_at": version.removed_at.isoformat() if version.removed_at else None,
         "accepted_at": version.accepted_at.isoformat(),
         "delta_version": version.delta_version,
         "publication_id": version.publication_id,

@@ -119,7 +119,7 @@ def report_view(report: Document) -> RenderableType:
         changed = ", ".join(f"{name} {count:,}" for name, count in report["changed_columns"].items())
         parts += [facts([("rows that differ, by column", changed)]), ""]
     if report["sample"]:
-        parts += [_sample(report["sample"]), ""]
+        parts += [sample_view(report["sample"]), ""]
     parts.append(_gates(report["gates"]))
     if report["publications"]:
         parts += ["", publications_view(report["publications"])]
@@ -153,7 +153,8 @@ def _moves(report: Document) -> RenderableType:
     return listing(title, heads, shown, numbers=heads[1:])
 
 
-def _sample(sample: Sequence[Document]) -> RenderableType:
+def sample_view(sample: Sequence[Document]) -> RenderableType:
+    """Some rows before and after, one line per value that differs."""
     rows: list[list[object]] = []
     for row in sample[:6]:
         key = ", ".join(str(value) for value in row["key"].values())
@@ -285,6 +286,7 @@ def story_view(story: Document) -> RenderableType:
                     ),
                     ("rows", f"{version['rows']:,}, checksum {version['checksum']}"),
                     ("since", f"{version['accepted_at']} (table version {version['delta_version']})"),
+                    ("files removed", version["removed_at"]),
                     ("why", f"{version['kind']}: {version['reason']}"),
                     ("asked, agreed", f"{version['requested_by']}, {version['approved_by']}"),
                     ("equal again in", ", ".join(v["run_id"] for v in version["verified_by"])),

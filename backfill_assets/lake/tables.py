@@ -109,6 +109,11 @@ def live_digests(handle: DeltaTable, partition_column: str) -> Mapping[str, str]
     return {value: digest_of_paths(files) for value, files in live_files(handle, partition_column).items()}
 
 
+def live_paths(lake: Lake, table: str) -> frozenset[str]:
+    """The files that readers of a table see, relative to it."""
+    return frozenset(lake.open(table).get_add_actions(flatten=True).column("path").to_pylist())
+
+
 def missing_files(lake: Lake, table: str, file_sets: Iterable[FileSet]) -> tuple[str, ...]:
     """What keeps these file sets from being read: files that are gone or have another size than recorded."""
     folder = lake.path(table)

@@ -18,6 +18,7 @@ from backfill_assets.errors import Refused, Retryable
 from backfill_assets.ledger.connection import READ, WRITE, connect_engine, transaction
 from backfill_assets.ledger.read_events import EventReader
 from backfill_assets.ledger.read_imports import ImportReader
+from backfill_assets.ledger.read_retention import RetentionReader
 from backfill_assets.ledger.read_runs import RunReader
 from backfill_assets.ledger.read_sets import SetReader
 from backfill_assets.ledger.read_staleness import ClaimReader
@@ -30,7 +31,7 @@ from backfill_assets.ledger.write_sets import SetWriter
 from backfill_assets.ledger.writing import Happening, said
 
 
-class LedgerReader(RunReader, SetReader, VersionReader, ClaimReader, ImportReader, EventReader):
+class LedgerReader(RunReader, SetReader, VersionReader, ClaimReader, ImportReader, EventReader, RetentionReader):
     """Everything that can be asked of the ledger."""
 
 

@@ -14,11 +14,12 @@ from backfill_assets.ledger.publication_checks import PublicationChecks
 from backfill_assets.ledger.records import Action, PublicationIntent, PublicationRecord
 from backfill_assets.ledger.schema import outbox, publication_changes, publications, verifications
 from backfill_assets.ledger.states import PublicationState, RunState
+from backfill_assets.ledger.write_retention import RetentionWriter
 from backfill_assets.ledger.write_versions import VersionWriter
 from backfill_assets.ledger.writing import Happening, Step, plain, said
 
 
-class PublicationWriter(PublicationChecks, VersionWriter):
+class PublicationWriter(PublicationChecks, VersionWriter, RetentionWriter):
     """Begins, finishes and abandons publications and rollbacks."""
 
     def begin_publication(self, intent: PublicationIntent, *, actor: str) -> None:
@@ -29,6 +30,7 @@ class PublicationWriter(PublicationChecks, VersionWriter):
             IllegalTransition: Another publication of the table is open, or run or undone publication are elsewhere.
             NotApproved: The run to be published has no valid approval.
             TargetChanged: The accepted versions are not those that the intent expects.
+            MissingInput: Retention removed what would become visible.
             Refused: It would change what the manifest does not declare.
         """
         said("the reason", intent.reason)
@@ -40,6 +42,7 @@ class PublicationWriter(PublicationChecks, VersionWriter):
             case Action.ROLLBACK:
                 self._may_roll_back(intent)
         self._must_expect_what_is_accepted(intent)
+        self._must_be_there(intent)
         sequence = self._append(_begun(intent, actor))
         self._connection.execute(
             insert(publications).values(

@@ -1,0 +1,42 @@
+"""Where are rows written that nobody will ever publish?
+
+Below `_runs/_reproduced/`, in a folder of its own that names when it was begun: it is removed at the end, and what a
+killed process leaves is told by its age.
+"""
+
+from __future__ import annotations
+
+import secrets
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+
+from backfill_assets.lake.staging import RUNS_FOLDER
+from backfill_assets.lake.tables import Lake
+
+SCRATCH_FOLDER = "_reproduced"
+_BEGUN = "%Y%m%dT%H%M%SZ"
+
+
+@contextmanager
+def scratch(lake: Lake, table: str, *, begun_at: datetime) -> Iterator[str]:
+    """The name of a folder below `_runs/_reproduced/`, which is removed afterwards, whatever happens."""
+    name = f"{begun_at.astimezone(UTC):{_BEGUN}}-{secrets.token_hex(4)}"
+    try:
+        yield name
+    finally:
+        remove_scratch(lake, table, name)
+
+
+def remove_scratch(lake: Lake, table: str, name: str) -> None:
+    """Removes a scratch folder, or a part of one; what is not there is left."""
+    shutil.rmtree(lake.path(table) / RUNS_FOLDER / SCRATCH_FOLDER / name, ignore_errors=True)
+
+
+def begun_at(name: str) -> datetime | None:
+    """When a scratch folder was begun, by its name; None for a folder that we did not name."""
+    try:
+        return datetime.strptime(name.partition("-")[0], _BEGUN).replace(tzinfo=UTC)
+    except ValueError:
+        return None

@@ -1,0 +1,313 @@
+"""Which staged files does nobody need any more? Pure: from what the ledger and the logs say to a reason per file.
+
+A file is removed only when nothing holds it. What holds a file is listed in `Why`, the strongest reason first; a file
+below a folder that this ledger knows nothing about is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import date, datetime, timedelta
+from enum import StrEnum
+from functools import cached_property
+
+from backfill_assets.lake.scratch import SCRATCH_FOLDER, begun_at
+from backfill_assets.ledger.claims import OPEN_STATES
+from backfill_assets.ledger.records import PartitionVersion
+from backfill_assets.ledger.states import RunState, VersionState
+from backfill_assets.planning.manifest import PinnedInput
+
+BEING_WRITTEN = (RunState.STAGING, RunState.GATING)
+LONGEST_REPRODUCTION = timedelta(days=1)
+"""A scratch folder that is older is taken for one that a killed process left."""
+
+Paths = frozenset[str]
+Key = tuple[str, date, int]
+"""A partition version: table, partition, version."""
+
+
+class Why(StrEnum):
+    """Why a file is kept, or why it goes."""
+
+    ACCEPTED = "readers see it"
+    LIVE = "the table's log names it"
+    CANDIDATE = "candidate of a run that can still be published"
+    WRITING = "its run is being staged or gated"
+    TRIAL = "candidate of a trial run, within the rollback horizon"
+    ROLLED_BACK = "rolled back, within the rollback horizon"
+    REPLACED = "a rollback would bring it back"
+    INPUT = "input of a run that can still be published"
+    EVIDENCE = "published within the reproduction horizon"
+    REPRODUCTION = "input of a run published within the reproduction horizon"
+    IN_USE = "a reproduction may be using it"
+    COMPANION = "belongs to files that are kept"
+    UNKNOWN = "of no run or landed file of this ledger"
+
+    PAST = "replaced or rolled back, past every horizon"
+    FINISHED = "candidate of a run that is past every horizon"
+    ATTEMPT = "left by an attempt that did not finish"
+    SCRATCH = "left by a reproduction that did not finish"
+    NOT_LIVE = "records that were quarantined again"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldRun:
+    """What retention asks of a run.
+
+    Attributes:
+        changed_at: When it came into its state.
+        published_at: When its latest publication landed; None when it never was.
+        is_trial: It is of a mode that never publishes.
+        staged: The files of its candidate by partition.
+        inputs: What it reads, its proof included.
+    """
+
+    run_id: str
+    table: str
+    state: RunState
+    changed_at: datetime
+    published_at: datetime | None = None
+    is_trial: bool = False
+    staged: Mapping[date, Paths] = field(default_factory=dict)
+    inputs: tuple[PinnedInput, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Facts:
+    """Everything that holds files.
+
+    Attributes:
+        runs: Every run of the ledger.
+        versions: Every partition version of every table.
+        live: Per table, the files that its log shows to readers.
+        publishing: Tables with an open publication; they are left alone.
+        quarantines: Tables of rejected records: their log alone says what is needed.
+        imports: Every landed file's id, and whether it is being landed right now.
+    """
+
+    runs: tuple[HeldRun, ...]
+    versions: tuple[PartitionVersion, ...]
+    live: Mapping[str, Paths]
+    publishing: frozenset[str] = frozenset()
+    quarantines: frozenset[str] = frozenset()
+    imports: Mapping[str, bool] = field(default_factory=dict)
+
+    @cached_property
+    def states(self) -> Mapping[str, RunState]:
+        """The state of every run, by id."""
+        return {run.run_id: run.state for run in self.runs}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Horizons:
+    """How far back somebody may want to go."""
+
+    as_of: datetime
+    rollback_days: int
+    reproduction_days: int
+
+    @property
+    def rollback_since(self) -> datetime:
+        return self.as_of - timedelta(days=self.rollback_days)
+
+    @property
+    def reproduction_since(self) -> datetime:
+        return self.as_of - timedelta(days=self.reproduction_days)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """What becomes of every listed file.
+
+    Attributes:
+        kept, removed: By table and path, why.
+        versions: The versions that lose files.
+        skipped: Tables that were left alone because a publication is open.
+    """
+
+    kept: Mapping[str, Mapping[str, Why]]
+    removed: Mapping[str, Mapping[str, Why]]
+    versions: tuple[Key, ...]
+    skipped: tuple[str, ...]
+
+
+def decide(facts: Facts, listed: Mapping[str, Iterable[str]], horizons: Horizons) -> Decision:
+    """A reason for every listed file to stay or to go.
+
+    Args:
+        facts: What the ledger and the logs say; read after the files were listed.
+        listed: Per table, the files below `_runs/`, relative to the table.
+        horizons: How far back somebody may want to go.
+    """
+    held = _held(facts, horizons)
+    named = _named(facts)
+    kept: dict[str, dict[str, Why]] = {}
+    removed: dict[str, dict[str, Why]] = {}
+    for table, paths in listed.items():
+        if table in facts.publishing:
+            continue
+        of_table, once = _by_file(held.get(table, {})), _by_file(named.get(table, {}))
+        for path in paths:
+            beside = _beside(path)
+            if path in of_table:
+                kept.setdefault(table, {})[path] = of_table[path]
+            elif beside in of_table:
+                kept.setdefault(table, {})[path] = Why.COMPANION
+            elif (why := _by_folder(facts, horizons, table, path)) is not None:
+                kept.setdefault(table, {})[path] = why
+            else:
+                why = once.get(path) or once.get(beside) or Why.ATTEMPT
+                removed.setdefault(table, {})[path] = _why_it_goes(facts, table, path, why)
+    return Decision(
+        kept=kept,
+        removed=removed,
+        versions=tuple(_losing(facts, removed)),
+        skipped=tuple(sorted(facts.publishing & set(listed))),
+    )
+
+
+def _held(facts: Facts, horizons: Horizons) -> Mapping[str, Mapping[str, Why]]:
+    """Every file that somebody needs, with the strongest reason."""
+    found: dict[str, dict[str, Why]] = {}
+    for why, table, paths in _holdings(facts, horizons):
+        of_table = found.setdefault(table, {})
+        for path in paths:
+            if path not in of_table or _STRENGTH[why] < _STRENGTH[of_table[path]]:
+                of_table[path] = why
+    return found
+
+
+_STRENGTH = {why: number for number, why in enumerate(Why)}
+
+
+def _holdings(facts: Facts, horizons: Horizons) -> Iterator[tuple[Why, str, Iterable[str]]]:
+    versions = {(v.table, v.partition, v.version): v for v in facts.versions}
+    runs = {run.run_id: run for run in facts.runs}
+    for table, paths in facts.live.items():
+        yield Why.LIVE, table, paths
+    for version in facts.versions:
+        if version.state is VersionState.ACCEPTED:
+            yield Why.ACCEPTED, version.table, version.files.paths
+            for before in _restorable(version, versions, horizons.rollback_since):
+                yield Why.REPLACED, before.table, before.files.paths
+    for run in facts.runs:
+        if (why := _candidate_is_needed(run, horizons)) is not None:
+            for paths in run.staged.values():
+                yield why, run.table, paths
+        if (why := _inputs_are_needed(run, horizons)) is not None:
+            yield from ((why, table, paths) for table, paths in _inputs(run, versions, runs))
+
+
+def _restorable(
+    accepted: PartitionVersion, versions: Mapping[Key, PartitionVersion], since: datetime
+) -> Iterator[PartitionVersion]:
+    """What rollbacks would bring back, one after the other: each replaced version whose successor is young enough."""
+    present = accepted
+    while present.replaces and present.accepted_at >= since:
+        before = versions.get((present.table, present.partition, present.replaces))
+        if before is None:
+            return
+        yield before
+        present = before
+
+
+def _candidate_is_needed(run: HeldRun, horizons: Horizons) -> Why | None:
+    if run.is_trial and run.state not in BEING_WRITTEN:
+        return Why.TRIAL if run.changed_at >= horizons.rollback_since else None
+    if run.state in OPEN_STATES:
+        return Why.CANDIDATE
+    if run.state is RunState.ROLLED_BACK and run.changed_at >= horizons.rollback_since:
+        return Why.ROLLED_BACK
+    if _is_to_be_reproducible(run, horizons):
+        return Why.EVIDENCE
+    return None
+
+
+def _inputs_are_needed(run: HeldRun, horizons: Horizons) -> Why | None:
+    if _candidate_is_needed(run, horizons) in (Why.CANDIDATE, Why.TRIAL, Why.ROLLED_BACK):
+        return Why.INPUT
+    return Why.REPRODUCTION if _is_to_be_reproducible(run, horizons) else None
+
+
+def _is_to_be_reproducible(run: HeldRun, horizons: Horizons) -> bool:
+    return run.published_at is not None and run.published_at >= horizons.reproduction_since
+
+
+def _inputs(
+    run: HeldRun, versions: Mapping[Key, PartitionVersion], runs: Mapping[str, HeldRun]
+) -> Iterator[tuple[str, Iterable[str]]]:
+    for pinned in run.inputs:
+        for pin in pinned.partitions:
+            if pin.from_run is not None:
+                other = runs.get(pin.from_run)
+                if other is not None:
+                    yield other.table, other.staged.get(pin.partition, frozenset())
+            elif (version := versions.get((pinned.table, pin.partition, pin.version))) is not None:
+                yield version.table, version.files.paths
+
+
+def _by_folder(facts: Facts, horizons: Horizons, table: str, path: str) -> Why | None:
+    """Reasons that hold for everything below a folder of `_runs/`."""
+    owner, scratch = (*path.split("/"), "", "")[1:3]
+    if owner == SCRATCH_FOLDER:
+        begun = begun_at(scratch)
+        if begun is None:
+            return Why.UNKNOWN
+        return Why.IN_USE if begun >= horizons.as_of - LONGEST_REPRODUCTION else None
+    if table in facts.quarantines:
+        if owner not in facts.imports:
+            return Why.UNKNOWN
+        return Why.WRITING if facts.imports[owner] else None
+    known = facts.states.get(owner)
+    if known is None:
+        return Why.UNKNOWN
+    return Why.WRITING if known in BEING_WRITTEN else None
+
+
+def _beside(path: str) -> str:
+    """The file or folder that something Spark left beside its data belongs to; the path itself for everything else.
+
+    That is a checksum of a file, or the mark that a folder is complete with that mark's own checksum.
+    """
+    folder, _, name = path.rpartition("/")
+    if name.startswith(".") and name.endswith(".crc"):
+        name = name.removeprefix(".").removesuffix(".crc")
+    return folder if name == "_SUCCESS" else f"{folder}/{name}"
+
+
+def _by_file(reasons: Mapping[str, Why]) -> Mapping[str, Why]:
+    """The reasons of files, and of the folders that hold them."""
+    folders = {folder: why for path, why in reasons.items() for folder in _folders(path)}
+    return {**folders, **reasons}
+
+
+def _folders(path: str) -> Iterator[str]:
+    folder = path.rpartition("/")[0]
+    while folder:
+        yield folder
+        folder = folder.rpartition("/")[0]
+
+
+def _named(facts: Facts) -> Mapping[str, Mapping[str, Why]]:
+    """Files that the ledger has a name for, and what they are to it when nothing holds them."""
+    found: dict[str, dict[str, Why]] = {}
+    for run in facts.runs:
+        for paths in run.staged.values():
+            found.setdefault(run.table, {}).update(dict.fromkeys(paths, Why.FINISHED))
+    for version in facts.versions:
+        found.setdefault(version.table, {}).update(dict.fromkeys(version.files.paths, Why.PAST))
+    return found
+
+
+def _why_it_goes(facts: Facts, table: str, path: str, otherwise: Why) -> Why:
+    if path.split("/")[1] == SCRATCH_FOLDER:
+        return Why.SCRATCH
+    return Why.NOT_LIVE if table in facts.quarantines else otherwise
+
+
+def _losing(facts: Facts, removed: Mapping[str, Mapping[str, Why]]) -> Iterator[Key]:
+    for version in facts.versions:
+        gone = removed.get(version.table, {})
+        if version.removed_at is None and any(path in gone for path in version.files.paths):
+            yield version.table, version.partition, version.version
