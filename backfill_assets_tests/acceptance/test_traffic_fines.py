@@ -140,6 +140,13 @@ def _wrong_right_and_brought_back(ws: Workspace, traffic_fines: Path) -> str:
     return corrected
 
 
+def test_the_restated_quarter_is_reproduced_from_its_manifest_alone(ws: Workspace, corrected: str) -> None:
+    outcome = operations.reproduce(ws, corrected, by="ana")
+    assert outcome.is_identical
+    assert (len(outcome.partitions), outcome.rows) == (92, 661_899)
+    assert audit(ws).problems == ()
+
+
 def test_one_corrected_event_moves_only_the_days_and_months_whose_rows_really_change(
     ws: Workspace, corrected: str, traffic_fines: Path, tmp_path: Path
 ) -> None:
