@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -29,7 +31,8 @@ from backfill_assets.workspace import Workspace
 from backfill_assets_tests.conftest import NOON, SPARK_ENVIRONMENT
 from backfill_assets_tests.example_domain import recent_sales, sales
 from backfill_assets_tests.integration.conftest import ONE_HOUR
-from backfill_assets_tests.shop import OUTPUT, RECENT, Shop, open_shop, ticking_clock
+from backfill_assets_tests.shop import DAYS, OUTPUT, RECENT, Shop, open_shop, shop_environment, ticking_clock
+from backfill_assets_tests.unit.test_readme import README
 
 LATE = DayRange.inclusive(date(2026, 1, 5), date(2026, 1, 9))
 SILVER, BRONZE = case_sla_daily.name, case_events.name
@@ -136,6 +139,42 @@ def test_gating_again_keeps_the_proof_of_the_same_files(shop: Shop) -> None:
     operations.gate(shop.ws, run_id, actor="ana")
     assert proofs(shop.ws, run_id) == before
     assert state_of(shop.ws, run_id) is RunState.PASSED
+
+
+def test_the_example_of_the_readme_is_proven(
+    tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (example,) = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
+    package = tmp_path / "code" / "my_shop"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text(example, encoding="utf-8")
+    monkeypatch.syspath_prepend(str(package.parent))
+    environment = {
+        **shop_environment(tmp_path / "home"),
+        "BACKFILL_DOMAIN": "my_shop",
+        "BACKFILL_FIRST_DAY": "2025-12-26",
+    }
+    settings = Settings.from_environment(environment)
+    ws = Workspace.open(settings, clock=ticking_clock(NOON), open_session=lambda: spark)
+    path = tmp_path / "january.jsonl"
+    orders = ({"order_id": f"o-{day}", "ordered_at": f"{day}T12:00:00Z", "amount": 10} for day in DAYS)
+    path.write_text("".join(json.dumps(order) + "\n" for order in orders), encoding="utf-8")
+    operations.land(ws, "orders", path, on_duplicate=OnDuplicate.IGNORE, by="ana")
+    before = tuple(DayRange.inclusive(date(2025, 12, 26), date(2025, 12, 31)))
+    for days in (None, before):
+        load = operations.plan_load(ws, "orders", partitions=days, by="ana", reason="the shop was not open yet")
+        assert load is not None
+        operations.stage(ws, load.run_id, actor="ana")
+        operations.gate(ws, load.run_id, actor="ana")
+        operations.publish(ws, load.run_id, by="ana")
+    table = "orders_of_the_week"
+    request = PlanRequest(table=table, days=DayRange.inclusive(date(2026, 1, 3), DAYS.last), reason="first", by="ana")
+    run_id = operations.plan(ws, request).manifest.run_id
+    operations.stage(ws, run_id, actor="ana")
+    operations.gate(ws, run_id, actor="ana")
+    assert state_of(ws, run_id) is RunState.PASSED
+    assert proofs(ws, run_id)[DAYS.last].verdict == "the same 1 row with 13 instead of 6 days back"
+    ws.close()
 
 
 # ------------------------------------------------------------------------------------------------- the traffic fines
