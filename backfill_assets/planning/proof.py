@@ -95,8 +95,10 @@ def plan_proof(
             for end, asked in longer.items()
             for partition in _outward(graph.needed(edge, node, end.partitions), asked, own | claims.keys())
         }
+        # A day of the declared window that is not accepted is for `require_inputs` to refuse, by name.
         more = (
-            PinnedPartition(partition=p, version=claims[p].version, digest=claims[p].digest) for p in sorted(read - own)
+            PinnedPartition(partition=p, version=claims[p].version, digest=claims[p].digest)
+            for p in sorted((read - own) & claims.keys())
         )
         further.append(PinnedInput(argument=edge.argument, table=edge.table, partitions=tuple(more)))
     return replace(proof, inputs=tuple(further))

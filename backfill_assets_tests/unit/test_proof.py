@@ -130,6 +130,15 @@ def test_a_proof_ends_at_a_gap_in_the_output() -> None:
     assert manifest.proof.partitions == tuple(output[:2])
 
 
+def test_a_window_that_is_not_complete_is_left_to_the_refusal_of_the_plan() -> None:
+    graph, node = derived(Window(days_back=3, days_ahead=1))
+    accepted = frozenset(DayRange.inclusive(FIRST - timedelta(days=2), FIRST + timedelta(days=30)))
+    manifest = planned(node, graph, [FIRST], accepted, ProofTerms(partitions=3))
+    assert manifest.proof is not None
+    (further,) = manifest.proof.inputs
+    assert FIRST - timedelta(days=3) not in {pin.partition for pin in further.partitions}
+
+
 def test_a_month_is_proven_with_a_week_on_both_sides() -> None:
     graph, node = derived(Window(), Grain.MONTHLY)
     accepted = frozenset(DayRange.inclusive(date(2024, 5, 1), date(2024, 8, 31)))
