@@ -29,11 +29,12 @@ from backfill_assets.lake.tables import missing_files
 from backfill_assets.ledger.records import CandidatePartition, ImportRecord, RunRecord
 from backfill_assets.ledger.states import MEANING, RunState
 from backfill_assets.planning.manifest import Manifest
-from backfill_assets.planning.partitions import compress, count_of, describe, partitions_over
+from backfill_assets.planning.partitions import count_of, describe
+from backfill_assets.planning.proof import declared_window
 from backfill_assets.planning.request import chunks_of
 from backfill_assets.transforms.apply import spark_reason
 from backfill_assets.transforms.compute import derived_rows, require_same_code, source_rows
-from backfill_assets.transforms.inputs import PinnedFiles, declared_slices, pinned_files
+from backfill_assets.transforms.inputs import PinnedFiles, declared_slices, node_of, pinned_files
 from backfill_assets.transforms.schemas import business_schema
 from backfill_assets.workspace import Listener, Progress, Workspace, no_listener
 
@@ -274,14 +275,25 @@ def _rebuild(work: _Rebuilding, chosen: Sequence[date], *, whole: bool, listener
 
 
 def _calls(manifest: Manifest, chosen: Sequence[date], *, whole: bool) -> Iterator[tuple[date, ...]]:
-    """The partitions of each call of the transform: the chunks of the run, or of a sample what lies side by side."""
+    """The partitions of each call of the transform: the chunks of the run, or of a sample what shares most input.
+
+    Reading is what costs. So partitions of a sample are computed in one call when the windows between them overlap, and
+    those of a source table in one call for each chunk, for it reads its landed files whole.
+    """
+    node = node_of(manifest) if manifest.inputs else None
+    reach = declared_window(node) if node else None
+    wanted = set(chosen)
     for chunk in chunks_of(manifest):
-        if whole:
-            yield chunk.partitions
-            continue
-        inside = set(chunk.partitions) & set(chosen)
-        for days in compress(manifest.grain, inside):
-            yield partitions_over(manifest.grain, days)
+        inside = [partition for partition in chunk.partitions if partition in wanted]
+        call: list[date] = []
+        for partition in inside:
+            is_far = reach is not None and call and (partition - call[-1]).days > reach.days_back + reach.days_ahead + 1
+            if is_far and not whole:
+                yield tuple(call)
+                call = []
+            call.append(partition)
+        if call:
+            yield tuple(call)
 
 
 def _compare(work: _Rebuilding, partitions: Sequence[date], staged: Mapping[date, FileSet]) -> _Part:

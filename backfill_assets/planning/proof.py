@@ -35,9 +35,11 @@ class ProofTerms:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProvenEnd:
-    """Consecutive partitions at one end of a run."""
+    """Consecutive partitions at one end of a run, and how many more days they are computed with."""
 
     partitions: tuple[date, ...]
+    extra_back: int
+    extra_ahead: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,15 +85,17 @@ def plan_proof(
     further: list[PinnedInput] = []
     for edge, pinned in zip(node.inputs, pins, strict=True):
         own = {pin.partition for pin in pinned.partitions}
-        longer = {end: graph.needed(_longer(edge, proof), node, end.partitions) for end in ends_of(proof)}
+        longer = {end: graph.needed(_longer(edge, end), node, end.partitions) for end in ends_of(proof)}
         claims = state.claims(edge.table, sorted({p for each in longer.values() for p in each} - own))
         read = {
             partition
             for end, asked in longer.items()
             for partition in _outward(graph.needed(edge, node, end.partitions), asked, own | claims.keys())
         }
+        # A day of the declared window that is not accepted is for `require_inputs` to refuse, by name.
         more = (
-            PinnedPartition(partition=p, version=claims[p].version, digest=claims[p].digest) for p in sorted(read - own)
+            PinnedPartition(partition=p, version=claims[p].version, digest=claims[p].digest)
+            for p in sorted((read - own) & claims.keys())
         )
         further.append(PinnedInput(argument=edge.argument, table=edge.table, partitions=tuple(more)))
     return replace(proof, inputs=tuple(further))
@@ -100,10 +104,14 @@ def plan_proof(
 def ends_of(proof: Proof) -> tuple[ProvenEnd, ...]:
     """The ends of the run that are computed again; a short run has one.
 
-    Both ends are given more days on both sides: what was staged had its neighbours' days to read as well, and with
-    fewer days than that a difference would say nothing about the window.
+    The first one is given more days on both sides: what was staged had the days of its neighbours to read as well, and
+    with fewer days ahead than that a difference would say nothing about the warm-up. The last one is only given more
+    days ahead, because twice the warm-up is most of what a proof costs.
     """
-    return tuple(ProvenEnd(partitions=end) for end in (proof.partitions, proof.last) if end)
+    back, ahead = proof.extra_days, proof.extra_days_ahead
+    first = ProvenEnd(partitions=proof.partitions, extra_back=back, extra_ahead=ahead)
+    last = ProvenEnd(partitions=proof.last, extra_back=0, extra_ahead=ahead)
+    return (first, last) if proof.last else (first,)
 
 
 def longer_reads(
@@ -119,7 +127,7 @@ def longer_reads(
             for pin in each.partitions
         }
         declared = graph.needed(edge, node, end.partitions)
-        longer = _longer(edge, proof)
+        longer = _longer(edge, end)
         read = _outward(declared, graph.needed(longer, node, end.partitions), pinned)
         grain = graph.table(edge.table).grain
         asked = longer.window.around(_days(node, end.partitions))
@@ -169,8 +177,8 @@ def _extra_days(terms: ProofTerms, node: TableNode) -> tuple[int, int]:
     return max(LEAST_EXTRA_DAYS, declared.days_back), max(LEAST_EXTRA_DAYS, declared.days_ahead)
 
 
-def _longer(edge: TableInput, proof: Proof) -> TableInput:
-    back, ahead = edge.window.days_back + proof.extra_days, edge.window.days_ahead + proof.extra_days_ahead
+def _longer(edge: TableInput, end: ProvenEnd) -> TableInput:
+    back, ahead = edge.window.days_back + end.extra_back, edge.window.days_ahead + end.extra_ahead
     return replace(edge, window=Window(days_back=back, days_ahead=ahead))
 
 

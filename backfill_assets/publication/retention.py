@@ -41,7 +41,6 @@ class Why(StrEnum):
     EVIDENCE = "published within the reproduction horizon"
     REPRODUCTION = "input of a run published within the reproduction horizon"
     IN_USE = "a reproduction may be using it"
-    COMPANION = "belongs to files that are kept"
     UNKNOWN = "of no run or landed file of this ledger"
 
     PAST = "replaced or rolled back, past every horizon"
@@ -153,7 +152,7 @@ def decide(facts: Facts, listed: Mapping[str, Iterable[str]], horizons: Horizons
             if path in of_table:
                 kept.setdefault(table, {})[path] = of_table[path]
             elif beside in of_table:
-                kept.setdefault(table, {})[path] = Why.COMPANION
+                kept.setdefault(table, {})[path] = of_table[beside]
             elif (why := _by_folder(facts, horizons, table, path)) is not None:
                 kept.setdefault(table, {})[path] = why
             else:

@@ -100,7 +100,7 @@ def test_a_proof_reads_outward_from_the_window_up_to_the_first_day_that_is_not_a
     for end in ends_of(proof):
         begins = end.partitions[0] - timedelta(days=back)
         earliest = begins
-        for _ in range(extra_days or max(7, back)):
+        for _ in range((extra_days or max(7, back)) if end.partitions[0] == FIRST else 0):
             if earliest - ONE_DAY not in accepted:
                 break
             earliest -= ONE_DAY
@@ -130,6 +130,15 @@ def test_a_proof_ends_at_a_gap_in_the_output() -> None:
     assert manifest.proof.partitions == tuple(output[:2])
 
 
+def test_a_window_that_is_not_complete_is_left_to_the_refusal_of_the_plan() -> None:
+    graph, node = derived(Window(days_back=3, days_ahead=1))
+    accepted = frozenset(DayRange.inclusive(FIRST - timedelta(days=2), FIRST + timedelta(days=30)))
+    manifest = planned(node, graph, [FIRST], accepted, ProofTerms(partitions=3))
+    assert manifest.proof is not None
+    (further,) = manifest.proof.inputs
+    assert FIRST - timedelta(days=3) not in {pin.partition for pin in further.partitions}
+
+
 def test_a_month_is_proven_with_a_week_on_both_sides() -> None:
     graph, node = derived(Window(), Grain.MONTHLY)
     accepted = frozenset(DayRange.inclusive(date(2024, 5, 1), date(2024, 8, 31)))
@@ -139,7 +148,7 @@ def test_a_month_is_proven_with_a_week_on_both_sides() -> None:
     (before,) = longer_reads(manifest, manifest.proof, begins, node, graph)
     (after,) = longer_reads(manifest, manifest.proof, ends, node, graph)
     assert before.days == DayRange.inclusive(date(2024, 5, 25), date(2024, 7, 7))
-    assert after.days == DayRange.inclusive(date(2024, 6, 24), date(2024, 8, 7))
+    assert after.days == DayRange.inclusive(date(2024, 7, 1), date(2024, 8, 7))
     # June and July are read by the run anyway.
     pinned = [pin.partition for pin in manifest.proof.inputs[0].partitions]
     assert pinned == [

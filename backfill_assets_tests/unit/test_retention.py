@@ -191,7 +191,7 @@ def test_what_spark_leaves_beside_kept_files_is_kept_with_them() -> None:
     run = a_run(staged={DAYS[0]: frozenset({path_of("run", DAYS[0])})})
     folder = f"_runs/run/0001/day={DAYS[0]}"
     kept = (f"{folder}/.part.parquet.crc", "_runs/run/0001/_SUCCESS", "_runs/run/0001/._SUCCESS.crc")
-    assert whys(facts_of(run), *kept) == [Why.COMPANION] * 3
+    assert whys(facts_of(run), *kept) == [Why.CANDIDATE] * 3
     gone = (f"{folder}/.other.parquet.crc", "_runs/run/0002/_SUCCESS", "_runs/run/0002/_temporary/0/part.parquet")
     assert whys(facts_of(run), *gone) == [Why.ATTEMPT] * 3
 
