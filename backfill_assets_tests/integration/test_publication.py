@@ -292,7 +292,8 @@ def test_code_that_is_not_the_manifests_is_refused_before_anything_is_computed(s
 def test_a_dry_run_is_never_published(shop: Shop) -> None:
     request = PlanRequest(table=RECENT, days=MIDDLE, reason="look", by="ana", mode=Mode.DRY_RUN)
     run_id = shop.staged(operations.plan(shop.ws, request).manifest.run_id)
-    operations.approve(shop.ws, run_id, by="ben")
+    with pytest.raises(IllegalTransition, match="never published, so nobody needs to approve it"):
+        operations.approve(shop.ws, run_id, by="ben")
     with pytest.raises(IllegalTransition, match="never published"):
         shop.publish(run_id)
 
