@@ -18,6 +18,7 @@ BackfillError
 ├── Retryable          nothing was changed; the same request may succeed later
 │   ├── LostRace              another writer committed first, again and again
 │   └── TurnTaken             another process is landing files of the source (landing.turn)
+├── HalfWay            some tables of a set are changed and the others not yet; `backfill recover` ends it
 └── OutcomeUnknown     look before you touch: run `backfill recover`
 ```
 """
@@ -106,6 +107,10 @@ class Retryable(BackfillError):
 
 class LostRace(Retryable):
     """Other writers committed first, as often as we were willing to try."""
+
+
+class HalfWay(BackfillError):
+    """Some tables of a restatement set are changed and others are not yet; the ledger knows, and can go either way."""
 
 
 class OutcomeUnknown(BackfillError):

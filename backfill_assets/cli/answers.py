@@ -71,7 +71,9 @@ def answering(as_json: bool) -> Iterator[Console]:
             print_error(error)
         raise typer.Exit(error.exit_code) from None
     except KeyboardInterrupt:
-        sys.stderr.write("\ninterrupted; nothing was published. next: backfill recover, then the command again\n")
+        sys.stderr.write(
+            "\ninterrupted. next: backfill recover, which ends what was half done; then the command again\n"
+        )
         raise typer.Exit(130) from None
 
 

@@ -143,6 +143,7 @@ def _evaluate(
             checksum=measured[partition].checksum if partition in measured else NO_ROWS,
             compared_version=accepted[partition].version if partition in accepted else 0,
             compared_digest=(accepted_files.get(partition) or EMPTY_FILE_SET).digest,
+            compared_checksum=measured[partition].accepted_checksum if partition in measured else NO_ROWS,
         )
         for partition, candidate in candidates.items()
     }

@@ -177,7 +177,7 @@ class CandidateWriter(RunWriter):
 
         Args:
             run_id: A run that is GATING.
-            candidates: Staged partitions with what measuring adds: checksum, compared version and digest.
+            candidates: Staged partitions with what measuring adds: checksum, and compared version, digest and checksum.
             results: One per partition and gate.
             actor: Who or what measured.
 
@@ -222,6 +222,7 @@ class CandidateWriter(RunWriter):
                 checksum=bindparam("new_checksum"),
                 compared_version=bindparam("new_version"),
                 compared_digest=bindparam("new_digest"),
+                compared_checksum=bindparam("accepted_checksum"),
             ),
             [
                 {
@@ -229,6 +230,7 @@ class CandidateWriter(RunWriter):
                     "new_checksum": each.checksum,
                     "new_version": each.compared_version,
                     "new_digest": each.compared_digest,
+                    "accepted_checksum": each.compared_checksum,
                 }
                 for each in measured
             ],

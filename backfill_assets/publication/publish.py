@@ -15,6 +15,7 @@ from backfill_assets.errors import IllegalTransition, OutcomeUnknown, Refused, R
 from backfill_assets.lake.swap import Exchange, SwapOrder, require_as_expected, swap
 from backfill_assets.ledger.records import Action, ImportDay, PublicationIntent, PublicationRecord, RunRecord
 from backfill_assets.ledger.states import ApprovalState, ImportState, PublicationState, RunState
+from backfill_assets.ledger.store import LedgerReader
 from backfill_assets.planning.manifest import Kind, Manifest
 from backfill_assets.publication.verdict import changes_back, changes_for, require_publishable
 from backfill_assets.workspace import Workspace
@@ -87,43 +88,54 @@ def rollback_run(ws: Workspace, run_id: str, *, by: str, reason: str) -> Publica
     """
     with ws.ledger.write() as writer:
         run = writer.run(run_id)
-        table = run.manifest.table
-        published = [
-            record
-            for record in writer.publications(run_id=run_id, states=[PublicationState.PUBLISHED])
-            if record.intent.action is Action.PUBLISH
-        ]
-        if not published:
-            raise IllegalTransition(
-                f"run {run_id} has no publication to undo: it is {run.state}.",
-                next_step=f"backfill history {table}",
-                run_id=run_id,
-                state=str(run.state),
-            )
-        undone = published[0].intent.publication_id
-        if not published[0].intent.changes:
-            raise IllegalTransition(
-                f"run {run_id} changed nothing: all of its partitions were equal to the accepted ones, so there is "
-                f"nothing to undo.",
-                next_step=f"backfill history {table}",
-                run_id=run_id,
-                publication_id=undone,
-            )
-        accepted = writer.accepted(table, run.manifest.partitions)
-        versions = [v for v in writer.versions(table) if v.publication_id == undone]
-        replaced = writer.pinned(table, [(v.partition, v.replaces) for v in versions if v.replaces])
-        intent = PublicationIntent(
-            publication_id=_new_id(ws.clock()),
-            run_id=run_id,
-            action=Action.ROLLBACK,
-            table=table,
-            by=by,
-            reason=reason,
-            changes=changes_back(table, undone, versions, accepted, replaced),
-            undoes=undone,
-        )
+        intent = intent_back(ws, writer, run, by=by, reason=reason)
         writer.begin_publication(intent, actor=by)
     return carry_out(ws, run, intent, by=by)
+
+
+def intent_back(ws: Workspace, reader: LedgerReader, run: RunRecord, *, by: str, reason: str) -> PublicationIntent:
+    """What undoing a run's standing publication would do; it is not begun.
+
+    Raises:
+        IllegalTransition: The run has no standing publication, or one that changed nothing and is of no set.
+        TargetChanged: Some of its partitions were published again since.
+    """
+    table = run.manifest.table
+    published = [
+        record
+        for record in reader.publications(run_id=run.run_id, states=[PublicationState.PUBLISHED])
+        if record.intent.action is Action.PUBLISH
+    ]
+    if not published:
+        raise IllegalTransition(
+            f"run {run.run_id} has no publication to undo: it is {run.state}.",
+            next_step=f"backfill history {table}",
+            run_id=run.run_id,
+            state=str(run.state),
+        )
+    undone = published[0].intent.publication_id
+    # With its set even a run that changed nothing is undone: what it found equal, it found with the set's own inputs.
+    if not published[0].intent.changes and run.manifest.member_of is None:
+        raise IllegalTransition(
+            f"run {run.run_id} changed nothing: all of its partitions were equal to the accepted ones, so there is "
+            f"nothing to undo.",
+            next_step=f"backfill history {table}",
+            run_id=run.run_id,
+            publication_id=undone,
+        )
+    accepted = reader.accepted(table, run.manifest.partitions)
+    versions = [v for v in reader.versions(table) if v.publication_id == undone]
+    replaced = reader.pinned(table, [(v.partition, v.replaces) for v in versions if v.replaces])
+    return PublicationIntent(
+        publication_id=_new_id(ws.clock()),
+        run_id=run.run_id,
+        action=Action.ROLLBACK,
+        table=table,
+        by=by,
+        reason=reason,
+        changes=changes_back(table, undone, versions, accepted, replaced),
+        undoes=undone,
+    )
 
 
 def carry_out(ws: Workspace, run: RunRecord, intent: PublicationIntent, *, by: str) -> PublicationRecord:

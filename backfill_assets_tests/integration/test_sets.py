@@ -15,13 +15,26 @@ import pytest
 from pyspark.sql import SparkSession
 
 from backfill_assets import operations
-from backfill_assets.errors import IllegalTransition, MissingInput, NotApproved, TargetChanged
+from backfill_assets.errors import (
+    HalfWay,
+    IllegalTransition,
+    LostRace,
+    MissingInput,
+    NotApproved,
+    Refused,
+    TargetChanged,
+)
 from backfill_assets.evidence.audit import audit
 from backfill_assets.evidence.sets import set_document
 from backfill_assets.landing.land import OnDuplicate
-from backfill_assets.ledger.records import PublicationIntent
+from backfill_assets.ledger.records import PublicationIntent, PublicationRecord
 from backfill_assets.ledger.states import RunState, SetState
+from backfill_assets.planning.manifest import Mode
+from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.stages import Agree, Compute, Measure, Prove, Stage, Swap
+from backfill_assets.publication.plan_set import SetRequest
+from backfill_assets.publication.publish import rollback_run
+from backfill_assets.workspace import Workspace
 from backfill_assets_tests.month import (
     CARNIVAL,
     FEBRUARY,
@@ -249,3 +262,142 @@ def test_sales_that_landed_and_are_not_loaded_are_named_before_anything_is_plann
     operations.land(shop.ws, SALES, path, on_duplicate=OnDuplicate.IGNORE, by="ana")
     with pytest.raises(MissingInput, match="not built from what has landed: 2026-02-16"):
         planned_set(shop, stale=True)
+
+
+def test_a_run_of_a_set_is_neither_published_nor_brought_back_alone(late: Shop) -> None:
+    planned = planned_set(late)
+    set_id = ready_set(late, planned)
+    first = planned.manifest.members[0].run_id
+    before = (late.live_paths(), late.live_paths(TOTALS))
+    with pytest.raises(IllegalTransition, match=f"belongs to set {set_id}.*backfill publish {set_id}"):
+        operations.publish(late.ws, first, by="ben")
+    assert (late.live_paths(), late.live_paths(TOTALS)) == before
+    operations.publish_set(late.ws, set_id, by="ben")
+    with pytest.raises(IllegalTransition, match=f"belongs to set {set_id}.*backfill rollback {set_id}"):
+        operations.rollback(late.ws, first, by="ben", reason="only silver")
+    assert set_state(late, set_id) is SetState.PUBLISHED
+    assert audit(late.ws).problems == ()
+
+
+def test_two_who_publish_a_set_at_once_leave_it_published_or_going_on(late: Shop) -> None:
+    set_id = ready_set(late, planned_set(late))
+
+    def somebody_was_first(run_id: str) -> None:
+        operations.publish(late.ws, run_id, by="cleo")
+        operations.publish(late.ws, run_id, by="ben")
+
+    with pytest.raises(HalfWay, match="1 of 2 runs"):
+        operations.publish_set(late.ws, set_id, by="ben", publish=somebody_was_first)
+    assert set_state(late, set_id) is SetState.PUBLISHING, "one table is published: nobody may call that planned"
+    operations.publish_set(late.ws, set_id, by="cleo")
+    assert total(late) == 28 * 40 + 4 * 5
+
+
+def test_recover_during_a_live_publication_of_a_set_never_tears_it(late: Shop) -> None:
+    """Whatever recover decides, the slow publisher's next table is published with the others or not at all."""
+    set_id = ready_set(late, planned_set(late))
+    published: list[str] = []
+
+    def slow(run_id: str) -> None:
+        if published:
+            operations.recover(late.ws, by="ops")
+        published.append(run_id)
+        operations.publish(late.ws, run_id, by="ben")
+
+    assert operations.publish_set(late.ws, set_id, by="ben", publish=slow).state is SetState.PUBLISHED
+    assert (late.amounts()[CARNIVAL], total(late)) == (45, 28 * 40 + 4 * 5)
+    assert audit(late.ws).problems == ()
+
+
+def test_a_rollback_during_a_live_publication_of_a_set_stops_it(late: Shop) -> None:
+    before = (late.live_paths(), late.live_paths(TOTALS))
+    set_id = ready_set(late, planned_set(late))
+    published: list[str] = []
+
+    def slow(run_id: str) -> None:
+        if published:
+            operations.rollback_set(late.ws, set_id, by="ops", reason="stop")
+        published.append(run_id)
+        operations.publish(late.ws, run_id, by="ben")
+
+    with pytest.raises(Refused, match="belongs to set"):
+        operations.publish_set(late.ws, set_id, by="ben", publish=slow)
+    assert set_state(late, set_id) is SetState.ROLLED_BACK
+    assert (late.live_paths(), late.live_paths(TOTALS)) == before
+    assert audit(late.ws).problems == ()
+
+
+def test_a_set_is_rolled_back_as_a_whole_or_not_at_all(late: Shop) -> None:
+    planned = planned_set(late)
+    set_id = ready_set(late, planned)
+    operations.publish_set(late.ws, set_id, by="ben")
+    # Silver is published again: the set's silver cannot be brought back, so its gold must stay as well.
+    late.land("later.jsonl", [sale(CARNIVAL, amount=1, sale_id="later")])
+    late.published(DayRange.inclusive(CARNIVAL, CARNIVAL), reason="one day")
+    before = (late.live_paths(), late.live_paths(TOTALS))
+    with pytest.raises(TargetChanged):
+        operations.rollback_set(late.ws, set_id, by="ben", reason="too late")
+    assert (late.live_paths(), late.live_paths(TOTALS)) == before
+    assert set_state(late, set_id) is SetState.PUBLISHED
+    assert operations.recover(late.ws, by="ops") == ()
+
+
+def test_a_rollback_that_stopped_half_way_can_be_given_up(late: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    planned = planned_set(late)
+    set_id = ready_set(late, planned)
+    operations.publish_set(late.ws, set_id, by="ben")
+    whole = total(late)
+    rolled_back: list[str] = []
+
+    def only_one(ws: Workspace, run_id: str, *, by: str, reason: str) -> PublicationRecord:
+        if rolled_back:
+            raise LostRace("somebody else committed first, again and again.")
+        rolled_back.append(run_id)
+        return rollback_run(ws, run_id, by=by, reason=reason)
+
+    with monkeypatch.context() as racing:
+        racing.setattr("backfill_assets.publication.sets.rollback_run", only_one)
+        with pytest.raises(HalfWay, match="1 of 2 published runs"):
+            operations.rollback_set(late.ws, set_id, by="ben", reason="was right before")
+    assert total(late) == 28 * 40
+    operations.approve_set(late.ws, set_id, by="ben")
+    operations.publish_set(late.ws, set_id, by="ben")
+    assert total(late) == whole
+    assert audit(late.ws).problems == ()
+
+
+def test_what_a_set_found_equal_is_undone_with_it(shop: Shop) -> None:
+    shop.land("free.jsonl", [sale(CARNIVAL, amount=0, sale_id="free")])
+    planned = planned_set(shop)
+    set_id = ready_set(shop, planned)
+    operations.publish_set(shop.ws, set_id, by="ben")
+    before = shop.live_paths()
+    operations.rollback_set(shop.ws, set_id, by="ben", reason="try")
+    assert {operations.run_named(shop.ws, m.run_id).state for m in planned.manifest.members} == {RunState.ROLLED_BACK}
+    assert shop.live_paths() == before
+    assert audit(shop.ws).problems == ()
+
+
+def test_a_set_that_is_never_published_says_so(late: Shop) -> None:
+    day = DayRange.inclusive(CARNIVAL, CARNIVAL)
+    request = SetRequest(reason="look", by="ana", because=((SALES, day),), mode=Mode.DRY_RUN)
+    planned = operations.plan_set(late.ws, request)
+    assert planned is not None
+    for member in planned.manifest.members:
+        late.staged(member.run_id)
+    with pytest.raises(IllegalTransition, match="mode DRY_RUN and is never published"):
+        operations.publish_set(late.ws, planned.manifest.set_id, by="ben")
+
+
+def test_a_set_is_approved_once(late: Shop) -> None:
+    set_id = ready_set(late, planned_set(late))
+    with pytest.raises(IllegalTransition, match="approved already"):
+        operations.approve_set(late.ws, set_id, by="ana")
+
+
+def test_the_versions_of_a_set_are_those_of_the_whole_set(late: Shop) -> None:
+    set_id = ready_set(late, planned_set(late))
+    killed_after_the_first_table(late, set_id)
+    assert operations.set_versions(late.ws, set_id) == {}, "half of a set is not a state that readers should choose"
+    operations.recover(late.ws, by="ops")
+    assert set(operations.set_versions(late.ws, set_id)) == {RECENT, TOTALS}
