@@ -25,6 +25,7 @@ from backfill_assets.errors import (
     TargetChanged,
 )
 from backfill_assets.evidence.audit import audit
+from backfill_assets.evidence.history import partition_history
 from backfill_assets.evidence.sets import set_document
 from backfill_assets.landing.land import OnDuplicate
 from backfill_assets.ledger.records import PublicationIntent, PublicationRecord
@@ -401,3 +402,10 @@ def test_the_versions_of_a_set_are_those_of_the_whole_set(late: Shop) -> None:
     assert operations.set_versions(late.ws, set_id) == {}, "half of a set is not a state that readers should choose"
     operations.recover(late.ws, by="ops")
     assert set(operations.set_versions(late.ws, set_id)) == {RECENT, TOTALS}
+
+
+def test_history_undoes_a_run_of_a_set_with_its_set(late: Shop) -> None:
+    set_id = ready_set(late, planned_set(late))
+    operations.publish_set(late.ws, set_id, by="ben")
+    story = partition_history(late.ws, RECENT, CARNIVAL)["versions"][0]
+    assert story["undo"].startswith(f"backfill rollback {set_id} ")
