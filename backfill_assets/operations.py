@@ -220,6 +220,7 @@ def land(ws: Workspace, source: str, path: Path, *, on_duplicate: OnDuplicate, b
         on_duplicate=on_duplicate,
         by=by,
         quarantine=quarantine,
+        reached=ws.reached,
     )
 
 

@@ -10,6 +10,7 @@ import secrets
 from collections.abc import Iterable
 from datetime import datetime
 
+from backfill_assets.crash_points import Point
 from backfill_assets.domain import Domain
 from backfill_assets.errors import IllegalTransition, OutcomeUnknown, Refused, Retryable
 from backfill_assets.lake.swap import Exchange, SwapOrder, require_as_expected, swap
@@ -75,6 +76,7 @@ def publish_run(ws: Workspace, run_id: str, *, by: str) -> PublicationRecord:
             verified=verified,
         )
         writer.begin_publication(intent, actor=by)
+    ws.reached(Point.SWAP_INTENDED)
     return carry_out(ws, run, intent, by=by)
 
 
@@ -90,6 +92,7 @@ def rollback_run(ws: Workspace, run_id: str, *, by: str, reason: str) -> Publica
         run = writer.run(run_id)
         intent = intent_back(ws, writer, run, by=by, reason=reason)
         writer.begin_publication(intent, actor=by)
+    ws.reached(Point.SWAP_INTENDED)
     return carry_out(ws, run, intent, by=by)
 
 
@@ -152,7 +155,9 @@ def carry_out(ws: Workspace, run: RunRecord, intent: PublicationIntent, *, by: s
     except (Refused, Retryable) as error:
         with ws.ledger.write() as writer:
             writer.abandon_publication(intent.publication_id, actor=by, reason=error.message)
+        ws.reached(Point.SWAP_ABANDONED)
         raise
+    ws.reached(Point.SWAP_COMMITTED)
     return acknowledge(ws, run.manifest, intent, delta_version=version, by=by)
 
 
@@ -166,6 +171,7 @@ def acknowledge(
             loaded = _wholly_loaded(manifest, writer.import_days(import_ids=manifest.imports))
             waiting = [import_id for import_id in loaded if writer.import_record(import_id).state is ImportState.LANDED]
             writer.mark_loaded(waiting, actor=by)
+    ws.reached(Point.SWAP_ACKNOWLEDGED)
     return record
 
 

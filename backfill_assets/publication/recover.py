@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from backfill_assets.crash_points import Point
 from backfill_assets.errors import IllegalTransition, OutcomeUnknown, Retryable
 from backfill_assets.lake.swap import fence
 from backfill_assets.landing.land import clean_up_landing
@@ -54,7 +55,7 @@ def recover(ws: Workspace, *, by: str) -> tuple[Recovered, ...]:
     # After the publications: how far a set is can only be said when none of them is open.
     found += [_ended("set", each.set_id, partial(recover_set, ws, each, by=by)) for each in sets]
     if landing:
-        failed = clean_up_landing(ws.ledger, ws.settings, ws.domain.sources, by=by)
+        failed = clean_up_landing(ws.ledger, ws.settings, ws.domain.sources, by=by, reached=ws.reached)
         found += [
             Recovered(what="landing", id=record.import_id, outcome="given up; land the file again") for record in failed
         ]
@@ -72,9 +73,11 @@ def _ended(what: str, name: str, end: Callable[[], str]) -> Recovered:
 def _publication(ws: Workspace, record: PublicationRecord, *, by: str) -> str:
     intent = record.intent
     version = fence(ws.lake, intent.table, intent.publication_id)
+    ws.reached(Point.RECOVER_FENCED)
     if version is None:
         with ws.ledger.write() as writer:
             writer.abandon_publication(intent.publication_id, actor=by, reason="recovered: the swap had not landed")
+        ws.reached(Point.RECOVER_CLOSED)
         return "had not landed; closed, nothing has changed"
     with ws.ledger.read() as reader:
         manifest = reader.run(intent.run_id).manifest
@@ -90,4 +93,5 @@ def _computation(ws: Workspace, run_id: str, state: RunState, *, by: str) -> Rec
     except IllegalTransition:
         # It went on while we looked; then it was not dead.
         return Recovered(what="run", id=run_id, outcome="is still under way")
+    ws.reached(Point.RECOVER_CLOSED)
     return Recovered(what="run", id=run_id, outcome=f"stopped while {state}; run it again: backfill run {run_id}")

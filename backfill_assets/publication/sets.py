@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from backfill_assets.crash_points import Point
 from backfill_assets.errors import (
     BackfillError,
     GateFailed,
@@ -57,6 +58,7 @@ def publish_set(ws: Workspace, set_id: str, *, by: str, publish: PublishOne | No
         _require_publishable(record, members)
         if record.state is not SetState.PUBLISHING:
             writer.move_set(set_id, SetState.PUBLISHING, actor=by)
+    ws.reached(Point.SET_BEGUN)
     for member in members:
         if member.state is RunState.PUBLISHED:
             continue
@@ -70,10 +72,13 @@ def publish_set(ws: Workspace, set_id: str, *, by: str, publish: PublishOne | No
             if half_way is not None:
                 raise half_way from error
             raise
+        ws.reached(Point.SET_TABLE_PUBLISHED)
     with ws.ledger.write() as writer:
         if writer.restatement_set(set_id).state is not SetState.PUBLISHED:
             writer.move_set(set_id, SetState.PUBLISHED, actor=by)
-        return writer.restatement_set(set_id)
+        record = writer.restatement_set(set_id)
+    ws.reached(Point.SET_FINISHED)
+    return record
 
 
 def _stopped(ws: Workspace, set_id: str, error: BackfillError, *, by: str) -> tuple[SetRecord, HalfWay | None]:
@@ -169,6 +174,7 @@ def rollback_set(ws: Workspace, set_id: str, *, by: str, reason: str) -> Sequenc
         for run in published:
             # All of them, before the first is touched; when one cannot be undone, this transaction leaves no trace.
             writer.require_possible(intent_back(ws, writer, run, by=by, reason=reason))
+    ws.reached(Point.SET_ROLLING_BACK)
     undone: list[PublicationRecord] = []
     for run in published:
         try:
@@ -181,8 +187,10 @@ def rollback_set(ws: Workspace, set_id: str, *, by: str, reason: str) -> Sequenc
                 set_id=set_id,
                 run_id=run.run_id,
             ) from error
+        ws.reached(Point.SET_TABLE_BROUGHT_BACK)
     with ws.ledger.write() as writer:
         writer.move_set(set_id, SetState.ROLLED_BACK, actor=by, note=reason)
+    ws.reached(Point.SET_FINISHED)
     return undone
 
 
