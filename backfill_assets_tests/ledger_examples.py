@@ -48,7 +48,7 @@ def a_manifest(run_id: str, *, table: str = TABLE, days: Iterable[date] = DAYS, 
         transform_version="1.0.0",
         code_digest="c" * 64,
         configuration={"window": {"days_back": 1}},
-        limits=Limits(chunk_partitions=100),
+        limits=Limits(chunk_partitions=5_000),
     )
     return replace(manifest, **changes)
 
@@ -93,18 +93,18 @@ def plan(ledger: Ledger, run_id: str, **of_manifest: Any) -> Manifest:
 
 def stage(ledger: Ledger, run_id: str, days: Iterable[date] = DAYS) -> None:
     with ledger.write() as writer:
-        writer.move_run(run_id, RunState.STAGING, actor="runner")
-        writer.start_chunk(run_id, 0, tuple(days), attempt="a1")
+        writer.take_run(run_id, RunState.STAGING, actor="runner", attempt="a1")
+        writer.start_chunk(run_id, 1, tuple(days), attempt="a1")
         writer.finish_chunk(
-            run_id, 0, input_rows=10, output_rows=9, candidates=staged(run_id, days), attempt="a1", checksum="xx64:1"
+            run_id, 1, input_rows=10, output_rows=9, candidates=staged(run_id, days), attempt="a1", checksum="xx64:1"
         )
-        writer.move_run(run_id, RunState.GATING, actor="runner")
+        writer.move_run(run_id, RunState.GATING, actor="runner", attempt="a1")
 
 
 def gate(ledger: Ledger, run_id: str, days: Iterable[date] = DAYS) -> None:
     with ledger.write() as writer:
-        writer.record_gates(run_id, staged(run_id, days), results_for(run_id, days), actor="runner")
-        writer.move_run(run_id, RunState.PASSED, actor="runner")
+        writer.record_gates(run_id, staged(run_id, days), results_for(run_id, days), actor="runner", attempt="a1")
+        writer.move_run(run_id, RunState.PASSED, actor="runner", attempt="a1")
 
 
 def make_publishable(ledger: Ledger, run_id: str, *, table: str = TABLE, days: Iterable[date] = DAYS) -> None:

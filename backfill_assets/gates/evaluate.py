@@ -7,6 +7,7 @@ publication, and to the table behind `validation/<name>`, which people query.
 from __future__ import annotations
 
 import json
+import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
@@ -59,19 +60,18 @@ def gate_run(ws: Workspace, run_id: str, *, actor: str, listener: Listener = no_
         UnknownName: There is no such run.
         IllegalTransition: The run has not been staged.
         MissingInput: Staged or accepted files are gone.
+        TakenOver: Another process has the run by now, or it was given up.
     """
-    with ws.ledger.read() as reader:
-        run = reader.run(run_id)
-    if run.state is not RunState.GATING:
-        with ws.ledger.write() as writer:
-            writer.move_run(run_id, RunState.GATING, actor=actor)
-    manifest = run.manifest
-    with ws.ledger.read() as reader:
-        candidates = reader.candidates(run_id)
-        accepted = reader.accepted(manifest.table, manifest.partitions)
-        earlier = reader.gate_results(run_id)
-    listener(_progress(manifest, 0, f"measuring {count_of(len(candidates), manifest.grain.noun)}"))
+    # As in staging: of two processes that gate the run, the later one has it.
+    attempt = secrets.token_hex(4)
+    with ws.ledger.write() as writer:
+        manifest = writer.run(run_id).manifest
+        writer.take_run(run_id, RunState.GATING, actor=actor, attempt=attempt)
+        candidates = writer.candidates(run_id)
+        accepted = writer.accepted(manifest.table, manifest.partitions)
+        earlier = writer.gate_results(run_id)
     try:
+        listener(_progress(manifest, 0, f"measuring {count_of(len(candidates), manifest.grain.noun)}"))
         evaluated, compared = _evaluate(ws, manifest, candidates, accepted, earlier, listener)
         append_validation(
             ws.lake,
@@ -85,18 +85,19 @@ def gate_run(ws: Workspace, run_id: str, *, actor: str, listener: Listener = no_
             next_step=f"backfill run {run_id}",
             run_id=run_id,
         )
-        fail_run(ws, run_id, actor=actor, error=failure)
+        fail_run(ws, run_id, actor=actor, attempt=attempt, error=failure)
         raise failure from error
     except BackfillError as error:
-        fail_run(ws, run_id, actor=actor, error=error)
+        fail_run(ws, run_id, actor=actor, attempt=attempt, error=error)
         raise
     failed = sorted({r.gate for r in evaluated.results if r.blocking and not r.passed})
     with ws.ledger.write() as writer:
-        writer.record_gates(run_id, compared.values(), evaluated.results, actor=actor)
+        writer.record_gates(run_id, compared.values(), evaluated.results, actor=actor, attempt=attempt)
         writer.move_run(
             run_id,
             RunState.BLOCKED if failed else RunState.PASSED,
             actor=actor,
+            attempt=attempt,
             note=f"blocked by {', '.join(failed)}" if failed else "",
             payload={"sample": [row.document() for row in evaluated.sample]},
         )

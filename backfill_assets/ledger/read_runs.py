@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import date
 
-from sqlalchemy import Select, select
+from sqlalchemy import Select, func, select
 
 from backfill_assets.errors import UnknownName
 from backfill_assets.ledger import rows
@@ -88,6 +88,12 @@ class RunReader(Reading):
         staged = candidate_partitions
         chosen = select(staged).where(staged.c.run_id == run_id).order_by(staged.c.partition_date)
         return {row.partition_date: rows.candidate(row) for row in self._rows(chosen)}
+
+    def staged_rows(self, run_id: str) -> int:
+        """How many rows the staged partitions of a run have together."""
+        staged = candidate_partitions
+        (rows_,) = self._values(select(func.sum(staged.c.row_count)).where(staged.c.run_id == run_id))
+        return int(rows_ or 0)
 
     def gate_results(self, run_id: str) -> tuple[GateResult, ...]:
         """What the gates found, by partition and gate."""

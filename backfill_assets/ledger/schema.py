@@ -80,10 +80,12 @@ runs = Table(
     Column("note", Text, nullable=False),
     Column("added_sequence", BigInteger, nullable=False),
     Column("updated_at", UtcDateTime, nullable=False),
+    Column("attempt", Text, nullable=False, server_default=""),
     Index("runs_by_table", "table_name", "added_sequence"),
     Index("runs_by_state", "state"),
 )
-"""How far each run is. `added_sequence` is the event that added it: the order in which runs were planned."""
+"""How far each run is. `added_sequence` is the event that added it: the order in which runs were planned. `attempt`
+names the process that stages or gates it: one that was given up for dead has another name, and is refused."""
 
 approvals = Table(
     "approvals",
@@ -143,7 +145,7 @@ chunk_runs = Table(
     Column("attempt", Text, nullable=False, server_default=""),
     Column("checksum", Text, nullable=False, server_default=""),
 )
-"""How far staging is. `attempt` names who computes a chunk: one that was given up for dead cannot finish it."""
+"""How far staging is. `attempt` names who computed a chunk; the run goes on from chunks of earlier attempts."""
 
 candidate_partitions = Table(
     "candidate_partitions",

@@ -95,10 +95,11 @@ State = RunState | ApprovalState | PublicationState | VersionState | ImportState
 RUN = RunState
 TRANSITIONS: Mapping[State, frozenset[State]] = {
     # A run. Staging may begin again wherever nothing of it is published: after a failure, a failed gate, or when the
-    # target has changed since the candidate was compared with it; gating alone may begin again once it has finished.
+    # target has changed since the candidate was compared with it; gating alone may begin again. Staging and gating may
+    # follow themselves: another process takes over.
     RUN.PLANNED: frozenset({RUN.STAGING}),
     RUN.STAGING: frozenset({RUN.GATING, RUN.FAILED, RUN.STAGING}),
-    RUN.GATING: frozenset({RUN.PASSED, RUN.BLOCKED, RUN.FAILED, RUN.STAGING}),
+    RUN.GATING: frozenset({RUN.PASSED, RUN.BLOCKED, RUN.FAILED, RUN.STAGING, RUN.GATING}),
     RUN.PASSED: frozenset({RUN.PUBLISHING, RUN.GATING, RUN.STAGING}),
     RUN.BLOCKED: frozenset({RUN.GATING, RUN.STAGING}),
     RUN.FAILED: frozenset({RUN.STAGING}),

@@ -28,12 +28,14 @@ class CandidateWriter(RunWriter):
             run_id: A run that is STAGING.
             number: The chunk's number, from 1.
             partitions: Its partitions.
-            attempt: Names who computes it: from here on only this attempt can finish it.
+            attempt: Names the process that has the run.
 
         Raises:
             UnknownName: There is no such run.
+            TakenOver: Another process has the run by now.
             IllegalTransition: The run is not STAGING.
         """
+        self.require_holder(run_id, attempt)
         self._must_be(run_id, RunState.STAGING, f"start chunk {number}")
         present = self._row(select(chunk_runs.c.state).where(_chunk(run_id, number)))
         begun = {
@@ -75,11 +77,12 @@ class CandidateWriter(RunWriter):
 
         Raises:
             UnknownName: There is no such run.
-            TakenOver: Another attempt computes the chunk, or has computed it.
+            TakenOver: Another process has the run by now, or the chunk is not the one that this process started.
             IllegalTransition: The run is not STAGING, or the chunk is not RUNNING.
             Refused: A candidate of another run.
         """
-        self._must_be_attempt(run_id, number, attempt)
+        self.require_holder(run_id, attempt)
+        self._must_have_started(run_id, number, attempt)
         self._must_be(run_id, RunState.STAGING, f"finish chunk {number}")
         staged = tuple(candidates)
         _must_belong(run_id, staged)
@@ -116,11 +119,11 @@ class CandidateWriter(RunWriter):
         if staged:
             self._connection.execute(insert(candidate_partitions), [rows.candidate_row(each) for each in staged])
 
-    def _must_be_attempt(self, run_id: str, number: int, attempt: str) -> None:
+    def _must_have_started(self, run_id: str, number: int, attempt: str) -> None:
         row = self._row(select(chunk_runs.c.attempt).where(_chunk(run_id, number)))
-        if row is not None and row.attempt != attempt:
+        if row is None or row.attempt != attempt:
             raise TakenOver(
-                f"chunk {number} of run {run_id} is computed by another process, which took the run over.",
+                f"chunk {number} of run {run_id} is not as this process started it: another process was at it.",
                 next_step=f"backfill status {run_id}",
                 run_id=run_id,
                 chunk=number,
@@ -172,6 +175,7 @@ class CandidateWriter(RunWriter):
         results: Iterable[GateResult],
         *,
         actor: str,
+        attempt: str,
     ) -> None:
         """What the gates measured; it takes the place of the run's earlier results.
 
@@ -180,12 +184,15 @@ class CandidateWriter(RunWriter):
             candidates: Staged partitions with what measuring adds: checksum, and compared version, digest and checksum.
             results: One per partition and gate.
             actor: Who or what measured.
+            attempt: Names the process that has the run.
 
         Raises:
             UnknownName: There is no such run.
+            TakenOver: Another process has the run by now.
             IllegalTransition: The run is not GATING.
             Refused: Something was measured that is not what was staged.
         """
+        self.require_holder(run_id, attempt)
         self._must_be(run_id, RunState.GATING, "record its gates")
         measured, found = tuple(candidates), tuple(results)
         _must_belong(run_id, (*measured, *found))

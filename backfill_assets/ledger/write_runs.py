@@ -8,19 +8,26 @@ from typing import Any, assert_never
 
 from sqlalchemy import insert, select
 
-from backfill_assets.errors import IllegalTransition, NotApproved, Refused
+from backfill_assets.errors import IllegalTransition, NotApproved, Refused, TakenOver
 from backfill_assets.ledger.read_runs import RunReader, unknown_run
 from backfill_assets.ledger.records import RunRecord
-from backfill_assets.ledger.schema import approvals, manifests, runs
-from backfill_assets.ledger.states import MEANING, ApprovalState, RunState
-from backfill_assets.ledger.writing import Happening, Step, Writing, illegal, plain, said
+from backfill_assets.ledger.schema import approvals, candidate_partitions, manifests, runs
+from backfill_assets.ledger.states import MEANING, ApprovalState, ChunkState, RunState
+from backfill_assets.ledger.writing import Happening, Step, Writing, illegal, plain, said, some
 from backfill_assets.planning.manifest import NEVER_PUBLISHED, Manifest
+from backfill_assets.planning.request import chunks_of
 
 POLICY = "policy:"
 """How the name of an approver begins who is not a person."""
 
-BY_HAND = frozenset({RunState.STAGING, RunState.GATING, RunState.PASSED, RunState.BLOCKED, RunState.FAILED})
-"""Where a run may be moved; only a publication moves it into or out of the other states."""
+NOBODY = ""
+"""The attempt of a run that no process is at work on."""
+
+TAKEN = frozenset({RunState.STAGING, RunState.GATING})
+"""What a process begins, and takes the run for."""
+
+BY_HAND = frozenset({RunState.GATING, RunState.PASSED, RunState.BLOCKED, RunState.FAILED})
+"""Where the process that has a run may move it; only a publication moves it into or out of the other states."""
 
 VISIBLE = frozenset({RunState.PUBLISHING, RunState.PUBLISHED, RunState.SUPERSEDED})
 """The states in which an approval has been used."""
@@ -163,22 +170,113 @@ class RunWriter(Writing, RunReader):
             also={"manifest_digest": None, "approved_by": None, "approved_at": None, "note": reason},
         )
 
-    def move_run(
-        self, run_id: str, to: RunState, *, actor: str, note: str = "", payload: Mapping[str, Any] | None = None
-    ) -> None:
-        """Moves a run to STAGING, GATING, PASSED, BLOCKED or FAILED, and keeps the note with it.
+    def take_run(self, run_id: str, to: RunState, *, actor: str, attempt: str) -> None:
+        """A process begins to stage a run, or to gate what is staged, and has it from then on, whoever had it before.
+
+        Args:
+            run_id: A run.
+            to: STAGING or GATING.
+            actor: On whose behalf.
+            attempt: Names the process; it has to come with every further step.
 
         Raises:
             UnknownName: There is no such run.
-            IllegalTransition: The step is not in the table, or only a publication takes it.
+            IllegalTransition: The run cannot be staged any more; or it is being staged, so it cannot be gated.
         """
         found = self._run_state(run_id)
-        if to not in BY_HAND or found is RunState.PUBLISHING:
+        is_being_staged = to is RunState.GATING and found is RunState.STAGING
+        if to not in TAKEN or is_being_staged or found is RunState.PUBLISHING:
             raise illegal(f"run {run_id}", found, to, next_step=next_command(run_id, found), ids={"run_id": run_id})
-        self._move_run(run_id, found, to, actor=actor, note=note, payload=payload or {})
+        name = said("the attempt", attempt)
+        self._move_run(run_id, found, to, actor=actor, note="", payload={"attempt": name}, attempt=name)
+
+    def move_run(
+        self,
+        run_id: str,
+        to: RunState,
+        *,
+        actor: str,
+        attempt: str = NOBODY,
+        note: str = "",
+        payload: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Moves a run on to GATING, PASSED, BLOCKED or FAILED, and keeps the note with it.
+
+        Args:
+            run_id: A run.
+            to: Its next state; GATING ends its staging.
+            actor: Who moves it.
+            attempt: Names the process at work, which must be the one that has the run. Without it the run can only be
+                given up: FAILED takes it from whoever has it.
+            note: What is worth telling about the new state.
+            payload: What the event keeps besides.
+
+        Raises:
+            UnknownName: There is no such run.
+            TakenOver: Another process has the run by now, or it was given up.
+            IllegalTransition: The step is not in the table, or only `take_run` or a publication takes it; or not every
+                chunk and partition is staged.
+        """
+        found = self._run_state(run_id)
+        if to is not RunState.FAILED or attempt != NOBODY:
+            self.require_holder(run_id, attempt)
+        ends_staging = to is RunState.GATING
+        if to not in BY_HAND or (ends_staging and found is not RunState.STAGING) or found is RunState.PUBLISHING:
+            raise illegal(f"run {run_id}", found, to, next_step=next_command(run_id, found), ids={"run_id": run_id})
+        if ends_staging:
+            self._require_staged(run_id)
+        holder = attempt if ends_staging else NOBODY
+        self._move_run(run_id, found, to, actor=actor, note=note, payload=payload or {}, attempt=holder)
+
+    def require_holder(self, run_id: str, attempt: str) -> None:
+        """Refuses a process that does not have the run any more.
+
+        Raises:
+            UnknownName: There is no such run.
+            TakenOver: Another process has it by now, or it was given up.
+        """
+        row = self._row(select(runs.c.attempt, runs.c.state).where(runs.c.run_id == run_id))
+        if row is None:
+            raise unknown_run(run_id)
+        if row.attempt != attempt:
+            raise TakenOver(
+                f"run {run_id} is not this process's any more: another process took it over, or `backfill recover` "
+                f"gave it up; it is {row.state} ({MEANING[row.state]}).",
+                next_step=f"backfill status {run_id}",
+                run_id=run_id,
+                state=str(row.state),
+            )
+
+    def _require_staged(self, run_id: str) -> None:
+        """Refuses to end a staging before every chunk of the manifest is done and every partition has a candidate."""
+        manifest = self.run(run_id).manifest
+        done = {chunk.number: chunk.partitions for chunk in self.chunks(run_id) if chunk.state is ChunkState.DONE}
+        planned = chunks_of(manifest)
+        lacking = [chunk.number for chunk in planned if done.get(chunk.number) != chunk.partitions]
+        held = candidate_partitions
+        staged = set(self._values(select(held.c.partition_date).where(held.c.run_id == run_id)))
+        empty = [partition for partition in manifest.partitions if partition not in staged]
+        if lacking:
+            verb = "chunk {} of {} is not finished" if len(lacking) == 1 else "chunks {} of {} are not finished"
+            what = verb.format(some(lacking), len(planned))
+        elif empty:
+            what = f"nothing is staged for {some(empty)}"
+        else:
+            return
+        raise IllegalTransition(
+            f"run {run_id} is not wholly staged: {what}.", next_step=f"backfill run {run_id}", run_id=run_id
+        )
 
     def _move_run(
-        self, run_id: str, begins: RunState, ends: RunState, *, actor: str, note: str, payload: Mapping[str, Any]
+        self,
+        run_id: str,
+        begins: RunState,
+        ends: RunState,
+        *,
+        actor: str,
+        note: str,
+        payload: Mapping[str, Any],
+        attempt: str = NOBODY,
     ) -> None:
         self._change(
             Step(
@@ -197,7 +295,7 @@ class RunWriter(Writing, RunReader):
                 action="moved",
                 payload={**payload, "note": note} if note else payload,
             ),
-            also={"note": plain("the note", note), "updated_at": self.now},
+            also={"note": plain("the note", note), "updated_at": self.now, "attempt": attempt},
         )
 
     def _run_state(self, run_id: str) -> RunState:

@@ -51,7 +51,7 @@ def stage_run(
         IllegalTransition: The run is past staging.
         MissingInput: A pinned input version or reference is no longer there.
         ContractBroken: The code is not what the manifest says, or the transform broke its contract.
-        TakenOver: Another process stages the run by now.
+        TakenOver: Another process has the run by now, or it was given up.
     """
     with ws.ledger.read() as reader:
         run = reader.run(run_id)
@@ -60,20 +60,23 @@ def stage_run(
     require_same_code(ws, manifest)
     with ws.ledger.read() as reader:
         inputs = pinned_files(reader, run_id, manifest.inputs)
+    # A token, not a counter: a process that was given up for dead may still be at it, and has to be told from this one.
+    attempt = secrets.token_hex(4)
     with ws.ledger.write() as writer:
         if run.state is RunState.PUBLISHED:
             raise IllegalTransition(
                 f"run {run_id} is published already.", next_step=f"backfill report {run_id}", run_id=run_id
             )
-        writer.move_run(run_id, RunState.STAGING, actor=actor)
+        writer.take_run(run_id, RunState.STAGING, actor=actor, attempt=attempt)
         finished = _finished_chunks(ws, manifest, writer)
         writer.clear_candidates(run_id, keep=finished)
     try:
         ws.lake.ensure(manifest.table, stored_schema(table), manifest.partition_column)
-        _stage_chunks(ws, manifest, table, inputs, finished, listener)
+        _stage_chunks(ws, manifest, table, inputs, finished, attempt, listener)
         with ws.ledger.write() as writer:
-            _require_within_limits(manifest, writer.candidates(run_id))
-            writer.move_run(run_id, RunState.GATING, actor=actor)
+            _require_within_limits(manifest, writer)
+            writer.move_run(run_id, RunState.GATING, actor=actor, attempt=attempt)
+            return writer.candidates(run_id)
     except TakenOver:
         raise
     except (PySparkException, Py4JError) as error:
@@ -82,13 +85,11 @@ def stage_run(
             next_step=f"mend the cause and stage it again: backfill run {run_id}",
             run_id=run_id,
         )
-        fail_run(ws, run_id, actor=actor, error=failure)
+        fail_run(ws, run_id, actor=actor, attempt=attempt, error=failure)
         raise failure from error
     except BackfillError as error:
-        fail_run(ws, run_id, actor=actor, error=error)
+        fail_run(ws, run_id, actor=actor, attempt=attempt, error=error)
         raise
-    with ws.ledger.read() as reader:
-        return reader.candidates(run_id)
 
 
 def _finished_chunks(ws: Workspace, manifest: Manifest, reader: LedgerReader) -> Sequence[int]:
@@ -111,12 +112,11 @@ def _stage_chunks(
     table: Table,
     inputs: PinnedFiles,
     finished: Sequence[int],
+    attempt: str,
     listener: Listener,
 ) -> None:
     """Computes the chunks that are not finished, at the pace that the manifest allows."""
     chunks = chunks_of(manifest)
-    # A token, not a counter: a process that was given up for dead may still be at it, and must not finish a chunk.
-    attempt = secrets.token_hex(4)
     waiting = [chunk for chunk in chunks if chunk.number not in finished]
     done = len(manifest.partitions) - sum(len(chunk.partitions) for chunk in waiting)
     if finished:
@@ -134,7 +134,7 @@ def _stage_chunks(
         done += len(chunk.partitions)
         listener(_progress(manifest, done, f"chunk {chunk.number} of {len(chunks)} is staged"))
         with ws.ledger.read() as reader:
-            _require_within_limits(manifest, reader.candidates(manifest.run_id))
+            _require_within_limits(manifest, reader)
 
 
 def _pause(manifest: Manifest, written: int, elapsed_s: float) -> float:
@@ -148,19 +148,26 @@ def _progress(manifest: Manifest, done: int, sentence: str) -> Progress:
     return Progress(step="stage", done=done, total=len(manifest.partitions), sentence=sentence)
 
 
-def fail_run(ws: Workspace, run_id: str, *, actor: str, error: BackfillError) -> None:
-    """Notes in the ledger why a run stopped, unless somebody else has moved the run on meanwhile."""
+def fail_run(ws: Workspace, run_id: str, *, actor: str, attempt: str, error: BackfillError) -> None:
+    """Notes in the ledger why a run stopped.
+
+    Raises:
+        TakenOver: Another process has the run by now, so that the reason is not the run's.
+    """
     try:
         with ws.ledger.write() as writer:
-            writer.move_run(run_id, RunState.FAILED, actor=actor, note=error.message)
-    except IllegalTransition:
-        # A recovery, or another process that runs it: the run is theirs now, and the caller raises our reason.
+            writer.move_run(run_id, RunState.FAILED, actor=actor, attempt=attempt, note=error.message)
+    except TakenOver as taken:
+        raise TakenOver(
+            f"{taken.message} This one had stopped: {error.message}", next_step=taken.next_step, **taken.ids
+        ) from error
+
+
+def _require_within_limits(manifest: Manifest, reader: LedgerReader) -> None:
+    if manifest.limits.max_rows is None:
         return
-
-
-def _require_within_limits(manifest: Manifest, candidates: Mapping[date, CandidatePartition]) -> None:
-    rows = sum(candidate.rows for candidate in candidates.values())
-    if manifest.limits.max_rows is not None and rows > manifest.limits.max_rows:
+    rows = reader.staged_rows(manifest.run_id)
+    if rows > manifest.limits.max_rows:
         raise ContractBroken(
             f"run {manifest.run_id} staged {rows:,} rows where its manifest allows {manifest.limits.max_rows:,}.",
             next_step="find out why there are more rows than expected, then plan again with another limit",

@@ -153,7 +153,7 @@ def test_a_publisher_that_was_only_slow_cannot_commit_what_recover_gave_up(shop:
 def test_a_run_whose_process_died_while_staging_is_failed_by_recover_and_can_run_again(shop: Shop) -> None:
     run_id = shop.planned(MIDDLE)
     with shop.ws.ledger.write() as writer:
-        writer.move_run(run_id, RunState.STAGING, actor="ana")
+        writer.take_run(run_id, RunState.STAGING, actor="ana", attempt="a1")
     (found,) = operations.recover(shop.ws, by="ops")
     assert found.id == run_id
     assert state_of(shop, run_id) is RunState.FAILED

@@ -176,7 +176,7 @@ def test_threads_that_share_a_ledger_make_one_chain(ledger: Ledger) -> None:
 def test_of_two_who_take_the_same_step_one_is_refused(ledger: Ledger) -> None:
     plan(ledger, "bf-1")
     with ledger.write() as writer:
-        writer.move_run("bf-1", RunState.STAGING, actor="ann")
+        writer.take_run("bf-1", RunState.STAGING, actor="ann", attempt="a1")
 
     def fail(number: int) -> bool:
         try:

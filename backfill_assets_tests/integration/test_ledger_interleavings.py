@@ -38,6 +38,7 @@ class LedgerMachine(RuleBasedStateMachine):
         self.runs = [f"{self.table}-run-{number}" for number in range(3)]
         self.states = dict.fromkeys(self.runs, RunState.PLANNED)
         self.approved = dict.fromkeys(self.runs, False)
+        self.staged = dict.fromkeys(self.runs, False)
         self.open: PublicationIntent | None = None
         self.swaps: list[PublicationIntent] = []
 
@@ -62,7 +63,17 @@ class LedgerMachine(RuleBasedStateMachine):
         by_hand = to in {RunState.STAGING, RunState.GATING, RunState.PASSED, RunState.BLOCKED, RunState.FAILED}
         present = self.states[run_id]
         allowed = by_hand and present is not RunState.PUBLISHING and may_follow(present, to)
-        if self.attempt(allowed, lambda writer: writer.move_run(run_id, to, actor="ann")):
+        ends_staging = (present, to) == (RunState.STAGING, RunState.GATING)
+        if ends_staging:
+            allowed = self.staged[run_id]
+
+        def act(writer: LedgerWriter) -> None:
+            if to in (RunState.STAGING, RunState.GATING) and not ends_staging:
+                writer.take_run(run_id, to, actor="ann", attempt="a1")
+            else:
+                writer.move_run(run_id, to, actor="ann", attempt="a1")
+
+        if self.attempt(allowed, act):
             self.states[run_id] = to
 
     @rule(number=RUNS)
@@ -72,16 +83,17 @@ class LedgerMachine(RuleBasedStateMachine):
         if not may_follow(self.states[run_id], RunState.STAGING):
             return
         with self.ledger.write() as writer:
-            writer.move_run(run_id, RunState.STAGING, actor="runner")
+            writer.take_run(run_id, RunState.STAGING, actor="runner", attempt="a1")
             writer.clear_candidates(run_id)
-            writer.start_chunk(run_id, 0, DAYS, attempt="a1")
+            writer.start_chunk(run_id, 1, DAYS, attempt="a1")
             writer.finish_chunk(
-                run_id, 0, input_rows=1, output_rows=1, candidates=staged(run_id), attempt="a1", checksum="xx64:1"
+                run_id, 1, input_rows=1, output_rows=1, candidates=staged(run_id), attempt="a1", checksum="xx64:1"
             )
-            writer.move_run(run_id, RunState.GATING, actor="runner")
-            writer.record_gates(run_id, staged(run_id), results_for(run_id), actor="runner")
-            writer.move_run(run_id, RunState.PASSED, actor="runner")
+            writer.move_run(run_id, RunState.GATING, actor="runner", attempt="a1")
+            writer.record_gates(run_id, staged(run_id), results_for(run_id), actor="runner", attempt="a1")
+            writer.move_run(run_id, RunState.PASSED, actor="runner", attempt="a1")
         self.states[run_id] = RunState.PASSED
+        self.staged[run_id] = True
 
     @rule(number=RUNS)
     def approve(self, number: int) -> None:

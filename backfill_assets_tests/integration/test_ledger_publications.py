@@ -337,11 +337,12 @@ def test_five_thousand_partitions_are_staged_gated_published_and_rolled_back(led
     make_publishable(ledger, "bf-1", days=days)
     make_publishable(ledger, "bf-2", days=days)
     with ledger.write() as writer:
-        writer.move_run("bf-2", RunState.STAGING, actor="runner")
-        writer.move_run("bf-2", RunState.GATING, actor="runner")
+        writer.take_run("bf-2", RunState.GATING, actor="runner", attempt="g1")
         gates = ("a", "b", "c", "d", "e")
-        writer.record_gates("bf-2", staged("bf-2", days), results_for("bf-2", days, gates), actor="runner")
-        writer.move_run("bf-2", RunState.PASSED, actor="runner")
+        writer.record_gates(
+            "bf-2", staged("bf-2", days), results_for("bf-2", days, gates), actor="runner", attempt="g1"
+        )
+        writer.move_run("bf-2", RunState.PASSED, actor="runner", attempt="g1")
     publish(ledger, "bf-1", days=days)
     second = publish(ledger, "bf-2", days=days)
     with ledger.read() as reader:

@@ -10,7 +10,7 @@ import sys
 import textwrap
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from datetime import date, datetime, timedelta
 from pathlib import Path
@@ -19,10 +19,12 @@ import pytest
 from pyspark.sql import SparkSession
 
 from backfill_assets import operations
-from backfill_assets.errors import ContractBroken, TakenOver
+from backfill_assets.errors import ContractBroken, IllegalTransition, TakenOver
 from backfill_assets.ledger.states import ChunkState, RunState
+from backfill_assets.ledger.store import LedgerReader
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import AskedLimits, PlanRequest
+from backfill_assets.workspace import Listener, Progress
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.integration.conftest import ONE_HOUR
 from backfill_assets_tests.month import FEBRUARY, open_month, stock_month
@@ -134,10 +136,10 @@ def test_who_was_given_up_for_dead_cannot_finish_a_chunk_that_another_process_to
     run_id = planned(shop, OUTPUT, ONE_BY_ONE)
     first = [OUTPUT.start]
     with shop.ws.ledger.write() as writer:
-        writer.move_run(run_id, RunState.STAGING, actor="ana")
+        writer.take_run(run_id, RunState.STAGING, actor="ana", attempt="sleeper")
         writer.start_chunk(run_id, 1, first, attempt="sleeper")
     with shop.ws.ledger.write() as writer:
-        writer.move_run(run_id, RunState.STAGING, actor="ben")
+        writer.take_run(run_id, RunState.STAGING, actor="ben", attempt="successor")
         writer.start_chunk(run_id, 1, first, attempt="successor")
     with pytest.raises(TakenOver, match="another process"), shop.ws.ledger.write() as writer:
         writer.finish_chunk(run_id, 1, attempt="sleeper", checksum="x", input_rows=0, output_rows=0, candidates=())
@@ -173,3 +175,152 @@ def test_staging_waits_as_long_as_the_manifest_asks(shop: Shop) -> None:
     pausing = planned(shop, OUTPUT, AskedLimits(chunk_partitions=3, pause_s=7))
     operations.stage(ws, pausing, actor="ana")
     assert waits == [7, 7]
+
+
+def at_the(sentence: str | tuple[str, ...], act: Callable[[], None]) -> Listener:
+    """What happens while a process sleeps: it acts once, when progress begins like this."""
+    waiting = [act]
+
+    def listen(progress: Progress) -> None:
+        if waiting and progress.sentence.startswith(sentence):
+            waiting.pop()()
+
+    return listen
+
+
+class Gone(BaseException):
+    """Ends a process in the middle, as SIGKILL would: nothing that handles errors handles it."""
+
+
+def stages_and_gates(shop: Shop, run_id: str) -> None:
+    shop.staged(run_id)
+
+
+def stages(shop: Shop, run_id: str) -> None:
+    operations.stage(shop.ws, run_id, actor="ben")
+
+
+def stages_half(shop: Shop, run_id: str) -> None:
+    def die() -> None:
+        raise Gone
+
+    with pytest.raises(Gone):
+        operations.stage(
+            shop.ws, run_id, actor="ben", listener=at_the(("chunk 3 of 4: ", "4 chunks of 4 staged before"), die)
+        )
+
+
+def recovers(shop: Shop, run_id: str) -> None:
+    (found,) = operations.recover(shop.ws, by="ops")
+    assert found.id == run_id
+
+
+@pytest.mark.parametrize(
+    ("others", "left"),
+    [
+        (stages_and_gates, RunState.PASSED),
+        (stages, RunState.GATING),
+        (stages_half, RunState.STAGING),
+        (recovers, RunState.FAILED),
+    ],
+)
+@pytest.mark.parametrize("wakes_up", ["chunk 2 of 4: ", "chunk 4 of 4 is staged"])
+def test_a_process_that_was_given_up_changes_nothing_when_it_wakes_up(
+    shop: Shop, others: Callable[[Shop, str], None], left: RunState, wakes_up: str
+) -> None:
+    run_id = planned(shop, OUTPUT, AskedLimits(chunk_partitions=2))
+    seen: list[object] = []
+
+    def everything() -> object:
+        with shop.ws.ledger.read() as reader:
+            return reader.run(run_id), reader.chunks(run_id), reader.candidates(run_id), reader.gate_results(run_id)
+
+    def meanwhile() -> None:
+        others(shop, run_id)
+        seen.append(everything())
+
+    with pytest.raises(TakenOver, match="another process"):
+        operations.stage(shop.ws, run_id, actor="ana", listener=at_the(wakes_up, meanwhile))
+    assert everything() == seen[0], "what the other process left is as it left it"
+    assert operations.run_named(shop.ws, run_id).state is left
+    if left is not RunState.PASSED:
+        shop.staged(run_id)
+    with shop.ws.ledger.read() as reader:
+        candidates, chunks = reader.candidates(run_id), reader.chunks(run_id)
+    assert {p: c.rows for p, c in candidates.items()} == dict.fromkeys(OUTPUT, 1)
+    for chunk in chunks:
+        folder = f"{chunk.number:04d}-{chunk.attempt}/"
+        assert all(folder in file.path for p in chunk.partitions for file in candidates[p].files.files)
+
+
+@pytest.mark.parametrize("others", [stages_and_gates, stages, stages_half])
+def test_who_lost_a_run_and_fails_does_not_fail_it_for_the_one_that_has_it(
+    shop: Shop, others: Callable[[Shop, str], None]
+) -> None:
+    run_id = planned(shop, OUTPUT, AskedLimits(chunk_partitions=2))
+    states: list[RunState] = []
+
+    def meanwhile() -> None:
+        others(shop, run_id)
+        states.append(operations.run_named(shop.ws, run_id).state)
+        raise ContractBroken("the disk is full.")
+
+    with pytest.raises(TakenOver, match="This one had stopped: the disk is full") as refusal:
+        operations.stage(shop.ws, run_id, actor="ana", listener=at_the("chunk 2 of 4: ", meanwhile))
+    assert isinstance(refusal.value.__cause__, ContractBroken)
+    assert [operations.run_named(shop.ws, run_id).state] == states
+
+
+def gates(shop: Shop, run_id: str) -> None:
+    operations.gate(shop.ws, run_id, actor="ben")
+
+
+@pytest.mark.parametrize("fails", [False, True])
+@pytest.mark.parametrize(
+    ("others", "left"),
+    [
+        (gates, RunState.PASSED),
+        (stages_and_gates, RunState.PASSED),
+        (stages_half, RunState.STAGING),
+        (recovers, RunState.FAILED),
+    ],
+)
+def test_of_two_processes_that_gate_a_run_the_earlier_one_is_told_that_it_lost(
+    shop: Shop, others: Callable[[Shop, str], None], left: RunState, fails: bool
+) -> None:
+    run_id = planned(shop, OUTPUT, AskedLimits(chunk_partitions=2))
+    operations.stage(shop.ws, run_id, actor="ana")
+
+    def meanwhile() -> None:
+        others(shop, run_id)
+        if fails:
+            raise ContractBroken("the disk is full.")
+
+    with pytest.raises(TakenOver, match="another process"):
+        operations.gate(shop.ws, run_id, actor="ana", listener=at_the("measuring", meanwhile))
+    assert operations.run_named(shop.ws, run_id).state is left
+    shop.staged(run_id)
+    assert operations.run_named(shop.ws, run_id).state is RunState.PASSED
+
+
+def test_a_run_that_is_being_staged_cannot_be_gated(shop: Shop) -> None:
+    run_id = planned(shop, OUTPUT, AskedLimits(chunk_partitions=2))
+    with pytest.raises(IllegalTransition, match="STAGING"):
+        operations.stage(shop.ws, run_id, actor="ana", listener=at_the("chunk 3 of 4: ", lambda: gates(shop, run_id)))
+
+
+@pytest.mark.parametrize(("most", "asked"), [(None, 0), (100, 5)])
+def test_the_rows_staged_so_far_are_only_counted_where_the_manifest_limits_them(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch, most: int | None, asked: int
+) -> None:
+    run_id = planned(shop, OUTPUT, AskedLimits(chunk_partitions=2, max_rows=most))
+    counted: list[str] = []
+    count = LedgerReader.staged_rows
+
+    def counting(reader: LedgerReader, of: str) -> int:
+        counted.append(of)
+        return count(reader, of)
+
+    monkeypatch.setattr(LedgerReader, "staged_rows", counting)
+    operations.stage(shop.ws, run_id, actor="ana")
+    assert len(counted) == asked

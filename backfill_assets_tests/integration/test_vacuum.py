@@ -163,7 +163,7 @@ def test_what_an_earlier_attempt_left_goes_and_the_candidate_stays(shop: Shop) -
 def test_what_is_being_staged_is_left_alone(shop: Shop, spark: SparkSession) -> None:
     run_id = shop.planned(MIDDLE)
     with shop.ws.ledger.write() as writer:
-        writer.move_run(run_id, RunState.STAGING, actor="ana")
+        writer.take_run(run_id, RunState.STAGING, actor="ana", attempt="a1")
     unfinished = shop.ws.lake.path(RECENT) / "_runs" / run_id / "0001-aa" / "_temporary" / "0" / "part.parquet"
     unfinished.parent.mkdir(parents=True)
     unfinished.write_bytes(b"half")

@@ -1,4 +1,4 @@
-"""Sizes and digests that planning reads, verified partitions, restatement sets, chunk attempts, retention."""
+"""Sizes and digests that planning reads, verified partitions, restatement sets, attempts, retention."""
 
 import hashlib
 import json
@@ -25,6 +25,7 @@ def upgrade() -> None:
         measure_file_sets(table)
     op.add_column("partition_versions", sa.Column("removed_at", INSTANT))
     op.add_column("candidate_partitions", sa.Column("compared_checksum", sa.Text))
+    op.add_column("runs", sa.Column("attempt", sa.Text, nullable=False, server_default=""))
     op.add_column("chunk_runs", sa.Column("attempt", sa.Text, nullable=False, server_default=""))
     op.add_column("chunk_runs", sa.Column("checksum", sa.Text, nullable=False, server_default=""))
     op.create_table(
