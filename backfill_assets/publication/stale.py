@@ -5,17 +5,19 @@ Brings together what the ledger, the declarations and the reference archive know
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import date
+from functools import partial
 
 from backfill_assets.domain import DayRange, DerivedTable, SourceTable
 from backfill_assets.landing.bronze import LOAD, LOAD_VERSION, contract_of, pending_days
 from backfill_assets.landing.conformed import LIVE
 from backfill_assets.landing.land import OnDuplicate
+from backfill_assets.ledger.read_staleness import Resting
 from backfill_assets.ledger.store import LedgerReader
 from backfill_assets.planning.request import configuration_of
-from backfill_assets.planning.staleness import Basis, Present, Staleness, find_stale
+from backfill_assets.planning.staleness import Basis, Earlier, Present, Staleness, find_stale
 from backfill_assets.transforms.reference_changes import narrowing
 from backfill_assets.workspace import Workspace
 
@@ -42,16 +44,19 @@ def stale_tables(ws: Workspace, *, table: str | None = None, days: DayRange | No
         inputs = [edge.table for name in names for edge in ws.graph.table(name).inputs]
         known = reader.resting(names, inputs=inputs)
         for declared in chosen:
-            resting = known.bases[declared.name]
+            resting: Iterable[Basis] = known.bases[declared.name]
+            earlier: Earlier = partial(known.earlier, declared.name)
             match declared:
                 case SourceTable():
                     present = _present_source(ws, reader, declared)
-                    resting = _without_reprocessed(reader, declared, resting)
+                    as_read = _without_reprocessed(reader, declared)
+                    resting = map(as_read, resting)
+                    earlier = partial(_earlier_source, known, declared.name, as_read)
                 case DerivedTable():
                     present = _present(ws, declared, known.digests)
             asked = None if days is None else ws.graph.partitions_in(declared.name, days, as_of=today)
             node = ws.graph.table(declared.name)
-            found.append(find_stale(node, ws.graph, resting, present, asked=asked))
+            found.append(find_stale(node, ws.graph, resting, present, asked=asked, earlier=earlier))
     return tuple(found)
 
 
@@ -80,14 +85,19 @@ def _present_source(ws: Workspace, reader: LedgerReader, table: SourceTable) -> 
     )
 
 
-def _without_reprocessed(reader: LedgerReader, table: SourceTable, bases: Sequence[Basis]) -> tuple[Basis, ...]:
-    """The bases without files that were landed again after the run was planned: it read what they held before."""
-    again = [r for r in reader.imports(table.name, LIVE) if r.on_duplicate == OnDuplicate.REPROCESS and r.landed_at]
-    return tuple(
-        replace(
-            basis,
-            imports=basis.imports
-            - {r.import_id for r in again if r.landed_at is not None and r.landed_at > basis.requested_at},
-        )
-        for basis in bases
-    )
+def _without_reprocessed(reader: LedgerReader, table: SourceTable) -> Callable[[Basis], Basis]:
+    """A basis without files that were landed again after the run was planned: it read what they held before."""
+    records = reader.imports(table.name, LIVE)
+    again = [(r.import_id, r.landed_at) for r in records if r.on_duplicate == OnDuplicate.REPROCESS and r.landed_at]
+
+    def as_read(basis: Basis) -> Basis:
+        later = {import_id for import_id, landed_at in again if landed_at > basis.requested_at}
+        return replace(basis, imports=basis.imports - later)
+
+    return as_read
+
+
+def _earlier_source(
+    known: Resting, table: str, as_read: Callable[[Basis], Basis], partitions: Collection[date]
+) -> Iterator[Basis]:
+    return map(as_read, known.earlier(table, partitions))

@@ -77,6 +77,17 @@ def test_an_earlier_version_is_stale_and_a_restatement_mends_it(shop: Shop) -> N
     assert [each[1:3] for each in stale(shop)] == [(3, 4), (7, 9)]
 
 
+def test_an_older_run_that_is_published_late_and_found_equal_leaves_a_fresh_partition_fresh(shop: Shop) -> None:
+    run_id = shop.published()
+    with shop.ws.ledger.read() as reader:
+        (found,) = reader.publications(run_id=run_id)
+    equal = [verified.partition for verified in found.intent.verified]
+    late = shop.published(DayRange.inclusive(equal[0], equal[0]), version="0.9.0", reason="replay")
+    with shop.ws.ledger.read() as reader:
+        assert reader.publications(run_id=late)[0].intent.changes == ()
+    assert stale(shop) == []
+
+
 def test_a_correction_is_stale_first_in_bronze_and_then_where_windows_reach_it(shop: Shop) -> None:
     shop.published()
     correction = land_only(shop, "correction.jsonl", sale(january(6), amount=25))
