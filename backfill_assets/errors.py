@@ -14,6 +14,7 @@ BackfillError
 │   ├── GateFailed            a blocking gate has not passed for exactly these files
 │   ├── TakenOver             another process carries on with what this one was doing
 │   ├── TargetChanged         a partition is not what the candidate was compared with
+│   ├── InputsMovedOn         readers see what follows from newer inputs than the run has read
 │   └── ContractBroken        a transform returned something else than it declares
 ├── Retryable          nothing was changed; the same request may succeed later
 │   ├── LostRace              another writer committed first, again and again
@@ -95,6 +96,10 @@ class TakenOver(Refused):
 
 class TargetChanged(Refused):
     """A declared partition is not what the candidate was compared with."""
+
+
+class InputsMovedOn(Refused):
+    """Readers see what follows from newer inputs than those that the run was computed from."""
 
 
 class ContractBroken(Refused):

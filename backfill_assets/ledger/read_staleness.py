@@ -17,6 +17,7 @@ from sqlalchemy.sql import Executable
 from backfill_assets.errors import Refused
 from backfill_assets.identity import sha256_text
 from backfill_assets.ledger.pinned_text import Accepted, without_pins
+from backfill_assets.ledger.read_runs import unknown_run
 from backfill_assets.ledger.reading import PAGE, Reading, batches
 from backfill_assets.ledger.records import AcceptedClaim
 from backfill_assets.ledger.schema import manifests, partition_versions, publications, verifications
@@ -126,6 +127,17 @@ class ClaimReader(Reading):
             yield from self._drawn_up(_by_run(pairs), accepted)
 
         return Resting(bases=bases, earlier=earlier, digests=digests)
+
+    def basis_of(self, run_id: str, partitions: Sequence[date]) -> Basis:
+        """What partitions of a run rest on, whether readers see them or not.
+
+        Raises:
+            UnknownName: There is no such run.
+            Refused: Its manifest was edited in the database.
+        """
+        for basis in self._drawn_up({run_id: partitions}, {}):
+            return basis
+        raise unknown_run(run_id)
 
     def _accepted_now(self, table: str) -> Accepted:
         held = partition_versions

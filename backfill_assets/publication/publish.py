@@ -12,12 +12,14 @@ from datetime import datetime
 
 from backfill_assets.crash_points import Point
 from backfill_assets.domain import Domain
-from backfill_assets.errors import IllegalTransition, OutcomeUnknown, Refused, Retryable
+from backfill_assets.errors import IllegalTransition, InputsMovedOn, OutcomeUnknown, Refused, Retryable
 from backfill_assets.lake.swap import Exchange, SwapOrder, require_as_expected, swap
 from backfill_assets.ledger.records import Action, ImportDay, PublicationIntent, PublicationRecord, RunRecord
 from backfill_assets.ledger.states import ApprovalState, ImportState, PublicationState, RunState
 from backfill_assets.ledger.store import LedgerReader
-from backfill_assets.planning.manifest import Kind, Manifest
+from backfill_assets.planning.manifest import Kind, Manifest, Mode
+from backfill_assets.planning.partitions import days_of, describe
+from backfill_assets.publication.stale import taken_back
 from backfill_assets.publication.verdict import changes_back, changes_for, require_publishable
 from backfill_assets.workspace import Workspace
 
@@ -48,9 +50,11 @@ def publish_run(ws: Workspace, run_id: str, *, by: str) -> PublicationRecord:
         NotApproved: Nobody but the requester agreed.
         GateFailed: A blocking gate did not pass for exactly these files.
         TargetChanged: A partition is not what the candidate was compared with.
+        InputsMovedOn: Readers see what follows from newer inputs than the run has read.
         LostRace: Other writers kept committing first; nothing changed.
         OutcomeUnknown: It cannot be said whether the swap landed; `recover` finds out.
     """
+    _require_not_older(ws, run_id)
     with ws.ledger.write() as writer:
         run = writer.run(run_id)
         policy = automatic_policy(ws.domain, run.manifest)
@@ -78,6 +82,29 @@ def publish_run(ws: Workspace, run_id: str, *, by: str) -> PublicationRecord:
         writer.begin_publication(intent, actor=by)
     ws.reached(Point.SWAP_INTENDED)
     return carry_out(ws, run, intent, by=by)
+
+
+def _require_not_older(ws: Workspace, run_id: str) -> None:
+    """Refuses to take readers back to older inputs, unless that is what a replay was asked for.
+
+    It is asked before the ledger's transaction, because it reads much: the accepted versions that it saw are those
+    that the candidate was compared with, or the transaction refuses.
+    """
+    with ws.ledger.read() as reader:
+        run = reader.run(run_id)
+    manifest = run.manifest
+    if manifest.mode is Mode.REPLAY or run.state not in (RunState.PASSED, RunState.ROLLED_BACK):
+        return
+    if older := taken_back(ws, run_id):
+        days = describe(manifest.grain, older)
+        raise InputsMovedOn(
+            f"run {run_id} was computed from older inputs than what readers see: {days} of {manifest.table} would no "
+            f"longer follow from the inputs as they are now.",
+            next_step=f"plan it again, so that it reads them: backfill plan {manifest.table} --from {older[0]} "
+            f"--to {days_of(manifest.grain, older[-1]).last} --reason WHY",
+            run_id=run_id,
+            partitions=[partition.isoformat() for partition in older],
+        )
 
 
 def rollback_run(ws: Workspace, run_id: str, *, by: str, reason: str) -> PublicationRecord:

@@ -14,6 +14,7 @@ from backfill_assets.errors import (
     GateFailed,
     HalfWay,
     IllegalTransition,
+    InputsMovedOn,
     MissingInput,
     NotApproved,
     Refused,
@@ -30,7 +31,7 @@ from backfill_assets.workspace import Workspace
 PublishOne = Callable[[str], object]
 """Publishes the run of that id; an orchestrator records it as it goes."""
 
-CANNOT_BE_COMPLETED = (TargetChanged, GateFailed, MissingInput)
+CANNOT_BE_COMPLETED = (TargetChanged, InputsMovedOn, GateFailed, MissingInput)
 """What will not go away by itself: a set that stopped for one of these is reversed by `recover`."""
 
 

@@ -17,6 +17,7 @@ from backfill_assets.errors import (
     ContractBroken,
     GateFailed,
     IllegalTransition,
+    InputsMovedOn,
     InvalidRange,
     MissingInput,
     NotApproved,
@@ -393,3 +394,37 @@ def test_what_a_transform_raises_itself_is_the_reason_a_person_reads(
     with pytest.raises(ContractBroken) as refusal:
         operations.stage(shop.ws, run_id, actor="ana")
     assert refusal.value.message == "Spark stopped while it computed silver.recent_sales: no such shop"
+
+
+def test_a_run_that_read_older_inputs_cannot_take_readers_back(shop: Shop) -> None:
+    """It was planned first and staged last: it is compared with the newer rows, and would replace them."""
+    old = shop.planned(reason="planned first")
+    shop.land("late.jsonl", [sale(FIFTH, amount=100, sale_id="late")])
+    shop.published(reason="with the late sale")
+    after = shop.amounts()
+    shop.staged(old)
+    operations.approve(shop.ws, old, by="ben")
+    with pytest.raises(InputsMovedOn, match=r"older inputs than what readers see: 2026-01-04\.\.2026-01-07, 4 days"):
+        shop.publish(old)
+    assert shop.amounts() == after
+    assert audit(shop.ws).problems == ()
+
+
+def test_a_run_whose_inputs_moved_on_is_published_where_readers_see_nothing_newer(shop: Shop) -> None:
+    """A long backfill need not begin again because of a late event: what it lacks is stale afterwards, and said so."""
+    old = shop.ready(reason="planned first")
+    shop.land("late.jsonl", [sale(FIFTH, amount=100, sale_id="late")])
+    shop.publish(old)
+    (silver,) = [found for found in operations.stale_tables(shop.ws) if found.table == RECENT]
+    assert FIFTH in silver.partitions
+
+
+def test_a_replay_may_take_readers_back(shop: Shop) -> None:
+    request = PlanRequest(table=RECENT, days=MIDDLE, reason="as it was", by="ana", mode=Mode.REPLAY)
+    old = operations.plan(shop.ws, request).manifest.run_id
+    shop.land("late.jsonl", [sale(FIFTH, amount=100, sale_id="late")])
+    shop.published(reason="with the late sale")
+    shop.staged(old)
+    operations.approve(shop.ws, old, by="ben")
+    shop.publish(old)
+    assert shop.amounts()[FIFTH] == 40
