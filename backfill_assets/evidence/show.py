@@ -329,6 +329,8 @@ def audit_view(audit: Document) -> RenderableType:
             ("accepted partitions", f"{audit['partitions']:,}, {audit['files']:,} files"),
             ("table commits", f"{audit['commits']:,}"),
             ("landed files", f"{audit['imports']:,}"),
+            ("bytes read", f"{audit['size_bytes']:,}" if audit["size_bytes"] else "none (--quick)"),
+            ("head of the chain", audit["head"]),
         ]
     )
     if audit["agrees"]:

@@ -10,15 +10,15 @@ from collections.abc import Iterable
 from sqlalchemy import and_, insert, select, update
 
 from backfill_assets.errors import UnknownName
-from backfill_assets.identity import document_digest
 from backfill_assets.ledger import rows
 from backfill_assets.ledger.publication_checks import PublicationChecks
 from backfill_assets.ledger.records import Action, PublicationIntent, PublicationRecord
 from backfill_assets.ledger.schema import outbox, publication_changes, publications, verifications
 from backfill_assets.ledger.states import PublicationState, RunState
+from backfill_assets.ledger.telling import publication_payload
 from backfill_assets.ledger.write_retention import RetentionWriter
 from backfill_assets.ledger.write_versions import VersionWriter
-from backfill_assets.ledger.writing import Happening, Step, plain, said
+from backfill_assets.ledger.writing import Happening, Step, said
 
 
 class PublicationWriter(PublicationChecks, VersionWriter, RetentionWriter):
@@ -189,28 +189,13 @@ class PublicationWriter(PublicationChecks, VersionWriter, RetentionWriter):
 
 
 def _begun(intent: PublicationIntent, actor: str) -> Happening:
-    changes = [
-        [change.partition.isoformat(), change.expected_version, change.expected.digest, change.new.digest]
-        for change in sorted(intent.changes, key=lambda change: change.partition)
-    ]
     return Happening(
         actor=actor,
         entity="publication",
         entity_id=intent.publication_id,
         action="publication_begun",
         to_state=str(PublicationState.PUBLISHING),
-        payload={
-            "run_id": intent.run_id,
-            "action": str(intent.action),
-            "table": intent.table,
-            "by": plain("the one who publishes", intent.by),
-            "reason": intent.reason,
-            "undoes": intent.undoes,
-            "partitions": len(changes),
-            "changes_digest": document_digest(changes),
-            "verified": len(intent.verified),
-            "verified_digest": document_digest([[v.partition.isoformat(), v.version] for v in intent.verified]),
-        },
+        payload=publication_payload(intent),
     )
 
 
