@@ -53,7 +53,7 @@ def estimate(
     accepted_rows: Mapping[date, int],
     *,
     accepted_bytes: int,
-    window_rows: int,
+    own_rows: Mapping[date, int],
     pace: Pace | None,
 ) -> Estimate:
     """What a run over these partitions is expected to write.
@@ -62,16 +62,21 @@ def estimate(
         partitions: The output partitions.
         accepted_rows: Rows that readers see now, by partition; partitions that were never built are absent.
         accepted_bytes: The size of those rows' files.
-        window_rows: Rows that one output partition reads on average, over all inputs.
+        own_rows: Rows that the inputs have on the days of each output partition, its window left out: a window shares
+            its days with those of its neighbours.
         pace: How fast earlier runs were; None when there was none.
     """
+    usual: Mapping[date, int]
     if accepted_rows:
-        usual, based_on = int(median(accepted_rows.values())), "the accepted rows of these partitions"
+        usual = dict.fromkeys(partitions, int(median(accepted_rows.values())))
+        based_on = "the accepted rows of these partitions"
     elif pace is not None and pace.partitions:
-        usual, based_on = pace.rows // pace.partitions, f"the latest {count_of(pace.runs, 'run')} of this table"
+        usual = dict.fromkeys(partitions, pace.rows // pace.partitions)
+        based_on = f"the latest {count_of(pace.runs, 'run')} of this table"
     else:
-        usual, based_on = window_rows, "a guess: every row it reads makes one, for this table was never built before"
-    rows = {partition: accepted_rows.get(partition, usual) for partition in partitions}
+        usual = own_rows
+        based_on = "a guess: every row of its own days makes one, for this table was never built before"
+    rows = {partition: accepted_rows.get(partition, usual[partition]) for partition in partitions}
     total, known = sum(rows.values()), sum(accepted_rows.values())
     seconds = None
     if pace is not None and pace.rows:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import date, datetime
+from fractions import Fraction
 from itertools import islice
 from typing import Any
 
@@ -102,6 +103,9 @@ class InputRead:
         warm_up: Those that lie outside the output days: read, never published.
         staged: Those that are read as an earlier run of the same set stages them.
         missing: Those without an accepted version that no earlier run of the set stages either.
+        rows: Of what is read: accepted ones, and those that the earlier runs of the set are expected to stage.
+        files: Of the accepted versions; what will be staged has none yet.
+        size_bytes: Of these files.
     """
 
     argument: str
@@ -153,8 +157,16 @@ class Plan:
         return {read.table: read.missing for read in self.inputs if read.missing}
 
 
-Upstream = Mapping[str, Mapping[date, str]]
-"""What earlier runs of the same set stage: run ids by table and partition."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Staged:
+    """A partition as an earlier run of the same set stages it: which run, and how many rows are expected of it."""
+
+    run_id: str
+    rows: int
+
+
+Upstream = Mapping[str, Mapping[date, Staged]]
+"""What earlier runs of the same set stage, by table and partition."""
 
 NO_UPSTREAM: Upstream = {}
 
@@ -193,7 +205,7 @@ def propose(
         partitions,
         {partition: claim.rows for partition, claim in present.items()},
         accepted_bytes=sum(claim.size_bytes for claim in present.values()),
-        window_rows=sum(_rows_of_a_window(node, read, graph, partitions[0]) for read in reads),
+        own_rows=_own_rows(node, partitions, reads),
         pace=state.pace(node.name),
     )
     limits = request.limits.over(terms.limits)
@@ -234,11 +246,16 @@ def propose(
     )
 
 
-def _rows_of_a_window(node: TableNode, read: InputRead, graph: Graph, partition: date) -> int:
-    """How many rows of an input one output partition reads on average."""
-    edge = next(edge for edge in node.inputs if edge.argument == read.argument)
-    known = len(read.partitions) - len(read.missing)
-    return read.rows * len(graph.needed(edge, node, (partition,))) // known if known else 0
+def _own_rows(node: TableNode, partitions: Sequence[date], reads: Iterable[InputRead]) -> Mapping[date, int]:
+    """How many rows the inputs have on the days of each output partition, where every input day is an average one."""
+    per_day = sum(_rows_per_day(read) for read in reads)
+    return {partition: int(per_day * len(days_of(node.grain, partition))) for partition in partitions}
+
+
+def _rows_per_day(read: InputRead) -> Fraction:
+    missing = set(read.missing)
+    days = sum(len(days_of(read.grain, partition)) for partition in read.partitions if partition not in missing)
+    return Fraction(read.rows, days) if days else Fraction(0)
 
 
 def _require_something_to_reconcile(node: TableNode, partitions: Sequence[date], present: Mapping[date, Claim]) -> None:
@@ -272,13 +289,15 @@ def _inputs(
                 warm_up=tuple(p for p in needed if p not in covered),
                 missing=tuple(p for p in needed if p not in claims and p not in staged),
                 staged=tuple(p for p in needed if p in staged),
-                rows=sum(claim.rows for claim in claims.values()),
+                rows=sum(
+                    staged[p].rows if p in staged else claims[p].rows for p in needed if p in staged or p in claims
+                ),
                 files=sum(claim.file_count for claim in claims.values()),
                 size_bytes=sum(claim.size_bytes for claim in claims.values()),
             )
         )
         pinned = (
-            PinnedPartition(partition=p, version=0, digest="", from_run=staged[p])
+            PinnedPartition(partition=p, version=0, digest="", from_run=staged[p].run_id)
             if p in staged
             else PinnedPartition(partition=p, version=claims[p].version, digest=claims[p].digest)
             for p in needed

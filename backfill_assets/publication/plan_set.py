@@ -23,6 +23,7 @@ from backfill_assets.planning.request import (
     AskedLimits,
     Plan,
     PlanRequest,
+    Staged,
     Terms,
     propose,
     require_inputs,
@@ -189,7 +190,7 @@ def _plans(
     as_of: datetime,
 ) -> tuple[Plan, ...]:
     plans: list[Plan] = []
-    staged: dict[str, dict[date, str]] = {}
+    staged: dict[str, dict[date, Staged]] = {}
     with ws.ledger.read() as reader:
         state = LedgerState(reader)
         for rebuild in rebuilds:
@@ -212,7 +213,8 @@ def _plans(
             for plan in plans:
                 if plan.manifest.table == rebuild.table:
                     own = staged.setdefault(rebuild.table, {})
-                    own.update(dict.fromkeys(plan.manifest.partitions, plan.manifest.run_id))
+                    rows, run_id = plan.estimate.rows, plan.manifest.run_id
+                    own.update({p: Staged(run_id=run_id, rows=rows[p]) for p in plan.manifest.partitions})
     return tuple(plans)
 
 
