@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from backfill_assets.errors import IllegalTransition, NotApproved, Refused
-from backfill_assets.ledger.records import Action, PublicationRecord, RunRecord, SetRecord
-from backfill_assets.ledger.states import MEANING, ApprovalState, PublicationState, RunState, SetState
+from backfill_assets.ledger.records import PublicationRecord, RunRecord, SetRecord
+from backfill_assets.ledger.states import MEANING, ApprovalState, RunState, SetState
 from backfill_assets.ledger.store import LedgerReader
 from backfill_assets.publication.publish import publish_run, rollback_run
 from backfill_assets.workspace import Workspace
@@ -67,7 +67,7 @@ def publish_set(ws: Workspace, set_id: str, *, by: str, publish: PublishOne | No
 
 def members_of(reader: LedgerReader, record: SetRecord) -> Sequence[RunRecord]:
     """The runs of a set in the order of publication."""
-    return [reader.run(member.run_id) for member in record.manifest.members]
+    return reader.runs_named(member.run_id for member in record.manifest.members)
 
 
 def _require_publishable(record: SetRecord, members: Iterable[RunRecord]) -> None:
@@ -140,19 +140,18 @@ def _require_undone_together(reader: LedgerReader, record: SetRecord) -> None:
 
 
 def _has_changed(reader: LedgerReader, run: RunRecord) -> bool:
-    return run.state is RunState.PUBLISHED and any(
-        record.intent.changes and record.intent.action is Action.PUBLISH
-        for record in reader.publications(run_id=run.run_id, states=[PublicationState.PUBLISHED])
-    )
+    landing = reader.landed([run.run_id]).get(run.run_id)
+    return run.state is RunState.PUBLISHED and landing is not None and landing.changed > 0
 
 
 def versions_of(reader: LedgerReader, record: SetRecord) -> Mapping[str, int]:
     """The version of every table of a set at which readers see the whole of it; only of tables that are published."""
+    landed = reader.landed(member.run_id for member in record.manifest.members)
     found: dict[str, int] = {}
     for member in record.manifest.members:
-        for publication in reader.publications(run_id=member.run_id, states=[PublicationState.PUBLISHED]):
-            if publication.intent.action is Action.PUBLISH and publication.delta_version is not None:
-                found[member.table] = max(found.get(member.table, 0), publication.delta_version)
+        landing = landed.get(member.run_id)
+        if landing is not None and landing.delta_version is not None:
+            found[member.table] = max(found.get(member.table, 0), landing.delta_version)
     return found
 
 
