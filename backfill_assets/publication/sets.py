@@ -21,8 +21,8 @@ from backfill_assets.errors import (
     Retryable,
     TargetChanged,
 )
-from backfill_assets.ledger.records import Action, PublicationRecord, RunRecord, SetRecord
-from backfill_assets.ledger.states import MEANING, ApprovalState, PublicationState, RunState, SetState
+from backfill_assets.ledger.records import PublicationRecord, RunRecord, SetRecord
+from backfill_assets.ledger.states import MEANING, ApprovalState, RunState, SetState
 from backfill_assets.ledger.store import LedgerReader
 from backfill_assets.planning.manifest import NEVER_PUBLISHED
 from backfill_assets.publication.publish import intent_back, publish_run, rollback_run
@@ -105,7 +105,7 @@ def _stopped(ws: Workspace, set_id: str, error: BackfillError, *, by: str) -> tu
 
 def members_of(reader: LedgerReader, record: SetRecord) -> Sequence[RunRecord]:
     """The runs of a set in the order of publication."""
-    return [reader.run(member.run_id) for member in record.manifest.members]
+    return reader.runs_named(member.run_id for member in record.manifest.members)
 
 
 def _require_publishable(record: SetRecord, members: Sequence[RunRecord]) -> None:
@@ -219,10 +219,11 @@ def versions_of(reader: LedgerReader, record: SetRecord) -> Mapping[str, int]:
     found: dict[str, int] = {}
     if record.state is not SetState.PUBLISHED:
         return found
+    landed = reader.landed(member.run_id for member in record.manifest.members)
     for member in record.manifest.members:
-        for publication in reader.publications(run_id=member.run_id, states=[PublicationState.PUBLISHED]):
-            if publication.intent.action is Action.PUBLISH and publication.delta_version is not None:
-                found[member.table] = max(found.get(member.table, 0), publication.delta_version)
+        landing = landed.get(member.run_id)
+        if landing is not None and landing.delta_version is not None:
+            found[member.table] = max(found.get(member.table, 0), landing.delta_version)
     return found
 
 

@@ -248,6 +248,19 @@ def test_missing_warm_up_is_refused_with_the_days_and_the_command(shop: Shop) ->
     assert refusal.value.next_step == "backfill load sales --from 2025-12-30 --to 2025-12-31 --by WHO"
 
 
+def test_a_dry_run_and_a_reconciliation_stand_in_nobodys_way_and_are_not_found_to_be_published(shop: Shop) -> None:
+    shop.published(MIDDLE)
+    real = shop.ready(MIDDLE)
+    for mode in (Mode.DRY_RUN, Mode.RECONCILIATION):
+        request = PlanRequest(table=RECENT, days=MIDDLE, reason=f"look, {mode}", by="ana", mode=mode)
+        shop.staged(operations.plan(shop.ws, request).manifest.run_id)
+    found = operations.find_run(shop.ws, RECENT, tuple(MIDDLE), states=[RunState.PASSED])
+    assert found is not None
+    assert found.run_id == real
+    request = PlanRequest(table=RECENT, days=MIDDLE, reason="conflicts?", by="ana")
+    assert operations.plan(shop.ws, request).conflicts == (real,)
+
+
 def test_missing_look_ahead_is_refused_too(shop: Shop) -> None:
     with pytest.raises(MissingInput, match="2026-01-11"):
         shop.planned(DayRange.inclusive(date(2026, 1, 9), date(2026, 1, 10)))

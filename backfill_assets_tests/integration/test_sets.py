@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import shutil
 import signal
@@ -9,10 +10,13 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import Iterator
+from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
+from rich.console import Console
 
 from backfill_assets import operations
 from backfill_assets.errors import (
@@ -23,10 +27,13 @@ from backfill_assets.errors import (
     NotApproved,
     Refused,
     TargetChanged,
+    UnknownName,
 )
 from backfill_assets.evidence.audit import audit
 from backfill_assets.evidence.history import partition_history
+from backfill_assets.evidence.planned import set_plan_document
 from backfill_assets.evidence.sets import set_document
+from backfill_assets.evidence.show_plan import set_plan_view
 from backfill_assets.landing.land import OnDuplicate
 from backfill_assets.ledger.records import PublicationIntent, PublicationRecord
 from backfill_assets.ledger.states import RunState, SetState
@@ -409,3 +416,65 @@ def test_history_undoes_a_run_of_a_set_with_its_set(late: Shop) -> None:
     operations.publish_set(late.ws, set_id, by="ben")
     story = partition_history(late.ws, RECENT, CARNIVAL)["versions"][0]
     assert story["undo"].startswith(f"backfill rollback {set_id} ")
+
+
+def test_days_that_were_not_loaded_are_loaded_range_by_range(shop: Shop) -> None:
+    path = shop.folder / "apart.jsonl"
+    days = ("2026-02-16", "2026-02-17", "2026-02-20")
+    lines = [f'{{"sale_id": "x{day}", "sold_at": "{day}T12:00:00Z", "amount": 1}}\n' for day in days]
+    path.write_text("".join(lines), encoding="utf-8")
+    operations.land(shop.ws, SALES, path, on_duplicate=OnDuplicate.IGNORE, by="ana")
+    with pytest.raises(MissingInput) as refusal:
+        planned_set(shop, stale=True)
+    assert refusal.value.next_step == (
+        "backfill load sales --from 2026-02-16 --to 2026-02-17 --by WHO; "
+        "backfill load sales --from 2026-02-20 --to 2026-02-20 --by WHO"
+    )
+
+
+def test_what_a_stale_plan_leaves_out_is_said_with_the_way_to_include_it(late: Shop) -> None:
+    class Edited(Workspace):
+        @cached_property
+        def code_digest(self) -> str:
+            return "0" * 64
+
+    ws = Edited(
+        settings=late.ws.settings, domain=late.ws.domain, clock=late.ws.clock, open_session=late.ws.open_session
+    )
+    planned = planned_set(replace(late, ws=ws), stale=True)
+    assert [rebuild.partitions for rebuild in planned.rebuilds] == [tuple(REACHED), (FEBRUARY.start,)]
+    (left_out,) = planned.left_out
+    # The month would be left out as well, if it did not rest on what is rebuilt.
+    assert (left_out.table, set(left_out.partitions)) == (RECENT, set(FEBRUARY) - set(REACHED))
+    assert "only the code changed" in left_out.why
+    assert "--changed-code" in left_out.include
+    document = set_plan_document(planned)
+    assert [each["described"] for each in document["left_out"]] == [
+        "2026-02-01..2026-02-14, 2026-02-19..2026-02-28, 24 days"
+    ]
+    text = io.StringIO()
+    Console(file=text, width=200).print(set_plan_view(document))
+    assert "left out of this set" in text.getvalue()
+    assert "--changed-code" in text.getvalue()
+    ws.close()
+
+
+def test_what_a_set_has_brought_in_is_read_at_once_and_agrees_with_its_publications(late: Shop) -> None:
+    planned = planned_set(late)
+    set_id = ready_set(late, planned)
+    operations.publish_set(late.ws, set_id, by="ben")
+    with late.ws.ledger.read() as reader:
+        assert [run.run_id for run in reader.runs_named(m.run_id for m in planned.manifest.members)] == [
+            member.run_id for member in planned.manifest.members
+        ]
+        with pytest.raises(UnknownName, match="nobody"):
+            reader.runs_named(["nobody"])
+        landed = reader.landed(m.run_id for m in planned.manifest.members)
+        for member in planned.manifest.members:
+            (publication,) = reader.publications(run_id=member.run_id)
+            landing = landed[member.run_id]
+            assert landing.delta_version == publication.delta_version
+            assert (landing.changed, landing.verified) == (
+                len(publication.intent.changes),
+                len(publication.intent.verified),
+            )
