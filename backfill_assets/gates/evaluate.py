@@ -16,6 +16,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
+from backfill_assets.crash_points import Point
 from backfill_assets.domain import Gate, Table, WarmUpProof
 from backfill_assets.errors import BackfillError, ContractBroken
 from backfill_assets.gates.judge import judge
@@ -70,6 +71,7 @@ def gate_run(ws: Workspace, run_id: str, *, actor: str, listener: Listener = no_
         candidates = writer.candidates(run_id)
         accepted = writer.accepted(manifest.table, manifest.partitions)
         earlier = writer.gate_results(run_id)
+    ws.reached(Point.GATE_BEGUN)
     try:
         listener(_progress(manifest, 0, f"measuring {count_of(len(candidates), manifest.grain.noun)}"))
         evaluated, compared = _evaluate(ws, manifest, candidates, accepted, earlier, listener)
@@ -79,6 +81,7 @@ def gate_run(ws: Workspace, run_id: str, *, actor: str, listener: Listener = no_
             _validation_rows(manifest, evaluated.results),
             app_id=f"validation:{run_id}:{_attempt(compared.values())}",
         )
+        ws.reached(Point.GATE_APPENDED)
     except (PySparkException, Py4JError) as error:
         failure = ContractBroken(
             f"Spark stopped while it measured {manifest.table}: {spark_reason(error)}",
@@ -101,6 +104,7 @@ def gate_run(ws: Workspace, run_id: str, *, actor: str, listener: Listener = no_
             note=f"blocked by {', '.join(failed)}" if failed else "",
             payload={"sample": [row.document() for row in evaluated.sample]},
         )
+    ws.reached(Point.GATE_RECORDED)
     listener(_progress(manifest, len(candidates), "blocked" if failed else "every blocking gate passed"))
     return evaluated
 

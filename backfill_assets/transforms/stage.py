@@ -17,6 +17,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F
 
+from backfill_assets.crash_points import Point
 from backfill_assets.domain import DerivedTable, SourceTable, Table
 from backfill_assets.errors import BackfillError, ContractBroken, IllegalTransition, TakenOver
 from backfill_assets.identity import EMPTY_FILE_SET, FileSet, document_digest
@@ -70,13 +71,14 @@ def stage_run(
         writer.take_run(run_id, RunState.STAGING, actor=actor, attempt=attempt)
         finished = _finished_chunks(ws, manifest, writer)
         writer.clear_candidates(run_id, keep=finished)
+    ws.reached(Point.STAGE_BEGUN)
     try:
         ws.lake.ensure(manifest.table, stored_schema(table), manifest.partition_column)
         _stage_chunks(ws, manifest, table, inputs, finished, attempt, listener)
         with ws.ledger.write() as writer:
             _require_within_limits(manifest, writer)
             writer.move_run(run_id, RunState.GATING, actor=actor, attempt=attempt)
-            return writer.candidates(run_id)
+            staged = writer.candidates(run_id)
     except TakenOver:
         raise
     except (PySparkException, Py4JError) as error:
@@ -90,6 +92,8 @@ def stage_run(
     except BackfillError as error:
         fail_run(ws, run_id, actor=actor, attempt=attempt, error=error)
         raise
+    ws.reached(Point.STAGE_FINISHED)
+    return staged
 
 
 def _finished_chunks(ws: Workspace, manifest: Manifest, reader: LedgerReader) -> Sequence[int]:
@@ -181,6 +185,7 @@ def _stage_chunk(
     """Stages one chunk and returns how many rows it wrote."""
     with ws.ledger.write() as writer:
         writer.start_chunk(manifest.run_id, chunk.number, chunk.partitions, attempt=attempt)
+    ws.reached(Point.STAGE_CHUNK_STARTED)
     if isinstance(table, SourceTable):
         frame, provenance, input_rows = _source_rows(ws, manifest, table, chunk)
     else:
@@ -197,6 +202,7 @@ def _stage_chunk(
         partition_column=manifest.partition_column,
         statistics=_statistics(table),
     )
+    ws.reached(Point.STAGE_FILES_WRITTEN)
     _require_declared(manifest, chunk, staged)
     candidates = [
         CandidatePartition(
@@ -220,6 +226,7 @@ def _stage_chunk(
             attempt=attempt,
             checksum=checksum_of(content.get),
         )
+    ws.reached(Point.STAGE_CHUNK_FINISHED)
     return output_rows
 
 
