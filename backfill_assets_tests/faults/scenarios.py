@@ -1,0 +1,346 @@
+"""Which operations are killed at every place between two durable steps, and how is each taken up again?
+
+A scenario prepares a home once, acts in a process that will be killed, and is then finished by whoever comes next. What
+readers see afterwards, and what the ledger holds, has to be what a run without a kill leaves.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+from backfill_assets import operations
+from backfill_assets.crash_points import Point
+from backfill_assets.landing.land import OnDuplicate
+from backfill_assets.ledger.states import ApprovalState, ImportState, RunState, SetState
+from backfill_assets.planning.partitions import DayRange
+from backfill_assets.planning.request import AskedLimits, PlanRequest
+from backfill_assets.publication.plan_set import SetRequest
+from backfill_assets.workspace import Workspace
+from backfill_assets_tests.month import CARNIVAL, TOTALS
+from backfill_assets_tests.shop import RECENT, SALES, Shop, sale
+
+Notes = Mapping[str, str]
+"""What a scenario's preparation leaves for those who act: ids of runs and sets, paths."""
+
+FIFTH = date(2026, 1, 5)
+THREE_DAYS = DayRange.inclusive(date(2026, 1, 4), date(2026, 1, 6))
+TABLES = (SALES, RECENT, TOTALS)
+LATE_FILE = "late.jsonl"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scenario:
+    """One operation that is killed.
+
+    Attributes:
+        home: The home it begins from: `published` (January, in silver) or `month` (February, in silver and gold).
+        prepare: Brings the home to where the operation begins.
+        act: The operation; it runs in a process that is killed.
+        finish: Does what is still to be done, whatever was done before; it can be called at any time.
+        needs_spark: Whether acting starts Spark, which costs seconds.
+    """
+
+    name: str
+    home: str
+    prepare: Callable[[Shop], Notes]
+    act: Callable[[Workspace, Notes], object]
+    finish: Callable[[Shop, Notes], object]
+    needs_spark: bool = False
+
+
+class Stopped(BaseException):
+    """Ends an operation of the preparation at a place, as a kill would."""
+
+
+def stopping_at(ws: Workspace, at: Point) -> Workspace:
+    """The workspace of somebody who does not get past a place."""
+
+    def reached(point: Point) -> None:
+        if point is at:
+            raise Stopped
+
+    return replace(ws, reached=reached)
+
+
+# ----------------------------------------------------------------------------------------------------------- landing
+
+
+def _late_file(shop: Shop) -> Path:
+    """A late sale, one that is there already, and one that nobody can read."""
+    path = shop.folder / LATE_FILE
+    lines = [json.dumps(sale(FIFTH, amount=100, sale_id="late")), json.dumps(sale(FIFTH)), '{"sale_id": "no time"}']
+    path.write_text("".join(line + "\n" for line in lines), encoding="utf-8")
+    return path
+
+
+def _land(ws: Workspace, notes: Notes) -> None:
+    operations.land(ws, SALES, Path(notes["file"]), on_duplicate=OnDuplicate.IGNORE, by="ana")
+
+
+def _loaded(shop: Shop, notes: Notes) -> None:
+    """Lands the file, unless it has landed, and builds the days that it touches."""
+    _land(shop.ws, {**notes, "file": str(shop.folder / LATE_FILE)})
+    with shop.ws.ledger.read() as reader:
+        is_waiting = bool(reader.imports(states=[ImportState.LANDED]))
+    if is_waiting:
+        load = operations.plan_load(shop.ws, SALES, partitions=None, by="ana", reason="landed")
+        assert load is not None
+        _published(shop, {"run": load.run_id})
+
+
+def _planned_load(shop: Shop) -> Notes:
+    _land(shop.ws, {"file": str(_late_file(shop))})
+    load = operations.plan_load(shop.ws, SALES, partitions=None, by="ana", reason="landed")
+    assert load is not None
+    return {"run": load.run_id}
+
+
+# --------------------------------------------------------------------------------------------------- one run
+
+
+def _planned(shop: Shop) -> Notes:
+    request = PlanRequest(
+        table=RECENT, days=THREE_DAYS, reason="the present release", by="ana", limits=AskedLimits(chunk_partitions=1)
+    )
+    run_id = operations.plan(shop.ws, request).manifest.run_id
+    operations.approve(shop.ws, run_id, by="ben")
+    return {"run": run_id}
+
+
+def _half_staged(shop: Shop) -> Notes:
+    notes = _planned(shop)
+    with suppress(Stopped):
+        operations.stage(stopping_at(shop.ws, Point.STAGE_CHUNK_FINISHED), notes["run"], actor="ana")
+    return notes
+
+
+def _staged(shop: Shop) -> Notes:
+    notes = _planned(shop)
+    operations.stage(shop.ws, notes["run"], actor="ana")
+    return notes
+
+
+def _ready(shop: Shop) -> Notes:
+    notes = _staged(shop)
+    operations.gate(shop.ws, notes["run"], actor="ana")
+    return notes
+
+
+def _visible(shop: Shop) -> Notes:
+    notes = _ready(shop)
+    operations.publish(shop.ws, notes["run"], by="ben")
+    return notes
+
+
+def _published(shop: Shop, notes: Notes) -> None:
+    """Takes a run from wherever it is to its publication."""
+    run_id = notes["run"]
+    run = operations.run_named(shop.ws, run_id)
+    if run.state in (RunState.PLANNED, RunState.STAGING, RunState.FAILED, RunState.BLOCKED):
+        operations.stage(shop.ws, run_id, actor="ana")
+    if operations.run_named(shop.ws, run_id).state is RunState.GATING:
+        operations.gate(shop.ws, run_id, actor="ana")
+    if operations.run_named(shop.ws, run_id).state in (RunState.PASSED, RunState.ROLLED_BACK):
+        operations.publish(shop.ws, run_id, by="ben")
+
+
+def _brought_back(shop: Shop, notes: Notes) -> None:
+    if operations.run_named(shop.ws, notes["run"]).state is RunState.PUBLISHED:
+        operations.rollback(shop.ws, notes["run"], by="ben", reason="was right before")
+
+
+def _stopped_publication(at: Point) -> Callable[[Shop], Notes]:
+    def prepare(shop: Shop) -> Notes:
+        notes = _ready(shop)
+        with suppress(Stopped):
+            operations.publish(stopping_at(shop.ws, at), notes["run"], by="ben")
+        return notes
+
+    return prepare
+
+
+def _with_leftovers(shop: Shop) -> Notes:
+    """A run that was staged twice, so that files of its first attempt are needed by nobody."""
+    notes = _ready(shop)
+    with shop.ws.ledger.read() as reader:
+        candidates = reader.candidates(notes["run"])
+    for candidate in candidates.values():
+        (shop.ws.lake.path(RECENT) / candidate.files.files[0].path).unlink()
+        break
+    operations.stage(shop.ws, notes["run"], actor="ana")
+    operations.gate(shop.ws, notes["run"], actor="ana")
+    return notes
+
+
+# ------------------------------------------------------------------------------------------------------- a set
+
+
+def _ready_set(shop: Shop) -> Notes:
+    shop.land("late.jsonl", [sale(CARNIVAL, amount=5, sale_id="late")])
+    because = ((SALES, DayRange.inclusive(CARNIVAL, CARNIVAL)),)
+    planned = operations.plan_set(shop.ws, SetRequest(reason="a late sale", by="ana", because=because))
+    assert planned is not None
+    for member in planned.manifest.members:
+        shop.staged(member.run_id)
+    operations.approve_set(shop.ws, planned.manifest.set_id, by="ben")
+    return {"set": planned.manifest.set_id}
+
+
+def _visible_set(shop: Shop) -> Notes:
+    notes = _ready_set(shop)
+    operations.publish_set(shop.ws, notes["set"], by="ben")
+    return notes
+
+
+def _set_state(shop: Shop, notes: Notes) -> SetState:
+    with shop.ws.ledger.read() as reader:
+        return reader.restatement_set(notes["set"]).state
+
+
+def _published_set(shop: Shop, notes: Notes) -> None:
+    if _set_state(shop, notes) is not SetState.PUBLISHED:
+        with shop.ws.ledger.read() as reader:
+            members = reader.restatement_set(notes["set"]).manifest.members
+            is_draft = any(reader.run(m.run_id).approval is ApprovalState.DRAFT for m in members)
+        if is_draft:
+            operations.approve_set(shop.ws, notes["set"], by="ben")
+        operations.publish_set(shop.ws, notes["set"], by="ben")
+
+
+def _brought_back_set(shop: Shop, notes: Notes) -> None:
+    if _set_state(shop, notes) is not SetState.ROLLED_BACK:
+        operations.rollback_set(shop.ws, notes["set"], by="ben", reason="was right before")
+
+
+def _staged_and_gated(ws: Workspace, notes: Notes) -> None:
+    operations.stage(ws, notes["run"], actor="ana")
+    operations.gate(ws, notes["run"], actor="ana")
+
+
+SCENARIOS = {
+    scenario.name: scenario
+    for scenario in (
+        Scenario(
+            name="land",
+            home="published",
+            prepare=lambda shop: {"file": str(_late_file(shop))},
+            act=_land,
+            finish=_loaded,
+            needs_spark=True,
+        ),
+        Scenario(
+            name="load",
+            home="published",
+            prepare=_planned_load,
+            act=_staged_and_gated,
+            finish=_published,
+            needs_spark=True,
+        ),
+        Scenario(
+            name="stage",
+            home="published",
+            prepare=_planned,
+            act=lambda ws, notes: operations.stage(ws, notes["run"], actor="ana"),
+            finish=_published,
+            needs_spark=True,
+        ),
+        Scenario(
+            name="resume",
+            home="published",
+            prepare=_half_staged,
+            act=lambda ws, notes: operations.stage(ws, notes["run"], actor="ana"),
+            finish=_published,
+            needs_spark=True,
+        ),
+        Scenario(
+            name="gate",
+            home="published",
+            prepare=_staged,
+            act=lambda ws, notes: operations.gate(ws, notes["run"], actor="ana"),
+            finish=_published,
+            needs_spark=True,
+        ),
+        Scenario(
+            name="publish",
+            home="published",
+            prepare=_ready,
+            act=lambda ws, notes: operations.publish(ws, notes["run"], by="ben"),
+            finish=_published,
+        ),
+        Scenario(
+            name="roll back",
+            home="published",
+            prepare=_visible,
+            act=lambda ws, notes: operations.rollback(ws, notes["run"], by="ben", reason="was right before"),
+            finish=_brought_back,
+        ),
+        Scenario(
+            name="publish a set",
+            home="month",
+            prepare=_ready_set,
+            act=lambda ws, notes: operations.publish_set(ws, notes["set"], by="ben"),
+            finish=_published_set,
+        ),
+        Scenario(
+            name="roll back a set",
+            home="month",
+            prepare=_visible_set,
+            act=lambda ws, notes: operations.rollback_set(ws, notes["set"], by="ben", reason="was right before"),
+            finish=_brought_back_set,
+        ),
+        Scenario(
+            name="recover an intent",
+            home="published",
+            prepare=_stopped_publication(Point.SWAP_INTENDED),
+            act=lambda ws, _: operations.recover(ws, by="ops"),
+            finish=_published,
+        ),
+        Scenario(
+            name="recover a commit",
+            home="published",
+            prepare=_stopped_publication(Point.SWAP_COMMITTED),
+            act=lambda ws, _: operations.recover(ws, by="ops"),
+            finish=_published,
+        ),
+        Scenario(
+            name="recover staging",
+            home="published",
+            prepare=_half_staged,
+            act=lambda ws, _: operations.recover(ws, by="ops"),
+            finish=_published,
+        ),
+        Scenario(
+            name="vacuum",
+            home="published",
+            prepare=_with_leftovers,
+            act=lambda ws, _: operations.vacuum(ws, by="ops"),
+            finish=_published,
+        ),
+    )
+}
+
+
+def seen(shop: Shop) -> Mapping[str, Any]:
+    """What readers see: the amount of every day and month."""
+    found: dict[str, Any] = {}
+    for table in TABLES:
+        if shop.ws.lake.exists(table):
+            rows = shop.ws.lake.open(table).to_pyarrow_table().to_pylist()
+            column = shop.ws.domain.table(table).partition.column
+            found[table] = sorted((str(row[column]), row.get("sale_id"), row["amount"]) for row in rows)
+    return found
+
+
+def held(shop: Shop) -> Mapping[str, Any]:
+    """What the ledger holds as accepted: content checksums, which do not depend on attempts, file names or times."""
+    with shop.ws.ledger.read() as reader:
+        return {
+            table: [(str(day), version.checksum, version.rows) for day, version in reader.accepted(table).items()]
+            for table in TABLES
+        }
