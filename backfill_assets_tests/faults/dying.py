@@ -12,6 +12,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 import traceback
 from collections.abc import Sequence
 from dataclasses import replace
@@ -72,12 +73,20 @@ class Victims:
             match said["what"]:
                 case "reached":
                     os.killpg(said["pid"], signal.SIGKILL)
+                    _wait_for_the_end_of(said["pid"])
                     return Point[said["point"]]
                 case "ended":
                     return None
                 case _:
                     raise AssertionError(f"{act} in a process of its own: {said['error']}")
         raise AssertionError("the process that victims come from has ended")
+
+
+def _wait_for_the_end_of(pid: int) -> None:
+    """Locks are free when the kernel has taken a process down, which is a moment after the signal."""
+    state = Path(f"/proc/{pid}/stat")
+    while state.exists() and state.read_text().rpartition(")")[2].split()[0] not in "ZX":
+        time.sleep(0.005)
 
 
 def _say(**said: object) -> None:

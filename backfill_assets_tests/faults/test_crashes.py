@@ -1,0 +1,70 @@
+"""The short version of `make test-faults`: the places that matter most, once each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from backfill_assets import operations
+from backfill_assets.crash_points import Point
+from backfill_assets_tests.faults.crashes import Bench, Case, Outcome, cases, table
+from backfill_assets_tests.faults.dying import Victims
+from backfill_assets_tests.faults.scenarios import SCENARIOS
+
+WITHOUT_SPARK = ("publish", "roll back a set", "recover a commit")
+WITH_SPARK = (
+    ("land", Point.LAND_CONFORMED),
+    ("stage", Point.STAGE_FILES_WRITTEN),
+    ("gate", Point.GATE_APPENDED),
+)
+
+
+@pytest.fixture(scope="module")
+def bench(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Iterator[Bench]:
+    with Victims() as victims:
+        yield Bench(tmp_path_factory.mktemp("bench"), spark, victims)
+
+
+@pytest.mark.parametrize("name", WITHOUT_SPARK)
+def test_nothing_is_lost_wherever_it_is_killed(bench: Bench, name: str) -> None:
+    places = len(bench.clean(name).places)
+    assert places >= 2
+    outcomes = [bench.run(case) for case in cases([name], ["once"], {name: places})]
+    assert [outcome.point for outcome in outcomes] == list(bench.clean(name).places)
+    assert [outcome.violations for outcome in outcomes] == [()] * places, table(outcomes)
+
+
+@pytest.mark.parametrize(("name", "at"), WITH_SPARK)
+def test_nothing_is_lost_when_it_is_killed_at(bench: Bench, name: str, at: Point) -> None:
+    outcome = bench.run(Case(scenario=name, visit=bench.clean(name).places.index(at), how="once"))
+    assert (outcome.point, outcome.violations) == (at, ())
+
+
+def test_a_process_that_is_killed_and_killed_again_in_its_recovery_loses_nothing(bench: Bench) -> None:
+    visit = bench.clean("publish").places.index(Point.SWAP_COMMITTED)
+    for how in ("twice", "in recovery too"):
+        assert bench.run(Case(scenario="publish", visit=visit, how=how)).violations == ()
+
+
+def test_every_place_is_passed_by_some_operation() -> None:
+    """A place that nothing passes is a place where nothing is killed. Read from the sources, not from a run."""
+    named = {point.name for point in Point}
+    sources = Path(operations.__file__).parent.rglob("*.py")
+    used = {name for path in sources for name in named if f"Point.{name})" in path.read_text(encoding="utf-8")}
+    assert used == named
+
+
+def test_a_recovery_that_does_nothing_would_be_noticed(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    visit = bench.clean("publish").places.index(Point.SWAP_COMMITTED)
+    case = Case(scenario="publish", visit=visit, how="once")
+    monkeypatch.setattr(operations, "recover", lambda ws, *, by: ())
+    outcome = bench.run(case)
+    assert isinstance(outcome, Outcome)
+    assert any("is still PUBLISHING" in violation for violation in outcome.violations)
+
+
+def test_every_scenario_is_named_for_the_command() -> None:
+    assert {"land", "load", "stage", "resume", "gate", "publish", "roll back", "vacuum"} <= set(SCENARIOS)
