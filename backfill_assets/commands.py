@@ -396,7 +396,7 @@ def history(table: str, partition: date | None) -> Document:
         return table_history(ws, table) if partition is None else partition_history(ws, table, partition)
 
 
-def audit() -> Document:
+def audit(*, head: str | None, is_quick: bool) -> Document:
     """Whether ledger, tables and landed files agree."""
     with workspace() as ws:
-        return audit_everything(ws).document()
+        return audit_everything(ws, head=head, is_quick=is_quick).document()

@@ -14,10 +14,12 @@ BackfillError
 │   ├── GateFailed            a blocking gate has not passed for exactly these files
 │   ├── TakenOver             another process carries on with what this one was doing
 │   ├── TargetChanged         a partition is not what the candidate was compared with
+│   ├── InputsMovedOn         readers see what follows from newer inputs than the run has read
 │   └── ContractBroken        a transform returned something else than it declares
 ├── Retryable          nothing was changed; the same request may succeed later
 │   ├── LostRace              another writer committed first, again and again
 │   └── TurnTaken             another process is landing files of the source (landing.turn)
+├── HalfWay            some tables of a set are changed and the others not yet; `backfill recover` ends it
 └── OutcomeUnknown     look before you touch: run `backfill recover`
 ```
 """
@@ -96,6 +98,10 @@ class TargetChanged(Refused):
     """A declared partition is not what the candidate was compared with."""
 
 
+class InputsMovedOn(Refused):
+    """Readers see what follows from newer inputs than those that the run was computed from."""
+
+
 class ContractBroken(Refused):
     """A transform returned something else than its table declares."""
 
@@ -106,6 +112,10 @@ class Retryable(BackfillError):
 
 class LostRace(Retryable):
     """Other writers committed first, as often as we were willing to try."""
+
+
+class HalfWay(BackfillError):
+    """Some tables of a restatement set are changed and others are not yet; the ledger knows, and can go either way."""
 
 
 class OutcomeUnknown(BackfillError):

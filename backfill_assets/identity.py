@@ -60,12 +60,15 @@ class DataFile:
         size_bytes: As listed by the store after writing.
         rows: From the Parquet footer.
         stats: Delta statistics of the file as a JSON text; `{}` when unknown. Not part of its identity.
+        sha256: Of the file's bytes, as they were when it was staged; empty when unknown. Not part of its identity,
+            which a table's log can tell as well.
     """
 
     path: str
     size_bytes: int
     rows: int
     stats: str = field(default="{}", compare=False)
+    sha256: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -33,7 +33,7 @@ from backfill_assets.ledger.records import (
 )
 from backfill_assets.ledger.states import MEANING, RunState, may_follow
 from backfill_assets.planning.graph import TableNode
-from backfill_assets.planning.manifest import Kind, Limits, Manifest, Mode
+from backfill_assets.planning.manifest import NEVER_PUBLISHED, Kind, Limits, Manifest, Mode
 from backfill_assets.planning.partitions import DayRange, Grain
 from backfill_assets.planning.proof import ProofTerms
 from backfill_assets.planning.request import (
@@ -218,6 +218,7 @@ def land(ws: Workspace, source: str, path: Path, *, on_duplicate: OnDuplicate, b
         on_duplicate=on_duplicate,
         by=by,
         quarantine=quarantine,
+        reached=ws.reached,
     )
 
 
@@ -388,8 +389,19 @@ def require_stageable(run: RunRecord) -> None:
 
 
 def find_run(ws: Workspace, table: str, partitions: Sequence[date], *, states: Iterable[RunState]) -> RunRecord | None:
-    """The newest run of a table over exactly these partitions, in one of these states."""
+    """The newest run of a table over exactly these partitions, in one of these states.
+
+    A run that has PASSED is looked for to be published, so one whose mode never is does not count.
+    """
     wanted = tuple(sorted(partitions))
     with ws.ledger.read() as reader:
         runs = reader.runs(table=ws.domain.table(table).name, states=tuple(states))
-    return next((run for run in runs if run.manifest.partitions == wanted), None)
+    return next(
+        (
+            run
+            for run in runs
+            if run.manifest.partitions == wanted
+            and not (run.state is RunState.PASSED and run.manifest.mode in NEVER_PUBLISHED)
+        ),
+        None,
+    )

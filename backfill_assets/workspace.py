@@ -14,6 +14,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from backfill_assets.clock import Clock, system_clock
+from backfill_assets.crash_points import Reached, carry_on
 from backfill_assets.domain import Domain
 from backfill_assets.lake.tables import Lake
 from backfill_assets.ledger.store import Ledger
@@ -57,6 +58,7 @@ class Workspace:
         clock: The only source of the present instant.
         open_session: How a Spark session is had; an orchestrator brings its own.
         wait: How seconds are let pass when a manifest asks for a pace.
+        reached: Called after every durable step; a test of faults stops the process there.
     """
 
     settings: Settings
@@ -64,17 +66,28 @@ class Workspace:
     clock: Clock = system_clock
     open_session: Callable[[], SparkSession] | None = field(default=None)
     wait: Callable[[float], None] = time.sleep
+    reached: Reached = carry_on
 
     @staticmethod
     def open(
-        settings: Settings, *, clock: Clock = system_clock, open_session: Callable[[], SparkSession] | None = None
+        settings: Settings,
+        *,
+        clock: Clock = system_clock,
+        open_session: Callable[[], SparkSession] | None = None,
+        reached: Reached = carry_on,
     ) -> Workspace:
         """A workspace over the settings' domain.
 
         Raises:
             InvalidDeclaration: The domain cannot be loaded.
         """
-        return Workspace(settings=settings, domain=load_domain(settings.domain), clock=clock, open_session=open_session)
+        return Workspace(
+            settings=settings,
+            domain=load_domain(settings.domain),
+            clock=clock,
+            open_session=open_session,
+            reached=reached,
+        )
 
     def spark(self) -> SparkSession:
         """The process's Spark session."""

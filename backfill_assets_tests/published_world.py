@@ -6,9 +6,10 @@ the window; it is small, so that a run often computes what was there already, as
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
+from functools import partial
 from itertools import count
 
 from hypothesis import strategies as st
@@ -50,8 +51,10 @@ class World:
     code: str = "code-0"
     numbers: dict[str, dict[date, int]] = field(default_factory=dict)
     digests: dict[str, dict[date, str]] = field(default_factory=dict)
-    rests_on: dict[str, dict[date, str]] = field(default_factory=dict)
+    rests_on: dict[str, dict[date, list[str]]] = field(default_factory=dict)
+    """The run that made each accepted version, and those that found it equal, the last one last."""
     runs: dict[str, Basis] = field(default_factory=dict)
+    staged: dict[str, dict[date, int]] = field(default_factory=dict)
     known_facts: dict[str, Facts] = field(default_factory=dict)
     ids: Iterable[int] = field(default_factory=lambda: count(1))
 
@@ -101,16 +104,23 @@ class World:
             ),
         )
         numbers = {partition: self.true_number(node, partition) for partition in chosen}
+        self.staged[run_id] = numbers
         for partition, number in numbers.items():
             if self.numbers[name].get(partition) == number:
-                self.rests_on[name][partition] = run_id
+                self.rests_on[name][partition].append(run_id)
             else:
                 self.numbers[name][partition] = number
                 self._accept(name, partition, run_id)
 
     def _accept(self, name: str, partition: date, run_id: str) -> None:
         self.digests[name][partition] = f"{run_id} {partition}"
-        self.rests_on[name][partition] = run_id
+        self.rests_on[name][partition] = [run_id]
+
+    def find_equal_late(self, name: str, run_id: str) -> None:
+        """A run that was planned and staged long ago is published: what came out as it is accepted rests on it too."""
+        for partition, number in self.staged[run_id].items():
+            if self.numbers[name].get(partition) == number:
+                self.rests_on[name][partition].append(run_id)
 
     def _basis(self, run_id: str, node: TableNode) -> Basis:
         return Basis(
@@ -127,8 +137,15 @@ class World:
         )
 
     def bases(self, name: str) -> list[Basis]:
+        return self._bases((partition, runs[-1]) for partition, runs in sorted(self.rests_on[name].items()))
+
+    def earlier(self, name: str, partitions: Collection[date]) -> list[Basis]:
+        """The other bases of some partitions."""
+        return self._bases((partition, run) for partition in partitions for run in self.rests_on[name][partition][:-1])
+
+    def _bases(self, pairs: Iterable[tuple[date, str]]) -> list[Basis]:
         stands_for: dict[str, list[date]] = {}
-        for partition, run_id in sorted(self.rests_on[name].items()):
+        for partition, run_id in pairs:
             stands_for.setdefault(run_id, []).append(partition)
         return [replace(self.runs[run_id], partitions=tuple(some)) for run_id, some in stands_for.items()]
 
@@ -156,7 +173,8 @@ class World:
         )
 
     def stale(self, node: TableNode, asked: list[date] | None = None) -> Staleness:
-        return find_stale(node, self.graph, self.bases(node.name), self.present(node), asked=asked)
+        earlier = partial(self.earlier, node.name)
+        return find_stale(node, self.graph, self.bases(node.name), self.present(node), asked=asked, earlier=earlier)
 
     def carry_out(self, rebuilds: Iterable[Rebuild]) -> None:
         for rebuild in rebuilds:
@@ -204,7 +222,7 @@ def happenings(draw: st.DrawFn, world: World) -> None:
     """Some of what makes partitions stale happens to the world."""
     graph = world.graph
     for number in range(draw(st.integers(0, 4))):
-        match draw(st.sampled_from(["event", "event", "version", "code", "facts", "restatement"])):
+        match draw(st.sampled_from(["event", "event", "version", "code", "facts", "restatement", "late"])):
             case "event":
                 name = draw(st.sampled_from([node.name for node in graph.tables.values() if node.is_source]))
                 day = draw(st.sampled_from(sorted(world.digests[name])))
@@ -222,3 +240,8 @@ def happenings(draw: st.DrawFn, world: World) -> None:
                     node = draw(st.sampled_from(built))
                     some = draw(st.sets(st.sampled_from(sorted(world.digests[node.name])), min_size=1, max_size=5))
                     world.run(node.name, sorted(some))
+            case "late":
+                name = draw(st.sampled_from([node.name for node in graph.tables.values() if not node.is_source]))
+                earlier = [run_id for run_id in world.staged if run_id.rpartition("-")[0] == name]
+                if earlier:
+                    world.find_equal_late(name, draw(st.sampled_from(earlier)))

@@ -3,8 +3,8 @@
     .venv/bin/python benchmarks/planning.py
 
 Makes up 30 tables in layers, each derived one reading two tables of the layer above over a window of 90 days, all built
-for ten years of days; first in memory, then in a SQLite ledger filled for it. Every figure is to stay below one
-second. Nothing is computed, and no Spark is started.
+for ten years of days; first in memory, then in a SQLite ledger filled for it; in ten runs per table, and for staleness
+in 120 small ones as well. Every figure is to stay below one second. Nothing is computed, and no Spark is started.
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ from __future__ import annotations
 import argparse
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -45,13 +46,19 @@ DIGEST_OF_CHANGED = "f" * 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Size:
-    """How large the made-up history is."""
+    """How large the made-up history is.
+
+    Attributes:
+        runs_per_table: In how many runs a table's days were built.
+        runs_with_small_ones: The same for a history of small runs, in which most of what is read are manifests.
+    """
 
     layers: int = 10
     width: int = 3
     days: int = 3_650
     window_days: int = 90
     runs_per_table: int = 10
+    runs_with_small_ones: int = 120
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,7 +97,13 @@ class Figure:
 def main() -> None:
     """Measures, and prints a table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    for name, default in (("layers", 10), ("days", 3_650), ("window-days", 90), ("runs-per-table", 10)):
+    for name, default in (
+        ("layers", 10),
+        ("days", 3_650),
+        ("window-days", 90),
+        ("runs-per-table", 10),
+        ("runs-with-small-ones", 120),
+    ):
         parser.add_argument(f"--{name}", type=int, default=default)
     size = Size(**vars(parser.parse_args()))
     with tempfile.TemporaryDirectory(prefix="backfill-planning-") as folder:
@@ -109,8 +122,13 @@ def measure(size: Size, folder: Path) -> Sequence[Figure]:
     """Every figure, in memory and through a ledger in the folder."""
     world = made_up(size)
     figures = [*in_memory(world)]
-    with filled_ledger(world, folder) as (ledger, url):
+    with filled_ledger(world, folder / "few-runs.db") as (ledger, url):
         figures += through_ledger(world, ledger, url)
+    del world
+    small = made_up(replace(size, runs_per_table=size.runs_with_small_ones))
+    figures += staleness_in_memory(small)
+    with filled_ledger(small, folder / "many-runs.db") as (ledger, url):
+        figures += staleness_through_ledger(small, ledger, url)
     return figures
 
 
@@ -127,49 +145,73 @@ def in_memory(world: World) -> Iterator[Figure]:
             lambda changed=changed: impact(world.graph, {world.source: changed}, accepted),
             lambda rebuilds: said_partitions(len(rebuild.partitions) for rebuild in rebuilds),
         )
-    yield timed("staleness, nothing changed", "memory", lambda: stale(world, world.bases, world.digests), said_stale)
-    one_day = {**world.digests, world.source: {**world.digests[world.source], middle(world): DIGEST_OF_CHANGED}}
-    yield timed("staleness, one source day", "memory", lambda: stale(world, world.bases, one_day), said_stale)
+    yield from staleness_in_memory(world)
+
+
+def staleness_in_memory(world: World) -> Iterator[Figure]:
+    """Staleness alone, without a database."""
+    runs = world.size.runs_per_table
     yield timed(
-        "staleness, the code changed",
+        f"staleness, {runs} runs, nothing changed",
+        "memory",
+        lambda: stale(world, world.bases, world.digests),
+        said_stale,
+    )
+    one_day = {**world.digests, world.source: {**world.digests[world.source], middle(world): DIGEST_OF_CHANGED}}
+    yield timed(
+        f"staleness, {runs} runs, one source day", "memory", lambda: stale(world, world.bases, one_day), said_stale
+    )
+    yield timed(
+        f"staleness, {runs} runs, the code changed",
         "memory",
         lambda: stale(world, world.bases, world.digests, code=OTHER_CODE),
         said_stale,
     )
 
 
+def reading(ledger: Ledger, act: Callable[[LedgerState], Any]) -> Callable[[], Any]:
+    """An act inside a transaction of its own."""
+
+    def read() -> Any:
+        with ledger.read() as reader:
+            return act(LedgerState(reader))
+
+    return read
+
+
 def through_ledger(world: World, ledger: Ledger, url: str) -> Iterator[Figure]:
     """The same, reading what is accepted from a ledger."""
-
-    def reading(act: Callable[[LedgerState], Any]) -> Callable[[], Any]:
-        def read() -> Any:
-            with ledger.read() as reader:
-                return act(LedgerState(reader))
-
-        return read
-
     for what, changed in changes(world):
         yield timed(
             f"closure of {what}",
             "SQLite",
-            reading(lambda state, changed=changed: impact(world.graph, {world.source: changed}, state.accepted)),
+            reading(
+                ledger, lambda state, changed=changed: impact(world.graph, {world.source: changed}, state.accepted)
+            ),
             lambda rebuilds: said_partitions(len(rebuild.partitions) for rebuild in rebuilds),
         )
     for table in (list(world.graph.tables)[world.size.width], world.last):
         yield timed(
             f"plan of all days of {table}",
             "SQLite",
-            reading(lambda state, table=table: planned(world, table, state)),
+            reading(ledger, lambda state, table=table: planned(world, table, state)),
             lambda plan: count_of(len(plan.manifest.text), "byte") + " of manifest",
         )
 
+    yield from staleness_through_ledger(world, ledger, url)
+
+
+def staleness_through_ledger(world: World, ledger: Ledger, url: str) -> Iterator[Figure]:
+    """Staleness, with what partitions rest on read from a ledger."""
+
     def everything(state: LedgerState) -> Sequence[Staleness]:
         resting = state.reader.resting(world.graph.tables)
-        return stale(world, resting.bases, resting.digests)
+        return stale(world, resting.bases, resting.digests, earlier=resting.earlier)
 
-    yield timed("staleness, nothing changed", "SQLite", reading(everything), said_stale)
+    runs = world.size.runs_per_table
+    yield timed(f"staleness, {runs} runs, nothing changed", "SQLite", reading(ledger, everything), said_stale)
     republish(world, url)
-    yield timed("staleness, one source day", "SQLite", reading(everything), said_stale)
+    yield timed(f"staleness, {runs} runs, one source day", "SQLite", reading(ledger, everything), said_stale)
 
 
 def timed(what: str, where: str, act: Callable[[], Any], say: Callable[[Any], str]) -> Figure:
@@ -219,6 +261,7 @@ def stale(
     digests: Mapping[str, Mapping[date, str]],
     *,
     code: str = CODE,
+    earlier: Callable[[str, Collection[date]], Iterable[Basis]] = lambda _table, _partitions: (),
 ) -> Sequence[Staleness]:
     """What is stale in all tables."""
     return [
@@ -233,6 +276,7 @@ def stale(
                 configuration=configuration_of(node),
                 digests=digests,
             ),
+            earlier=partial(earlier, node.name),
         )
         for node in world.graph.tables.values()
     ]
@@ -311,9 +355,9 @@ def bases_of(
 
 
 @contextmanager
-def filled_ledger(world: World, folder: Path) -> Iterator[tuple[Ledger, str]]:
+def filled_ledger(world: World, path: Path) -> Iterator[tuple[Ledger, str]]:
     """A ledger in which all of that was published: the rows that reading needs, of the size that they have."""
-    url = f"sqlite:///{folder / 'ledger.db'}"
+    url = f"sqlite:///{path}"
     ledger = Ledger.open(url, clock=lambda: NOW)
     engine = connect_engine(url)
     with engine.begin() as connection:

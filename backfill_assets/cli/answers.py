@@ -15,7 +15,8 @@ from rich.markup import escape
 from rich.text import Text
 
 from backfill_assets.console import terminal
-from backfill_assets.errors import BackfillError, Refused
+from backfill_assets.errors import BackfillError, InvalidRange, Refused
+from backfill_assets.planning.partitions import DayRange, days_named
 
 app = typer.Typer(
     name="backfill",
@@ -28,26 +29,32 @@ app = typer.Typer(
 
 
 def day(text: str | date) -> date:
-    """A date as a person types it: 2006-07-01."""
-    if isinstance(text, date):
-        return text
+    """The first day that a person names: 2006-07-01, or by the month or the year that it begins."""
+    return text if isinstance(text, date) else _days_typed(text).start
+
+
+def last_day(text: str | date) -> date:
+    """The last day that a person names: a month and a year are all their days."""
+    return text if isinstance(text, date) else _days_typed(text).last
+
+
+def _days_typed(text: str) -> DayRange:
     try:
-        # A month is named by its first day.
-        return date.fromisoformat(f"{text}-01" if len(text) == len("2006-07") else text)
-    except ValueError:
-        raise typer.BadParameter(f"{text!r} is not a date like 2006-07-01") from None
+        return days_named(text)
+    except InvalidRange as error:
+        raise typer.BadParameter(error.message.rstrip(".")) from None
 
 
 OnDuplicate = Literal["ignore", "reprocess", "correct", "reject"]
 Json = Annotated[bool, typer.Option("--json", help="Print stable JSON instead of text.")]
 By = Annotated[str, typer.Option("--by", envvar="BACKFILL_USER", help="Who is acting (default: $BACKFILL_USER).")]
-From = Annotated[date, typer.Option("--from", parser=day, metavar="DAY", help="First day, inclusive.")]
-To = Annotated[date, typer.Option("--to", parser=day, metavar="DAY", help="Last day, inclusive.")]
+From = Annotated[date, typer.Option("--from", parser=day, metavar="DAY", help="First day, or month, inclusive.")]
+To = Annotated[date, typer.Option("--to", parser=last_day, metavar="DAY", help="Last day, inclusive.")]
 MaybeFrom = Annotated[
     date | None, typer.Option("--from", parser=day, metavar="DAY", help="First day, inclusive; with --to.")
 ]
 MaybeTo = Annotated[
-    date | None, typer.Option("--to", parser=day, metavar="DAY", help="Last day, inclusive; with --from.")
+    date | None, typer.Option("--to", parser=last_day, metavar="DAY", help="Last day, inclusive; with --from.")
 ]
 RunId = Annotated[str, typer.Argument(metavar="RUN", help="A run's id, as `plan` and `status` print it.")]
 RunOrSet = Annotated[str, typer.Argument(metavar="RUN", help="A run's or a set's id, as `plan` and `status` print it.")]
@@ -71,7 +78,9 @@ def answering(as_json: bool) -> Iterator[Console]:
             print_error(error)
         raise typer.Exit(error.exit_code) from None
     except KeyboardInterrupt:
-        sys.stderr.write("\ninterrupted; nothing was published. next: backfill recover, then the command again\n")
+        sys.stderr.write(
+            "\ninterrupted. next: backfill recover, which ends what was half done; then the command again\n"
+        )
         raise typer.Exit(130) from None
 
 

@@ -96,12 +96,18 @@ def history(
 
 
 @app.command()
-def audit(as_json: Json = False) -> None:
-    """Verify the event chain, and that ledger, tables and landed files agree."""
+def audit(
+    head: Annotated[
+        str | None, typer.Option(help="A head that an earlier audit printed: the chain must still contain it.")
+    ] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Do not read the bytes of files.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Verify that nothing was edited behind the ledger's back: events, rows, tables, published and landed files."""
     with answering(as_json) as console:
         from backfill_assets import commands, evidence
 
-        document = commands.audit()
+        document = commands.audit(head=head, is_quick=quick)
         print_json(document) if as_json else evidence.show(console, evidence.audit_view(document))
         if not document["agrees"]:
             raise typer.Exit(1)

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from backfill_assets.cli.answers import By, Json, RunMode, answering, app, day, print_json
-from backfill_assets.errors import InvalidRange, Refused
+from backfill_assets.cli.answers import By, Json, MaybeFrom, MaybeTo, RunMode, answering, app, print_json
+from backfill_assets.errors import Refused
 from backfill_assets.planning.manifest import Kind, Mode
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import AskedLimits, PlanRequest
@@ -19,15 +19,15 @@ def plan(
     table: Annotated[
         str | None, typer.Argument(metavar="[TABLE]", help="A table; with --because and --stale optional.")
     ] = None,
-    first: Annotated[
-        date | None, typer.Option("--from", parser=day, metavar="DAY", help="First day, inclusive.")
-    ] = None,
-    last: Annotated[date | None, typer.Option("--to", parser=day, metavar="DAY", help="Last day, inclusive.")] = None,
+    first: MaybeFrom = None,
+    last: MaybeTo = None,
     reason: Annotated[str, typer.Option(help="Why history has to change.")] = "",
     by: By = "",
     because: Annotated[
         list[str] | None,
-        typer.Option(metavar="TABLE:DAY..DAY", help="Rebuild everything that rests on these days, as one set."),
+        typer.Option(
+            metavar="TABLE:DAY..DAY", help="Rebuild everything that rests on these days (or months), as one set."
+        ),
     ] = None,
     stale: Annotated[bool, typer.Option("--stale", help="Rebuild what `backfill stale` lists, as one set.")] = False,
     name: Annotated[str | None, typer.Option(help="What to call the set.")] = None,
@@ -54,6 +54,8 @@ def plan(
     as_json: Json = False,
 ) -> None:
     """Show what would be read and replaced, step by step, and write the DRAFT manifest that `run` executes."""
+    if table is None and not because and not stale:
+        raise typer.BadParameter("say what to plan: TABLE --from DAY --to DAY, or --because TABLE:DAY..DAY, or --stale")
     limits = AskedLimits(
         chunk_partitions=chunk_partitions,
         chunk_rows=chunk_rows,
@@ -71,7 +73,8 @@ def plan(
         days = _days(first, last)
         if because or stale:
             _refuse_together(because=because, table=table, days=days, stale=stale, kind=kind, version=transform_version)
-            changed = tuple(parse_because(text, _plain_day) for text in because or ())
+            _refuse_without_stale(changed_code=changed_code, stale=stale)
+            changed = tuple(parse_because(text) for text in because or ())
             request = SetRequest(
                 reason=reason,
                 by=by,
@@ -90,9 +93,16 @@ def plan(
                 return
             named, view = document["set_id"], evidence.set_plan_view(document)
         else:
+            assert table is not None
+            _refuse_without_stale(changed_code=changed_code, stale=stale)
+            if name is not None:
+                raise Refused(
+                    "--name names a set, and a plan of one table alone is a run, which has no name.",
+                    next_step="leave --name out; or plan a set: add --stale, or --because TABLE:DAY..DAY",
+                )
             document = commands.plan(
                 PlanRequest(
-                    table=_required(table),
+                    table=table,
                     days=_required_days(days),
                     reason=reason,
                     by=by,
@@ -111,32 +121,24 @@ def plan(
             evidence.show(console, view, "", f"next: {agree}backfill run {named}")
 
 
-def _plain_day(text: str) -> date:
-    try:
-        return day(text)
-    except typer.BadParameter as error:
-        raise InvalidRange(f"{error}.", next_step="write days like 2006-03-15") from None
-
-
 def _days(first: date | None, last: date | None) -> DayRange | None:
     if (first is None) != (last is None):
         raise Refused("only one end of the range was given.", next_step="give both --from DAY and --to DAY")
     return DayRange.inclusive(first, last) if first and last else None
 
 
-def _required(table: str | None) -> str:
-    if table is None:
-        raise Refused(
-            "it was not said what to plan.",
-            next_step="backfill plan TABLE --from DAY --to DAY, or --because TABLE:DAY..DAY, or --stale",
-        )
-    return table
-
-
 def _required_days(days: DayRange | None) -> DayRange:
     if days is None:
         raise Refused("it was not said which days to plan.", next_step="add --from DAY --to DAY")
     return days
+
+
+def _refuse_without_stale(*, changed_code: bool, stale: bool) -> None:
+    if changed_code and not stale:
+        raise Refused(
+            "--changed-code says what of the stale partitions to rebuild, so it goes with --stale only.",
+            next_step="leave --changed-code out, or add --stale",
+        )
 
 
 def _refuse_together(

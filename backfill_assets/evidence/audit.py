@@ -1,21 +1,22 @@
 """Do the ledger, the tables and their logs tell the same story?
 
-Everything is compared with everything: the event chain with itself, accepted versions with the files that readers
-see, landed publications with the commits that carry them, and every commit with the publication that explains it.
+Everything is compared with everything: the event chain with itself, the ledger's rows with its events, accepted
+versions with the files that readers see and with their bytes, publications with the commits that carry them, and every
+commit with the publication that explains it. What this finds and what it cannot is in docs/guarantees.md.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import date
 from typing import Any
 
 from backfill_assets.identity import EMPTY_FILE_SET
-from backfill_assets.lake.swap import commits
-from backfill_assets.lake.tables import live_digests, missing_files
-from backfill_assets.ledger.records import PublicationRecord
+from backfill_assets.lake.swap import Exchanged, exchanged
+from backfill_assets.lake.tables import changed_files, live_digests, missing_files, sha256_of_file
+from backfill_assets.ledger.records import PartitionVersion, PublicationRecord
 from backfill_assets.ledger.states import ImportState, PublicationState
-from backfill_assets.ledger.store import LedgerReader
 from backfill_assets.workspace import Workspace
 
 _LANDED = (PublicationState.PUBLISHED, PublicationState.ROLLED_BACK)
@@ -23,34 +24,56 @@ _LANDED = (PublicationState.PUBLISHED, PublicationState.ROLLED_BACK)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Audit:
-    """What was looked at and what does not agree; `problems` is empty when everything does."""
+    """What was looked at and what does not agree; `problems` is empty when everything does.
 
+    Attributes:
+        head: The last event of the chain, as `SEQUENCE:HASH`.
+        size_bytes: How many bytes of files were read; 0 when they were not.
+    """
+
+    head: str
     events: int
     partitions: int
     commits: int
     files: int
     imports: int
+    size_bytes: int
     problems: tuple[str, ...]
 
     def document(self) -> Mapping[str, Any]:
         """The audit as plain values."""
         return {
             "agrees": not self.problems,
+            "head": self.head,
             "events": self.events,
             "partitions": self.partitions,
             "commits": self.commits,
             "files": self.files,
             "imports": self.imports,
+            "size_bytes": self.size_bytes,
             "problems": list(self.problems),
         }
 
 
-def audit(ws: Workspace) -> Audit:
-    """Verifies the event chain, and that ledger, tables and landed files agree. Changes nothing."""
+def audit(ws: Workspace, *, head: str | None = None, is_quick: bool = False) -> Audit:
+    """Verifies the event chain, and that ledger, tables and landed files agree. Changes nothing.
+
+    Args:
+        ws: The workspace.
+        head: What an earlier audit said the head was; the chain must still contain it.
+        is_quick: Files are looked at, their bytes are not read.
+    """
     problems: list[str] = []
-    partitions = seen_commits = files = 0
+    partitions = seen_commits = files = size_bytes = 0
     with ws.ledger.read() as reader:
-        problems += reader.chain_violations()
+        present_head = reader.chain_head()
+        if head is not None and not reader.still_contains(head):
+            problems.append(f"the event chain does not contain the head {head}, which it had once.")
+        broken = reader.chain_violations()
+        problems += broken
+        # Rows are held against events; where these are not what was written, that would say everything twice.
+        if not broken:
+            problems += reader.row_violations()
         events = sum(1 for _ in reader.events())
         records = reader.publications()
         for name in ws.domain.tables:
@@ -61,31 +84,40 @@ def audit(ws: Workspace) -> Audit:
                 if any(version.files.files for version in accepted.values()):
                     problems.append(f"{name}: the ledger holds accepted rows, but the table is gone.")
                 continue
-            problems += _files_against_ledger(ws, reader, name)
+            problems += _files_against_ledger(ws, name, accepted)
+            if not is_quick:
+                size_bytes += sum(version.files.size_bytes for version in accepted.values())
+                problems += _bytes_against_ledger(ws, name, accepted)
             known = {record.intent.publication_id: record for record in records if record.intent.table == name}
-            seen = dict(commits(ws.lake, name))
+            seen = sorted(exchanged(ws.lake, name), key=lambda commit: commit[0])
             seen_commits += len(seen)
             problems += _commits_against_ledger(name, seen, known)
         landed = reader.imports(states=[ImportState.LANDED, ImportState.LOADED])
     for record in landed:
         if not record.counts.reconciles:
             problems.append(f"{record.import_id}: its counts do not add up.")
-        if not (ws.settings.landing / record.stored_path).exists():
+        stored = ws.settings.landing / record.stored_path
+        if not stored.exists():
             problems.append(f"{record.import_id}: the landed file {record.stored_path} is gone.")
+        elif not is_quick:
+            size_bytes += record.size_bytes
+            if sha256_of_file(stored) != record.sha256:
+                problems.append(f"{record.import_id}: the bytes of the landed file {record.stored_path} were changed.")
     return Audit(
+        head=present_head,
         events=events,
         partitions=partitions,
         commits=seen_commits,
         files=files,
         imports=len(landed),
+        size_bytes=size_bytes,
         problems=tuple(problems),
     )
 
 
-def _files_against_ledger(ws: Workspace, reader: LedgerReader, name: str) -> Iterator[str]:
+def _files_against_ledger(ws: Workspace, name: str, accepted: Mapping[date, PartitionVersion]) -> Iterator[str]:
     column = ws.domain.table(name).partition.column
     live = dict(live_digests(ws.lake.open(name), column))
-    accepted = reader.accepted(name)
     for partition, version in accepted.items():
         found = live.pop(partition.isoformat(), EMPTY_FILE_SET.digest)
         if found != version.files.digest:
@@ -99,12 +131,22 @@ def _files_against_ledger(ws: Workspace, reader: LedgerReader, name: str) -> Ite
         yield f"{name} {value}: readers see rows that no accepted version explains."
 
 
+def _bytes_against_ledger(ws: Workspace, name: str, accepted: Mapping[date, PartitionVersion]) -> Iterator[str]:
+    for problem in changed_files(ws.lake, name, (version.files for version in accepted.values())):
+        yield f"{name}: {problem}."
+
+
 def _commits_against_ledger(
-    name: str, seen: Mapping[int, Mapping[str, object]], known: Mapping[str, PublicationRecord]
+    name: str,
+    seen: Iterable[tuple[int, Mapping[str, object], Exchanged]],
+    known: Mapping[str, PublicationRecord],
 ) -> Iterator[str]:
     carried: dict[str, int] = {}
-    for version, commit in sorted(seen.items()):
-        if "created_by" in commit or "gave_up" in commit:
+    for version, commit, found in seen:
+        is_empty = not found.added and not found.removed
+        if is_empty and version == 0 and "created_by" in commit:
+            continue
+        if is_empty and _is_given_up(known.get(str(commit.get("gave_up", "")))):
             continue
         publication_id = str(commit.get("publication_id", ""))
         record = known.get(publication_id)
@@ -118,6 +160,11 @@ def _commits_against_ledger(
             )
         else:
             carried[publication_id] = version
+            if found != _intended(record):
+                yield (
+                    f"{name} version {version}: the commit of publication {publication_id} exchanged other files than "
+                    f"the ledger says."
+                )
     for publication_id, record in known.items():
         if not record.intent.changes:
             continue  # every partition was found equal, so there was nothing to commit
@@ -126,3 +173,14 @@ def _commits_against_ledger(
                 f"{name}: the ledger says publication {publication_id} is version {record.delta_version}, the "
                 f"table's log says {carried.get(publication_id, 'nothing')}."
             )
+
+
+def _is_given_up(record: PublicationRecord | None) -> bool:
+    """Whether a recovery may have fenced this publication; until the ledger knows, it is still open."""
+    return record is not None and record.state in (PublicationState.ABANDONED, PublicationState.PUBLISHING)
+
+
+def _intended(record: PublicationRecord) -> Exchanged:
+    old = {path for change in record.intent.changes for path in change.expected.paths}
+    new = {path for change in record.intent.changes for path in change.new.paths}
+    return Exchanged(added=frozenset(new - old), removed=frozenset(old - new))

@@ -95,7 +95,7 @@ def _story(reader: LedgerReader, version: PartitionVersion) -> Mapping[str, Any]
         "undone": _undoing(reader, version),
         "restored_at": _restored_at(reader, version),
         "replaced_version": version.replaces or None,
-        "undo": f"backfill rollback {version.run_id} --by WHO --reason WHY"
+        "undo": f"backfill rollback {run.manifest.member_of or version.run_id} --by WHO --reason WHY"
         if version.state is VersionState.ACCEPTED
         else None,
     }

@@ -51,6 +51,16 @@ def set_plan_document(planned: PlannedSet) -> Mapping[str, Any]:
             }
             for rebuild in planned.rebuilds
         ],
+        "left_out": [
+            {
+                "table": each.table,
+                "partitions": len(each.partitions),
+                "described": describe(each.grain, each.partitions),
+                "why": each.why,
+                "include": each.include,
+            }
+            for each in planned.left_out
+        ],
         "stages": [stage_document(stage) for stage in planned.stages],
     }
 

@@ -14,7 +14,7 @@ from backfill_assets.ledger.records import (
     PublicationRecord,
     RunRecord,
 )
-from backfill_assets.ledger.states import MEANING, ApprovalState, RunState
+from backfill_assets.ledger.states import MEANING, ApprovalState, PublicationState, RunState
 from backfill_assets.planning.manifest import NEVER_PUBLISHED
 from backfill_assets.planning.partitions import describe
 from backfill_assets.workspace import Workspace
@@ -37,8 +37,13 @@ def run_report(ws: Workspace, run_id: str) -> Mapping[str, Any]:
         publications = reader.publications(run_id=run_id)
         sample = _last_sample(reader.events(entity_id=run_id))
     partitions = moves(results, candidates)
+    summary = run_summary(run)
+    standing = [p.intent for p in publications if p.state is PublicationState.PUBLISHED]
+    if standing and not any(intent.changes for intent in standing) and not run.manifest.member_of:
+        # Everything was found equal: there is nothing to undo.
+        summary = {**summary, "next_step": None}
     return {
-        **run_summary(run),
+        **summary,
         "manifest_digest": run.manifest_digest,
         "manifest": run.manifest.document,
         "totals": {name: sum(p[name] for p in partitions) for name in MOVES} if partitions else None,
@@ -110,18 +115,16 @@ def moves(results: Iterable[GateResult], candidates: Mapping[date, CandidatePart
             "partition": result.partition.isoformat(),
             **{name: int(result.observed.get(name, 0)) for name in MOVES},
             "checksum": candidates[result.partition].checksum,
-            "equal": _is_equal(result, candidates[result.partition]),
+            "equal": _is_equal(candidates[result.partition]),
         }
         for result in results
         if result.gate == COMPARISON and result.partition in candidates
     ]
 
 
-def _is_equal(compared: GateResult, candidate: CandidatePartition) -> bool:
-    """Whether a partition has accepted rows, and the candidate holds the same; then it is verified and not swapped."""
-    seen = compared.observed
-    moved = sum(int(seen.get(name, 0)) for name in ("added", "removed", "changed"))
-    return bool(candidate.compared_version) and moved == 0 and seen.get("rows") == seen.get("accepted_rows")
+def _is_equal(candidate: CandidatePartition) -> bool:
+    """Whether a partition has an accepted version whose files hold exactly the candidate's rows."""
+    return bool(candidate.compared_version) and candidate.checksum == candidate.compared_checksum
 
 
 def changed_columns(results: Iterable[GateResult]) -> Mapping[str, int]:

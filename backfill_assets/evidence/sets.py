@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from backfill_assets.evidence.report import run_summary
-from backfill_assets.ledger.records import Action, RunRecord, SetRecord
-from backfill_assets.ledger.states import MEANING, ApprovalState, PublicationState, RunState, SetState
+from backfill_assets.ledger.read_sets import Landing
+from backfill_assets.ledger.records import RunRecord, SetRecord
+from backfill_assets.ledger.states import MEANING, ApprovalState, RunState, SetState
 from backfill_assets.ledger.store import LedgerReader
 from backfill_assets.planning.manifest import NEVER_PUBLISHED
 from backfill_assets.publication.sets import members_of, versions_of
@@ -27,6 +28,7 @@ def set_document(ws: Workspace, set_id: str) -> Mapping[str, Any]:
 def described_set(reader: LedgerReader, record: SetRecord) -> Mapping[str, Any]:
     """A set as plain values, inside an open transaction."""
     members = members_of(reader, record)
+    landed = reader.landed(member.run_id for member in members)
     approved = [member.approved_by for member in members if member.approval is ApprovalState.APPROVED]
     return {
         "set_id": record.set_id,
@@ -42,7 +44,7 @@ def described_set(reader: LedgerReader, record: SetRecord) -> Mapping[str, Any]:
         "manifest_digest": record.digest,
         "progress": _progress(members),
         "versions": dict(versions_of(reader, record)),
-        "runs": [{**run_summary(member), **_moved(reader, member)} for member in members],
+        "runs": [{**run_summary(member), **_moved(landed.get(member.run_id))} for member in members],
         "next_step": _next_step(record, members),
     }
 
@@ -54,13 +56,11 @@ def _progress(members: Sequence[RunRecord]) -> str:
     return f"of {len(members)} runs {staged} are staged, {passed} have passed, {published} are published"
 
 
-def _moved(reader: LedgerReader, member: RunRecord) -> Mapping[str, int | None]:
+def _moved(landing: Landing | None) -> Mapping[str, int | None]:
     """How many partitions a run's publication swapped and how many it found equal; null before it."""
-    landed = reader.publications(run_id=member.run_id, states=[PublicationState.PUBLISHED])
-    found = next((p.intent for p in landed if p.intent.action is Action.PUBLISH), None)
     return {
-        "changed_partitions": None if found is None else len(found.changes),
-        "verified_partitions": None if found is None else len(found.verified),
+        "changed_partitions": None if landing is None else landing.changed,
+        "verified_partitions": None if landing is None else landing.verified,
     }
 
 

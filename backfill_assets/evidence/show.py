@@ -10,6 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from backfill_assets.planning.manifest import ALWAYS_SWAPPED
 from backfill_assets.planning.partitions import count_of
 
 Document = Mapping[str, Any]
@@ -134,6 +135,9 @@ def _verdict(report: Document) -> Text:
         if not differing:
             return Text(f"no drift: all {count_of(measured, 'partition')} equal what is published", style="green")
         return Text(f"drift: {differing:,} of {count_of(measured, 'partition')} differ from what is published", "red")
+    if report["kind"] in ALWAYS_SWAPPED:
+        again = f"; {equal:,} of them with the rows that are accepted already" if equal else ""
+        return Text(f"all {count_of(measured, 'partition')} would be swapped{again}")
     stays = f"; {equal:,} equal the accepted rows and stay as they are" if equal else ""
     return Text(f"{differing:,} of {count_of(measured, 'partition')} would be swapped{stays}")
 
@@ -325,6 +329,8 @@ def audit_view(audit: Document) -> RenderableType:
             ("accepted partitions", f"{audit['partitions']:,}, {audit['files']:,} files"),
             ("table commits", f"{audit['commits']:,}"),
             ("landed files", f"{audit['imports']:,}"),
+            ("bytes read", f"{audit['size_bytes']:,}" if audit["size_bytes"] else "none (--quick)"),
+            ("head of the chain", audit["head"]),
         ]
     )
     if audit["agrees"]:

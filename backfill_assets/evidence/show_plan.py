@@ -137,6 +137,10 @@ def set_plan_view(plan: Document) -> RenderableType:
     parts: list[RenderableType] = [head, "", rebuilds, "", runs, "", stages_view(plan["stages"])]
     if conflicts:
         parts += ["", facts([("open runs here", ", ".join(conflicts))])]
+    if plan["left_out"]:
+        rows = [[each["table"], each["described"], each["why"], each["include"]] for each in plan["left_out"]]
+        title = "stale, and left out of this set"
+        parts += ["", listing(title, ["table", "partitions", "because", "to include them"], rows)]
     return Group(*parts)
 
 

@@ -10,6 +10,7 @@ from rich.text import Text
 
 from backfill_assets.evidence.show import listing
 from backfill_assets.planning.partitions import DayRange, Grain, count_of, describe
+from backfill_assets.planning.request import load_commands
 from backfill_assets.planning.staleness import Cause, Reason, Staleness, StaleRange
 
 _MOST_FILES = 3
@@ -32,7 +33,12 @@ def stale_document(
         "is_stale": bool(stale),
         "tables": [_table_document(staleness) for staleness in found],
         "next_steps": [
-            *(_load_command(staleness) for staleness in stale if staleness.table in sources),
+            *(
+                step
+                for found in stale
+                if found.table in sources
+                for step in load_commands(found.table, found.partitions)
+            ),
             *_plan_commands(derived, table, days),
         ],
     }
@@ -57,11 +63,6 @@ def _plan_command(table: str | None, days: DayRange | None, more: str) -> str:
     named = f" {table}" if table else ""
     between = f" --from {days.start} --to {days.last}" if days else ""
     return f"backfill plan{named} --stale{between}{more} --reason WHY --by WHO"
-
-
-def _load_command(stale: Staleness) -> str:
-    days = stale.partitions
-    return f"backfill load {stale.table.partition('.')[2]} --from {days[0]} --to {days[-1]} --by WHO"
 
 
 def _table_document(stale: Staleness) -> Mapping[str, Any]:

@@ -16,6 +16,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
+from backfill_assets.crash_points import Point
 from backfill_assets.domain import Gate, Table, WarmUpProof
 from backfill_assets.errors import BackfillError, ContractBroken
 from backfill_assets.gates.judge import judge
@@ -78,6 +79,7 @@ def gate_run(ws: Workspace, run_id: str, *, actor: str, listener: Listener = no_
         candidates = writer.candidates(run_id)
         accepted = writer.accepted(manifest.table, manifest.partitions)
         earlier = writer.gate_results(run_id)
+    ws.reached(Point.GATE_BEGUN)
     try:
         require_agreed_gates(manifest, table)
         listener(_progress(manifest, 0, f"measuring {count_of(len(candidates), manifest.grain.noun)}"))
@@ -88,6 +90,7 @@ def gate_run(ws: Workspace, run_id: str, *, actor: str, listener: Listener = no_
             _validation_rows(manifest, evaluated.results),
             app_id=f"validation:{run_id}:{_attempt(compared.values())}",
         )
+        ws.reached(Point.GATE_APPENDED)
     except (PySparkException, Py4JError) as error:
         failure = ContractBroken(
             f"Spark stopped while it measured {manifest.table}: {spark_reason(error)}",
@@ -110,6 +113,7 @@ def gate_run(ws: Workspace, run_id: str, *, actor: str, listener: Listener = no_
             note=f"blocked by {', '.join(failed)}" if failed else "",
             payload={"sample": [row.document() for row in evaluated.sample]},
         )
+    ws.reached(Point.GATE_RECORDED)
     listener(_progress(manifest, len(candidates), "blocked" if failed else "every blocking gate passed"))
     return evaluated
 
@@ -154,6 +158,7 @@ def _evaluate(
             checksum=measured[partition].checksum if partition in measured else NO_ROWS,
             compared_version=accepted[partition].version if partition in accepted else 0,
             compared_digest=(accepted_files.get(partition) or EMPTY_FILE_SET).digest,
+            compared_checksum=measured[partition].accepted_checksum if partition in measured else NO_ROWS,
         )
         for partition, candidate in candidates.items()
     }

@@ -28,6 +28,7 @@ class Measured:
         rows: Rows in the staged files.
         accepted_rows: Rows in the accepted files.
         checksum: Order-independent content checksum of the staged business columns, the row count included.
+        accepted_checksum: The same of the accepted files, as they are read now.
         surplus: Rows beyond the first of their key.
         violations: Violating rows by gate.
         added, removed, changed, unchanged: Keys that only the candidate has, only the accepted rows have, both have
@@ -39,6 +40,7 @@ class Measured:
     rows: int = 0
     accepted_rows: int = 0
     checksum: str = ""
+    accepted_checksum: str = ""
     surplus: int = 0
     violations: Mapping[str, int] = field(default_factory=dict)
     added: int = 0
@@ -101,10 +103,11 @@ def _summed(
     is_new, is_old = F.col("row_hash").isNotNull(), F.col("old_hash").isNotNull()
     first = F.col("nth") == 1
     moved = is_new & is_old & first & (F.col("row_hash") != F.col("old_hash"))
-    row_hash_of_new = F.when(is_new, F.col("row_hash"))
+    # A staged duplicate meets the accepted row of its key again, which is counted once.
+    is_accepted = is_old & F.coalesce(first, F.lit(True))
     sums: dict[str, Column] = {
         "rows": is_new,
-        "accepted_rows": is_old & F.coalesce(first, F.lit(True)),
+        "accepted_rows": is_accepted,
         "surplus": is_new & ~first,
         "added": is_new & ~is_old & first,
         "removed": is_old & ~is_new,
@@ -117,7 +120,8 @@ def _summed(
         joined.groupBy(column)
         .agg(
             *(_count(condition).alias(name) for name, condition in sums.items()),
-            *sums_of(row_hash_of_new),
+            *sums_of(F.when(is_new, F.col("row_hash"))),
+            *sums_of(F.when(is_accepted, F.col("old_hash")), prefix="accepted_"),
         )
         .collect()
     )
@@ -133,6 +137,7 @@ def _measured(row: Row, column: str, flags: Mapping[str, Column], differs: Mappi
         rows=row["rows"],
         accepted_rows=row["accepted_rows"],
         checksum=checksum_of(row.asDict()),
+        accepted_checksum=checksum_of(row.asDict(), prefix="accepted_"),
         surplus=row["surplus"],
         violations={name: row[f"bad_{name}"] for name in flags},
         added=row["added"],

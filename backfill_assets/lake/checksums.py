@@ -39,15 +39,16 @@ def row_hash(schema: StructType) -> Column:
     return F.xxhash64(*parts)
 
 
-def sums_of(row_hashes: Column) -> tuple[Column, ...]:
+def sums_of(row_hashes: Column, prefix: str = "") -> tuple[Column, ...]:
     """The aggregates that a checksum is made of, named `low`, `high` and `mixed`; null hashes add nothing."""
     return (
-        F.sum(row_hashes.bitwiseAND(F.lit(_LOW_32_BITS).cast("bigint"))).alias("low"),
-        F.sum(F.shiftrightunsigned(row_hashes, 32)).alias("high"),
-        F.bit_xor(row_hashes).alias("mixed"),
+        F.sum(row_hashes.bitwiseAND(F.lit(_LOW_32_BITS).cast("bigint"))).alias(f"{prefix}low"),
+        F.sum(F.shiftrightunsigned(row_hashes, 32)).alias(f"{prefix}high"),
+        F.bit_xor(row_hashes).alias(f"{prefix}mixed"),
     )
 
 
-def checksum_of(found: Mapping[str, Any]) -> str:
-    """The checksum from the aggregates and `rows`; aggregates over nothing are null."""
-    return checksum_text(found["rows"], found["low"] or 0, found["high"] or 0, found["mixed"] or 0)
+def checksum_of(found: Mapping[str, Any], prefix: str = "") -> str:
+    """The checksum from the aggregates and `rows`, all of one prefix; aggregates over nothing are null."""
+    rows, low, high, mixed = (found[f"{prefix}{name}"] or 0 for name in ("rows", "low", "high", "mixed"))
+    return checksum_text(rows, low, high, mixed)

@@ -37,11 +37,14 @@ def read_files(
     """
     wanted = tuple(file_sets)
     if problems := missing_files(lake, table, wanted):
-        more = f", and {len(problems) - 1} more files." if problems[1:] else "."
+        partition = problems[0].rpartition(f"{partition_column}=")[2].partition("/")[0]
+        more = f", and so do {len(problems) - 1} more files." if problems[1:] else "."
         raise MissingInput(
-            f"{table} cannot be read: {problems[0]}{more}",
-            next_step=f"restore the file, or rebuild its partition and plan again (backfill history {table})",
+            f"{table} {partition} cannot be read: its file {problems[0]}{more}",
+            next_step=f"restore the file below {lake.path(table)} from a backup; without one, backfill history {table} "
+            f"--partition {partition} names the run that wrote it: backfill rollback RUN, and plan {partition} again",
             table=table,
+            partition=partition,
         )
     root = lake.path(table)
     paths = [str(root / file.path) for file_set in wanted for file in file_set.files]

@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from backfill_assets.identity import DataFile, FileSet
-from backfill_assets.lake.tables import Lake
+from backfill_assets.lake.tables import Lake, sha256_of_file
 
 RUNS_FOLDER = "_runs"
 _LONGEST_STATISTIC = 64
@@ -88,6 +88,7 @@ def _described(path: Path, root: Path, statistics: Sequence[str]) -> DataFile:
         size_bytes=path.stat().st_size,
         rows=metadata.num_rows,
         stats=json.dumps(_delta_statistics(metadata, statistics), separators=(",", ":")),
+        sha256=sha256_of_file(path),
     )
 
 

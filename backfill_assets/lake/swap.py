@@ -10,8 +10,11 @@ from __future__ import annotations
 import json
 import random
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
 
 from deltalake import CommitProperties, DeltaTable, Transaction
 from deltalake.exceptions import CommitFailedError
@@ -19,7 +22,7 @@ from deltalake.transaction import AddAction, RemoveAction
 
 from backfill_assets.errors import BackfillError, LostRace, MissingInput, OutcomeUnknown, Refused, TargetChanged
 from backfill_assets.identity import EMPTY_FILE_SET, DataFile, FileSet, digest_of_paths
-from backfill_assets.lake.tables import Lake, live_files, missing_files
+from backfill_assets.lake.tables import Lake, changed_files, live_files, missing_files
 
 MOST_ATTEMPTS = 8
 LANDED = 1
@@ -42,6 +45,14 @@ class Exchange:
     value: str
     expected: FileSet = EMPTY_FILE_SET
     new: FileSet = EMPTY_FILE_SET
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exchanged:
+    """The files that a commit brought in and took away, by path."""
+
+    added: frozenset[str]
+    removed: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,20 +195,43 @@ def landed_version(lake: Lake, table: str, publication_id: str) -> int:
 
 def commits(lake: Lake, table: str) -> Iterable[tuple[int, Mapping[str, object]]]:
     """Every commit in the table's log, newest first: its version and what its writer said about it."""
-    folder = lake.path(table) / "_delta_log"
-    for path in sorted(folder.glob("[0-9]*.json"), reverse=True):
-        with path.open(encoding="utf-8") as lines:
-            for line in lines:
-                action = json.loads(line)
-                if "commitInfo" in action:
-                    yield int(path.stem), action["commitInfo"]
-                    break
-            else:
-                yield int(path.stem), {}
+    for path in _log_entries(lake, table):
+        yield int(path.stem), next((a["commitInfo"] for a in _actions(path) if "commitInfo" in a), {})
+
+
+def exchanged(lake: Lake, table: str) -> Iterable[tuple[int, Mapping[str, object], Exchanged]]:
+    """Every commit, newest first: its version, what its writer said about it, and which files it exchanged."""
+    for path in _log_entries(lake, table):
+        said: Mapping[str, object] = {}
+        added: set[str] = set()
+        removed: set[str] = set()
+        for action in _actions(path):
+            match action:
+                case {"commitInfo": info}:
+                    said = info
+                case {"add": add}:
+                    added.add(unquote(add["path"]))
+                case {"remove": remove}:
+                    removed.add(unquote(remove["path"]))
+                case _:
+                    pass
+        yield int(path.stem), said, Exchanged(added=frozenset(added), removed=frozenset(removed))
+
+
+def _log_entries(lake: Lake, table: str) -> Sequence[Path]:
+    return sorted((lake.path(table) / "_delta_log").glob("[0-9]*.json"), reverse=True)
+
+
+def _actions(path: Path) -> Iterator[Mapping[str, Any]]:
+    with path.open(encoding="utf-8") as lines:
+        for line in lines:
+            yield json.loads(line)
 
 
 def _require_files(lake: Lake, order: SwapOrder) -> None:
-    if problems := missing_files(lake, order.table, (exchange.new for exchange in order.exchanges)):
+    moved = [exchange.new for exchange in order.exchanges if exchange.new != exchange.expected]
+    problems = missing_files(lake, order.table, (exchange.new for exchange in order.exchanges))
+    if problems := problems or changed_files(lake, order.table, moved):
         raise MissingInput(
             f"what was staged for {order.table} is no longer there as it was gated: {problems[0]}.",
             next_step=f"backfill run {order.run_id}",

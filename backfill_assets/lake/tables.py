@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -11,7 +13,7 @@ from deltalake.exceptions import TableNotFoundError
 from pyspark.sql.types import StructType
 
 from backfill_assets.errors import MissingInput, Refused
-from backfill_assets.identity import FileSet, digest_of_paths
+from backfill_assets.identity import DataFile, FileSet, digest_of_paths
 
 TABLE_CONFIGURATION = {
     # The log is evidence: `audit` holds every commit against the ledger, so none may be cleaned up by age.
@@ -112,6 +114,27 @@ def live_digests(handle: DeltaTable, partition_column: str) -> Mapping[str, str]
 def live_paths(lake: Lake, table: str) -> frozenset[str]:
     """The files that readers of a table see, relative to it."""
     return frozenset(lake.open(table).get_add_actions(flatten=True).column("path").to_pylist())
+
+
+def sha256_of_file(path: Path) -> str:
+    """The sha256 of a file's bytes, in hexadecimal."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def changed_files(lake: Lake, table: str, file_sets: Iterable[FileSet]) -> tuple[str, ...]:
+    """Files that are there in their size, and whose bytes are not those that were staged. Reads all of them."""
+    folder = lake.path(table)
+    recorded = {file.path: file for file_set in file_sets for file in file_set.files if file.sha256}
+
+    def says(file: DataFile) -> str | None:
+        path = folder / file.path
+        if not path.is_file() or path.stat().st_size != file.size_bytes or sha256_of_file(path) == file.sha256:
+            return None
+        return f"the bytes of {file.path} are not those that were staged"
+
+    with ThreadPoolExecutor() as readers:  # hashing lets other threads run
+        return tuple(problem for problem in readers.map(says, recorded.values()) if problem)
 
 
 def missing_files(lake: Lake, table: str, file_sets: Iterable[FileSet]) -> tuple[str, ...]:

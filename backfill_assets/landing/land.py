@@ -20,6 +20,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+from backfill_assets.crash_points import Point, Reached, carry_on
 from backfill_assets.domain import SourceTable
 from backfill_assets.errors import Refused, UnreadableFile
 from backfill_assets.landing.archive import Archived, archive, remove_incoming
@@ -73,6 +74,7 @@ def land(
     on_duplicate: OnDuplicate = OnDuplicate.IGNORE,
     by: str,
     quarantine: Quarantine,
+    reached: Reached = carry_on,
 ) -> Landed:
     """Lands one file.
 
@@ -86,6 +88,7 @@ def land(
             count it again in its place (`reprocess`), or land it as a new arrival whose records win (`correct`).
         by: Who lands it.
         quarantine: Keeps the rejected records.
+        reached: Called after every durable step.
 
     Raises:
         MissingInput: There is no such file.
@@ -95,6 +98,7 @@ def land(
     with landing_turn(settings.landing, source):
         _fail_abandoned(ledger, settings, source, by)
         archived = archive(path, landing=settings.landing, source=source)
+        reached(Point.LAND_ARCHIVED)
         with ledger.read() as reader:
             known = [r for r in reader.imports_with_sha(source.name, archived.sha256) if r.landed_at is not None]
         latest = known[-1] if known else None
@@ -105,8 +109,9 @@ def land(
             return _known(ledger, latest, path, on_duplicate, by)
         else:  # asked for, or a reprocessing that stopped on its way
             record, old_days = _reopen(ledger, latest, by)
+        reached(Point.LAND_BEGUN)
         with _failing(ledger, record, path, by):
-            told = _conform(ledger, spark, settings, source, archived, record, quarantine)
+            told = _conform(ledger, spark, settings, source, archived, record, quarantine, reached)
             days = _with_old_days(record, told.days, old_days)
             again = record.landed_at is not None
             recounted = _recounted(ledger, spark, settings, source, record, told) if again else {}
@@ -123,6 +128,7 @@ def land(
                 if recounted:
                     writer.recount_imports(recounted, because=record.import_id, actor=by)
                 record = writer.import_record(record.import_id)
+        reached(Point.LAND_FINISHED)
     return Landed(record=record, days=tuple(day.event_date for day in days), is_new=True)
 
 
@@ -175,6 +181,7 @@ def _conform(
     archived: Archived,
     record: ImportRecord,
     quarantine: Quarantine,
+    reached: Reached,
 ) -> Account:
     """Judges, counts and quarantines the records of an import that is LANDING."""
     stored = settings.landing / archived.stored_path
@@ -182,6 +189,7 @@ def _conform(
     bounds = Bounds(first_day=settings.first_day, landed_at=record.first_seen_at)
     folder = conformed_folder(settings.landing, source, record.import_id)
     write_conformed(raw, folder, source=source, record=record, bounds=bounds)
+    reached(Point.LAND_CONFORMED)
     with ledger.read() as reader:
         others = [r.import_id for r in reader.imports(source.name, LIVE) if r.import_id != record.import_id]
     told = account(spark, settings.landing, source, record, others)
@@ -189,6 +197,7 @@ def _conform(
     if told.counts.rejected or record.on_duplicate == OnDuplicate.REPROCESS:
         name = Path(record.original_path).name
         quarantine(rejected_rows(spark, settings.landing, source, record, file_name=name), record.import_id)
+        reached(Point.LAND_QUARANTINED)
     return told
 
 
@@ -240,7 +249,7 @@ def _failing(ledger: Ledger, record: ImportRecord, path: Path, by: str) -> Itera
 
 
 def clean_up_landing(
-    ledger: Ledger, settings: Settings, sources: Sequence[SourceTable], *, by: str
+    ledger: Ledger, settings: Settings, sources: Sequence[SourceTable], *, by: str, reached: Reached = carry_on
 ) -> tuple[ImportRecord, ...]:
     """Fails the imports whose process died, and removes what they left; what is being landed right now is left alone.
 
@@ -252,23 +261,30 @@ def clean_up_landing(
     for source in sources:
         try:
             with landing_turn(settings.landing, source, wait=False):
-                failed += _fail_abandoned(ledger, settings, source, by)
+                failed += _fail_abandoned(ledger, settings, source, by, reached)
         except TurnTaken:
             continue
     return tuple(failed)
 
 
-def _fail_abandoned(ledger: Ledger, settings: Settings, source: SourceTable, by: str) -> list[ImportRecord]:
+def _fail_abandoned(
+    ledger: Ledger, settings: Settings, source: SourceTable, by: str, reached: Reached = carry_on
+) -> list[ImportRecord]:
     """With the turn in hand: whatever is still LANDING belongs to nobody."""
     remove_incoming(settings.landing, source)
     with ledger.read() as reader:
         abandoned = reader.imports(source.name, [ImportState.LANDING])
-    if not abandoned:
-        return []
-    with ledger.write() as writer:
-        for record in abandoned:
-            writer.fail_import(record.import_id, note="landing stopped: its process is gone", actor=by)
-    for record in abandoned:
-        shutil.rmtree(conformed_folder(settings.landing, source, record.import_id), ignore_errors=True)
+    if abandoned:
+        with ledger.write() as writer:
+            for record in abandoned:
+                writer.fail_import(record.import_id, note="landing stopped: its process is gone", actor=by)
+        reached(Point.RECOVER_SWEPT)
+    with ledger.read() as reader:
+        used = {record.import_id for record in reader.imports(source.name, LIVE)}
+    # Of every import that is not used, not only of those that were found LANDING: whoever failed the others may have
+    # died on this line.
+    for folder in conformed_folder(settings.landing, source, "").glob("*"):
+        if folder.name not in used:
+            shutil.rmtree(folder, ignore_errors=True)
     with ledger.read() as reader:
         return [reader.import_record(record.import_id) for record in abandoned]

@@ -11,6 +11,7 @@ from backfill_assets.ledger.records import AcceptedClaim
 from backfill_assets.ledger.states import RunState
 from backfill_assets.ledger.store import LedgerReader
 from backfill_assets.planning.estimates import Pace
+from backfill_assets.planning.manifest import NEVER_PUBLISHED
 
 OPEN_STATES = (
     RunState.PLANNED,
@@ -21,7 +22,7 @@ OPEN_STATES = (
     RunState.FAILED,
     RunState.PUBLISHING,
 )
-"""The states of runs that could still be published."""
+"""The states of runs that could still be published, unless their mode is one that never is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +43,8 @@ class LedgerState:
         """Runs over some of these partitions that could still be published."""
         wanted = set(partitions)
         runs = self.reader.runs(table=table, states=OPEN_STATES)
-        return [run.run_id for run in runs if wanted & set(run.manifest.partitions)]
+        could_be = (run for run in runs if run.manifest.mode not in NEVER_PUBLISHED)
+        return [run.run_id for run in could_be if not wanted.isdisjoint(run.manifest.partitions)]
 
     def pace(self, table: str) -> Pace | None:
         """How fast the table's latest runs were staged."""

@@ -11,8 +11,16 @@ from backfill_assets.errors import IllegalTransition, NotApproved, Refused, Targ
 from backfill_assets.ledger.read_versions import VersionReader
 from backfill_assets.ledger.reading import batches
 from backfill_assets.ledger.records import Action, PartitionChange, PublicationIntent, RunRecord
-from backfill_assets.ledger.schema import partition_versions, publications
-from backfill_assets.ledger.states import ApprovalState, PublicationState, RunState, VersionState, may_follow
+from backfill_assets.ledger.schema import partition_versions, publications, restatement_sets, set_members
+from backfill_assets.ledger.states import (
+    MEANING,
+    ApprovalState,
+    PublicationState,
+    RunState,
+    SetState,
+    VersionState,
+    may_follow,
+)
 from backfill_assets.ledger.write_runs import RunWriter, next_command
 from backfill_assets.ledger.writing import illegal, some
 from backfill_assets.planning.manifest import NEVER_PUBLISHED
@@ -55,6 +63,7 @@ class PublicationChecks(RunWriter, VersionReader):
                 next_step=f"backfill report {found.run_id}",
                 run_id=found.run_id,
             )
+        self._must_be_its_sets_turn(intent, SetState.PUBLISHING)
         self._must_follow_its_set(found)
         if not may_follow(found.state, RunState.PUBLISHING):
             raise illegal(
@@ -72,6 +81,21 @@ class PublicationChecks(RunWriter, VersionReader):
             )
         _must_be_declared(intent, found.manifest.table, found.manifest.partitions)
 
+    def _must_be_its_sets_turn(self, intent: PublicationIntent, turn: SetState) -> None:
+        """The runs of a set are published and brought back together, by whoever moved the set last."""
+        chosen = select(restatement_sets.c.set_id, restatement_sets.c.state)
+        of_run = chosen.join_from(restatement_sets, set_members, set_members.c.set_id == restatement_sets.c.set_id)
+        row = self._row(of_run.where(set_members.c.run_id == intent.run_id))
+        if row is not None and row.state is not turn:
+            command = "publish" if intent.action is Action.PUBLISH else "rollback"
+            raise IllegalTransition(
+                f"run {intent.run_id} belongs to set {row.set_id}, which is {row.state} ({MEANING[row.state]}); the "
+                f"runs of a set are published and brought back together.",
+                next_step=f"backfill {command} {row.set_id} --by NAME" + (" --reason WHY" * (command == "rollback")),
+                run_id=intent.run_id,
+                set_id=row.set_id,
+            )
+
     def _must_follow_its_set(self, found: RunRecord) -> None:
         """What was computed from other candidates of a set is published after them, or readers see it without them."""
         upstream = {pin.from_run for pinned in found.manifest.inputs for pin in pinned.partitions if pin.from_run}
@@ -85,6 +109,7 @@ class PublicationChecks(RunWriter, VersionReader):
             )
 
     def _may_roll_back(self, intent: PublicationIntent) -> None:
+        self._must_be_its_sets_turn(intent, SetState.ROLLING_BACK)
         state = self._run_state(intent.run_id)
         if state is not RunState.PUBLISHED:
             raise illegal(

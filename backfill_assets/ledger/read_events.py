@@ -9,10 +9,19 @@ from sqlalchemy import Row, and_, or_, select
 
 from backfill_assets.identity import sha256_text
 from backfill_assets.ledger import rows
-from backfill_assets.ledger.chain import ChainHead, broken_links
+from backfill_assets.ledger.chain import GENESIS_HASH, ChainHead, broken_links
 from backfill_assets.ledger.reading import Reading
 from backfill_assets.ledger.records import EventRecord
-from backfill_assets.ledger.schema import approvals, chain_head, events, imports, manifests, publications, runs
+from backfill_assets.ledger.schema import (
+    approvals,
+    chain_head,
+    events,
+    imports,
+    manifests,
+    publications,
+    restatement_sets,
+    runs,
+)
 from backfill_assets.ledger.states import ApprovalState
 
 UNHEARD_OF = "nothing"
@@ -21,6 +30,7 @@ STATEFUL = {
     "approval": (approvals.c.run_id, approvals.c.state, str(ApprovalState.DRAFT)),
     "publication": (publications.c.publication_id, publications.c.state, UNHEARD_OF),
     "import": (imports.c.import_id, imports.c.state, UNHEARD_OF),
+    "set": (restatement_sets.c.set_id, restatement_sets.c.state, UNHEARD_OF),
 }
 """What has a state of its own, which its last event must name, and the state it has before there is an event."""
 
@@ -39,6 +49,20 @@ class EventReader(Reading):
         if entity_id is not None:
             chosen = chosen.where(events.c.entity_id == entity_id)
         return (rows.event_record(row) for row in self._paged(chosen, events.c.sequence, after=after))
+
+    def chain_head(self) -> str:
+        """The last event as `SEQUENCE:HASH`: noted elsewhere, it shows later whether the history before it was kept."""
+        row = self._row(select(chain_head.c.sequence, chain_head.c.hash))
+        return "" if row is None else f"{row.sequence}:{row.hash}"
+
+    def still_contains(self, head: str) -> bool:
+        """Whether the chain still has the event that was its head once, as `chain_head` said it."""
+        sequence, _, digest = head.partition(":")
+        if not sequence.isdigit() or not digest:
+            return False
+        if int(sequence) == 0:
+            return digest == GENESIS_HASH
+        return digest in self._values(select(events.c.hash).where(events.c.sequence == int(sequence)))
 
     def chain_violations(self) -> tuple[str, ...]:
         """What was changed behind the ledger's back, one sentence each; empty when nothing was.

@@ -9,7 +9,7 @@ from sqlalchemy import Select, func, select
 
 from backfill_assets.errors import UnknownName
 from backfill_assets.ledger import rows
-from backfill_assets.ledger.reading import Reading
+from backfill_assets.ledger.reading import Reading, batches
 from backfill_assets.ledger.records import CandidatePartition, ChunkRecord, GateResult, RunRecord
 from backfill_assets.ledger.schema import approvals, candidate_partitions, chunk_runs, gate_results, manifests, runs
 from backfill_assets.ledger.states import ChunkState, RunState
@@ -47,6 +47,24 @@ class RunReader(Reading):
         if states is not None:
             chosen = chosen.where(runs.c.state.in_(tuple(states)))
         return tuple(rows.run_record(row) for row in self._rows(chosen))
+
+    def runs_named(self, run_ids: Iterable[str]) -> tuple[RunRecord, ...]:
+        """These runs, in the order in which they are named.
+
+        Raises:
+            UnknownName: Nobody planned one of them.
+            Refused: A manifest was edited in the database.
+        """
+        chosen = list(run_ids)
+        found = {
+            row.run_id: rows.run_record(row)
+            for batch in batches(chosen)
+            for row in self._rows(_runs().where(runs.c.run_id.in_(batch)))
+        }
+        unknown = [run_id for run_id in chosen if run_id not in found]
+        if unknown:
+            raise unknown_run(unknown[0])
+        return tuple(found[run_id] for run_id in chosen)
 
     def chunks(self, run_id: str) -> tuple[ChunkRecord, ...]:
         """The chunks of a run that were started, by number."""

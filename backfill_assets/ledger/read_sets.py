@@ -3,15 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
-from sqlalchemy import Select, select
+from sqlalchemy import ScalarSelect, Select, Table, func, select
 
 from backfill_assets.errors import UnknownName
 from backfill_assets.ledger import rows
-from backfill_assets.ledger.reading import Reading
-from backfill_assets.ledger.records import SetRecord
-from backfill_assets.ledger.schema import manifests, restatement_sets, set_members
-from backfill_assets.ledger.states import SetState
+from backfill_assets.ledger.reading import Reading, batches
+from backfill_assets.ledger.records import Action, SetRecord
+from backfill_assets.ledger.schema import (
+    manifests,
+    publication_changes,
+    publications,
+    restatement_sets,
+    set_members,
+    verifications,
+)
+from backfill_assets.ledger.states import PublicationState, SetState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Landing:
+    """A publication that stands: the table version that it made, and how many partitions it swapped and found equal."""
+
+    delta_version: int | None
+    changed: int
+    verified: int
 
 
 class SetReader(Reading):
@@ -47,6 +64,24 @@ class SetReader(Reading):
         """The set that a run belongs to; None for a run of its own."""
         found = self._values(select(set_members.c.set_id).where(set_members.c.run_id == run_id))
         return self.restatement_set(found[0]) if found else None
+
+    def landed(self, run_ids: Iterable[str]) -> dict[str, Landing]:
+        """The standing publications of runs, by run; runs without one are left out. No file sets are read."""
+        made = publications
+        found: dict[str, Landing] = {}
+        for batch in batches(run_ids):
+            counts = (_count(publication_changes).label("changed"), _count(verifications).label("verified"))
+            chosen = select(made.c.run_id, made.c.delta_version, *counts)
+            stands = (made.c.state == PublicationState.PUBLISHED, made.c.action == Action.PUBLISH)
+            for row in self._rows(chosen.where(made.c.run_id.in_(batch), *stands)):
+                found[row.run_id] = Landing(delta_version=row.delta_version, changed=row.changed, verified=row.verified)
+        return found
+
+
+def _count(partitions: Table) -> ScalarSelect[int]:
+    """How many partitions of a kind a publication names."""
+    named = select(func.count()).select_from(partitions)
+    return named.where(partitions.c.publication_id == publications.c.publication_id).scalar_subquery()
 
 
 def _sets() -> Select[*tuple[object, ...]]:

@@ -6,7 +6,7 @@ Ten years of days over 30 tables are 110,000 accepted partitions; what planning 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any, cast
@@ -16,13 +16,18 @@ from sqlalchemy.sql import Executable
 
 from backfill_assets.errors import Refused
 from backfill_assets.identity import sha256_text
-from backfill_assets.ledger.reading import Reading, batches
+from backfill_assets.ledger.pinned_text import Accepted, without_pins
+from backfill_assets.ledger.read_runs import unknown_run
+from backfill_assets.ledger.reading import PAGE, Reading, batches
 from backfill_assets.ledger.records import AcceptedClaim
 from backfill_assets.ledger.schema import manifests, partition_versions, publications, verifications
 from backfill_assets.ledger.states import PublicationState, VersionState
 from backfill_assets.planning.graph import Window
 from backfill_assets.planning.manifest import PinnedReference
 from backfill_assets.planning.staleness import UNKNOWN_DIGEST, Basis, BasisInput
+
+StandsFor = dict[str, list[date]]
+"""Accepted partitions of a table, by the run that stands for them."""
 
 RunPartition = tuple[str, str, date]
 """A run, its table, and one of its partitions."""
@@ -33,11 +38,13 @@ class Resting:
     """What accepted partitions rest on.
 
     Attributes:
-        bases: By table; every accepted partition of it is in exactly one.
+        bases: The last basis of every accepted partition, by table; each partition is in exactly one.
+        earlier: The other bases of some partitions of a table, read as they are asked for, inside the transaction.
         digests: The accepted file sets of the tables and of what they read, by table and partition.
     """
 
     bases: Mapping[str, tuple[Basis, ...]]
+    earlier: Callable[[str, Collection[date]], Iterator[Basis]]
     digests: Mapping[str, Mapping[date, str]]
 
 
@@ -86,8 +93,8 @@ class ClaimReader(Reading):
     def resting(self, tables: Iterable[str], *, inputs: Iterable[str] = ()) -> Resting:
         """What the accepted partitions of tables rest on, and what is accepted of them and of what they read.
 
-        A version rests on the run that made it, unless a later run computed it again and found it equal: then on the
-        last such run whose publication stands.
+        A version rests on the run that made it, and on every later run that computed it again and found it equal and
+        whose publication stands. The last of them is read at once, the others when somebody asks for them.
 
         Args:
             tables: The tables whose bases are wanted.
@@ -97,43 +104,57 @@ class ClaimReader(Reading):
             Refused: A manifest was edited in the database.
         """
         named = list(tables)
-        digests: dict[str, dict[date, str]] = {}
-        runs: dict[str, dict[date, str]] = {}
-        self._read_accepted({*named, *inputs}, digests, runs)
-        stands_for: dict[str, dict[str, list[date]]] = {}
+        accepted = {table: self._accepted_now(table) for table in dict.fromkeys([*named, *inputs])}
+        last: dict[str, StandsFor] = {}
+        before: dict[str, dict[date, list[str]]] = {}
         for table in named:
-            its = runs[table]
-            its.update(self._found_equal(table))
-            by_run: dict[str, list[date]] = stands_for.setdefault(table, {})
-            for partition in sorted(its):
-                by_run.setdefault(its[partition], []).append(partition)
-        drawn_up: dict[str, Basis] = {}
-        staged: list[Staged] = []
-        for basis, read in self._drawn_up(
-            {run: some for by_run in stands_for.values() for run, some in by_run.items()}
-        ):
-            drawn_up[basis.run_id] = basis
-            staged += read
-        self._fill_in(staged)
-        bases = {table: tuple(drawn_up[run_id] for run_id in by_run) for table, by_run in stands_for.items()}
-        tables_read = {each.table for some in bases.values() for basis in some for each in basis.inputs}
-        self._read_accepted(tables_read - digests.keys(), digests, runs)
-        return Resting(bases=bases, digests=digests)
+            its = dict(accepted[table].made_by)
+            others = before.setdefault(table, {})
+            for partition, run_id in self._found_equal(table):
+                others.setdefault(partition, []).append(its[partition])
+                its[partition] = run_id
+            last[table] = _by_run(its.items())
+        drawn_up = self._drawn_up({run: some for by_run in last.values() for run, some in by_run.items()}, accepted)
+        by_id = {basis.run_id: basis for basis in drawn_up}
+        bases = {table: tuple(by_id[run_id] for run_id in by_run) for table, by_run in last.items()}
+        digests = {table: now.digests for table, now in accepted.items()}
+        read = {each.table for some in bases.values() for basis in some for each in basis.inputs}
+        digests |= {table: self._accepted_now(table).digests for table in read - digests.keys()}
 
-    def _read_accepted(
-        self, tables: Collection[str], digests: dict[str, dict[date, str]], runs: dict[str, dict[date, str]]
-    ) -> None:
-        """Adds the digests of the accepted versions, and the runs that made them, by table and partition."""
+        def earlier(table: str, partitions: Collection[date]) -> Iterator[Basis]:
+            others = before.get(table, {})
+            pairs = [(partition, run) for partition in sorted(partitions) for run in others.get(partition, ())]
+            yield from self._drawn_up(_by_run(pairs), accepted)
+
+        return Resting(bases=bases, earlier=earlier, digests=digests)
+
+    def basis_of(self, run_id: str, partitions: Sequence[date]) -> Basis:
+        """What partitions of a run rest on, whether readers see them or not.
+
+        Raises:
+            UnknownName: There is no such run.
+            Refused: Its manifest was edited in the database.
+        """
+        for basis in self._drawn_up({run_id: partitions}, {}):
+            return basis
+        raise unknown_run(run_id)
+
+    def _accepted_now(self, table: str) -> Accepted:
         held = partition_versions
-        chosen = select(held.c.partition_date, held.c.files_digest, held.c.run_id)
-        for table in tables:
-            accepted = chosen.where(held.c.table_name == table, held.c.state == VersionState.ACCEPTED)
-            found = self._columns(accepted)
-            digests[table] = {partition: digest for partition, digest, _ in found}
-            runs[table] = {partition: run_id for partition, _, run_id in found}
+        chosen = (
+            select(held.c.partition_date, held.c.version, held.c.files_digest, held.c.run_id)
+            .where(held.c.table_name == table, held.c.state == VersionState.ACCEPTED)
+            .order_by(held.c.partition_date)
+        )
+        accepted = Accepted()
+        # A few rows at a time: 100,000 of them held at once keep the garbage collector busier than the database.
+        for some in self._connection.execute(chosen).partitions(PAGE):
+            for partition, version, digest, run_id in some:
+                accepted.add(partition, version, digest, run_id)
+        return accepted
 
-    def _found_equal(self, table: str) -> dict[date, str]:
-        """The last run whose standing publication found an accepted version equal, by partition."""
+    def _found_equal(self, table: str) -> list[tuple[date, str]]:
+        """Accepted versions and the runs whose standing publications found them equal, the last begun last."""
         held, found, made = partition_versions, verifications, publications
         is_version = and_(
             held.c.table_name == made.c.table_name,
@@ -148,12 +169,14 @@ class ClaimReader(Reading):
             .where(held.c.state == VersionState.ACCEPTED)
             .order_by(made.c.begun_sequence)
         )
-        return dict(self._columns(chosen))
+        return [(partition, run_id) for partition, run_id in self._columns(chosen)]
 
-    def _drawn_up(self, stands_for: Mapping[str, Sequence[date]]) -> Iterator[tuple[Basis, list[Staged]]]:
-        """The bases of some runs, and what they read of candidates, whose digests are still to be filled in."""
-        for batch in batches(stands_for):
+    def _drawn_up(self, stands_for: Mapping[str, Sequence[date]], accepted: Mapping[str, Accepted]) -> Iterator[Basis]:
+        """The bases of some runs."""
+        for batch in batches(stands_for, PAGE):
             chosen = select(manifests.c.run_id, manifests.c.digest, manifests.c.body)
+            bases: list[Basis] = []
+            staged: list[Staged] = []
             for run_id, digest, body in self._columns(chosen.where(manifests.c.run_id.in_(batch))):
                 if sha256_text(body) != digest:
                     raise Refused(
@@ -162,8 +185,12 @@ class ClaimReader(Reading):
                         next_step="backfill audit",
                         run_id=run_id,
                     )
-                # One document at a time, and no `Manifest` of it: thousands of pins are cheap to read and dear to keep.
-                yield _basis(json.loads(body), tuple(stands_for[run_id]))
+                # No `Manifest` of it: thousands of pins are cheap to read and dear to keep.
+                basis, read = _basis(body, tuple(stands_for[run_id]), accepted)
+                bases.append(basis)
+                staged += read
+            self._fill_in(staged)
+            yield from bases
 
     def _fill_in(self, staged: Sequence[Staged]) -> None:
         """Fills in the digests that runs of a set brought in or found equal after others had read their candidates."""
@@ -196,7 +223,15 @@ class ClaimReader(Reading):
         return digests
 
 
-def _basis(document: Mapping[str, Any], partitions: tuple[date, ...]) -> tuple[Basis, list[Staged]]:
+def _by_run(pairs: Iterable[tuple[date, str]]) -> StandsFor:
+    by_run: StandsFor = {}
+    for partition, run_id in pairs:
+        by_run.setdefault(run_id, []).append(partition)
+    return by_run
+
+
+def _basis(body: str, partitions: tuple[date, ...], accepted: Mapping[str, Accepted]) -> tuple[Basis, list[Staged]]:
+    document, pins = without_pins(body)
     transform = document["transform"]
     windows = document["configuration"].get("windows", {})
     staged: list[Staged] = []
@@ -209,12 +244,7 @@ def _basis(document: Mapping[str, Any], partitions: tuple[date, ...]) -> tuple[B
         configuration=document["configuration"],
         references=tuple(PinnedReference(**reference) for reference in document["references"]),
         inputs=tuple(
-            BasisInput(
-                argument=pinned["argument"],
-                table=pinned["table"],
-                window=Window(**windows[pinned["argument"]]),
-                digests=_digests(pinned, staged),
-            )
+            _input(pinned, Window(**windows[pinned["argument"]]), pins, accepted.get(pinned["table"]), staged)
             for pinned in document["inputs"]
         ),
         imports=frozenset(document["imports"]),
@@ -223,13 +253,20 @@ def _basis(document: Mapping[str, Any], partitions: tuple[date, ...]) -> tuple[B
     return basis, staged
 
 
-def _digests(pinned: Mapping[str, Any], staged: list[Staged]) -> dict[date, str]:
-    """The digest of each partition that was read; candidates are noted, to be filled in."""
+def _input(
+    pinned: Mapping[str, Any], window: Window, pins: Sequence[str], accepted: Accepted | None, staged: list[Staged]
+) -> BasisInput:
+    """One input, with the digest of each partition that was read; candidates are noted, to be filled in."""
+    argument, table = pinned["argument"], pinned["table"]
+    if pinned["partitions"] == []:
+        return BasisInput(argument=argument, table=table, window=window, digests={})
+    text = pins[pinned["partitions"]]
+    if accepted is not None and (same := accepted.same(text)) is not None:
+        return BasisInput(argument=argument, table=table, window=window, digests=same, within=accepted.digests)
     day_of = date.fromisoformat
-    digests = {day_of(pin[0]): pin[2] for pin in pinned["partitions"]}
+    parsed = json.loads(f"[{text}]")
+    digests = {day_of(pin[0]): pin[2] for pin in parsed}
     staged += [
-        Staged(digests=digests, partition=day_of(pin[0]), run_id=pin[3], table=pinned["table"])
-        for pin in pinned["partitions"]
-        if len(pin) > 3
+        Staged(digests=digests, partition=day_of(pin[0]), run_id=pin[3], table=table) for pin in parsed if len(pin) > 3
     ]
-    return digests
+    return BasisInput(argument=argument, table=table, window=window, digests=digests)

@@ -77,6 +77,8 @@ class CandidatePartition:
         compared_version: The accepted version that the gates compared it with; 0 when the partition had none; None
             until it is gated.
         compared_digest: The file set digest of that version.
+        compared_checksum: The content checksum of its files as the gates read them. Files that were tampered with or
+            damaged have another one than the ledger recorded when they were accepted.
         provenance: What it was computed from, as canonical values.
     """
 
@@ -87,6 +89,7 @@ class CandidatePartition:
     checksum: str = ""
     compared_version: int | None = None
     compared_digest: str | None = None
+    compared_checksum: str | None = None
     provenance: Mapping[str, Any] = field(default_factory=dict)
 
 

@@ -85,6 +85,7 @@ def candidate(row: AnyRow) -> CandidatePartition:
         checksum=row.checksum,
         compared_version=row.compared_version,
         compared_digest=row.compared_digest,
+        compared_checksum=row.compared_checksum,
         provenance=row.provenance,
     )
 
@@ -100,6 +101,7 @@ def candidate_row(staged: CandidatePartition) -> dict[str, object]:
         "checksum": staged.checksum,
         "compared_version": staged.compared_version,
         "compared_digest": staged.compared_digest,
+        "compared_checksum": staged.compared_checksum,
         "provenance": dict(staged.provenance),
     }
 

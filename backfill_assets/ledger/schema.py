@@ -158,6 +158,7 @@ candidate_partitions = Table(
     Column("checksum", Text, nullable=False),
     Column("compared_version", Integer),
     Column("compared_digest", SHA256),
+    Column("compared_checksum", Text),
     Column("provenance", CanonicalJson, nullable=False),
 )
 

@@ -127,7 +127,8 @@ TRANSITIONS: Mapping[State, frozenset[State]] = {
     SetState.PLANNED: frozenset({SetState.PUBLISHING}),
     SetState.PUBLISHING: frozenset({SetState.PUBLISHED, SetState.ROLLING_BACK, SetState.PLANNED}),
     SetState.PUBLISHED: frozenset({SetState.ROLLING_BACK}),
-    SetState.ROLLING_BACK: frozenset({SetState.ROLLED_BACK}),
+    # A rollback that cannot go on may be given up: what was brought back is published again.
+    SetState.ROLLING_BACK: frozenset({SetState.ROLLED_BACK, SetState.PUBLISHING}),
     SetState.ROLLED_BACK: frozenset({SetState.PUBLISHING}),
 }
 
@@ -163,7 +164,7 @@ MEANING: Mapping[State, str] = {
     ImportState.FAILED: "landing stopped; nothing of it is used",
     ChunkState.RUNNING: "being computed",
     ChunkState.DONE: "its files and checksums are recorded",
-    SetState.PLANNED: "its manifests are written; none of them has been published",
+    SetState.PLANNED: "its manifests are written; nothing of it is published",
     SetState.PUBLISHING: "its tables are being published one after the other; `backfill recover` completes or reverses",
     SetState.PUBLISHED: "every table of it is what readers see",
     SetState.ROLLING_BACK: "its tables are being brought back one after the other; `backfill recover` goes on with it",

@@ -16,13 +16,12 @@ from sqlalchemy.exc import DBAPIError
 from backfill_assets.clock import Clock
 from backfill_assets.errors import Refused, Retryable
 from backfill_assets.ledger.connection import READ, WRITE, connect_engine, transaction
-from backfill_assets.ledger.read_events import EventReader
+from backfill_assets.ledger.read_evidence import EvidenceReader
 from backfill_assets.ledger.read_imports import ImportReader
 from backfill_assets.ledger.read_retention import RetentionReader
 from backfill_assets.ledger.read_runs import RunReader
 from backfill_assets.ledger.read_sets import SetReader
 from backfill_assets.ledger.read_staleness import ClaimReader
-from backfill_assets.ledger.read_versions import VersionReader
 from backfill_assets.ledger.upgrade import upgrade
 from backfill_assets.ledger.write_candidates import CandidateWriter
 from backfill_assets.ledger.write_imports import ImportWriter
@@ -31,7 +30,7 @@ from backfill_assets.ledger.write_sets import SetWriter
 from backfill_assets.ledger.writing import Happening, said
 
 
-class LedgerReader(RunReader, SetReader, VersionReader, ClaimReader, ImportReader, EventReader, RetentionReader):
+class LedgerReader(RunReader, SetReader, EvidenceReader, ClaimReader, ImportReader, RetentionReader):
     """Everything that can be asked of the ledger."""
 
 

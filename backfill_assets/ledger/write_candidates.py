@@ -14,6 +14,7 @@ from backfill_assets.ledger.reading import batches
 from backfill_assets.ledger.records import CandidatePartition, GateResult
 from backfill_assets.ledger.schema import candidate_partitions, chunk_runs, gate_results
 from backfill_assets.ledger.states import MEANING, ChunkState, RunState
+from backfill_assets.ledger.telling import gates_payload
 from backfill_assets.ledger.write_runs import VISIBLE, RunWriter, next_command
 from backfill_assets.ledger.writing import SYSTEM, Happening, Step, some
 
@@ -181,7 +182,7 @@ class CandidateWriter(RunWriter):
 
         Args:
             run_id: A run that is GATING.
-            candidates: Staged partitions with what measuring adds: checksum, compared version and digest.
+            candidates: Staged partitions with what measuring adds: checksum, and compared version, digest and checksum.
             results: One per partition and gate.
             actor: Who or what measured.
             attempt: Names the process that has the run.
@@ -201,20 +202,13 @@ class CandidateWriter(RunWriter):
         self._connection.execute(delete(gate_results).where(gate_results.c.run_id == run_id))
         if found:
             self._connection.execute(insert(gate_results), [rows.gate_row(result) for result in found])
-        stopping = [result for result in found if result.blocking and not result.passed]
-        listed = sorted([r.partition.isoformat(), r.gate, r.blocking, r.passed, r.digest] for r in found)
         self._append(
             Happening(
                 actor=actor,
                 entity="gates",
                 entity_id=run_id,
                 action="gates_recorded",
-                payload={
-                    "partitions": len(measured),
-                    "results": len(found),
-                    "blocking_failures": len(stopping),
-                    "results_digest": document_digest(listed),
-                },
+                payload={"partitions": len(measured), **gates_payload(found)},
             )
         )
 
@@ -229,6 +223,7 @@ class CandidateWriter(RunWriter):
                 checksum=bindparam("new_checksum"),
                 compared_version=bindparam("new_version"),
                 compared_digest=bindparam("new_digest"),
+                compared_checksum=bindparam("accepted_checksum"),
             ),
             [
                 {
@@ -236,6 +231,7 @@ class CandidateWriter(RunWriter):
                     "new_checksum": each.checksum,
                     "new_version": each.compared_version,
                     "new_digest": each.compared_digest,
+                    "accepted_checksum": each.compared_checksum,
                 }
                 for each in measured
             ],

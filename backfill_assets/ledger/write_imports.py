@@ -14,6 +14,7 @@ from backfill_assets.ledger.reading import batches
 from backfill_assets.ledger.records import ImportCounts, ImportDay, ImportRecord, OfferedFile
 from backfill_assets.ledger.schema import import_days, imports
 from backfill_assets.ledger.states import ImportState
+from backfill_assets.ledger.telling import days_digest
 from backfill_assets.ledger.writing import Happening, Step, Writing, illegal, plain, said, some
 
 
@@ -81,13 +82,18 @@ class ImportWriter(Writing, ImportReader):
                 f"+ {counts.duplicate} duplicate + {counts.superseded} superseded + {counts.rejected} rejected.",
                 import_id=import_id,
             )
+        touched = tuple(days)
         self._change(
             _step(import_id, ImportState.LANDING, ImportState.LANDED),
             _happening(
                 import_id,
                 "import_landed",
                 actor,
-                {**asdict(counts), "superseded_elsewhere": dict(superseded_elsewhere)},
+                {
+                    **asdict(counts),
+                    "superseded_elsewhere": dict(superseded_elsewhere),
+                    "days_digest": days_digest(touched),
+                },
             ),
             also={
                 **asdict(counts),
@@ -97,7 +103,7 @@ class ImportWriter(Writing, ImportReader):
                 "note": "",
             },
         )
-        self._replace_days(import_id, tuple(days))
+        self._replace_days(import_id, touched)
         self._supersede_records({other: n for other, n in superseded_elsewhere.items() if n})
 
     def _replace_days(self, import_id: str, days: tuple[ImportDay, ...]) -> None:

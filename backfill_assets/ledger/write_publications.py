@@ -5,18 +5,20 @@ Everything about a publication's partitions is done by a few statements over who
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from sqlalchemy import and_, insert, select, update
 
 from backfill_assets.errors import UnknownName
-from backfill_assets.identity import document_digest
 from backfill_assets.ledger import rows
 from backfill_assets.ledger.publication_checks import PublicationChecks
 from backfill_assets.ledger.records import Action, PublicationIntent, PublicationRecord
 from backfill_assets.ledger.schema import outbox, publication_changes, publications, verifications
 from backfill_assets.ledger.states import PublicationState, RunState
+from backfill_assets.ledger.telling import publication_payload
 from backfill_assets.ledger.write_retention import RetentionWriter
 from backfill_assets.ledger.write_versions import VersionWriter
-from backfill_assets.ledger.writing import Happening, Step, plain, said
+from backfill_assets.ledger.writing import Happening, Step, said
 
 
 class PublicationWriter(PublicationChecks, VersionWriter, RetentionWriter):
@@ -35,14 +37,7 @@ class PublicationWriter(PublicationChecks, VersionWriter, RetentionWriter):
         """
         said("the reason", intent.reason)
         said("the one who publishes", intent.by)
-        self._must_be_free(intent)
-        match intent.action:
-            case Action.PUBLISH:
-                self._may_publish(intent)
-            case Action.ROLLBACK:
-                self._may_roll_back(intent)
-        self._must_expect_what_is_accepted(intent)
-        self._must_be_there(intent)
+        self.require_possible(intent)
         sequence = self._append(_begun(intent, actor))
         self._connection.execute(
             insert(publications).values(
@@ -68,6 +63,21 @@ class PublicationWriter(PublicationChecks, VersionWriter, RetentionWriter):
         if intent.action is Action.PUBLISH:
             state = self._run_state(intent.run_id)
             self._move_by(intent.publication_id, intent.run_id, state, RunState.PUBLISHING, actor)
+
+    def require_possible(self, intent: PublicationIntent) -> None:
+        """Refuses what `begin_publication` would refuse, and writes nothing down.
+
+        Raises:
+            UnknownName, IllegalTransition, NotApproved, TargetChanged, MissingInput, Refused: as there.
+        """
+        self._must_be_free(intent)
+        match intent.action:
+            case Action.PUBLISH:
+                self._may_publish(intent)
+            case Action.ROLLBACK:
+                self._may_roll_back(intent)
+        self._must_expect_what_is_accepted(intent)
+        self._must_be_there(intent)
 
     def finish_publication(self, publication_id: str, *, delta_version: int, actor: str) -> PublicationRecord:
         """The swap has landed: new versions are accepted, or the earlier ones again, and dependents are told.
@@ -103,12 +113,17 @@ class PublicationWriter(PublicationChecks, VersionWriter, RetentionWriter):
         replaced = self._supersede_expected(intent)
         self._accept_new(intent, delta_version)
         self._move_by(intent.publication_id, intent.run_id, RunState.PUBLISHING, RunState.PUBLISHED, actor)
-        for run_id in self._without_accepted_versions(replaced):
-            self._move_by(intent.publication_id, run_id, RunState.PUBLISHED, RunState.SUPERSEDED, actor)
+        self._supersede_unseen(replaced, intent, actor)
+
+    def _supersede_unseen(self, run_ids: Iterable[str], intent: PublicationIntent, actor: str) -> None:
+        """Runs whose last visible rows a swap took away are no longer PUBLISHED."""
+        for run_id in self._without_accepted_versions(run_ids):
+            if run_id != intent.run_id and self._run_state(run_id) is RunState.PUBLISHED:
+                self._move_by(intent.publication_id, run_id, RunState.PUBLISHED, RunState.SUPERSEDED, actor)
 
     def _roll_back(self, intent: PublicationIntent, actor: str) -> None:
         undone = self.publication(str(intent.undoes))
-        self._roll_back_expected(intent)
+        self._supersede_unseen(self._roll_back_expected(intent), intent, actor)
         restored = self._accept_restored(intent)
         self._change(
             _step(undone, PublicationState.ROLLED_BACK),
@@ -174,28 +189,13 @@ class PublicationWriter(PublicationChecks, VersionWriter, RetentionWriter):
 
 
 def _begun(intent: PublicationIntent, actor: str) -> Happening:
-    changes = [
-        [change.partition.isoformat(), change.expected_version, change.expected.digest, change.new.digest]
-        for change in sorted(intent.changes, key=lambda change: change.partition)
-    ]
     return Happening(
         actor=actor,
         entity="publication",
         entity_id=intent.publication_id,
         action="publication_begun",
         to_state=str(PublicationState.PUBLISHING),
-        payload={
-            "run_id": intent.run_id,
-            "action": str(intent.action),
-            "table": intent.table,
-            "by": plain("the one who publishes", intent.by),
-            "reason": intent.reason,
-            "undoes": intent.undoes,
-            "partitions": len(changes),
-            "changes_digest": document_digest(changes),
-            "verified": len(intent.verified),
-            "verified_digest": document_digest([[v.partition.isoformat(), v.version] for v in intent.verified]),
-        },
+        payload=publication_payload(intent),
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy import insert, select
 
-from backfill_assets.errors import Refused
+from backfill_assets.errors import IllegalTransition, Refused
 from backfill_assets.ledger.read_sets import SetReader
 from backfill_assets.ledger.records import SetRecord
 from backfill_assets.ledger.schema import manifests, restatement_sets, set_members
@@ -74,17 +74,21 @@ class SetWriter(RunWriter, SetReader):
     def approve_set(self, set_id: str, *, by: str, note: str = "") -> None:
         """Somebody other than the requester agrees to exactly this set, and so to every run of it.
 
-        Members that are approved already are left as they are.
+        Runs of it that are approved already are left as they are.
 
         Raises:
             UnknownName: There is no such set.
             NotApproved: The approver is the requester, nobody, or claims to be a policy.
-            IllegalTransition: Readers see one of its runs already.
+            IllegalTransition: All of it is approved already, or readers see one of its runs.
         """
         found = self.restatement_set(set_id)
-        for member in found.manifest.members:
-            if self.run(member.run_id).approval is ApprovalState.DRAFT:
-                self.approve(member.run_id, by=by, note=note)
+        drafts = [m.run_id for m in found.manifest.members if self.run(m.run_id).approval is ApprovalState.DRAFT]
+        if not drafts:
+            raise IllegalTransition(
+                f"set {set_id} is approved already.", next_step=f"backfill status {set_id}", set_id=set_id
+            )
+        for run_id in drafts:
+            self.approve(run_id, by=by, note=note)
         self._append(
             Happening(
                 actor=said("the approver", by),

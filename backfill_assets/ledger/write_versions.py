@@ -12,8 +12,14 @@ from sqlalchemy import Column, ColumnElement, and_, exists, func, insert, litera
 from backfill_assets.errors import IllegalTransition
 from backfill_assets.ledger.reading import batches
 from backfill_assets.ledger.records import PublicationIntent
-from backfill_assets.ledger.schema import outbox, partition_versions, publication_changes
-from backfill_assets.ledger.states import VersionState, may_follow
+from backfill_assets.ledger.schema import (
+    outbox,
+    partition_versions,
+    publication_changes,
+    publications,
+    verifications,
+)
+from backfill_assets.ledger.states import PublicationState, VersionState, may_follow
 from backfill_assets.ledger.writing import Writing
 
 
@@ -21,7 +27,7 @@ class VersionWriter(Writing):
     """What becomes of the versions that a publication names."""
 
     def _supersede_expected(self, intent: PublicationIntent) -> list[str]:
-        """The expected versions make way; returns the runs they belong to."""
+        """The expected versions make way; returns the runs that made them or found them equal."""
         expected = sum(change.expected_version > 0 for change in intent.changes)
         self._change_versions(
             intent, publication_changes.c.expected_version, VersionState.ACCEPTED, VersionState.SUPERSEDED, expected
@@ -57,15 +63,16 @@ class VersionWriter(Writing):
         new = select(*values.values()).where(made.c.publication_id == intent.publication_id)
         self._connection.execute(insert(partition_versions).from_select(list(values), new))
 
-    def _roll_back_expected(self, intent: PublicationIntent) -> None:
-        """The undone versions are no longer what readers see."""
+    def _roll_back_expected(self, intent: PublicationIntent) -> list[str]:
+        """The undone versions are no longer what readers see; returns the runs that made them or found them equal."""
         expected = len(intent.changes)
         self._change_versions(
             intent, publication_changes.c.expected_version, VersionState.ACCEPTED, VersionState.ROLLED_BACK, expected
         )
+        return self._runs_of(intent, publication_changes.c.expected_version)
 
     def _accept_restored(self, intent: PublicationIntent) -> list[str]:
-        """The versions before are accepted again; returns the runs they belong to."""
+        """The versions before are accepted again; returns the runs that made them or found them equal."""
         expected = sum((change.restores or 0) > 0 for change in intent.changes)
         self._change_versions(
             intent, publication_changes.c.restores, VersionState.SUPERSEDED, VersionState.ACCEPTED, expected
@@ -97,28 +104,57 @@ class VersionWriter(Writing):
             )
 
     def _runs_of(self, intent: PublicationIntent, named: Column[int]) -> list[str]:
-        held = partition_versions
-        chosen = (
+        """The runs that made the named versions, and those whose standing publications found them equal."""
+        held, found, made = partition_versions, verifications, publications
+        brought_in = (
             select(held.c.run_id)
-            .distinct()
             .join_from(publication_changes, held, _is_named(intent, named))
             .where(held.c.table_name == intent.table)
-            .order_by(held.c.run_id)
         )
-        return self._values(chosen)
+        equal = (
+            select(made.c.run_id)
+            .join_from(publication_changes, held, _is_named(intent, named))
+            .join(found, and_(found.c.partition_date == held.c.partition_date, found.c.version == held.c.version))
+            .join(made, made.c.publication_id == found.c.publication_id)
+            .where(
+                held.c.table_name == intent.table,
+                made.c.table_name == intent.table,
+                made.c.state == PublicationState.PUBLISHED,
+                made.c.publication_id != intent.publication_id,
+            )
+        )
+        return sorted({*self._values(brought_in), *self._values(equal)})
 
     def _without_accepted_versions(self, run_ids: Iterable[str]) -> list[str]:
-        """Those of the runs whose rows no reader sees any more."""
+        """Those of the runs whose rows no reader sees any more, neither as their own nor as found equal."""
         chosen = list(run_ids)
-        held = partition_versions
+        held, found, made = partition_versions, verifications, publications
         seen: set[str] = set()
         for batch in batches(chosen):
-            visible = select(held.c.run_id).distinct().where(held.c.run_id.in_(batch))
-            seen.update(self._values(visible.where(held.c.state == VersionState.ACCEPTED)))
+            own = select(held.c.run_id).distinct().where(held.c.run_id.in_(batch))
+            equal = (
+                select(made.c.run_id)
+                .distinct()
+                .join_from(made, found, found.c.publication_id == made.c.publication_id)
+                .join(held, _is_found_equal())
+                .where(made.c.run_id.in_(batch), made.c.state == PublicationState.PUBLISHED)
+            )
+            for visible in (own, equal):
+                seen.update(self._values(visible.where(held.c.state == VersionState.ACCEPTED)))
         return [run_id for run_id in chosen if run_id not in seen]
 
     def _next_outbox_sequence(self) -> int:
         return int(self._values(select(func.coalesce(func.max(outbox.c.sequence), 0)))[0]) + 1
+
+
+def _is_found_equal() -> ColumnElement[bool]:
+    """Whether a version is one that a verification of a publication names."""
+    held, found, made = partition_versions, verifications, publications
+    return and_(
+        held.c.table_name == made.c.table_name,
+        held.c.partition_date == found.c.partition_date,
+        held.c.version == found.c.version,
+    )
 
 
 def _is_named(intent: PublicationIntent, named: Column[int]) -> ColumnElement[bool]:

@@ -15,6 +15,7 @@ from backfill_assets.planning.partitions import (
     ONE_DAY,
     DayRange,
     Grain,
+    days_of,
     merged,
     partition_of,
     partitions_of_spans,
@@ -121,7 +122,9 @@ class Graph:
         known = self.days(as_of)
         asked = DayRange(partition_of(node.grain, days.start), days.end)
         earliest = partition_of(node.grain, known.start)
-        if not len(days) or asked.start < earliest or asked.end > known.end:
+        # A month that has begun is named as a whole, as the first one is.
+        latest = days_of(node.grain, partition_of(node.grain, known.last)).end
+        if not len(days) or asked.start < earliest or asked.end > latest:
             raise InvalidRange(
                 f"{name} has partitions from {earliest} to {known.last}; the range {days} is not within them.",
                 next_step="choose earlier days"

@@ -46,6 +46,9 @@ class Mode(StrEnum):
 NEVER_PUBLISHED = frozenset({Mode.DRY_RUN, Mode.RECONCILIATION})
 """Modes of runs that stage and gate, and end there."""
 
+ALWAYS_SWAPPED = frozenset({Kind.REPAIR, Kind.MIGRATION})
+"""Kinds of runs that replace the files themselves, so equal rows are swapped in all the same."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PinnedPartition:

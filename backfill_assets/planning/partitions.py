@@ -6,6 +6,7 @@ monthly ones. Ranges are half-open in code and inclusive where a person types or
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import date, timedelta
@@ -71,6 +72,28 @@ class DayRange:
 
     def __str__(self) -> str:
         return f"{self.start}..{self.last}" if len(self) else "no days"
+
+
+_DAYS = re.compile(r"(\d{4})(?:-(\d{2})(?:-(\d{2}))?)?")
+
+
+def days_named(text: str) -> DayRange:
+    """The days that a person names by a date, a month or a year: `2006-02-03`, `2006-02`, `2006`.
+
+    Raises:
+        InvalidRange: It is none of them.
+    """
+    found = _DAYS.fullmatch(text)
+    try:
+        year, month, day = (int(part) if part else None for part in found.groups()) if found else (0, None, None)
+        first = date(year or 0, month or 1, day or 1)
+        last = first if day else next_partition(Grain.MONTHLY, date(first.year, month or 12, 1)) - ONE_DAY
+    except (ValueError, OverflowError):
+        raise InvalidRange(
+            f"{text!r} is neither a date like 2006-07-01 nor a month like 2006-07 nor a year like 2006.",
+            next_step="write days like 2006-07-01",
+        ) from None
+    return DayRange.inclusive(first, last)
 
 
 def next_partition(grain: Grain, partition: date) -> date:

@@ -17,6 +17,7 @@ from backfill_assets.identity import sha256_text
 from backfill_assets.planning.chunks import Chunk, chunk_sizes, chunks_of
 from backfill_assets.planning.estimates import Estimate, estimate
 from backfill_assets.planning.graph import Graph, TableInput, TableNode, Window
+from backfill_assets.planning.impact import complete
 from backfill_assets.planning.manifest import (
     GateTerm,
     Kind,
@@ -27,9 +28,9 @@ from backfill_assets.planning.manifest import (
     PinnedPartition,
     PinnedReference,
 )
-from backfill_assets.planning.partitions import DayRange, Grain, days_of, describe
+from backfill_assets.planning.partitions import DayRange, Grain, compress, count_of, days_of, describe
 from backfill_assets.planning.proof import ProofTerms, plan_proof
-from backfill_assets.planning.state import Claim, StateReader
+from backfill_assets.planning.state import Claim, ClaimReader, StateReader
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -309,22 +310,41 @@ def require_inputs(plan: Plan) -> None:
         return
     lacking = [read for read in plan.inputs if read.missing]
     said = "; ".join(f"{read.table} lacks {describe(read.grain, read.missing)}" for read in lacking)
-    first = lacking[0]
-    last_day = days_of(first.grain, first.missing[-1]).last
     raise MissingInput(
         f"{plan.manifest.table} needs input days that have never been built: {said}.",
-        next_step=f"{fill_command(first)} --from {first.missing[0]} --to {last_day} --by WHO",
+        next_step=joined(fill_commands(lacking[0])),
         table=plan.manifest.table,
         missing={read.table: [day.isoformat() for day in read.missing] for read in lacking},
     )
 
 
-def fill_command(read: InputRead) -> str:
-    """The command that builds missing partitions of an input."""
-    name = read.table.partition(".")[2]
+def fill_commands(read: InputRead) -> Sequence[str]:
+    """The commands that build missing partitions of an input."""
     if read.table.startswith("bronze."):
-        return f"backfill load {name}"
-    return f"backfill plan {name} --reason REASON"
+        return load_commands(read.table, read.missing)
+    name = read.table.partition(".")[2]
+    return [
+        f"backfill plan {name} --reason REASON --from {days.start} --to {days.last} --by WHO"
+        for days in compress(read.grain, read.missing)
+    ]
+
+
+def load_commands(table: str, days: Iterable[date]) -> Sequence[str]:
+    """The commands that build these days of a source table and no others: what lies between may never have landed."""
+    name = table.partition(".")[2]
+    return [
+        f"backfill load {name} --from {some.start} --to {some.last} --by WHO" for some in compress(Grain.DAILY, days)
+    ]
+
+
+_MOST_COMMANDS = 5
+
+
+def joined(commands: Sequence[str]) -> str:
+    """Commands as one next step; many are shortened to the first of them."""
+    more = len(commands) - _MOST_COMMANDS
+    rest = [f"and {count_of(more, 'more range')} in the same way"] if more > 0 else []
+    return "; ".join([*commands[:_MOST_COMMANDS], *rest])
 
 
 def run_id_for(request: PlanRequest, node: TableNode, as_of: datetime) -> str:
@@ -379,15 +399,9 @@ def dependents_of(graph: Graph, table: str, partitions: Sequence[date]) -> tuple
 
 
 def complete_partitions(
-    node: TableNode, graph: Graph, partitions: Iterable[date], state: StateReader
+    node: TableNode, graph: Graph, partitions: Iterable[date], state: ClaimReader
 ) -> tuple[tuple[date, ...], tuple[date, ...]]:
     """Partitions whose windows are complete, and those whose are not: what can follow a publication and what waits."""
-    ready: list[date] = []
-    waiting: list[date] = []
-    for partition in sorted(set(partitions)):
-        whole = True
-        for edge in node.inputs:
-            needed = graph.needed(edge, node, (partition,))
-            whole = whole and len(state.claims(edge.table, needed)) == len(needed)
-        (ready if whole else waiting).append(partition)
-    return tuple(ready), tuple(waiting)
+    chosen = set(partitions)
+    ready = complete(graph, node, chosen, lambda table, needed: state.claims(table, needed).keys())
+    return tuple(sorted(ready)), tuple(sorted(chosen - ready))

@@ -6,7 +6,7 @@ The work is done per run and by ranges of changed days, never per partition and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
@@ -44,17 +44,20 @@ class BasisInput:
     Attributes:
         window: The window as the manifest agreed it.
         digests: By input partition; `UNKNOWN_DIGEST` for what is not known to be accepted.
+        within: What is accepted of the table, if whoever read the digests saw that it holds every one of them: then
+            there is nothing to compare with that very mapping.
     """
 
     argument: str
     table: str
     window: Window
     digests: Mapping[date, str]
+    within: Mapping[date, str] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Basis:
-    """What accepted partitions of a table rest on: the run that computed them, or found them equal last.
+    """What accepted partitions of a table rest on: a run that computed them, or found them equal later.
 
     Attributes:
         partitions: The accepted partitions that it still stands for, in order.
@@ -85,6 +88,15 @@ class Narrowed:
 
     days: tuple[DayRange, ...]
     window: Window | None
+
+
+Earlier = Callable[[Collection[date]], Iterable[Basis]]
+"""From accepted partitions to what else they rest on, besides their last bases."""
+
+
+def nothing_earlier(_partitions: Collection[date]) -> Iterable[Basis]:
+    """For tables whose partitions rest on their last bases alone."""
+    return ()
 
 
 Narrow = Callable[[str, tuple[PinnedReference, ...]], Narrowed | None]
@@ -179,15 +191,25 @@ class _Mark:
 
 
 def find_stale(
-    node: TableNode, graph: Graph, bases: Iterable[Basis], present: Present, *, asked: Sequence[date] | None = None
+    node: TableNode,
+    graph: Graph,
+    bases: Iterable[Basis],
+    present: Present,
+    *,
+    asked: Sequence[date] | None = None,
+    earlier: Earlier = nothing_earlier,
 ) -> Staleness:
     """What is stale of a table.
+
+    An accepted partition rests on the run that made it and on every later one that found it equal. It follows from what
+    is there now if it does so by any of them; if by none, the reasons are those of the last.
 
     Args:
         node: The table.
         graph: The tables and their windows.
-        bases: What its accepted partitions rest on; each accepted partition is in exactly one of them.
+        bases: What its accepted partitions rest on last; each accepted partition is in exactly one of them.
         present: How it would be computed now.
+        earlier: What they rest on besides; asked only about those that do not follow by their last basis.
         asked: Look at these partitions only, and call those of them that could be built and never were `NEVER_BUILT`;
             None for all accepted ones and the gaps between them.
     """
@@ -203,6 +225,7 @@ def find_stale(
         here = frozenset(basis.partitions) if wanted is None else wanted.intersection(basis.partitions)
         if here:
             marks += _marks_of(node, graph, basis, present, here)
+    marks = _by_no_basis(node, graph, marks, present, earlier)
     waiting: set[date] = set()
     if node.is_source:
         pending = {day: files for day, files in present.landed.items() if day not in accepted}
@@ -224,6 +247,20 @@ def find_stale(
 # ------------------------------------------------------------------------------------------------- what was found
 
 
+def _by_no_basis(
+    node: TableNode, graph: Graph, marks: Sequence[_Mark], present: Present, earlier: Earlier
+) -> list[_Mark]:
+    """The marks without the partitions that an earlier basis clears."""
+    doubted: set[date] = set().union(*(mark.partitions for mark in marks))
+    if not doubted:
+        return []
+    for basis in earlier(frozenset(doubted)):
+        here = doubted.intersection(basis.partitions)
+        if here:
+            doubted -= here.difference(*(mark.partitions for mark in _marks_of(node, graph, basis, present, here)))
+    return [replace(mark, partitions=mark.partitions & doubted) for mark in marks]
+
+
 def _marks_of(
     node: TableNode, graph: Graph, basis: Basis, present: Present, here: AbstractSet[date]
 ) -> Iterator[_Mark]:
@@ -234,11 +271,14 @@ def _marks_of(
         return
     for read in basis.inputs:
         now = present.digests.get(read.table, {})
+        if read.within is now:
+            continue
         changed = frozenset(day for day, digest in read.digests.items() if now.get(day) != digest)
-        if changed:
-            edge = TableInput(argument=read.argument, table=read.table, window=read.window)
-            reached = here & frozenset(graph.reached(edge, node, changed))
-            yield _Mark(Reason(cause=Cause.INPUT_CHANGED, name=read.table), reached, edge, changed)
+        if not changed:
+            continue
+        edge = TableInput(argument=read.argument, table=read.table, window=read.window)
+        reached = here & frozenset(graph.reached(edge, node, changed))
+        yield _Mark(Reason(cause=Cause.INPUT_CHANGED, name=read.table), reached, edge, changed)
     yield from _references(node, basis, present, here)
 
 

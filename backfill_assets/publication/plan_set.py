@@ -8,7 +8,7 @@ published.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 
 from backfill_assets.domain import SourceTable
@@ -17,7 +17,7 @@ from backfill_assets.identity import sha256_text
 from backfill_assets.ledger.claims import LedgerState
 from backfill_assets.planning.impact import Rebuild, impact
 from backfill_assets.planning.manifest import Mode
-from backfill_assets.planning.partitions import DayRange, compress, describe
+from backfill_assets.planning.partitions import DayRange, Grain, compress, days_named, describe
 from backfill_assets.planning.request import (
     NO_LIMITS_ASKED,
     AskedLimits,
@@ -25,6 +25,8 @@ from backfill_assets.planning.request import (
     PlanRequest,
     Staged,
     Terms,
+    joined,
+    load_commands,
     propose,
     require_inputs,
 )
@@ -33,6 +35,8 @@ from backfill_assets.planning.stages import Stage, stages_of
 from backfill_assets.planning.staleness import Cause, Staleness
 from backfill_assets.publication.stale import stale_tables
 from backfill_assets.workspace import Workspace
+
+_ONLY_CODE = "only the code changed, and the version is the same"
 
 TermsOf = Callable[[str], Terms]
 
@@ -69,18 +73,45 @@ class SetRequest:
         return ", ".join(said)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeftOut:
+    """Stale partitions of a table that a plan does not rebuild.
+
+    Attributes:
+        why: The reason, in words.
+        include: How to ask for them as well.
+    """
+
+    table: str
+    grain: Grain
+    partitions: tuple[date, ...]
+    why: str
+    include: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Named:
+    """What is stale, as a request names it: by table, what to rebuild, what to build first, and what neither."""
+
+    stale: Mapping[str, Sequence[date]] = field(default_factory=dict)
+    new: Mapping[str, Sequence[date]] = field(default_factory=dict)
+    left_out: tuple[LeftOut, ...] = ()
+
+
 @dataclass(frozen=True, kw_only=True)
 class PlannedSet:
     """A set with everything a person wants to see before agreeing to it.
 
     Attributes:
         rebuilds: What has to be rebuilt, table by table, and what is only read.
+        left_out: Stale partitions that are not rebuilt, because that was not asked for.
         plans: One per run, in the order of the set.
         stages: What will be done, in order.
     """
 
     manifest: SetManifest
     rebuilds: tuple[Rebuild, ...]
+    left_out: tuple[LeftOut, ...]
     plans: tuple[Plan, ...]
     stages: tuple[Stage, ...]
 
@@ -105,7 +136,8 @@ def plan_set(ws: Workspace, request: SetRequest, terms_of: TermsOf) -> PlannedSe
     if not request.because and not request.stale:
         raise Refused("it was not said what has changed.", next_step="add --because TABLE:DAY..DAY, or --stale")
     as_of = ws.clock()
-    rebuilds = _rebuilds(ws, request, as_of)
+    named = _stale(ws, request) if request.stale else _Named()
+    rebuilds = _rebuilds(ws, request, named, as_of)
     if not rebuilds:
         return None
     set_id = f"{SET_PREFIX}{as_of:%Y%m%d}-{sha256_text(f'{as_of.isoformat()}|{request.cause}|{request.by}')[:8]}"
@@ -129,54 +161,77 @@ def plan_set(ws: Workspace, request: SetRequest, terms_of: TermsOf) -> PlannedSe
     return PlannedSet(
         manifest=manifest,
         rebuilds=rebuilds,
+        left_out=_still_left_out(named.left_out, rebuilds),
         plans=plans,
         stages=stages_of([plan.manifest for plan in plans], ws.graph, of=set_id),
     )
 
 
-def _rebuilds(ws: Workspace, request: SetRequest, as_of: datetime) -> tuple[Rebuild, ...]:
+def _rebuilds(ws: Workspace, request: SetRequest, named: _Named, as_of: datetime) -> tuple[Rebuild, ...]:
     today = as_of.date()
     changed = {
         ws.domain.table(table).name: ws.graph.partitions_in(ws.domain.table(table).name, days, as_of=today)
         for table, days in request.because
     }
-    stale, new = _stale(ws, request) if request.stale else ({}, {})
     with ws.ledger.read() as reader:
-        return impact(ws.graph, changed, LedgerState(reader).accepted, rebuild=stale, never_built=new)
+        return impact(ws.graph, changed, LedgerState(reader).accepted, rebuild=named.stale, never_built=named.new)
 
 
-def _stale(ws: Workspace, request: SetRequest) -> tuple[Mapping[str, Sequence[date]], Mapping[str, Sequence[date]]]:
-    """The stale partitions by table, and those that were never built and are asked for by their days."""
+def _stale(ws: Workspace, request: SetRequest) -> _Named:
     stale: dict[str, list[date]] = {}
     new: dict[str, list[date]] = {}
+    left_out: list[LeftOut] = []
     only_code: list[str] = []
     for found in stale_tables(ws, table=request.table, days=request.days):
         if isinstance(ws.domain.table(found.table), SourceTable):
             _require_loaded(found)
             continue
+        of_code: list[date] = []
+        gaps: list[date] = []
         for stretch in found.ranges:
             causes = {reason.cause for reason in stretch.reasons}
             if causes == {Cause.NEVER_BUILT}:
-                if request.days is not None:
-                    new.setdefault(found.table, []).extend(stretch.partitions)
+                (gaps if request.days is None else new.setdefault(found.table, [])).extend(stretch.partitions)
             elif causes == {Cause.CODE_CHANGED} and not request.changed_code:
-                only_code.append(f"{found.table} {describe(found.grain, stretch.partitions)}")
+                of_code += stretch.partitions
             else:
                 stale.setdefault(found.table, []).extend(stretch.partitions)
-    if only_code and not stale and not new:
+        if of_code:
+            only_code.append(f"{found.table} {describe(found.grain, of_code)}")
+            left_out.append(
+                _left_out(found, of_code, _ONLY_CODE, "give the transform a new version, or add --changed-code")
+            )
+        if gaps:
+            named = f"backfill plan {found.table} --stale --from {gaps[0]} --to {gaps[-1]}"
+            left_out.append(_left_out(found, gaps, "never built, and nobody named the days", named))
+    if only_code and not stale and not new and not request.because:
         raise Refused(
             f"the code changed under the same version, and nothing else did: {'; '.join(only_code)}.",
             next_step="give the transform a new version; or, to prove that the rows are the same, add --changed-code",
         )
-    return stale, new
+    return _Named(stale=stale, new=new, left_out=tuple(left_out))
+
+
+def _left_out(found: Staleness, partitions: Sequence[date], why: str, include: str) -> LeftOut:
+    return LeftOut(table=found.table, grain=found.grain, partitions=tuple(partitions), why=why, include=include)
+
+
+def _still_left_out(left_out: Iterable[LeftOut], rebuilds: Iterable[Rebuild]) -> tuple[LeftOut, ...]:
+    """Without what is rebuilt after all, because it rests on something that is."""
+    built = {rebuild.table: set(rebuild.partitions) for rebuild in rebuilds}
+    remaining = (
+        replace(each, partitions=tuple(p for p in each.partitions if p not in built.get(each.table, ())))
+        for each in left_out
+    )
+    return tuple(each for each in remaining if each.partitions)
 
 
 def _require_loaded(found: Staleness) -> None:
-    waiting = [p for stretch in found.ranges for p in stretch.partitions]
+    waiting = found.partitions
     if waiting:
         raise MissingInput(
             f"{found.table} has days that are not built from what has landed: {describe(found.grain, waiting)}.",
-            next_step=f"backfill load {found.table.partition('.')[2]} --from {waiting[0]} --to {waiting[-1]} --by WHO",
+            next_step=joined(load_commands(found.table, waiting)),
             table=found.table,
         )
 
@@ -218,21 +273,19 @@ def _plans(
     return tuple(plans)
 
 
-def parse_because(text: str, day: Callable[[str], date]) -> tuple[str, DayRange]:
+def parse_because(text: str) -> tuple[str, DayRange]:
     """A table and its days as a person types them: `bronze.case_events:2006-03-15..2006-03-20`.
 
-    Args:
-        text: What was typed; a single day needs no `..`.
-        day: Reads one day.
+    A single day needs no `..`, and a month or a year is all its days: `bronze.case_events:2006-02`.
 
     Raises:
         InvalidRange: It is not of that form.
     """
     table, colon, days = text.partition(":")
-    first, _, last = days.partition("..")
-    if not colon or not table or not first:
+    first, dots, last = days.partition("..")
+    if not colon or not table or not first or (dots and not last):
         raise InvalidRange(
             f"{text!r} does not say which days of which table have changed.",
             next_step="write it like --because bronze.case_events:2006-03-15..2006-03-20",
         )
-    return table, DayRange.inclusive(day(first), day(last or first))
+    return table, DayRange.inclusive(days_named(first).start, days_named(last or first).last)

@@ -10,12 +10,16 @@ import secrets
 from collections.abc import Iterable
 from datetime import datetime
 
+from backfill_assets.crash_points import Point
 from backfill_assets.domain import Domain
-from backfill_assets.errors import IllegalTransition, OutcomeUnknown, Refused, Retryable
+from backfill_assets.errors import IllegalTransition, InputsMovedOn, OutcomeUnknown, Refused, Retryable
 from backfill_assets.lake.swap import Exchange, SwapOrder, require_as_expected, swap
 from backfill_assets.ledger.records import Action, ImportDay, PublicationIntent, PublicationRecord, RunRecord
 from backfill_assets.ledger.states import ApprovalState, ImportState, PublicationState, RunState
-from backfill_assets.planning.manifest import Kind, Manifest
+from backfill_assets.ledger.store import LedgerReader
+from backfill_assets.planning.manifest import Kind, Manifest, Mode
+from backfill_assets.planning.partitions import days_of, describe
+from backfill_assets.publication.stale import taken_back
 from backfill_assets.publication.verdict import changes_back, changes_for, require_publishable
 from backfill_assets.workspace import Workspace
 
@@ -46,9 +50,11 @@ def publish_run(ws: Workspace, run_id: str, *, by: str) -> PublicationRecord:
         NotApproved: Nobody but the requester agreed.
         GateFailed: A blocking gate did not pass for exactly these files.
         TargetChanged: A partition is not what the candidate was compared with.
+        InputsMovedOn: Readers see what follows from newer inputs than the run has read.
         LostRace: Other writers kept committing first; nothing changed.
         OutcomeUnknown: It cannot be said whether the swap landed; `recover` finds out.
     """
+    _require_not_older(ws, run_id)
     with ws.ledger.write() as writer:
         run = writer.run(run_id)
         policy = automatic_policy(ws.domain, run.manifest)
@@ -74,7 +80,31 @@ def publish_run(ws: Workspace, run_id: str, *, by: str) -> PublicationRecord:
             verified=verified,
         )
         writer.begin_publication(intent, actor=by)
+    ws.reached(Point.SWAP_INTENDED)
     return carry_out(ws, run, intent, by=by)
+
+
+def _require_not_older(ws: Workspace, run_id: str) -> None:
+    """Refuses to take readers back to older inputs, unless that is what a replay was asked for.
+
+    It is asked before the ledger's transaction, because it reads much: the accepted versions that it saw are those
+    that the candidate was compared with, or the transaction refuses.
+    """
+    with ws.ledger.read() as reader:
+        run = reader.run(run_id)
+    manifest = run.manifest
+    if manifest.mode is Mode.REPLAY or run.state not in (RunState.PASSED, RunState.ROLLED_BACK):
+        return
+    if older := taken_back(ws, run_id):
+        days = describe(manifest.grain, older)
+        raise InputsMovedOn(
+            f"run {run_id} was computed from older inputs than what readers see: {days} of {manifest.table} would no "
+            f"longer follow from the inputs as they are now.",
+            next_step=f"plan it again, so that it reads them: backfill plan {manifest.table} --from {older[0]} "
+            f"--to {days_of(manifest.grain, older[-1]).last} --reason WHY",
+            run_id=run_id,
+            partitions=[partition.isoformat() for partition in older],
+        )
 
 
 def rollback_run(ws: Workspace, run_id: str, *, by: str, reason: str) -> PublicationRecord:
@@ -87,43 +117,55 @@ def rollback_run(ws: Workspace, run_id: str, *, by: str, reason: str) -> Publica
     """
     with ws.ledger.write() as writer:
         run = writer.run(run_id)
-        table = run.manifest.table
-        published = [
-            record
-            for record in writer.publications(run_id=run_id, states=[PublicationState.PUBLISHED])
-            if record.intent.action is Action.PUBLISH
-        ]
-        if not published:
-            raise IllegalTransition(
-                f"run {run_id} has no publication to undo: it is {run.state}.",
-                next_step=f"backfill history {table}",
-                run_id=run_id,
-                state=str(run.state),
-            )
-        undone = published[0].intent.publication_id
-        if not published[0].intent.changes:
-            raise IllegalTransition(
-                f"run {run_id} changed nothing: all of its partitions were equal to the accepted ones, so there is "
-                f"nothing to undo.",
-                next_step=f"backfill history {table}",
-                run_id=run_id,
-                publication_id=undone,
-            )
-        accepted = writer.accepted(table, run.manifest.partitions)
-        versions = [v for v in writer.versions(table) if v.publication_id == undone]
-        replaced = writer.pinned(table, [(v.partition, v.replaces) for v in versions if v.replaces])
-        intent = PublicationIntent(
-            publication_id=_new_id(ws.clock()),
-            run_id=run_id,
-            action=Action.ROLLBACK,
-            table=table,
-            by=by,
-            reason=reason,
-            changes=changes_back(table, undone, versions, accepted, replaced),
-            undoes=undone,
-        )
+        intent = intent_back(ws, writer, run, by=by, reason=reason)
         writer.begin_publication(intent, actor=by)
+    ws.reached(Point.SWAP_INTENDED)
     return carry_out(ws, run, intent, by=by)
+
+
+def intent_back(ws: Workspace, reader: LedgerReader, run: RunRecord, *, by: str, reason: str) -> PublicationIntent:
+    """What undoing a run's standing publication would do; it is not begun.
+
+    Raises:
+        IllegalTransition: The run has no standing publication, or one that changed nothing and is of no set.
+        TargetChanged: Some of its partitions were published again since.
+    """
+    table = run.manifest.table
+    published = [
+        record
+        for record in reader.publications(run_id=run.run_id, states=[PublicationState.PUBLISHED])
+        if record.intent.action is Action.PUBLISH
+    ]
+    if not published:
+        raise IllegalTransition(
+            f"run {run.run_id} has no publication to undo: it is {run.state}.",
+            next_step=f"backfill history {table}",
+            run_id=run.run_id,
+            state=str(run.state),
+        )
+    undone = published[0].intent.publication_id
+    # With its set even a run that changed nothing is undone: what it found equal, it found with the set's own inputs.
+    if not published[0].intent.changes and run.manifest.member_of is None:
+        raise IllegalTransition(
+            f"run {run.run_id} changed nothing: all of its partitions were equal to the accepted ones, so there is "
+            f"nothing to undo.",
+            next_step=f"backfill history {table}",
+            run_id=run.run_id,
+            publication_id=undone,
+        )
+    accepted = reader.accepted(table, run.manifest.partitions)
+    versions = [v for v in reader.versions(table) if v.publication_id == undone]
+    replaced = reader.pinned(table, [(v.partition, v.replaces) for v in versions if v.replaces])
+    return PublicationIntent(
+        publication_id=_new_id(ws.clock()),
+        run_id=run.run_id,
+        action=Action.ROLLBACK,
+        table=table,
+        by=by,
+        reason=reason,
+        changes=changes_back(table, undone, versions, accepted, replaced),
+        undoes=undone,
+    )
 
 
 def carry_out(ws: Workspace, run: RunRecord, intent: PublicationIntent, *, by: str) -> PublicationRecord:
@@ -140,7 +182,9 @@ def carry_out(ws: Workspace, run: RunRecord, intent: PublicationIntent, *, by: s
     except (Refused, Retryable) as error:
         with ws.ledger.write() as writer:
             writer.abandon_publication(intent.publication_id, actor=by, reason=error.message)
+        ws.reached(Point.SWAP_ABANDONED)
         raise
+    ws.reached(Point.SWAP_COMMITTED)
     return acknowledge(ws, run.manifest, intent, delta_version=version, by=by)
 
 
@@ -154,6 +198,7 @@ def acknowledge(
             loaded = _wholly_loaded(manifest, writer.import_days(import_ids=manifest.imports))
             waiting = [import_id for import_id in loaded if writer.import_record(import_id).state is ImportState.LANDED]
             writer.mark_loaded(waiting, actor=by)
+    ws.reached(Point.SWAP_ACKNOWLEDGED)
     return record
 
 

@@ -6,11 +6,13 @@ ledger is told. If it did not, it is fenced off, so that it cannot land later, a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-from backfill_assets.errors import IllegalTransition
+from backfill_assets.crash_points import Point
+from backfill_assets.errors import IllegalTransition, OutcomeUnknown, Retryable
 from backfill_assets.lake.swap import fence
 from backfill_assets.landing.land import clean_up_landing
 from backfill_assets.ledger.records import PublicationRecord
@@ -44,36 +46,43 @@ def recover(ws: Workspace, *, by: str) -> tuple[Recovered, ...]:
         computing = reader.runs(states=[RunState.STAGING, RunState.GATING])
         landing = reader.imports(states=[ImportState.LANDING])
         sets = reader.restatement_sets(states=[SetState.PUBLISHING, SetState.ROLLING_BACK])
-    found = [_publication(ws, record, by=by) for record in under_way]
+    found = [
+        _ended("publication", record.intent.publication_id, partial(_publication, ws, record, by=by))
+        for record in under_way
+    ]
     for run in computing:
         found.append(_computation(ws, run.run_id, run.state, by=by))
     # After the publications: how far a set is can only be said when none of them is open.
-    found += [Recovered(what="set", id=each.set_id, outcome=recover_set(ws, each, by=by)) for each in sets]
+    found += [_ended("set", each.set_id, partial(recover_set, ws, each, by=by)) for each in sets]
     if landing:
-        failed = clean_up_landing(ws.ledger, ws.settings, ws.domain.sources, by=by)
+        failed = clean_up_landing(ws.ledger, ws.settings, ws.domain.sources, by=by, reached=ws.reached)
         found += [
             Recovered(what="landing", id=record.import_id, outcome="given up; land the file again") for record in failed
         ]
     return tuple(found)
 
 
-def _publication(ws: Workspace, record: PublicationRecord, *, by: str) -> Recovered:
+def _ended(what: str, name: str, end: Callable[[], str]) -> Recovered:
+    """One thing that was under way; that it cannot be ended now must not keep the others from being ended."""
+    try:
+        return Recovered(what=what, id=name, outcome=end())
+    except (Retryable, OutcomeUnknown) as error:
+        return Recovered(what=what, id=name, outcome=f"could not be ended: {error.message} Next: backfill recover")
+
+
+def _publication(ws: Workspace, record: PublicationRecord, *, by: str) -> str:
     intent = record.intent
     version = fence(ws.lake, intent.table, intent.publication_id)
+    ws.reached(Point.RECOVER_FENCED)
     if version is None:
         with ws.ledger.write() as writer:
             writer.abandon_publication(intent.publication_id, actor=by, reason="recovered: the swap had not landed")
-        return Recovered(
-            what="publication", id=intent.publication_id, outcome="had not landed; closed, nothing has changed"
-        )
+        ws.reached(Point.RECOVER_CLOSED)
+        return "had not landed; closed, nothing has changed"
     with ws.ledger.read() as reader:
         manifest = reader.run(intent.run_id).manifest
     acknowledge(ws, manifest, intent, delta_version=version, by=by)
-    return Recovered(
-        what="publication",
-        id=intent.publication_id,
-        outcome=f"had landed as version {version} of {intent.table}; the ledger knows now",
-    )
+    return f"had landed as version {version} of {intent.table}; the ledger knows now"
 
 
 def _computation(ws: Workspace, run_id: str, state: RunState, *, by: str) -> Recovered:
@@ -84,4 +93,5 @@ def _computation(ws: Workspace, run_id: str, state: RunState, *, by: str) -> Rec
     except IllegalTransition:
         # It went on while we looked; then it was not dead.
         return Recovered(what="run", id=run_id, outcome="is still under way")
+    ws.reached(Point.RECOVER_CLOSED)
     return Recovered(what="run", id=run_id, outcome=f"stopped while {state}; run it again: backfill run {run_id}")

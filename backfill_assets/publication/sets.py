@@ -8,15 +8,31 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from backfill_assets.errors import IllegalTransition, NotApproved, Refused
-from backfill_assets.ledger.records import Action, PublicationRecord, RunRecord, SetRecord
-from backfill_assets.ledger.states import MEANING, ApprovalState, PublicationState, RunState, SetState
+from backfill_assets.crash_points import Point
+from backfill_assets.errors import (
+    BackfillError,
+    GateFailed,
+    HalfWay,
+    IllegalTransition,
+    InputsMovedOn,
+    MissingInput,
+    NotApproved,
+    Refused,
+    Retryable,
+    TargetChanged,
+)
+from backfill_assets.ledger.records import PublicationRecord, RunRecord, SetRecord
+from backfill_assets.ledger.states import MEANING, ApprovalState, RunState, SetState
 from backfill_assets.ledger.store import LedgerReader
-from backfill_assets.publication.publish import publish_run, rollback_run
+from backfill_assets.planning.manifest import NEVER_PUBLISHED
+from backfill_assets.publication.publish import intent_back, publish_run, rollback_run
 from backfill_assets.workspace import Workspace
 
 PublishOne = Callable[[str], object]
 """Publishes the run of that id; an orchestrator records it as it goes."""
+
+CANNOT_BE_COMPLETED = (TargetChanged, InputsMovedOn, GateFailed, MissingInput)
+"""What will not go away by itself: a set that stopped for one of these is reversed by `recover`."""
 
 
 def publish_set(ws: Workspace, set_id: str, *, by: str, publish: PublishOne | None = None) -> SetRecord:
@@ -30,10 +46,10 @@ def publish_set(ws: Workspace, set_id: str, *, by: str, publish: PublishOne | No
 
     Raises:
         UnknownName: There is no such set.
-        IllegalTransition: One of its runs has not passed, or the set is being rolled back.
+        IllegalTransition: One of its runs has not passed, or the set is published already.
         NotApproved: Nobody but the requester agreed.
-        Refused, Retryable: A table could not be swapped. When it was the first, nothing has changed; otherwise the
-            tables before it are published, and the message says how to go on.
+        Refused, Retryable: The first table could not be swapped; nothing has changed.
+        HalfWay: A later table could not be swapped: the tables before it are published.
         OutcomeUnknown: It cannot be said whether a swap landed; `recover` finds out.
     """
     one = publish or (lambda run_id: publish_run(ws, run_id, by=by))
@@ -43,50 +59,76 @@ def publish_set(ws: Workspace, set_id: str, *, by: str, publish: PublishOne | No
         _require_publishable(record, members)
         if record.state is not SetState.PUBLISHING:
             writer.move_set(set_id, SetState.PUBLISHING, actor=by)
-    published = sum(member.state is RunState.PUBLISHED for member in members)
+    ws.reached(Point.SET_BEGUN)
     for member in members:
         if member.state is RunState.PUBLISHED:
             continue
         try:
             one(member.run_id)
-        except Refused as error:
-            if published:
-                error.message += f" ({published} of {len(members)} runs of set {set_id} are published.)"
-                error.next_step = (
-                    f"backfill recover, which completes the set or reverses it; or first {error.next_step}"
-                )
-            else:
-                with ws.ledger.write() as writer:
-                    writer.move_set(set_id, SetState.PLANNED, actor=by, note=error.message)
+        except (Refused, Retryable) as error:
+            found, half_way = _stopped(ws, set_id, error, by=by)
+            if found.state is SetState.PUBLISHED:
+                # Somebody else, or a recovery, has published the rest of it meanwhile.
+                return found
+            if half_way is not None:
+                raise half_way from error
             raise
-        published += 1
+        ws.reached(Point.SET_TABLE_PUBLISHED)
     with ws.ledger.write() as writer:
-        writer.move_set(set_id, SetState.PUBLISHED, actor=by)
-        return writer.restatement_set(set_id)
+        if writer.restatement_set(set_id).state is not SetState.PUBLISHED:
+            writer.move_set(set_id, SetState.PUBLISHED, actor=by)
+        record = writer.restatement_set(set_id)
+    ws.reached(Point.SET_FINISHED)
+    return record
+
+
+def _stopped(ws: Workspace, set_id: str, error: BackfillError, *, by: str) -> tuple[SetRecord, HalfWay | None]:
+    """Puts a set back of which nothing is published; otherwise says how far it is, if that is half-way."""
+    with ws.ledger.write() as writer:
+        record = writer.restatement_set(set_id)
+        members = members_of(writer, record)
+        # Somebody else may publish the set as well: what counts is what the ledger says now, not what we did.
+        moved = [m for m in members if m.state in (RunState.PUBLISHED, RunState.PUBLISHING)]
+        if not moved:
+            if record.state is SetState.PUBLISHING:
+                writer.move_set(set_id, SetState.PLANNED, actor=by, note=error.message)
+            return writer.restatement_set(set_id), None
+    published = sum(member.state is RunState.PUBLISHED for member in members)
+    return record, HalfWay(
+        f"{error.message} {published} of {len(members)} runs of set {set_id} are published.",
+        next_step="backfill recover, which completes the set or reverses it"
+        + (f"; or first {error.next_step}" if error.next_step else ""),
+        set_id=set_id,
+        **{name: value for name, value in error.ids.items() if name != "set_id"},
+    )
 
 
 def members_of(reader: LedgerReader, record: SetRecord) -> Sequence[RunRecord]:
     """The runs of a set in the order of publication."""
-    return [reader.run(member.run_id) for member in record.manifest.members]
+    return reader.runs_named(member.run_id for member in record.manifest.members)
 
 
-def _require_publishable(record: SetRecord, members: Iterable[RunRecord]) -> None:
-    if record.state in (SetState.PUBLISHED, SetState.ROLLING_BACK):
+def _require_publishable(record: SetRecord, members: Sequence[RunRecord]) -> None:
+    if record.state is SetState.PUBLISHED:
         raise IllegalTransition(
             f"set {record.set_id} is {record.state} ({MEANING[record.state]}).",
             next_step=f"backfill status {record.set_id}",
             set_id=record.set_id,
         )
     for member in members:
+        if member.manifest.mode in NEVER_PUBLISHED:
+            raise IllegalTransition(
+                f"set {record.set_id} has mode {member.manifest.mode} and is never published.",
+                next_step="plan it without --mode to publish: backfill plan ...",
+                set_id=record.set_id,
+            )
         if member.state is RunState.PUBLISHED:
             continue
         if member.state not in (RunState.PASSED, RunState.ROLLED_BACK):
             raise IllegalTransition(
                 f"set {record.set_id} cannot be published: its run {member.run_id} is {member.state} "
                 f"({MEANING[member.state]}).",
-                next_step=f"backfill run {record.set_id}"
-                if member.state is not RunState.BLOCKED
-                else f"backfill report {member.run_id}",
+                next_step=_NEXT.get(member.state, "backfill run {set}").format(set=record.set_id, run=member.run_id),
                 set_id=record.set_id,
                 run_id=member.run_id,
             )
@@ -99,15 +141,22 @@ def _require_publishable(record: SetRecord, members: Iterable[RunRecord]) -> Non
             )
 
 
+_NEXT = {
+    RunState.BLOCKED: "backfill report {run}",
+    RunState.PUBLISHING: "wait for it; if its process is gone: backfill recover",
+    RunState.SUPERSEDED: "backfill status {set}",
+}
+
+
 def rollback_set(ws: Workspace, set_id: str, *, by: str, reason: str) -> Sequence[PublicationRecord]:
     """Brings every table of a set back, dependents before what they were computed from.
 
-    A run that found everything equal changed nothing, so there is nothing of it to bring back.
-
     Raises:
         UnknownName: There is no such set.
-        IllegalTransition: None of it is published.
-        TargetChanged: Partitions of it were published again since.
+        IllegalTransition: None of it is published, or one of its runs is being published; nothing has changed.
+        TargetChanged: Partitions of it were published again since; nothing has changed.
+        HalfWay: A later table could not be brought back: the tables before it are.
+        OutcomeUnknown: It cannot be said whether a swap landed; `recover` finds out.
     """
     with ws.ledger.write() as writer:
         record = writer.restatement_set(set_id)
@@ -117,19 +166,38 @@ def rollback_set(ws: Workspace, set_id: str, *, by: str, reason: str) -> Sequenc
                 next_step=f"backfill status {set_id}",
                 set_id=set_id,
             )
-        _require_undone_together(writer, record)
+        members = members_of(writer, record)
+        _require_undone_together(record, members)
         if record.state is not SetState.ROLLING_BACK:
+            # From here on whoever still publishes the set is refused its next table.
             writer.move_set(set_id, SetState.ROLLING_BACK, actor=by, note=reason)
-        changed = [run for run in reversed(members_of(writer, record)) if _has_changed(writer, run)]
-    undone = [rollback_run(ws, run.run_id, by=by, reason=reason) for run in changed]
+        published = [run for run in reversed(members) if run.state is RunState.PUBLISHED]
+        for run in published:
+            # All of them, before the first is touched; when one cannot be undone, this transaction leaves no trace.
+            writer.require_possible(intent_back(ws, writer, run, by=by, reason=reason))
+    ws.reached(Point.SET_ROLLING_BACK)
+    undone: list[PublicationRecord] = []
+    for run in published:
+        try:
+            undone.append(rollback_run(ws, run.run_id, by=by, reason=reason))
+        except (Refused, Retryable) as error:
+            raise HalfWay(
+                f"{error.message} {len(undone)} of {len(published)} published runs of set {set_id} are rolled back.",
+                next_step=f"backfill recover, which goes on with it; or, to give the rollback up: "
+                f"backfill approve {set_id} --by SOMEBODY_ELSE, then backfill publish {set_id} --by WHO",
+                set_id=set_id,
+                run_id=run.run_id,
+            ) from error
+        ws.reached(Point.SET_TABLE_BROUGHT_BACK)
     with ws.ledger.write() as writer:
         writer.move_set(set_id, SetState.ROLLED_BACK, actor=by, note=reason)
+    ws.reached(Point.SET_FINISHED)
     return undone
 
 
-def _require_undone_together(reader: LedgerReader, record: SetRecord) -> None:
-    """Refuses at once what would stop half-way: a run of the set whose rows were replaced since."""
-    for run in members_of(reader, record):
+def _require_undone_together(record: SetRecord, members: Iterable[RunRecord]) -> None:
+    """Refuses at once what would stop half-way."""
+    for run in members:
         if run.state is RunState.SUPERSEDED:
             raise IllegalTransition(
                 f"run {run.run_id} of set {record.set_id} is {run.state} ({MEANING[run.state]}).",
@@ -137,22 +205,25 @@ def _require_undone_together(reader: LedgerReader, record: SetRecord) -> None:
                 set_id=record.set_id,
                 run_id=run.run_id,
             )
-
-
-def _has_changed(reader: LedgerReader, run: RunRecord) -> bool:
-    return run.state is RunState.PUBLISHED and any(
-        record.intent.changes and record.intent.action is Action.PUBLISH
-        for record in reader.publications(run_id=run.run_id, states=[PublicationState.PUBLISHED])
-    )
+        if run.state is RunState.PUBLISHING:
+            raise IllegalTransition(
+                f"run {run.run_id} of set {record.set_id} is being published.",
+                next_step="wait for it; if its process is gone: backfill recover",
+                set_id=record.set_id,
+                run_id=run.run_id,
+            )
 
 
 def versions_of(reader: LedgerReader, record: SetRecord) -> Mapping[str, int]:
-    """The version of every table of a set at which readers see the whole of it; only of tables that are published."""
+    """The version of every table at which readers see the whole of a set; none unless all of it is published."""
     found: dict[str, int] = {}
+    if record.state is not SetState.PUBLISHED:
+        return found
+    landed = reader.landed(member.run_id for member in record.manifest.members)
     for member in record.manifest.members:
-        for publication in reader.publications(run_id=member.run_id, states=[PublicationState.PUBLISHED]):
-            if publication.intent.action is Action.PUBLISH and publication.delta_version is not None:
-                found[member.table] = max(found.get(member.table, 0), publication.delta_version)
+        landing = landed.get(member.run_id)
+        if landing is not None and landing.delta_version is not None:
+            found[member.table] = max(found.get(member.table, 0), landing.delta_version)
     return found
 
 
@@ -163,17 +234,24 @@ def recover_set(ws: Workspace, record: SetRecord, *, by: str) -> str:
         return _reversed(ws, set_id, by=by, reason=record.note or "recovered")
     try:
         publish_set(ws, set_id, by=by)
-    except Refused as error:
+    except BackfillError as error:
         with ws.ledger.read() as reader:
-            if reader.restatement_set(set_id).state is SetState.PLANNED:
-                return f"could not be published, and nothing of it has changed: {error.message}"
-        return f"could not be completed ({error.message}); " + _reversed(ws, set_id, by=by, reason=error.message)
+            found = reader.restatement_set(set_id).state
+        if found is SetState.PUBLISHED:
+            return "was published by somebody else meanwhile"
+        if found is SetState.PLANNED:
+            return f"could not be published, and nothing of it has changed: {error.message}"
+        cause = error.__cause__ if isinstance(error, HalfWay) else error
+        if isinstance(cause, CANNOT_BE_COMPLETED):
+            # The message of the cause alone: how far it was is about to be untrue.
+            return f"could not be completed ({cause.message}) and " + _reversed(ws, set_id, by=by, reason=cause.message)
+        return f"is still half-way: {error.message} Next: {error.next_step}"
     return "was half-way; now all of it is published"
 
 
 def _reversed(ws: Workspace, set_id: str, *, by: str, reason: str) -> str:
     try:
         rollback_set(ws, set_id, by=by, reason=reason)
-    except Refused as error:
-        return f"cannot be rolled back as a whole: {error.message}"
+    except BackfillError as error:
+        return f"cannot be rolled back as a whole: {error.message} Next: {error.next_step}"
     return "all of it has been rolled back"

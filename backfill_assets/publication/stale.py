@@ -5,17 +5,19 @@ Brings together what the ledger, the declarations and the reference archive know
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
+from functools import partial
 
-from backfill_assets.domain import DayRange, DerivedTable, SourceTable
+from backfill_assets.domain import DayRange, DerivedTable, SourceTable, Table
 from backfill_assets.landing.bronze import LOAD, LOAD_VERSION, contract_of, pending_days
 from backfill_assets.landing.conformed import LIVE
 from backfill_assets.landing.land import OnDuplicate
+from backfill_assets.ledger.read_staleness import Resting
 from backfill_assets.ledger.store import LedgerReader
 from backfill_assets.planning.request import configuration_of
-from backfill_assets.planning.staleness import Basis, Present, Staleness, find_stale
+from backfill_assets.planning.staleness import Basis, Cause, Earlier, Present, Staleness, find_stale
 from backfill_assets.transforms.reference_changes import narrowing
 from backfill_assets.workspace import Workspace
 
@@ -42,17 +44,60 @@ def stale_tables(ws: Workspace, *, table: str | None = None, days: DayRange | No
         inputs = [edge.table for name in names for edge in ws.graph.table(name).inputs]
         known = reader.resting(names, inputs=inputs)
         for declared in chosen:
-            resting = known.bases[declared.name]
-            match declared:
-                case SourceTable():
-                    present = _present_source(ws, reader, declared)
-                    resting = _without_reprocessed(reader, declared, resting)
-                case DerivedTable():
-                    present = _present(ws, declared, known.digests)
             asked = None if days is None else ws.graph.partitions_in(declared.name, days, as_of=today)
-            node = ws.graph.table(declared.name)
-            found.append(find_stale(node, ws.graph, resting, present, asked=asked))
+            found.append(_stale(ws, reader, declared, known, known.bases[declared.name], known.earlier, asked))
     return tuple(found)
+
+
+def taken_back(ws: Workspace, run_id: str) -> tuple[date, ...]:
+    """The accepted partitions of a run's table that follow from the present inputs, and would not once it is published.
+
+    Such a run was planned before its inputs moved on, and another one has published what follows from them since.
+
+    Raises:
+        UnknownName: There is no such run.
+    """
+    with ws.ledger.read() as reader:
+        manifest = reader.run(run_id).manifest
+        table = ws.domain.table(manifest.table)
+        candidate = reader.basis_of(run_id, manifest.partitions)
+        tables = {edge.table for edge in ws.graph.table(table.name).inputs} | {read.table for read in candidate.inputs}
+        known = reader.resting([table.name], inputs=sorted(tables))
+        older = _by_input(_stale(ws, reader, table, known, [candidate], lambda *_: iter(()), manifest.partitions))
+        if not older:
+            return ()
+        bases = known.bases[table.name]
+        accepted = {partition for basis in bases for partition in basis.partitions}
+        older_now = _by_input(_stale(ws, reader, table, known, bases, known.earlier, manifest.partitions))
+    return tuple(sorted(older & accepted - older_now))
+
+
+def _by_input(found: Staleness) -> frozenset[date]:
+    """The partitions whose inputs or references are not those that they rest on."""
+    causes = (Cause.INPUT_CHANGED, Cause.REFERENCE_CHANGED)
+    return frozenset(p for r in found.ranges if any(why.cause in causes for why in r.reasons) for p in r.partitions)
+
+
+def _stale(
+    ws: Workspace,
+    reader: LedgerReader,
+    table: Table,
+    known: Resting,
+    bases: Iterable[Basis],
+    earlier: Callable[[str, Collection[date]], Iterator[Basis]],
+    asked: Sequence[date] | None,
+) -> Staleness:
+    """What is stale of a table that rests on these bases."""
+    before: Earlier = partial(earlier, table.name)
+    match table:
+        case SourceTable():
+            present = _present_source(ws, reader, table)
+            as_read = _without_reprocessed(reader, table)
+            bases = map(as_read, bases)
+            before = partial(_earlier_source, earlier, table.name, as_read)
+        case DerivedTable():
+            present = _present(ws, table, known.digests)
+    return find_stale(ws.graph.table(table.name), ws.graph, bases, present, asked=asked, earlier=before)
 
 
 def _present(ws: Workspace, table: DerivedTable, digests: Mapping[str, Mapping[date, str]]) -> Present:
@@ -80,14 +125,22 @@ def _present_source(ws: Workspace, reader: LedgerReader, table: SourceTable) -> 
     )
 
 
-def _without_reprocessed(reader: LedgerReader, table: SourceTable, bases: Sequence[Basis]) -> tuple[Basis, ...]:
-    """The bases without files that were landed again after the run was planned: it read what they held before."""
-    again = [r for r in reader.imports(table.name, LIVE) if r.on_duplicate == OnDuplicate.REPROCESS and r.landed_at]
-    return tuple(
-        replace(
-            basis,
-            imports=basis.imports
-            - {r.import_id for r in again if r.landed_at is not None and r.landed_at > basis.requested_at},
-        )
-        for basis in bases
-    )
+def _without_reprocessed(reader: LedgerReader, table: SourceTable) -> Callable[[Basis], Basis]:
+    """A basis without files that were landed again after the run was planned: it read what they held before."""
+    records = reader.imports(table.name, LIVE)
+    again = [(r.import_id, r.landed_at) for r in records if r.on_duplicate == OnDuplicate.REPROCESS and r.landed_at]
+
+    def as_read(basis: Basis) -> Basis:
+        later = {import_id for import_id, landed_at in again if landed_at > basis.requested_at}
+        return replace(basis, imports=basis.imports - later)
+
+    return as_read
+
+
+def _earlier_source(
+    earlier: Callable[[str, Collection[date]], Iterator[Basis]],
+    table: str,
+    as_read: Callable[[Basis], Basis],
+    partitions: Collection[date],
+) -> Iterator[Basis]:
+    return map(as_read, earlier(table, partitions))

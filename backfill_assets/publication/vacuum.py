@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from backfill_assets.crash_points import Point
 from backfill_assets.identity import document_digest
 from backfill_assets.lake.retention import remove_files, run_files
 from backfill_assets.lake.tables import live_paths
@@ -111,8 +112,10 @@ def vacuum_lake(ws: Workspace, *, by: str, quarantines: Iterable[str] = (), dry_
                     "reproduction_days": horizons.reproduction_days,
                 },
             )
+    ws.reached(Point.VACUUM_MARKED)
     for table, removed in decision.removed.items():
         remove_files(ws.lake, table, removed)
+        ws.reached(Point.VACUUM_TABLE_DONE)
     return Vacuumed(is_dry_run=False, horizons=horizons, decision=decision, sizes=sizes)
 
 

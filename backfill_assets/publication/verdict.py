@@ -19,7 +19,7 @@ from backfill_assets.ledger.records import (
     VerifiedPartition,
 )
 from backfill_assets.ledger.states import MEANING, ApprovalState, RunState
-from backfill_assets.planning.manifest import NEVER_PUBLISHED, Manifest
+from backfill_assets.planning.manifest import ALWAYS_SWAPPED, NEVER_PUBLISHED, Kind, Manifest
 from backfill_assets.planning.partitions import count_of, describe
 
 _NEXT = {
@@ -90,7 +90,7 @@ def changes_for(
     verified: list[VerifiedPartition] = []
     for partition in manifest.partitions:
         candidate, present = candidates[partition], accepted.get(partition)
-        if present is not None and is_verified(candidate, present):
+        if present is not None and is_verified(manifest.kind, candidate, present):
             verified.append(
                 VerifiedPartition(
                     partition=partition,
@@ -114,9 +114,14 @@ def changes_for(
     return tuple(changes), tuple(verified)
 
 
-def is_verified(candidate: CandidatePartition, accepted: PartitionVersion) -> bool:
-    """Whether the candidate holds exactly the accepted rows. The checksum begins with their number."""
-    return candidate.checksum == accepted.checksum != ""
+def is_verified(kind: Kind, candidate: CandidatePartition, accepted: PartitionVersion) -> bool:
+    """Whether the accepted files hold exactly the candidate's rows. The checksum begins with their number.
+
+    What the files hold by now counts, not only what they held when they were accepted: a damaged file is replaced.
+    """
+    if kind in ALWAYS_SWAPPED:
+        return False
+    return candidate.checksum == candidate.compared_checksum == accepted.checksum != ""
 
 
 def _require_every_partition(manifest: Manifest, candidates: Mapping[date, CandidatePartition]) -> None:

@@ -18,6 +18,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F
 
+from backfill_assets.crash_points import Point
 from backfill_assets.domain import DerivedTable, SourceTable, Table
 from backfill_assets.errors import BackfillError, ContractBroken, IllegalTransition, TakenOver
 from backfill_assets.identity import EMPTY_FILE_SET, FileSet, document_digest
@@ -90,13 +91,14 @@ def stage_run(
         writer.take_run(run_id, RunState.STAGING, actor=actor, attempt=token)
         finished = _finished_chunks(work, writer)
         writer.clear_candidates(run_id, keep=finished)
+    ws.reached(Point.STAGE_BEGUN)
     try:
         ws.lake.ensure(manifest.table, stored_schema(table), manifest.partition_column)
         _stage_chunks(work, finished, listener)
         with ws.ledger.write() as writer:
             _require_within_limits(manifest, writer)
             writer.move_run(run_id, RunState.GATING, actor=actor, attempt=token)
-            return writer.candidates(run_id)
+            staged = writer.candidates(run_id)
     except TakenOver:
         raise
     except (PySparkException, Py4JError) as error:
@@ -110,6 +112,8 @@ def stage_run(
     except BackfillError as error:
         fail_run(ws, run_id, actor=actor, attempt=token, error=error)
         raise
+    ws.reached(Point.STAGE_FINISHED)
+    return staged
 
 
 def _finished_chunks(work: _Attempt, reader: LedgerReader) -> Sequence[int]:
@@ -193,6 +197,7 @@ def _stage_chunk(work: _Attempt, stage: Compute) -> int:
     ws, manifest, table, chunk = work.ws, work.manifest, work.table, stage.chunk
     with ws.ledger.write() as writer:
         writer.start_chunk(manifest.run_id, chunk.number, chunk.partitions, attempt=work.token)
+    ws.reached(Point.STAGE_CHUNK_STARTED)
     if isinstance(table, SourceTable):
         frame, provenance, input_rows = _source_rows(ws, manifest, table, chunk)
     else:
@@ -209,6 +214,7 @@ def _stage_chunk(work: _Attempt, stage: Compute) -> int:
         partition_column=manifest.partition_column,
         statistics=_statistics(table),
     )
+    ws.reached(Point.STAGE_FILES_WRITTEN)
     _require_declared(manifest, chunk, staged)
     candidates = [
         CandidatePartition(
@@ -232,6 +238,7 @@ def _stage_chunk(work: _Attempt, stage: Compute) -> int:
             attempt=work.token,
             checksum=checksum_of(content.get),
         )
+    ws.reached(Point.STAGE_CHUNK_FINISHED)
     return output_rows
 
 

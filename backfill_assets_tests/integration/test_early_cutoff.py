@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import io
 import shutil
 from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
 from backfill_assets import operations
 from backfill_assets.errors import IllegalTransition, TargetChanged
 from backfill_assets.evidence.audit import audit
+from backfill_assets.evidence.report import run_report
 from backfill_assets.ledger.records import PublicationRecord
 from backfill_assets.ledger.states import PublicationState, RunState
+from backfill_assets.planning.manifest import Kind, Mode
 from backfill_assets.planning.partitions import DayRange
+from backfill_assets.planning.request import PlanRequest
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.integration.conftest import ONE_HOUR
 from backfill_assets_tests.shop import OUTPUT, RECENT, SALES, Shop, open_shop, sale, ticking_clock
@@ -122,3 +128,65 @@ def test_an_equal_partition_that_a_foreign_writer_touched_refuses_the_whole_publ
         shop.publish(run_id)
     assert shop.live_paths() == before
     assert operations.run_named(shop.ws, run_id).state is RunState.PASSED
+
+
+def damaged(shop: Shop, day: date, amount: int) -> None:
+    """Readers see another amount of a day, in a file of the same name and size: the ledger cannot know of it."""
+    with shop.ws.ledger.read() as reader:
+        (file,) = reader.accepted(RECENT)[day].files.files
+    path = shop.ws.lake.path(RECENT) / file.path
+    size = path.stat().st_size
+    rows = pq.ParquetFile(path).read().replace_schema_metadata(None)
+    place = rows.schema.get_field_index("amount")
+    other = pa.array([amount] * rows.num_rows, rows.schema.field(place).type)
+    rows = rows.set_column(place, rows.schema.field(place), other)
+
+    def written(padding: int) -> bytes:
+        buffer = io.BytesIO()
+        with pq.ParquetWriter(buffer, rows.schema, store_schema=False, compression="zstd") as writer:
+            writer.write_table(rows)
+            writer.add_key_value_metadata({"padding": "x" * padding})
+        return buffer.getvalue()
+
+    padding = size - len(written(0))
+    while len(written(padding)) > size:
+        padding -= 1
+    path.write_bytes(written(padding))
+    (path.parent / f".{path.name}.crc").unlink(missing_ok=True)
+    assert path.stat().st_size == size
+    assert shop.amounts()[day] == amount
+
+
+def test_a_damaged_partition_is_seen_as_drift_and_replaced(shop: Shop) -> None:
+    one = DayRange.inclusive(FIFTH, FIFTH)
+    damaged(shop, FIFTH, 41)
+    drift = PlanRequest(table=RECENT, days=one, reason="drift?", by="ana", mode=Mode.RECONCILIATION)
+    checked = shop.staged(operations.plan(shop.ws, drift).manifest.run_id)
+    assert run_report(shop.ws, checked)["equal_partitions"] == 0
+    shop.published(one, reason="mend it")
+    assert shop.amounts()[FIFTH] == 40
+    assert [change.partition for change in last_publication(shop).intent.changes] == [FIFTH]
+    assert audit(shop.ws).problems == ()
+
+
+def test_a_repair_replaces_files_even_when_their_rows_are_right(shop: Shop) -> None:
+    one = DayRange.inclusive(FIFTH, FIFTH)
+    request = PlanRequest(table=RECENT, days=one, reason="lost bits on this disk", by="ana", kind=Kind.REPAIR)
+    run_id = shop.staged(operations.plan(shop.ws, request).manifest.run_id)
+    operations.approve(shop.ws, run_id, by="ben")
+    before = shop.live_paths()
+    shop.publish(run_id)
+    assert len(shop.live_paths() - before) == 1
+
+
+def test_a_run_that_only_verified_is_superseded_with_what_it_verified(shop: Shop) -> None:
+    one = DayRange.inclusive(FIFTH, FIFTH)
+    run_id = shop.published(one, reason="equal")
+    assert operations.run_named(shop.ws, run_id).state is RunState.PUBLISHED
+    assert run_report(shop.ws, run_id)["next_step"] is None, "nothing was changed, so there is nothing to undo"
+    shop.land("late.jsonl", [sale(FIFTH, amount=7, sale_id="late")])
+    later = shop.published(one, reason="the late sale")
+    assert operations.run_named(shop.ws, run_id).state is RunState.SUPERSEDED
+    operations.rollback(shop.ws, later, by="ben", reason="try")
+    assert operations.run_named(shop.ws, run_id).state is RunState.PUBLISHED
+    assert audit(shop.ws).problems == ()

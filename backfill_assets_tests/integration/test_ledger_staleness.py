@@ -15,7 +15,7 @@ from backfill_assets.ledger.records import AcceptedClaim, Action, PublicationInt
 from backfill_assets.ledger.store import Ledger, LedgerReader
 from backfill_assets.planning.graph import Window
 from backfill_assets.planning.manifest import PinnedInput, PinnedPartition, PinnedReference
-from backfill_assets.planning.staleness import UNKNOWN_DIGEST
+from backfill_assets.planning.staleness import UNKNOWN_DIGEST, BasisInput
 from backfill_assets_tests.ledger_examples import (
     DAYS,
     TABLE,
@@ -106,7 +106,28 @@ def test_a_version_rests_on_the_run_that_made_it(ledger: Ledger) -> None:
         assert digests == {day: version.files.digest for day, version in reader.accepted(TABLE).items()}
 
 
-def test_a_version_that_was_found_equal_rests_on_the_last_run_that_found_it_so(ledger: Ledger) -> None:
+def earlier(reader: LedgerReader, *days: date) -> Mapping[str, tuple[date, ...]]:
+    return {basis.run_id: basis.partitions for basis in reader.resting([TABLE]).earlier(TABLE, days)}
+
+
+def test_a_version_rests_on_every_run_that_stands_by_it(ledger: Ledger) -> None:
+    make_publishable(ledger, "bf-1")
+    publish(ledger, "bf-1")
+    ready(ledger, "bf-2")
+    second = publish_equal(ledger, "bf-2", DAYS[:2])
+    ready(ledger, "bf-3", DAYS[:1])
+    publish_equal(ledger, "bf-3", DAYS[:1], at=3)
+    with ledger.read() as reader:
+        assert resting_on(reader) == {"bf-2": DAYS[1:], "bf-3": DAYS[:1]}
+        assert earlier(reader, *DAYS) == {"bf-1": DAYS[:2], "bf-2": DAYS[:1]}
+        assert earlier(reader, DAYS[1]) == {"bf-1": DAYS[1:2]}
+        assert earlier(reader, DAYS[2]) == earlier(reader) == {}
+    roll_back(ledger, second)
+    with ledger.read() as reader:
+        assert earlier(reader, *DAYS) == {"bf-1": DAYS[:1]}
+
+
+def test_a_version_that_was_found_equal_rests_last_on_the_last_run_that_found_it_so(ledger: Ledger) -> None:
     make_publishable(ledger, "bf-1")
     publish(ledger, "bf-1")
     ready(ledger, "bf-2")
@@ -205,6 +226,49 @@ def test_what_was_read_of_a_candidate_is_what_its_run_published_or_found_equal(l
     roll_back(ledger, third)
     roll_back(ledger, second)
     assert read() == dict.fromkeys(DAYS, UNKNOWN_DIGEST)
+
+
+def test_pins_of_what_is_accepted_are_not_parsed_and_say_the_same(ledger: Ledger) -> None:
+    make_publishable(ledger, "bf-1")
+    publish(ledger, "bf-1")
+
+    def read_of(run_id: str, days: tuple[date, ...], versions: Mapping[date, int]) -> BasisInput:
+        with ledger.read() as reader:
+            accepted = reader.accepted(TABLE)
+        pins = tuple(
+            PinnedPartition(partition=day, version=versions[day], digest=accepted[day].files.digest) for day in days
+        )
+        of_days = PinnedInput(argument="days", table=TABLE, partitions=pins)
+        # Another input, of a table without any: that its pins are none must not be taken for those of the first.
+        of_none = PinnedInput(argument="none", table="silver.nobody", partitions=())
+        windows = {"windows": WINDOWS["windows"] | {"none": {"days_back": 0, "days_ahead": 0}}}
+        ready(ledger, run_id, DAYS[:1], table=GOLD, configuration=windows, inputs=(of_none, of_days))
+        publish(ledger, run_id, table=GOLD, days=DAYS[:1])
+        with ledger.read() as reader:
+            resting = reader.resting([GOLD], inputs=[TABLE, "silver.nobody"])
+            ((basis,),) = resting.bases.values()
+        none, found = basis.inputs
+        assert (none.digests, none.within) == ({}, None)
+        assert (found.within is resting.digests[TABLE]) == (found.within is not None)
+        assert found.digests == {day: accepted[day].files.digest for day in days}
+        assert len(found.digests) == len(days)
+        return found
+
+    ones = dict.fromkeys(DAYS, 1)
+    assert read_of("whole", DAYS, ones).within is not None
+    assert read_of("part", DAYS[1:], ones).within is not None
+    assert read_of("gap", (DAYS[0], DAYS[2]), ones).within is None
+    assert read_of("other-version", DAYS, {**ones, DAYS[1]: 12}).within is None
+    make_publishable(ledger, "bf-2", days=DAYS[1:2])
+    publish(ledger, "bf-2", days=DAYS[1:2], at=2)
+    assert read_of("again", DAYS, {**ones, DAYS[1]: 2}).within is not None
+    make_publishable(ledger, "bf-3", days=DAYS[1:2])
+    publish(ledger, "bf-3", days=DAYS[1:2], at=3)
+    with ledger.read() as reader:
+        resting = reader.resting([GOLD], inputs=[TABLE])
+    (_, found) = resting.bases[GOLD][0].inputs
+    assert found.within is None
+    assert found.digests != resting.digests[TABLE]
 
 
 def test_a_manifest_that_was_edited_is_not_believed(ledger: Ledger, ledger_url: str) -> None:

@@ -17,6 +17,7 @@ from backfill_assets.errors import (
     ContractBroken,
     GateFailed,
     IllegalTransition,
+    InputsMovedOn,
     InvalidRange,
     MissingInput,
     NotApproved,
@@ -247,6 +248,19 @@ def test_missing_warm_up_is_refused_with_the_days_and_the_command(shop: Shop) ->
     assert refusal.value.next_step == "backfill load sales --from 2025-12-30 --to 2025-12-31 --by WHO"
 
 
+def test_a_dry_run_and_a_reconciliation_stand_in_nobodys_way_and_are_not_found_to_be_published(shop: Shop) -> None:
+    shop.published(MIDDLE)
+    real = shop.ready(MIDDLE)
+    for mode in (Mode.DRY_RUN, Mode.RECONCILIATION):
+        request = PlanRequest(table=RECENT, days=MIDDLE, reason=f"look, {mode}", by="ana", mode=mode)
+        shop.staged(operations.plan(shop.ws, request).manifest.run_id)
+    found = operations.find_run(shop.ws, RECENT, tuple(MIDDLE), states=[RunState.PASSED])
+    assert found is not None
+    assert found.run_id == real
+    request = PlanRequest(table=RECENT, days=MIDDLE, reason="conflicts?", by="ana")
+    assert operations.plan(shop.ws, request).conflicts == (real,)
+
+
 def test_missing_look_ahead_is_refused_too(shop: Shop) -> None:
     with pytest.raises(MissingInput, match="2026-01-11"):
         shop.planned(DayRange.inclusive(date(2026, 1, 9), date(2026, 1, 10)))
@@ -292,7 +306,8 @@ def test_code_that_is_not_the_manifests_is_refused_before_anything_is_computed(s
 def test_a_dry_run_is_never_published(shop: Shop) -> None:
     request = PlanRequest(table=RECENT, days=MIDDLE, reason="look", by="ana", mode=Mode.DRY_RUN)
     run_id = shop.staged(operations.plan(shop.ws, request).manifest.run_id)
-    operations.approve(shop.ws, run_id, by="ben")
+    with pytest.raises(IllegalTransition, match="never published, so nobody needs to approve it"):
+        operations.approve(shop.ws, run_id, by="ben")
     with pytest.raises(IllegalTransition, match="never published"):
         shop.publish(run_id)
 
@@ -392,3 +407,37 @@ def test_what_a_transform_raises_itself_is_the_reason_a_person_reads(
     with pytest.raises(ContractBroken) as refusal:
         operations.stage(shop.ws, run_id, actor="ana")
     assert refusal.value.message == "Spark stopped while it computed silver.recent_sales: no such shop"
+
+
+def test_a_run_that_read_older_inputs_cannot_take_readers_back(shop: Shop) -> None:
+    """It was planned first and staged last: it is compared with the newer rows, and would replace them."""
+    old = shop.planned(reason="planned first")
+    shop.land("late.jsonl", [sale(FIFTH, amount=100, sale_id="late")])
+    shop.published(reason="with the late sale")
+    after = shop.amounts()
+    shop.staged(old)
+    operations.approve(shop.ws, old, by="ben")
+    with pytest.raises(InputsMovedOn, match=r"older inputs than what readers see: 2026-01-04\.\.2026-01-07, 4 days"):
+        shop.publish(old)
+    assert shop.amounts() == after
+    assert audit(shop.ws).problems == ()
+
+
+def test_a_run_whose_inputs_moved_on_is_published_where_readers_see_nothing_newer(shop: Shop) -> None:
+    """A long backfill need not begin again because of a late event: what it lacks is stale afterwards, and said so."""
+    old = shop.ready(reason="planned first")
+    shop.land("late.jsonl", [sale(FIFTH, amount=100, sale_id="late")])
+    shop.publish(old)
+    (silver,) = [found for found in operations.stale_tables(shop.ws) if found.table == RECENT]
+    assert FIFTH in silver.partitions
+
+
+def test_a_replay_may_take_readers_back(shop: Shop) -> None:
+    request = PlanRequest(table=RECENT, days=MIDDLE, reason="as it was", by="ana", mode=Mode.REPLAY)
+    old = operations.plan(shop.ws, request).manifest.run_id
+    shop.land("late.jsonl", [sale(FIFTH, amount=100, sale_id="late")])
+    shop.published(reason="with the late sale")
+    shop.staged(old)
+    operations.approve(shop.ws, old, by="ben")
+    shop.publish(old)
+    assert shop.amounts()[FIFTH] == 40

@@ -173,8 +173,11 @@ def test_an_input_file_that_is_gone_is_named(shop: Shop) -> None:
     with shop.ws.ledger.read() as reader:
         victim = reader.accepted(SALES)[SIXTH].files.files[0]
     (shop.ws.lake.path(SALES) / victim.path).unlink()
-    with pytest.raises(MissingInput, match="is gone"):
+    with pytest.raises(MissingInput) as refusal:
         reproduced(shop, run_id)
+    assert refusal.value.message == f"{SALES} {SIXTH} cannot be read: its file {victim.path} is gone."
+    assert "from a backup" in str(refusal.value.next_step)
+    assert f"backfill history {SALES} --partition {SIXTH}" in str(refusal.value.next_step)
 
 
 def test_after_one_byte_of_the_transforms_module_changed_it_is_refused(

@@ -19,7 +19,9 @@ from backfill_assets import operations
 from backfill_assets.cli import app
 from backfill_assets.errors import InvalidRange, UnknownName
 from backfill_assets.landing.land import OnDuplicate
+from backfill_assets.planning.manifest import Mode
 from backfill_assets.planning.partitions import DayRange
+from backfill_assets.planning.request import PlanRequest
 from backfill_assets.planning.staleness import Cause
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.conftest import NOON
@@ -75,6 +77,24 @@ def test_an_earlier_version_is_stale_and_a_restatement_mends_it(shop: Shop) -> N
     # Two of its days came out equal, and rest on it now; undone, they rest on the restatement before it.
     operations.rollback(shop.ws, run_id, by="ben", reason="second thoughts")
     assert [each[1:3] for each in stale(shop)] == [(3, 4), (7, 9)]
+
+
+def test_an_older_run_that_is_published_late_and_found_equal_leaves_a_fresh_partition_fresh(shop: Shop) -> None:
+    shop.published()
+    fifth = DayRange.inclusive(january(5), january(5))
+    replay = PlanRequest(table=RECENT, days=fifth, reason="replay", by="ana", mode=Mode.REPLAY)
+    late = shop.staged(operations.plan(shop.ws, replay).manifest.run_id)
+    operations.approve(shop.ws, late, by="ben")
+    shop.land("nothing.jsonl", [sale(january(6), amount=0, sale_id="free")])
+    assert [each[1:3] for each in stale(shop)] == [(5, 8)]
+    shop.published()
+    assert stale(shop) == []
+    shop.publish(late)
+    with shop.ws.ledger.read() as reader:
+        (found,) = reader.publications(run_id=late)
+        (basis,) = [each for each in reader.resting([RECENT]).bases[RECENT] if each.run_id == late]
+    assert (found.intent.changes, basis.partitions) == ((), (january(5),))
+    assert stale(shop) == []
 
 
 def test_a_correction_is_stale_first_in_bronze_and_then_where_windows_reach_it(shop: Shop) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import date
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -13,6 +14,7 @@ from backfill_assets.errors import UnknownName
 from backfill_assets.planning.graph import Graph, TableInput, TableNode, Window, topological
 from backfill_assets.planning.impact import Rebuild, TablePartitions, impact
 from backfill_assets.planning.partitions import DayRange, Grain, partition_of
+from backfill_assets.planning.request import complete_partitions
 from backfill_assets_tests.graph_examples import (
     DAYS,
     accepted_partitions,
@@ -171,3 +173,25 @@ def test_nothing_changed_touches_nothing() -> None:
 def test_a_table_that_nobody_declares_is_refused() -> None:
     with pytest.raises(UnknownName, match=r"bronze\.other"):
         impact(GRAPH, {"bronze.other": [MARCH_28]}, ALL)
+
+
+def test_what_can_follow_is_found_with_one_question_per_input() -> None:
+    source = TableNode(name="bronze.source", grain=Grain.DAILY)
+    edges = tuple(
+        TableInput(argument=name, table=source.name, window=Window(days_back=back))
+        for name, back in (("a", 2), ("b", 0))
+    )
+    node = TableNode(name="silver.derived", grain=Grain.DAILY, inputs=edges)
+    graph = Graph(tables=topological([source, node]), first_day=date(2024, 1, 1))
+    asked: list[str] = []
+
+    class State:
+        def claims(self, table: str, partitions: Sequence[date]) -> Mapping[date, Any]:
+            asked.append(table)
+            return {day: None for day in partitions if day != date(2024, 3, 10)}
+
+    march = DayRange.inclusive(date(2024, 3, 1), date(2024, 3, 31))
+    ready, waiting = complete_partitions(node, graph, march, State())
+    assert waiting == tuple(DayRange.inclusive(date(2024, 3, 10), date(2024, 3, 12)))
+    assert ready == tuple(day for day in march if day not in waiting)
+    assert len(asked) == len(edges)

@@ -14,6 +14,7 @@ from backfill_assets.planning.partitions import (
     DayRange,
     Grain,
     compress,
+    days_named,
     days_of,
     describe,
     next_partition,
@@ -23,6 +24,26 @@ from backfill_assets.planning.partitions import (
 
 DAYS = st.dates(min_value=date(1999, 1, 1), max_value=date(2030, 12, 31))
 GRAINS = st.sampled_from(Grain)
+
+
+@pytest.mark.parametrize(
+    ("text", "first", "last"),
+    [
+        ("2006-02-03", date(2006, 2, 3), date(2006, 2, 3)),
+        ("2006-02", date(2006, 2, 1), date(2006, 2, 28)),
+        ("2004-02", date(2004, 2, 1), date(2004, 2, 29)),
+        ("2006-12", date(2006, 12, 1), date(2006, 12, 31)),
+        ("2006", date(2006, 1, 1), date(2006, 12, 31)),
+    ],
+)
+def test_a_month_and_a_year_name_all_their_days(text: str, first: date, last: date) -> None:
+    assert days_named(text) == DayRange.inclusive(first, last)
+
+
+@pytest.mark.parametrize("text", ["", "yesterday", "2006-13", "2006-02-30", "06-02", "2006-2", "20060203", "2006-W07"])
+def test_what_names_no_days_is_refused_in_a_sentence(text: str) -> None:
+    with pytest.raises(InvalidRange, match="neither a date like 2006-07-01 nor a month"):
+        days_named(text)
 
 
 @given(GRAINS, DAYS)

@@ -107,6 +107,7 @@ def set_of(planned: Plan) -> PlannedSet:
             members=(member,),
         ),
         rebuilds=(),
+        left_out=(),
         plans=(planned,),
         stages=stages_of([manifest], GRAPH, of="set-1"),
     )

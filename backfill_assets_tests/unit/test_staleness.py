@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 from datetime import UTC, date, datetime
 
@@ -30,15 +31,20 @@ Why = set[tuple[Cause, str]]
 
 
 def naive_reasons(world: World, node: TableNode, partition: date) -> Why:
-    """Why an accepted partition is stale, one comparison at a time."""
-    basis = world.runs[world.rests_on[node.name][partition]]
+    """Why an accepted partition is stale, one comparison at a time: for what its last basis says, if none clears it."""
+    reasons = [naive_reasons_of(world, node, partition, run_id) for run_id in world.rests_on[node.name][partition]]
+    return reasons[-1] if all(reasons) else set()
+
+
+def naive_reasons_of(world: World, node: TableNode, partition: date, run_id: str) -> Why:
+    basis = world.runs[run_id]
     found: Why = set()
     if basis.transform_version != str(world.versions[node.name]):
         found.add((Cause.VERSION_CHANGED, ""))
     elif basis.code_digest != world.code and not node.is_source:
         found.add((Cause.CODE_CHANGED, f"made-up {basis.transform_version}"))
     for edge in node.inputs:
-        if naive_changed_inputs(world, node, partition, edge):
+        if naive_changed_inputs(world, node, partition, edge, run_id):
             found.add((Cause.INPUT_CHANGED, edge.table))
     if node.name in world.reference_windows and basis.references[0].sha256 != world.facts.pinned.sha256:
         changed = world.changed_facts(world.known_facts[basis.references[0].version])
@@ -49,8 +55,8 @@ def naive_reasons(world: World, node: TableNode, partition: date) -> Why:
     return found
 
 
-def naive_changed_inputs(world: World, node: TableNode, partition: date, edge: TableInput) -> set[date]:
-    basis = world.runs[world.rests_on[node.name][partition]]
+def naive_changed_inputs(world: World, node: TableNode, partition: date, edge: TableInput, run_id: str) -> set[date]:
+    basis = world.runs[run_id]
     pinned = next(read.digests for read in basis.inputs if read.argument == edge.argument)
     return {
         day
@@ -95,7 +101,9 @@ def test_every_partition_is_stale_for_exactly_the_reasons_that_a_plain_compariso
                         for partition in each.partitions
                         for edge in node.inputs
                         if edge.table == reason.name
-                        for input_day in naive_changed_inputs(world, node, partition, edge)
+                        for input_day in naive_changed_inputs(
+                            world, node, partition, edge, world.rests_on[node.name][partition][-1]
+                        )
                         for day in days_of(world.graph.table(edge.table).grain, input_day)
                     }
                     assert {day for some in reason.days or () for day in some} == days
@@ -285,6 +293,35 @@ def test_a_reference_that_is_new_or_no_longer_used_stales_every_partition() -> N
     for references, basis in (((), BASIS), ((CALENDAR,), replace(BASIS, references=()))):
         ((_, _, reasons),) = found(replace(PRESENT, references=references, narrow=lambda _name, _used: narrow), basis)
         assert [(reason.cause, reason.days) for reason in reasons] == [(Cause.REFERENCE_CHANGED, None)]
+
+
+def test_a_partition_is_stale_only_when_nothing_that_it_rests_on_agrees_and_then_for_what_the_last_says() -> None:
+    late = replace(BASIS, run_id="replayed", transform_version="0.9.0")
+    other = replace(BASIS, run_id="other", code_digest="d" * 64)
+
+    def reasons(*earlier: Basis) -> list[tuple[date, date, list[Cause]]]:
+        stale = find_stale(WEEKLY, GRAPH, [late], PRESENT, earlier=lambda _doubted: earlier)
+        return [(r.partitions[0], r.partitions[-1], [why.cause for why in r.reasons]) for r in stale.ranges]
+
+    everything = [(day(1), day(31), [Cause.VERSION_CHANGED])]
+    assert reasons() == reasons(other) == everything
+    assert reasons(other, BASIS) == []
+    assert reasons(replace(BASIS, partitions=BASIS.partitions[:10])) == [(day(11), day(31), [Cause.VERSION_CHANGED])]
+
+
+def test_only_what_the_last_bases_doubt_is_asked_about() -> None:
+    asked: list[frozenset[date]] = []
+
+    def earlier(partitions: Collection[date]) -> list[Basis]:
+        asked.append(frozenset(partitions))
+        return []
+
+    find_stale(WEEKLY, GRAPH, [BASIS], PRESENT, earlier=earlier)
+    assert asked == []
+    find_stale(
+        WEEKLY, GRAPH, [BASIS], replace(PRESENT, digests={"bronze.events": {**DIGESTS, day(25): "x"}}), earlier=earlier
+    )
+    assert [min(asked[0]), max(asked[0])] == [day(24), day(31)]
 
 
 def test_the_same_bytes_under_another_version_name_are_no_change() -> None:

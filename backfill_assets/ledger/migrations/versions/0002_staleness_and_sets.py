@@ -24,6 +24,7 @@ def upgrade() -> None:
         op.add_column(table, sa.Column("size_bytes", sa.BigInteger, nullable=False, server_default="0"))
         measure_file_sets(table)
     op.add_column("partition_versions", sa.Column("removed_at", INSTANT))
+    op.add_column("candidate_partitions", sa.Column("compared_checksum", sa.Text))
     op.add_column("runs", sa.Column("attempt", sa.Text, nullable=False, server_default=""))
     op.add_column("chunk_runs", sa.Column("attempt", sa.Text, nullable=False, server_default=""))
     op.add_column("chunk_runs", sa.Column("checksum", sa.Text, nullable=False, server_default=""))

@@ -1,0 +1,189 @@
+"""Do the rows of the ledger still say what its events said when they were written?
+
+The event chain finds an edited event; this finds an edited row: what a publication changed, which versions are
+accepted, what the gates found, who approved, and how many records a file had. Each is computed again from the events.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import date
+from typing import Any
+
+from sqlalchemy import and_, or_, select
+
+from backfill_assets.identity import document_digest
+from backfill_assets.ledger import rows
+from backfill_assets.ledger.read_events import EventReader
+from backfill_assets.ledger.read_versions import VersionReader
+from backfill_assets.ledger.records import Action
+from backfill_assets.ledger.schema import (
+    approvals,
+    events,
+    gate_results,
+    import_days,
+    imports,
+    partition_versions,
+    publication_changes,
+    publications,
+)
+from backfill_assets.ledger.states import ApprovalState, ImportState, PublicationState, VersionState
+from backfill_assets.ledger.telling import gates_payload, publication_payload
+
+COUNTS = ("landed", "accepted", "duplicate", "superseded", "rejected")
+STANDING = (PublicationState.PUBLISHED, PublicationState.ROLLED_BACK)
+
+
+class EvidenceReader(VersionReader, EventReader):
+    """Whether the rows agree with the events."""
+
+    def row_violations(self) -> Iterator[str]:
+        """What was changed in the rows behind the ledger's back, one sentence each."""
+        yield from self._publications_against_events()
+        yield from self._versions_against_publications()
+        yield from self._gates_against_events()
+        yield from self._approvals_against_events()
+        yield from self._imports_against_events()
+
+    def _publications_against_events(self) -> Iterator[str]:
+        begun = select(events.c.sequence, events.c.entity_id, events.c.payload).where(
+            events.c.entity == "publication", events.c.action == "publication_begun"
+        )
+        told = {row.entity_id: row.payload for row in self._paged(begun, events.c.sequence, after=0)}
+        for publication_id in self._values(select(publications.c.publication_id).order_by(publications.c.started_at)):
+            payload = told.get(publication_id)
+            if payload is None:
+                yield f"publication {publication_id} was added without an event."
+                continue
+            found = publication_payload(self.publication(publication_id).intent)
+            # An earlier release said less about a publication: what it said has to be so.
+            if wrong := sorted(name for name in payload if name in found and found[name] != payload[name]):
+                yield f"publication {publication_id} was edited: {', '.join(wrong)} are not what its event says."
+
+    def _versions_against_publications(self) -> Iterator[str]:
+        """The versions as the standing publications make them, one after the other, against the rows."""
+        chosen = (
+            select(publications.c.publication_id, publications.c.table_name, publications.c.action)
+            .where(publications.c.state.in_(STANDING))
+            .order_by(publications.c.begun_sequence)
+        )
+        expected: dict[tuple[str, date], dict[int, tuple[VersionState, str]]] = {}
+        for row in self._rows(chosen):
+            changed = select(
+                publication_changes.c.partition_date,
+                publication_changes.c.expected_version,
+                publication_changes.c.restores,
+            ).where(publication_changes.c.publication_id == row.publication_id)
+            for change in self._rows(changed):
+                made = expected.setdefault((row.table_name, change.partition_date), {})
+                _replay(made, row.action, change.expected_version, change.restores, row.publication_id)
+        yield from self._against_rows(expected)
+        yield from self._copies_against_changes()
+
+    def _against_rows(self, expected: dict[tuple[str, date], dict[int, tuple[VersionState, str]]]) -> Iterator[str]:
+        held = partition_versions
+        columns = (held.c.table_name, held.c.partition_date, held.c.version, held.c.state, held.c.publication_id)
+        for row in self._rows(select(*columns)):
+            said = f"{row.table_name} {row.partition_date}: version {row.version}"
+            made = expected.get((row.table_name, row.partition_date), {}).pop(row.version, None)
+            if made is None:
+                yield f"{said} was added, no publication made it."
+            elif made != (row.state, row.publication_id):
+                yield (
+                    f"{said} is {row.state} by publication {row.publication_id}, and the publications make it "
+                    f"{made[0]} by {made[1]}."
+                )
+        for (table, day), left in expected.items():
+            for version in left:
+                yield f"{table} {day}: version {version} was removed."
+
+    def _copies_against_changes(self) -> Iterator[str]:
+        """What a version says about its files is what its publication said."""
+        held, made = partition_versions, publication_changes
+        same = and_(made.c.publication_id == held.c.publication_id, made.c.partition_date == held.c.partition_date)
+        differs = or_(
+            held.c.files != made.c.new_files,
+            held.c.files_digest != made.c.files_digest,
+            held.c.row_count != made.c.row_count,
+            held.c.checksum != made.c.checksum,
+            held.c.replaces != made.c.expected_version,
+            held.c.provenance != made.c.provenance,
+        )
+        chosen = select(held.c.table_name, held.c.partition_date, held.c.version).join_from(held, made, same)
+        for row in self._rows(chosen.where(differs)):
+            yield (
+                f"{row.table_name} {row.partition_date}: version {row.version} was edited: it is not what its "
+                f"publication brought in."
+            )
+
+    def _gates_against_events(self) -> Iterator[str]:
+        last: dict[str, Mapping[str, Any] | None] = {}
+        chosen = select(events.c.sequence, events.c.entity_id, events.c.action, events.c.payload).where(
+            events.c.action.in_(("gates_recorded", "candidates_cleared"))
+        )
+        for row in self._paged(chosen, events.c.sequence, after=0):
+            last[row.entity_id] = row.payload if row.action == "gates_recorded" else None
+        for run_id in self._values(select(gate_results.c.run_id).distinct()):
+            if last.get(run_id) is None:
+                yield f"gate results of run {run_id} were added without an event."
+        for run_id, payload in last.items():
+            if payload is None:
+                continue
+            found = gates_payload(
+                rows.gate_result(row) for row in self._rows(select(gate_results).where(gate_results.c.run_id == run_id))
+            )
+            if any(found[name] != payload[name] for name in payload if name in found):
+                yield f"the gate results of run {run_id} were edited: they are not what was recorded."
+
+    def _approvals_against_events(self) -> Iterator[str]:
+        last: dict[str, tuple[str, str | None]] = {}
+        chosen = select(events.c.sequence, events.c.entity_id, events.c.actor, events.c.to_state, events.c.payload)
+        for row in self._paged(chosen.where(events.c.entity == "approval"), events.c.sequence, after=0):
+            if row.to_state == str(ApprovalState.APPROVED):
+                last[row.entity_id] = (row.actor, row.payload.get("manifest_digest"))
+        approved = select(approvals.c.run_id, approvals.c.approved_by, approvals.c.manifest_digest)
+        for row in self._rows(approved.where(approvals.c.state == ApprovalState.APPROVED)):
+            if last.get(row.run_id) != (row.approved_by, row.manifest_digest):
+                yield f"the approval of run {row.run_id} was edited: it is not the one that was given."
+
+    def _imports_against_events(self) -> Iterator[str]:
+        counted: dict[str, dict[str, int]] = {}
+        days: dict[str, str] = {}
+        chosen = select(events.c.sequence, events.c.entity_id, events.c.action, events.c.payload).where(
+            events.c.entity == "import", events.c.action.in_(("import_landed", "import_recounted"))
+        )
+        for row in self._paged(chosen, events.c.sequence, after=0):
+            counted[row.entity_id] = {name: row.payload[name] for name in COUNTS}
+            if "days_digest" in row.payload:
+                days[row.entity_id] = row.payload["days_digest"]
+            for other, moved in row.payload.get("superseded_elsewhere", {}).items():
+                if moved and other in counted:
+                    counted[other]["accepted"] -= moved
+                    counted[other]["superseded"] += moved
+        touched: dict[str, list[list[Any]]] = {}
+        for day in self._rows(select(import_days)):
+            touched.setdefault(day.import_id, []).append([day.event_date.isoformat(), day.events])
+        states = (ImportState.LANDED, ImportState.LOADED)
+        for row in self._rows(select(imports).where(imports.c.state.in_(states)).order_by(imports.c.arrival)):
+            if {name: row._mapping[name] for name in COUNTS} != counted.get(row.import_id):
+                yield f"the counts of {row.import_id} were edited: they are not what was counted."
+            found = document_digest(sorted(touched.get(row.import_id, [])))
+            if row.import_id in days and found != days[row.import_id]:
+                yield f"the days of {row.import_id} were edited: they are not what was counted."
+
+
+def _replay(
+    made: dict[int, tuple[VersionState, str]], action: Action, before: int, restores: int | None, publication_id: str
+) -> None:
+    """What one landed publication makes of the versions of one partition."""
+    present = made.get(before)
+    match action:
+        case Action.PUBLISH:
+            if present is not None:
+                made[before] = (VersionState.SUPERSEDED, present[1])
+            made[max(made, default=0) + 1] = (VersionState.ACCEPTED, publication_id)
+        case Action.ROLLBACK:
+            if present is not None:
+                made[before] = (VersionState.ROLLED_BACK, present[1])
+            if restores and restores in made:
+                made[restores] = (VersionState.ACCEPTED, made[restores][1])

@@ -1,0 +1,68 @@
+"""What can be typed after `plan`: which options go together, and what names which days."""
+
+from __future__ import annotations
+
+from datetime import date
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from backfill_assets.cli import app
+from backfill_assets.errors import InvalidRange
+from backfill_assets.planning.partitions import DayRange
+from backfill_assets.publication.plan_set import parse_because
+
+WHY = ("--reason", "why", "--by", "ana")
+DAYS = ("--from", "2006-02-01", "--to", "2006-02-03")
+
+
+def typed(*words: str) -> Result:
+    return CliRunner().invoke(app, list(words), catch_exceptions=False)
+
+
+def test_a_plan_of_nothing_is_wrong_usage() -> None:
+    for words in (("plan",), ("plan", *WHY), ("plan", *DAYS, *WHY), ("plan", "--json", *WHY)):
+        result = typed(*words)
+        assert result.exit_code == 2
+        assert "say what to plan" in " ".join(result.output.split())
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("silver.x", *DAYS, "--name", "spring"), "--name names a set"),
+        (("silver.x", *DAYS, "--changed-code"), "--changed-code says what of the stale partitions"),
+        (("--because", "bronze.x:2006-02", "--changed-code"), "--changed-code says what of the stale partitions"),
+        (("--because", "bronze.x:2006-02", *DAYS), "no table and no range go with it"),
+        (("--stale", "--kind", "REPAIR"), "--kind and --transform-version do not go with it"),
+        (("--because", "bronze.x:soon"), "'soon' is neither a date like 2006-07-01 nor a month"),
+        (("--because", "bronze.x:2006-02-30"), "'2006-02-30' is neither"),
+        (("--because", "bronze.x:2006-02-05.."), "does not say which days of which table"),
+        (("--because", "bronze.x:2006-03..2006-02"), "the range is reversed"),
+    ],
+)
+def test_options_that_make_no_sense_together_are_refused_and_not_passed_over(
+    words: tuple[str, ...], sentence: str
+) -> None:
+    result = typed("plan", *words, *WHY)
+    assert result.exit_code == 1, result.output
+    assert sentence in " ".join(result.stderr.split())
+
+
+@pytest.mark.parametrize(
+    ("text", "first", "last"),
+    [
+        ("bronze.x:2006-02-03", date(2006, 2, 3), date(2006, 2, 3)),
+        ("bronze.x:2006-02", date(2006, 2, 1), date(2006, 2, 28)),
+        ("bronze.x:2006", date(2006, 1, 1), date(2006, 12, 31)),
+        ("bronze.x:2006-02..2006-03", date(2006, 2, 1), date(2006, 3, 31)),
+        ("bronze.x:2006-02-05..2006-02", date(2006, 2, 5), date(2006, 2, 28)),
+    ],
+)
+def test_a_month_is_all_its_days(text: str, first: date, last: date) -> None:
+    assert parse_because(text) == ("bronze.x", DayRange.inclusive(first, last))
+
+
+def test_days_without_a_table_are_refused() -> None:
+    with pytest.raises(InvalidRange, match="does not say which days of which table"):
+        parse_because("2006-02-03")
