@@ -14,10 +14,11 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame
 
-from backfill_assets.domain import DerivedTable, SourceTable, Table, WarmUpProof
+from backfill_assets.domain import DerivedTable, SourceTable, WarmUpProof
 from backfill_assets.errors import IllegalTransition, Refused
 from backfill_assets.evidence.reproduce import Reproduced, reproduce_run
 from backfill_assets.gates.evaluate import Evaluated, gate_run
+from backfill_assets.gates.terms import gate_terms
 from backfill_assets.lake.evidence import replace_quarantined
 from backfill_assets.landing.bronze import LOAD, LOAD_VERSION, contract_of, imports_for_days, pending_days
 from backfill_assets.landing.land import Landed, OnDuplicate
@@ -32,7 +33,7 @@ from backfill_assets.ledger.records import (
 )
 from backfill_assets.ledger.states import MEANING, RunState, may_follow
 from backfill_assets.planning.graph import TableNode
-from backfill_assets.planning.manifest import NEVER_PUBLISHED, GateTerm, Kind, Limits, Manifest, Mode
+from backfill_assets.planning.manifest import NEVER_PUBLISHED, Kind, Limits, Manifest, Mode
 from backfill_assets.planning.partitions import DayRange, Grain
 from backfill_assets.planning.proof import ProofTerms
 from backfill_assets.planning.request import (
@@ -155,7 +156,8 @@ def stages(ws: Workspace, run_id: str) -> tuple[Stage, ...]:
     """
     with ws.ledger.read() as reader:
         if not is_set(run_id):
-            return stages_of([reader.run(run_id).manifest], ws.graph)
+            manifest = reader.run(run_id).manifest
+            return stages_of([manifest], ws.graph, policy=automatic_policy(ws.domain, manifest))
         members = members_of(reader, reader.restatement_set(run_id))
     return stages_of([member.manifest for member in members], ws.graph, of=run_id)
 
@@ -168,7 +170,7 @@ def _terms(ws: Workspace, table: DerivedTable, version: str) -> Terms:
         transform_version=version,
         code_digest=ws.code_digest,
         references=tuple(ws.references[name].pinned for name in table.references),
-        gates=_gate_terms(table),
+        gates=gate_terms(table),
         limits=Limits(chunk_partitions=ws.settings.chunk_partitions, chunk_rows=ws.settings.chunk_rows),
         proof=_proof_terms(table),
     )
@@ -177,10 +179,6 @@ def _terms(ws: Workspace, table: DerivedTable, version: str) -> Terms:
 def _proof_terms(table: DerivedTable) -> ProofTerms | None:
     asked = [ProofTerms(partitions=g.first, extra_days=g.extra_days) for g in table.gates if isinstance(g, WarmUpProof)]
     return asked[0] if asked else None
-
-
-def _gate_terms(table: Table) -> tuple[GateTerm, ...]:
-    return tuple(GateTerm(name=g.name, demands=g.demands, blocking=g.blocking) for g in table.gates)
 
 
 def quarantine_table(source: SourceTable) -> str:
@@ -273,7 +271,7 @@ def _load_manifest(
         code_digest=ws.code_digest,
         configuration=contract_of(table),
         imports=tuple(record.import_id for record in imports),
-        gates=_gate_terms(table),
+        gates=gate_terms(table),
         limits=Limits(chunk_partitions=_SOURCE_CHUNK),
     )
 

@@ -9,7 +9,7 @@ import typer
 
 from backfill_assets.cli.answers import By, Json, MaybeFrom, MaybeTo, RunMode, answering, app, print_json
 from backfill_assets.errors import Refused
-from backfill_assets.planning.manifest import NEVER_PUBLISHED, Kind, Mode
+from backfill_assets.planning.manifest import Kind, Mode
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import AskedLimits, PlanRequest
 
@@ -116,7 +116,8 @@ def plan(
         if as_json:
             print_json(document)
         else:
-            agree = "" if wanted in NEVER_PUBLISHED else f"backfill approve {named} --by SOMEBODY_ELSE, and "
+            asked = any(stage["stage"] == "agree" and stage["policy"] is None for stage in document["stages"])
+            agree = f"backfill approve {named} --by SOMEBODY_ELSE, and " if asked else ""
             evidence.show(console, view, "", f"next: {agree}backfill run {named}")
 
 

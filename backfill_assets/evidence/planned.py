@@ -8,7 +8,7 @@ from typing import Any
 from backfill_assets.planning.impact import TablePartitions
 from backfill_assets.planning.partitions import describe
 from backfill_assets.planning.request import InputRead, Plan
-from backfill_assets.planning.stages import Stage, stage_document
+from backfill_assets.planning.stages import Prove, Stage, proof_sentence, stage_document
 from backfill_assets.publication.plan_set import PlannedSet
 
 
@@ -19,7 +19,12 @@ def plan_document(plan: Plan, stages: Sequence[Stage]) -> Mapping[str, Any]:
         plan: The plan.
         stages: What will be done, in order, as `stages_of` reads it from the manifest.
     """
-    return {**_run_document(plan), "stages": [stage_document(stage) for stage in stages]}
+    proofs = [proof_sentence(stage) for stage in stages if isinstance(stage, Prove)]
+    return {
+        **_run_document(plan),
+        "proof": proofs[0] if proofs else None,
+        "stages": [stage_document(stage) for stage in stages],
+    }
 
 
 def set_plan_document(planned: PlannedSet) -> Mapping[str, Any]:

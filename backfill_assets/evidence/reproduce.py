@@ -28,13 +28,15 @@ from backfill_assets.lake.staging import write_staged
 from backfill_assets.lake.tables import missing_files
 from backfill_assets.ledger.records import CandidatePartition, ImportRecord, RunRecord
 from backfill_assets.ledger.states import MEANING, RunState
+from backfill_assets.planning.chunks import chunks_of
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.partitions import count_of, describe
 from backfill_assets.planning.proof import declared_window
-from backfill_assets.planning.request import chunks_of
+from backfill_assets.planning.request import node_of
+from backfill_assets.planning.stages import reads_of
 from backfill_assets.transforms.apply import spark_reason
 from backfill_assets.transforms.compute import derived_rows, require_same_code, source_rows
-from backfill_assets.transforms.inputs import PinnedFiles, declared_slices, node_of, pinned_files
+from backfill_assets.transforms.inputs import PinnedFiles, pinned_files, slices_of
 from backfill_assets.transforms.schemas import business_schema
 from backfill_assets.workspace import Listener, Progress, Workspace, no_listener
 
@@ -225,7 +227,7 @@ class _Rebuilding:
         table = self.table
         if isinstance(table, SourceTable):
             return source_rows(self.ws, self.manifest, table, partitions, self.imports)
-        slices = declared_slices(self.ws.graph, self.manifest, partitions, self.inputs)
+        slices = slices_of(reads_of(self.manifest, self.ws.graph, partitions), self.inputs)
         return derived_rows(self.ws, self.manifest, table, partitions, slices)
 
     def read(self, file_sets: Sequence[FileSet]) -> DataFrame:

@@ -46,7 +46,14 @@ def plan_view(plan: Document) -> RenderableType:
     parts: list[RenderableType] = [head, "", reads, ""]
     gates = ", ".join(g["name"] + ("" if g["blocking"] else " (informs)") for g in plan["gates"])
     parts.append(
-        facts([("gates", gates), ("dependents", _dependents(plan)), ("open runs here", ", ".join(plan["conflicts"]))])
+        facts(
+            [
+                ("gates", gates),
+                ("proof of the window", plan["proof"]),
+                ("dependents", _dependents(plan)),
+                ("open runs here", ", ".join(plan["conflicts"])),
+            ]
+        )
     )
     if "stages" in plan:
         parts += ["", stages_view(plan["stages"])]
@@ -67,7 +74,7 @@ def _limits(limits: Document) -> str:
     said = [f"{count_of(limits['chunk_partitions'], 'partition')} at once"]
     if limits.get("chunk_rows"):
         said.append(f"{limits['chunk_rows']:,} expected rows per chunk")
-    if limits.get("max_rows"):
+    if limits.get("max_rows") is not None:
         said.append(f"stops above {limits['max_rows']:,} rows")
     if limits.get("rows_per_minute"):
         said.append(f"{limits['rows_per_minute']:,} rows per minute")
@@ -93,6 +100,7 @@ def set_plan_view(plan: Document) -> RenderableType:
             ("set", plan["set_id"] + (f" ({plan['name']})" if plan["name"] != plan["set_id"] else "")),
             ("because", plan["because"]),
             ("reason", f"{plan['reason']} (asked by {plan['requested_by']})"),
+            ("limits of each run", "; ".join(dict.fromkeys(_limits(run["limits"]) for run in plan["runs"]))),
             ("manifest", f"sha256 {plan['manifest_digest'][:16]}... (DRAFT)"),
         ]
     )

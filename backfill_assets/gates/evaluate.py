@@ -23,6 +23,7 @@ from backfill_assets.gates.judge import judge
 from backfill_assets.gates.measure import Measured, measure
 from backfill_assets.gates.proof import Proven, prove
 from backfill_assets.gates.sample import SampledRow, most_moved, sample_rows
+from backfill_assets.gates.terms import require_agreed_gates
 from backfill_assets.identity import EMPTY_FILE_SET, FileSet, canonical_json, document_digest
 from backfill_assets.lake.checksums import NO_ROWS
 from backfill_assets.lake.evidence import ValidationRow, append_validation
@@ -32,6 +33,7 @@ from backfill_assets.ledger.records import CandidatePartition, GateResult, Parti
 from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.partitions import count_of, describe
+from backfill_assets.planning.stages import Prove, measuring
 from backfill_assets.transforms.apply import spark_reason
 from backfill_assets.transforms.schemas import business_schema, stored_schema
 from backfill_assets.transforms.stage import fail_run
@@ -61,18 +63,25 @@ def gate_run(ws: Workspace, run_id: str, *, actor: str, listener: Listener = no_
         UnknownName: There is no such run.
         IllegalTransition: The run has not been staged.
         MissingInput: Staged or accepted files are gone.
+        ContractBroken: The table declares other gates than the manifest agreed.
         TakenOver: Another process has the run by now, or it was given up.
     """
     # As in staging: of two processes that gate the run, the later one has it.
     attempt = secrets.token_hex(4)
     with ws.ledger.write() as writer:
-        manifest = writer.run(run_id).manifest
+        run = writer.run(run_id)
+        manifest = run.manifest
+        table = ws.domain.table(manifest.table)
+        if run.state is not RunState.GATING:
+            # What was gated before keeps its results; a run that waits for its gates can get none, and fails below.
+            require_agreed_gates(manifest, table)
         writer.take_run(run_id, RunState.GATING, actor=actor, attempt=attempt)
         candidates = writer.candidates(run_id)
         accepted = writer.accepted(manifest.table, manifest.partitions)
         earlier = writer.gate_results(run_id)
     ws.reached(Point.GATE_BEGUN)
     try:
+        require_agreed_gates(manifest, table)
         listener(_progress(manifest, 0, f"measuring {count_of(len(candidates), manifest.grain.noun)}"))
         evaluated, compared = _evaluate(ws, manifest, candidates, accepted, earlier, listener)
         append_validation(
@@ -136,8 +145,9 @@ def _evaluate(
     measured = measure(staged, old, table, schema=schema)
     gates, kept = _still_valid(table, candidates, earlier)
     proven: Sequence[Proven] | None = None
-    if manifest.proof is not None and any(isinstance(gate, WarmUpProof) for gate in gates):
-        again = describe(manifest.grain, (*manifest.proof.partitions, *manifest.proof.last))
+    proofs = [stage for stage in measuring(manifest, ws.graph) if isinstance(stage, Prove)]
+    if proofs and any(isinstance(gate, WarmUpProof) for gate in gates):
+        again = describe(manifest.grain, proofs[0].partitions)
         listener(_progress(manifest, 0, f"computing {again} with a longer window"))
         proven = prove(ws, manifest, table, staged_files, measured)
     wrong_columns = _wrong_columns(ws, table, staged_files)

@@ -24,8 +24,9 @@ from backfill_assets.planning.graph import Window
 from backfill_assets.planning.manifest import Manifest, PinnedInput
 from backfill_assets.planning.partitions import describe
 from backfill_assets.planning.proof import LongerRead, ProvenEnd, declared_window, ends_of, longer_reads, read_window
+from backfill_assets.planning.request import node_of
 from backfill_assets.transforms.compute import derived_rows, require_same_code
-from backfill_assets.transforms.inputs import InputSlice, PinnedFiles, node_of, pinned_files
+from backfill_assets.transforms.inputs import pinned_files, slices_of
 from backfill_assets.transforms.schemas import business_schema
 from backfill_assets.workspace import Workspace
 
@@ -122,7 +123,7 @@ def _computed_again(
     for end, read in reads.items():
         with ws.ledger.read() as reader:
             files = pinned_files(reader, manifest.run_id, _pins(manifest, read))
-        frames.append(derived_rows(ws, manifest, table, end.partitions, _slices(read, files)))
+        frames.append(derived_rows(ws, manifest, table, end.partitions, slices_of(read, files)))
     return reduce(DataFrame.unionAll, frames)
 
 
@@ -137,15 +138,3 @@ def _pins(manifest: Manifest, reads: Sequence[LongerRead]) -> Iterable[PinnedInp
     for pinned in (*manifest.inputs, *further):
         chosen = tuple(pin for pin in pinned.partitions if pin.partition in wanted[pinned.argument])
         yield PinnedInput(argument=pinned.argument, table=pinned.table, partitions=chosen)
-
-
-def _slices(reads: Sequence[LongerRead], files: PinnedFiles) -> Iterable[InputSlice]:
-    return (
-        InputSlice(
-            argument=read.argument,
-            table=read.table,
-            files=tuple(files[read.argument][partition] for partition in read.partitions),
-            days=read.days,
-        )
-        for read in reads
-    )

@@ -14,8 +14,8 @@ from backfill_assets.ledger.records import RunRecord
 from backfill_assets.ledger.schema import approvals, candidate_partitions, manifests, runs
 from backfill_assets.ledger.states import MEANING, ApprovalState, ChunkState, RunState
 from backfill_assets.ledger.writing import Happening, Step, Writing, illegal, plain, said, some
+from backfill_assets.planning.chunks import chunks_of
 from backfill_assets.planning.manifest import NEVER_PUBLISHED, Manifest
-from backfill_assets.planning.request import chunks_of
 
 POLICY = "policy:"
 """How the name of an approver begins who is not a person."""

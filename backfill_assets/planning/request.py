@@ -10,11 +10,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import date, datetime
 from fractions import Fraction
-from itertools import islice
 from typing import Any
 
 from backfill_assets.errors import MissingInput
 from backfill_assets.identity import sha256_text
+from backfill_assets.planning.chunks import Chunk, chunk_sizes, chunks_of
 from backfill_assets.planning.estimates import Estimate, estimate
 from backfill_assets.planning.graph import Graph, TableInput, TableNode, Window
 from backfill_assets.planning.impact import complete
@@ -128,14 +128,6 @@ class Dependent:
 
     table: str
     grain: Grain
-    partitions: tuple[date, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Chunk:
-    """A part of the run that is computed in one go. Numbers begin at 1."""
-
-    number: int
     partitions: tuple[date, ...]
 
 
@@ -380,38 +372,10 @@ def inputs_of(manifest: Manifest) -> tuple[TableInput, ...]:
     )
 
 
-def chunks_of(manifest: Manifest) -> tuple[Chunk, ...]:
-    """The parts a run is computed in, in order; boundaries are partition boundaries.
-
-    A manifest of format 1 did not list them: they all had the same size.
-    """
-    remaining = iter(manifest.partitions)
-    most = manifest.limits.chunk_partitions
-    sizes = manifest.chunks or [most] * -(-len(manifest.partitions) // most)
-    return tuple(
-        Chunk(number=number, partitions=tuple(islice(remaining, size))) for number, size in enumerate(sizes, start=1)
-    )
-
-
-def chunk_sizes(partitions: Sequence[date], rows: Mapping[date, int], limits: Limits) -> tuple[int, ...]:
-    """How many partitions each chunk takes, so that neither limit is exceeded by more than one partition alone.
-
-    Args:
-        partitions: The output partitions in order.
-        rows: How many rows each is expected to have.
-        limits: The most partitions and the most expected rows of a chunk.
-    """
-    sizes: list[int] = []
-    expected = 0
-    for partition in partitions:
-        more = rows.get(partition, 0)
-        full = limits.chunk_rows is not None and expected + more > limits.chunk_rows
-        if not sizes or sizes[-1] >= limits.chunk_partitions or full:
-            sizes.append(0)
-            expected = 0
-        sizes[-1] += 1
-        expected += more
-    return tuple(sizes)
+def node_of(manifest: Manifest) -> TableNode:
+    """The table as the manifest agreed it: with its own windows, whatever the declaration says by now."""
+    inputs = inputs_of(manifest) if manifest.inputs else ()
+    return TableNode(name=manifest.table, grain=manifest.grain, inputs=inputs)
 
 
 def output_days(manifest: Manifest, partitions: Iterable[date]) -> DayRange:

@@ -1,7 +1,7 @@
 """What will a run do, step by step? A typed list, read from the manifest alone: `plan` prints it, `run` executes it.
 
-There is no second description of a run that could differ from this one: staging computes the `Compute` stages in this
-order, gating does the `Prove` and `Measure` stages, publication the `Swap` and `Tell` stages.
+There is no second description of a run that could differ from this one: staging takes the `Compute` stages from here,
+in this order and with these reads, and gating the `Measure` and `Prove` stages.
 """
 
 from __future__ import annotations
@@ -11,19 +11,29 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Any, assert_never
 
-from backfill_assets.planning.graph import Graph, TableNode
-from backfill_assets.planning.manifest import NEVER_PUBLISHED, Kind, Manifest
-from backfill_assets.planning.partitions import Grain, count_of, describe
-from backfill_assets.planning.request import Chunk, Dependent, chunks_of, dependents_of, inputs_of
+from backfill_assets.planning.chunks import Chunk, chunks_of
+from backfill_assets.planning.graph import Graph
+from backfill_assets.planning.manifest import NEVER_PUBLISHED, Manifest
+from backfill_assets.planning.partitions import DayRange, Grain, count_of, describe
+from backfill_assets.planning.proof import declared_window, ends_of, longer_reads, read_window
+from backfill_assets.planning.request import Dependent, dependents_of, node_of, output_days
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reads:
-    """What a chunk reads of one input: every partition in its window."""
+    """What one call of a transform reads of one input.
 
+    Attributes:
+        argument: The argument of the transform.
+        partitions: Every partition in the window.
+        days: The days that the transform may look at, warm-up and look-ahead included.
+    """
+
+    argument: str
     table: str
     grain: Grain
     partitions: tuple[date, ...]
+    days: DayRange
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,15 +55,31 @@ class Compute:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LongerEnd:
+    """One end of a run, and how many more days it is really computed with: the proof may ask for more than there are.
+
+    Attributes:
+        more_back: Days before the longest declared window.
+        more_ahead: Days after it.
+    """
+
+    partitions: tuple[date, ...]
+    more_back: int
+    more_ahead: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Prove:
     """Spark computes the ends of the run again with a longer window; the rows must be the same."""
 
     run_id: str
     table: str
     grain: Grain
-    partitions: tuple[date, ...]
-    extra_days: int
-    extra_days_ahead: int
+    ends: tuple[LongerEnd, ...]
+
+    @property
+    def partitions(self) -> tuple[date, ...]:
+        return tuple(partition for end in self.ends for partition in end.partitions)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,10 +95,15 @@ class Measure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Agree:
-    """Somebody other than the requester approves the manifest, or the set that it belongs to."""
+    """Somebody other than the requester approves the manifest, or the set that it belongs to.
+
+    Attributes:
+        policy: The table's declared policy, when that approves without a person; a set always asks one.
+    """
 
     of: str
     requested_by: str
+    policy: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,22 +127,25 @@ class Tell:
 Stage = Compute | Prove | Measure | Agree | Swap | Tell
 
 
-def stages_of(manifests: Sequence[Manifest], graph: Graph, *, of: str | None = None) -> tuple[Stage, ...]:
+def stages_of(
+    manifests: Sequence[Manifest], graph: Graph, *, of: str | None = None, policy: str | None = None
+) -> tuple[Stage, ...]:
     """The stages of a run, or of the runs of a set.
 
     Args:
         manifests: One, or those of a set in the order of publication.
         graph: The tables, for what a chunk reads and who depends on it.
         of: The set's id.
+        policy: The declared policy that approves the run without a person, if one does.
     """
     stages: list[Stage] = []
     for manifest in manifests:
         stages += computing(manifest, graph)
-        stages += measuring(manifest)
+        stages += measuring(manifest, graph)
     publishable = [manifest for manifest in manifests if manifest.mode not in NEVER_PUBLISHED]
-    if publishable and any(manifest.kind is not Kind.LIVE for manifest in publishable):
+    if publishable:
         first = publishable[0]
-        stages.append(Agree(of=of or first.run_id, requested_by=first.requested_by))
+        stages.append(Agree(of=of or first.run_id, requested_by=first.requested_by, policy=policy))
     inside = {manifest.table for manifest in manifests}
     for manifest in publishable:
         stages += publishing(manifest, graph, inside=inside)
@@ -119,8 +153,7 @@ def stages_of(manifests: Sequence[Manifest], graph: Graph, *, of: str | None = N
 
 
 def computing(manifest: Manifest, graph: Graph) -> tuple[Compute, ...]:
-    """The chunks of a run with what each reads."""
-    node = TableNode(name=manifest.table, grain=manifest.grain, inputs=inputs_of(manifest) if manifest.inputs else ())
+    """The chunks of a run with what each reads: what staging does."""
     chunks = chunks_of(manifest)
     return tuple(
         Compute(
@@ -129,20 +162,28 @@ def computing(manifest: Manifest, graph: Graph) -> tuple[Compute, ...]:
             grain=manifest.grain,
             chunk=chunk,
             chunks=len(chunks),
-            reads=tuple(
-                Reads(
-                    table=edge.table,
-                    grain=graph.table(edge.table).grain,
-                    partitions=graph.needed(edge, node, chunk.partitions),
-                )
-                for edge in node.inputs
-            ),
+            reads=reads_of(manifest, graph, chunk.partitions),
         )
         for chunk in chunks
     )
 
 
-def measuring(manifest: Manifest) -> tuple[Prove | Measure, ...]:
+def reads_of(manifest: Manifest, graph: Graph, partitions: Sequence[date]) -> tuple[Reads, ...]:
+    """What computing these output partitions reads: exactly the windows that the manifest agreed."""
+    node = node_of(manifest)
+    return tuple(
+        Reads(
+            argument=edge.argument,
+            table=edge.table,
+            grain=graph.table(edge.table).grain,
+            partitions=graph.needed(edge, node, partitions),
+            days=edge.window.around(output_days(manifest, partitions)),
+        )
+        for edge in node.inputs
+    )
+
+
+def measuring(manifest: Manifest, graph: Graph) -> tuple[Measure | Prove, ...]:
     """What the gates do with the staged rows."""
     measure = Measure(
         run_id=manifest.run_id,
@@ -154,13 +195,21 @@ def measuring(manifest: Manifest) -> tuple[Prove | Measure, ...]:
     proof = manifest.proof
     if proof is None or not proof.partitions:
         return (measure,)
+    node = node_of(manifest)
+    declared = declared_window(node)
+    longer = {end: read_window(node, end, longer_reads(manifest, proof, end, node, graph)) for end in ends_of(proof)}
     prove = Prove(
         run_id=manifest.run_id,
         table=manifest.table,
         grain=manifest.grain,
-        partitions=(*proof.partitions, *proof.last),
-        extra_days=proof.extra_days,
-        extra_days_ahead=proof.extra_days_ahead,
+        ends=tuple(
+            LongerEnd(
+                partitions=end.partitions,
+                more_back=window.days_back - declared.days_back,
+                more_ahead=window.days_ahead - declared.days_ahead,
+            )
+            for end, window in longer.items()
+        ),
     )
     return (measure, prove)
 
@@ -189,16 +238,15 @@ def sentence(stage: Stage) -> str:
                 f"{describe(stage.grain, stage.chunk.partitions)}, from {read or 'the landed files'}"
             )
         case Prove():
-            return (
-                f"prove the window of {stage.table}: {describe(stage.grain, stage.partitions)} once more with "
-                f"{stage.extra_days} more days back and {stage.extra_days_ahead} ahead"
-            )
+            return f"prove the window of {stage.table}: {proof_sentence(stage)}"
         case Measure():
             return (
                 f"measure {count_of(len(stage.gates), 'gate')} of {stage.table} on "
                 f"{describe(stage.grain, stage.partitions)}, compared with the accepted rows"
             )
         case Agree():
+            if stage.policy is not None:
+                return f"approved by policy: {stage.policy}"
             return f"wait until somebody other than {stage.requested_by} approves {stage.of}"
         case Swap():
             return f"swap {stage.table} {describe(stage.grain, stage.partitions)} in one commit; equal partitions stay"
@@ -206,6 +254,23 @@ def sentence(stage: Stage) -> str:
             told = "; ".join(f"{d.table} {describe(d.grain, d.partitions)}" for d in stage.dependents)
             return f"ask the dependents of what moved to follow: at most {told}"
     assert_never(stage)
+
+
+def proof_sentence(stage: Prove) -> str:
+    """What is computed again, and with how many more days."""
+    longer = [
+        f"{describe(stage.grain, end.partitions)}, once more with "
+        + " and ".join(
+            f"{count_of(days, 'more day')} {side}"
+            for days, side in ((end.more_back, "back"), (end.more_ahead, "ahead"))
+            if days
+        )
+        for end in stage.ends
+        if end.more_back or end.more_ahead
+    ]
+    if not longer:
+        return "no input partition before or after it is accepted, so there is nothing to compare with"
+    return "; ".join(longer)
 
 
 def stage_document(stage: Stage) -> dict[str, Any]:
@@ -229,13 +294,20 @@ def stage_document(stage: Stage) -> dict[str, Any]:
                 "run_id": stage.run_id,
                 "table": stage.table,
                 "partitions": [p.isoformat() for p in stage.partitions],
-                "extra_days": stage.extra_days,
-                "extra_days_ahead": stage.extra_days_ahead,
+                "ends": [
+                    {
+                        "from": end.partitions[0].isoformat(),
+                        "to": end.partitions[-1].isoformat(),
+                        "more_days_back": end.more_back,
+                        "more_days_ahead": end.more_ahead,
+                    }
+                    for end in stage.ends
+                ],
             }
         case Measure():
             said |= {"run_id": stage.run_id, "table": stage.table, "gates": list(stage.gates)}
         case Agree():
-            said |= {"of": stage.of}
+            said |= {"of": stage.of, "policy": stage.policy}
         case Swap():
             said |= {
                 "run_id": stage.run_id,

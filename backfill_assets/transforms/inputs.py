@@ -9,10 +9,10 @@ from datetime import date
 from backfill_assets.errors import MissingInput
 from backfill_assets.identity import FileSet
 from backfill_assets.ledger.store import LedgerReader
-from backfill_assets.planning.graph import Graph, TableNode
-from backfill_assets.planning.manifest import Manifest, PinnedInput, PinnedPartition
+from backfill_assets.planning.manifest import PinnedInput, PinnedPartition
 from backfill_assets.planning.partitions import DayRange
-from backfill_assets.planning.request import inputs_of, output_days
+from backfill_assets.planning.proof import LongerRead
+from backfill_assets.planning.stages import Reads
 
 PinnedFiles = Mapping[str, Mapping[date, FileSet]]
 """The files of pinned input partitions, by argument of the transform and partition."""
@@ -102,22 +102,14 @@ def _candidate_files(
     return {pin.partition: candidates[pin.partition].files for pin in pins}
 
 
-def node_of(manifest: Manifest) -> TableNode:
-    """The table as the manifest agreed it: with its own windows, whatever the declaration says by now."""
-    return TableNode(name=manifest.table, grain=manifest.grain, inputs=inputs_of(manifest))
-
-
-def declared_slices(
-    graph: Graph, manifest: Manifest, partitions: Sequence[date], files: PinnedFiles
-) -> tuple[InputSlice, ...]:
-    """What these output partitions read: exactly the windows that the manifest agreed."""
-    node = node_of(manifest)
+def slices_of(reads: Iterable[Reads | LongerRead], files: PinnedFiles) -> tuple[InputSlice, ...]:
+    """The files behind what a stage reads."""
     return tuple(
         InputSlice(
-            argument=edge.argument,
-            table=edge.table,
-            files=tuple(files[edge.argument][day] for day in graph.needed(edge, node, partitions)),
-            days=edge.window.around(output_days(manifest, partitions)),
+            argument=read.argument,
+            table=read.table,
+            files=tuple(files[read.argument][partition] for partition in read.partitions),
+            days=read.days,
         )
-        for edge in node.inputs
+        for read in reads
     )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
@@ -27,14 +28,33 @@ from backfill_assets.lake.tables import missing_files
 from backfill_assets.ledger.records import CandidatePartition
 from backfill_assets.ledger.states import ChunkState, RunState
 from backfill_assets.ledger.store import LedgerReader
+from backfill_assets.planning.chunks import Chunk
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.partitions import Grain, count_of, describe
-from backfill_assets.planning.request import Chunk, chunks_of
+from backfill_assets.planning.request import node_of
+from backfill_assets.planning.stages import Compute, computing
 from backfill_assets.transforms.apply import spark_reason
 from backfill_assets.transforms.compute import derived_rows, require_same_code, source_rows
-from backfill_assets.transforms.inputs import PinnedFiles, declared_slices, node_of, pinned_files
+from backfill_assets.transforms.inputs import PinnedFiles, pinned_files, slices_of
 from backfill_assets.transforms.schemas import business_schema, stored_schema
 from backfill_assets.workspace import Listener, Progress, Workspace, no_listener
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Attempt:
+    """One process at work on a run.
+
+    Attributes:
+        token: Not a counter: a process that was given up for dead may still be at it, and has to be told from this one.
+        stages: What the plan printed: every chunk with what it reads.
+    """
+
+    ws: Workspace
+    manifest: Manifest
+    table: Table
+    token: str
+    stages: Sequence[Compute]
+    inputs: PinnedFiles
 
 
 def stage_run(
@@ -61,23 +81,23 @@ def stage_run(
     require_same_code(ws, manifest)
     with ws.ledger.read() as reader:
         inputs = pinned_files(reader, run_id, manifest.inputs)
-    # A token, not a counter: a process that was given up for dead may still be at it, and has to be told from this one.
-    attempt = secrets.token_hex(4)
+    stages, token = computing(manifest, ws.graph), secrets.token_hex(4)
+    work = _Attempt(ws=ws, manifest=manifest, table=table, token=token, stages=stages, inputs=inputs)
     with ws.ledger.write() as writer:
         if run.state is RunState.PUBLISHED:
             raise IllegalTransition(
                 f"run {run_id} is published already.", next_step=f"backfill report {run_id}", run_id=run_id
             )
-        writer.take_run(run_id, RunState.STAGING, actor=actor, attempt=attempt)
-        finished = _finished_chunks(ws, manifest, writer)
+        writer.take_run(run_id, RunState.STAGING, actor=actor, attempt=token)
+        finished = _finished_chunks(work, writer)
         writer.clear_candidates(run_id, keep=finished)
     ws.reached(Point.STAGE_BEGUN)
     try:
         ws.lake.ensure(manifest.table, stored_schema(table), manifest.partition_column)
-        _stage_chunks(ws, manifest, table, inputs, finished, attempt, listener)
+        _stage_chunks(work, finished, listener)
         with ws.ledger.write() as writer:
             _require_within_limits(manifest, writer)
-            writer.move_run(run_id, RunState.GATING, actor=actor, attempt=attempt)
+            writer.move_run(run_id, RunState.GATING, actor=actor, attempt=token)
             staged = writer.candidates(run_id)
     except TakenOver:
         raise
@@ -87,18 +107,19 @@ def stage_run(
             next_step=f"mend the cause and stage it again: backfill run {run_id}",
             run_id=run_id,
         )
-        fail_run(ws, run_id, actor=actor, attempt=attempt, error=failure)
+        fail_run(ws, run_id, actor=actor, attempt=token, error=failure)
         raise failure from error
     except BackfillError as error:
-        fail_run(ws, run_id, actor=actor, attempt=attempt, error=error)
+        fail_run(ws, run_id, actor=actor, attempt=token, error=error)
         raise
     ws.reached(Point.STAGE_FINISHED)
     return staged
 
 
-def _finished_chunks(ws: Workspace, manifest: Manifest, reader: LedgerReader) -> Sequence[int]:
+def _finished_chunks(work: _Attempt, reader: LedgerReader) -> Sequence[int]:
     """The chunks that an earlier attempt finished, and whose files are still there as they were written."""
-    planned = {chunk.number: chunk.partitions for chunk in chunks_of(manifest)}
+    manifest = work.manifest
+    planned = {stage.chunk.number: stage.chunk.partitions for stage in work.stages}
     candidates = reader.candidates(manifest.run_id)
     return [
         chunk.number
@@ -106,37 +127,29 @@ def _finished_chunks(ws: Workspace, manifest: Manifest, reader: LedgerReader) ->
         if chunk.state is ChunkState.DONE
         and planned.get(chunk.number) == chunk.partitions
         and candidates.keys() >= set(chunk.partitions)
-        and not missing_files(ws.lake, manifest.table, (candidates[p].files for p in chunk.partitions))
+        and not missing_files(work.ws.lake, manifest.table, (candidates[p].files for p in chunk.partitions))
     ]
 
 
-def _stage_chunks(
-    ws: Workspace,
-    manifest: Manifest,
-    table: Table,
-    inputs: PinnedFiles,
-    finished: Sequence[int],
-    attempt: str,
-    listener: Listener,
-) -> None:
+def _stage_chunks(work: _Attempt, finished: Sequence[int], listener: Listener) -> None:
     """Computes the chunks that are not finished, at the pace that the manifest allows."""
-    chunks = chunks_of(manifest)
-    waiting = [chunk for chunk in chunks if chunk.number not in finished]
-    done = len(manifest.partitions) - sum(len(chunk.partitions) for chunk in waiting)
+    ws, manifest = work.ws, work.manifest
+    waiting = [stage for stage in work.stages if stage.chunk.number not in finished]
+    done = len(manifest.partitions) - sum(len(stage.chunk.partitions) for stage in waiting)
     if finished:
-        listener(_progress(manifest, done, f"{count_of(len(finished), 'chunk')} of {len(chunks)} staged before"))
+        listener(_progress(manifest, done, f"{count_of(len(finished), 'chunk')} of {len(work.stages)} staged before"))
     started_at, written = ws.clock(), 0
-    for chunk in waiting:
-        if chunk is not waiting[0]:
+    for stage in waiting:
+        if stage is not waiting[0]:
             pause = _pause(manifest, written, (ws.clock() - started_at).total_seconds())
             if pause > 0:
                 listener(_progress(manifest, done, f"waiting for {pause:.0f} s, as the manifest asks"))
                 ws.wait(pause)
-        span = describe(manifest.grain, chunk.partitions)
-        listener(_progress(manifest, done, f"chunk {chunk.number} of {len(chunks)}: {span}"))
-        written += _stage_chunk(ws, manifest, table, chunk, inputs, attempt)
-        done += len(chunk.partitions)
-        listener(_progress(manifest, done, f"chunk {chunk.number} of {len(chunks)} is staged"))
+        name = f"chunk {stage.chunk.number} of {stage.chunks}"
+        listener(_progress(manifest, done, f"{name}: {describe(manifest.grain, stage.chunk.partitions)}"))
+        written += _stage_chunk(work, stage)
+        done += len(stage.chunk.partitions)
+        listener(_progress(manifest, done, f"{name} is staged"))
         with ws.ledger.read() as reader:
             _require_within_limits(manifest, reader)
 
@@ -179,17 +192,16 @@ def _require_within_limits(manifest: Manifest, reader: LedgerReader) -> None:
         )
 
 
-def _stage_chunk(
-    ws: Workspace, manifest: Manifest, table: Table, chunk: Chunk, inputs: PinnedFiles, attempt: str
-) -> int:
+def _stage_chunk(work: _Attempt, stage: Compute) -> int:
     """Stages one chunk and returns how many rows it wrote."""
+    ws, manifest, table, chunk = work.ws, work.manifest, work.table, stage.chunk
     with ws.ledger.write() as writer:
-        writer.start_chunk(manifest.run_id, chunk.number, chunk.partitions, attempt=attempt)
+        writer.start_chunk(manifest.run_id, chunk.number, chunk.partitions, attempt=work.token)
     ws.reached(Point.STAGE_CHUNK_STARTED)
     if isinstance(table, SourceTable):
         frame, provenance, input_rows = _source_rows(ws, manifest, table, chunk)
     else:
-        frame, provenance, input_rows = _derived_rows(ws, manifest, table, chunk, inputs)
+        frame, provenance, input_rows = _derived_rows(work, table, stage)
     # Seen while the rows pass by on their way into the files: no pass of its own.
     content = Observation()
     hashes = row_hash(business_schema(table))
@@ -198,7 +210,7 @@ def _stage_chunk(
         manifest.table,
         frame.observe(content, F.count(F.lit(1)).alias("rows"), *sums_of(hashes)),
         run_id=manifest.run_id,
-        attempt=f"{chunk.number:04d}-{attempt}",
+        attempt=f"{chunk.number:04d}-{work.token}",
         partition_column=manifest.partition_column,
         statistics=_statistics(table),
     )
@@ -223,7 +235,7 @@ def _stage_chunk(
             input_rows=input_rows,
             output_rows=output_rows,
             candidates=candidates,
-            attempt=attempt,
+            attempt=work.token,
             checksum=checksum_of(content.get),
         )
     ws.reached(Point.STAGE_CHUNK_FINISHED)
@@ -263,11 +275,11 @@ def _source_rows(
 
 
 def _derived_rows(
-    ws: Workspace, manifest: Manifest, table: DerivedTable, chunk: Chunk, inputs: PinnedFiles
+    work: _Attempt, table: DerivedTable, stage: Compute
 ) -> tuple[DataFrame, Mapping[date, Mapping[str, Any]], int]:
-    slices = declared_slices(ws.graph, manifest, chunk.partitions, inputs)
-    frame = derived_rows(ws, manifest, table, chunk.partitions, slices)
-    return frame, _provenance(ws, manifest, chunk, inputs), sum(read.rows for read in slices)
+    slices = slices_of(stage.reads, work.inputs)
+    frame = derived_rows(work.ws, work.manifest, table, stage.chunk.partitions, slices)
+    return frame, _provenance(work.ws, work.manifest, stage.chunk, work.inputs), sum(read.rows for read in slices)
 
 
 def _provenance(

@@ -14,7 +14,18 @@ from backfill_assets.planning.estimates import Pace
 from backfill_assets.planning.graph import Graph, TableInput, TableNode, Window, topological
 from backfill_assets.planning.manifest import Limits
 from backfill_assets.planning.partitions import DayRange, Grain, days_of, partitions_over
-from backfill_assets.planning.request import NO_UPSTREAM, Plan, PlanRequest, Staged, Terms, Upstream, propose
+from backfill_assets.planning.proof import ProofTerms
+from backfill_assets.planning.request import (
+    NO_LIMITS_ASKED,
+    NO_UPSTREAM,
+    AskedLimits,
+    Plan,
+    PlanRequest,
+    Staged,
+    Terms,
+    Upstream,
+    propose,
+)
 
 FIRST = date(2012, 1, 1)
 AS_OF = datetime(2030, 1, 15, tzinfo=UTC)
@@ -70,6 +81,8 @@ def plan_of(
     table: str = MIDDLE,
     limits: Limits,
     upstream: Upstream = NO_UPSTREAM,
+    proof: ProofTerms | None = None,
+    asked: AskedLimits = NO_LIMITS_ASKED,
 ) -> Plan:
     terms = Terms(
         domain="example",
@@ -80,8 +93,9 @@ def plan_of(
         references=(),
         gates=(),
         limits=limits,
+        proof=proof,
     )
-    request = PlanRequest(table=table, days=days, reason="why not", by="ana")
+    request = PlanRequest(table=table, days=days, reason="why not", by="ana", limits=asked)
     return propose(request, terms, graph=graph, state=state, as_of=AS_OF, upstream=upstream)
 
 

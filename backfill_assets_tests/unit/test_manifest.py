@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backfill_assets.identity import DataFile, FileSet, canonical_json, document_digest
+from backfill_assets.planning.chunks import chunks_of
 from backfill_assets.planning.manifest import (
     GateTerm,
     Kind,
@@ -22,7 +23,6 @@ from backfill_assets.planning.manifest import (
     PinnedReference,
 )
 from backfill_assets.planning.partitions import Grain
-from backfill_assets.planning.request import chunks_of
 
 FIRST = date(2006, 7, 1)
 

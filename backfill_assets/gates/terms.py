@@ -1,0 +1,42 @@
+"""Are the gates that a table declares the ones that a manifest agreed?"""
+
+from __future__ import annotations
+
+from backfill_assets.domain import Table
+from backfill_assets.errors import ContractBroken
+from backfill_assets.planning.manifest import GateTerm, Manifest
+
+
+def gate_terms(table: Table) -> tuple[GateTerm, ...]:
+    """What a manifest keeps of a table's gates."""
+    return tuple(GateTerm(name=gate.name, demands=gate.demands, blocking=gate.blocking) for gate in table.gates)
+
+
+def require_agreed_gates(manifest: Manifest, table: Table) -> None:
+    """Refuses to measure by other gates than those that were agreed.
+
+    Raises:
+        ContractBroken: The table declares other gates by now.
+    """
+    declared = gate_terms(table)
+    if declared == manifest.gates:
+        return
+    agreed_names, declared_names = ({term.name for term in terms} for terms in (manifest.gates, declared))
+    said = [
+        f"{what} {', '.join(sorted(names))}"
+        for what, names in (
+            ("not declared any more:", agreed_names - declared_names),
+            ("new:", declared_names - agreed_names),
+            ("changed:", {term.name for term in set(declared) ^ set(manifest.gates)} & agreed_names & declared_names),
+        )
+        if names
+    ]
+    raise ContractBroken(
+        f"run {manifest.run_id} was agreed with other gates than {table.name} declares now"
+        f" ({'; '.join(said) or 'in another order'}).",
+        next_step=f"plan it again: backfill load {table.short_name} ..."
+        if manifest.imports
+        else f"plan it again: backfill plan {table.name} ...",
+        run_id=manifest.run_id,
+        table=table.name,
+    )

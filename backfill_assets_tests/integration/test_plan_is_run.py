@@ -1,0 +1,130 @@
+"""One plan, two readers: what `plan` prints is what staging and gating go by."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from datetime import date
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from backfill_assets import operations
+from backfill_assets.domain import DerivedTable, Domain, Policy, expression
+from backfill_assets.errors import ContractBroken, IllegalTransition
+from backfill_assets.ledger.states import RunState
+from backfill_assets.planning.graph import Graph
+from backfill_assets.planning.manifest import Manifest
+from backfill_assets.planning.partitions import DayRange
+from backfill_assets.planning.request import AskedLimits, PlanRequest
+from backfill_assets.planning.stages import Agree, Compute, Prove, computing
+from backfill_assets.transforms.compute import derived_rows
+from backfill_assets.transforms.inputs import InputSlice
+from backfill_assets.workspace import Workspace
+from backfill_assets_tests.conftest import NOON
+from backfill_assets_tests.example_domain import recent_sales, sales
+from backfill_assets_tests.integration.conftest import ONE_HOUR
+from backfill_assets_tests.shop import OUTPUT, RECENT, Shop, open_shop, ticking_clock
+
+
+@pytest.fixture
+def shop(tmp_path: Path, stocked_home: Path, spark: SparkSession) -> Iterator[Shop]:
+    shutil.copytree(stocked_home, tmp_path / "home")
+    opened = open_shop(tmp_path / "home", clock=ticking_clock(NOON + 2 * ONE_HOUR), spark=spark)
+    yield opened
+    opened.ws.close()
+
+
+def redeclared(shop: Shop, **changed: object) -> Shop:
+    """The same shop, whose author declares the table in another way."""
+    table = replace(recent_sales, **changed)  # type: ignore[arg-type]
+    domain = Domain(name="example", package="backfill_assets_tests.example_domain", sources=(sales,), derived=(table,))
+    return replace(shop, ws=replace(shop.ws, domain=domain))
+
+
+def test_staging_computes_the_chunks_of_the_printed_list_from_its_reads(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limits = AskedLimits(chunk_partitions=3)
+    request = PlanRequest(table=RECENT, days=OUTPUT, reason="why not", by="ana", limits=limits)
+    run_id = operations.plan(shop.ws, request).manifest.run_id
+    called: list[tuple[tuple[date, ...], list[tuple[str, DayRange, int]]]] = []
+
+    def watched(
+        ws: Workspace, manifest: Manifest, table: DerivedTable, partitions: Sequence[date], slices: Iterable[InputSlice]
+    ) -> DataFrame:
+        read = tuple(slices)
+        called.append((tuple(partitions), [(each.argument, each.days, len(each.files)) for each in read]))
+        return derived_rows(ws, manifest, table, partitions, read)
+
+    monkeypatch.setattr("backfill_assets.transforms.stage.derived_rows", watched)
+    operations.stage(shop.ws, run_id, actor="ana")
+    printed = [stage for stage in operations.stages(shop.ws, run_id) if isinstance(stage, Compute)]
+    assert len(printed) == 3
+    assert called == [
+        (stage.chunk.partitions, [(read.argument, read.days, len(read.partitions)) for read in stage.reads])
+        for stage in printed
+    ]
+
+
+def test_the_list_itself_decides_what_is_computed_next(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever changes the list changes the run: there is no second description of it."""
+    run_id = shop.planned(OUTPUT)
+
+    def with_half_a_chunk(manifest: Manifest, graph: Graph) -> tuple[Compute, ...]:
+        (only,) = computing(manifest, graph)
+        return (replace(only, chunk=replace(only.chunk, partitions=only.chunk.partitions[:3])),)
+
+    monkeypatch.setattr("backfill_assets.transforms.stage.computing", with_half_a_chunk)
+    with pytest.raises(IllegalTransition, match="is not wholly staged: chunk 1 of 1 is not finished"):
+        operations.stage(shop.ws, run_id, actor="ana")
+    with shop.ws.ledger.read() as reader:
+        assert list(reader.candidates(run_id)) == list(OUTPUT)[:3]
+
+
+@pytest.mark.parametrize("gated_before", [False, True])
+def test_a_run_is_not_measured_by_other_gates_than_were_agreed(shop: Shop, gated_before: bool) -> None:
+    run_id = shop.planned(OUTPUT)
+    operations.stage(shop.ws, run_id, actor="ana")
+    if gated_before:
+        operations.gate(shop.ws, run_id, actor="ana")
+    with shop.ws.ledger.read() as reader:
+        before = reader.gate_results(run_id)
+    changed = redeclared(
+        shop, gates=(expression("plausible", "amount <= 9000"), expression("cheap", "amount <= 1", blocking=False))
+    )
+    with pytest.raises(ContractBroken) as refusal:
+        operations.gate(changed.ws, run_id, actor="ana")
+    assert "not declared any more: usual; new: cheap; changed: plausible" in refusal.value.message
+    assert refusal.value.next_step == f"plan it again: backfill plan {RECENT} ..."
+    left = RunState.PASSED if gated_before else RunState.FAILED
+    assert operations.run_named(shop.ws, run_id).state is left
+    with shop.ws.ledger.read() as reader:
+        assert reader.gate_results(run_id) == before
+    shop.staged(run_id)
+    assert operations.run_named(shop.ws, run_id).state is RunState.PASSED
+
+
+def test_a_table_that_publishes_by_policy_is_not_said_to_wait_for_a_person(shop: Shop) -> None:
+    alone = redeclared(shop, policy=Policy(backfill="auto"))
+    run_id = alone.staged(alone.planned(OUTPUT))
+    (agree,) = [stage for stage in operations.stages(alone.ws, run_id) if isinstance(stage, Agree)]
+    assert agree.policy == f"backfill runs of {RECENT} are published automatically"
+    alone.publish(run_id)
+    assert operations.run_named(alone.ws, run_id).approved_by == f"policy:{agree.policy}"
+    (agree,) = [stage for stage in operations.stages(shop.ws, run_id) if isinstance(stage, Agree)]
+    assert agree.policy is None
+
+
+def test_the_proof_reads_as_many_more_days_as_the_plan_said(shop: Shop) -> None:
+    run_id = shop.staged(shop.planned(OUTPUT))
+    (prove,) = [stage for stage in operations.stages(shop.ws, run_id) if isinstance(stage, Prove)]
+    with shop.ws.ledger.read() as reader:
+        found = {r.partition: r.observed for r in reader.gate_results(run_id) if r.gate == "warm_up"}
+    for end in prove.ends:
+        for partition in end.partitions:
+            observed = found[partition]
+            assert observed["proof_days_back"] - observed["days_back"] == end.more_back
+            assert observed["proof_days_ahead"] - observed["days_ahead"] == end.more_ahead

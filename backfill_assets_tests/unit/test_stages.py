@@ -1,0 +1,140 @@
+"""What a plan says will be done, in the list that runs and in the text for people."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import date, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console, RenderableType
+
+from backfill_assets.evidence.planned import plan_document, set_plan_document
+from backfill_assets.evidence.show_plan import plan_view, set_plan_view
+from backfill_assets.planning.graph import Window
+from backfill_assets.planning.manifest import Kind, Limits, Mode
+from backfill_assets.planning.partitions import DayRange, Grain
+from backfill_assets.planning.proof import ProofTerms
+from backfill_assets.planning.request import AskedLimits, Plan
+from backfill_assets.planning.sets import SetManifest, SetMember
+from backfill_assets.planning.stages import Agree, LongerEnd, Prove, Stage, measuring, sentence, stages_of
+from backfill_assets.publication.plan_set import PlannedSet
+from backfill_assets_tests.unit.test_estimates import AS_OF, Accepted, graph_of, plan_of
+from backfill_assets_tests.unit.test_proof import FIRST, derived
+from backfill_assets_tests.unit.test_proof import planned as proven_manifest
+
+WEEK = DayRange.inclusive(date(2024, 6, 10), date(2024, 6, 16))
+LIMITS = Limits(chunk_partitions=10)
+GRAPH = graph_of(Window(days_back=2))
+PROOF = ProofTerms(partitions=3)
+
+
+def plan(*, asked: AskedLimits | None = None) -> Plan:
+    return plan_of(GRAPH, Accepted(rows_a_day=10), WEEK, limits=LIMITS, proof=PROOF, asked=asked or AskedLimits())
+
+
+def text_of(view: RenderableType) -> str:
+    console = Console(width=400, force_terminal=False)
+    with console.capture() as captured:
+        console.print(view)
+    return captured.get()
+
+
+def shown(planned: Plan) -> str:
+    return text_of(plan_view(plan_document(planned, stages_of([planned.manifest], GRAPH))))
+
+
+@given(
+    st.integers(0, 9), st.integers(0, 9), st.integers(0, 4), st.integers(0, 4), st.integers(1, 12), st.integers(1, 9)
+)
+def test_the_proof_is_announced_with_the_days_that_are_really_there(
+    before: int, after: int, back: int, ahead: int, length: int, extra: int
+) -> None:
+    """So many days are accepted before and after the run's own window; the proof asks for `extra` on each side."""
+    graph, node = derived(Window(days_back=back, days_ahead=ahead))
+    output = [FIRST + timedelta(days=day) for day in range(length)]
+    there = range(-back - before, length + ahead + after)
+    accepted = frozenset(FIRST + timedelta(days=day) for day in there)
+    manifest = proven_manifest(node, graph, output, accepted, ProofTerms(partitions=3, extra_days=extra))
+    _, prove = measuring(manifest, graph)
+    assert isinstance(prove, Prove)
+    first, last = tuple(output[:3]), tuple(output[3:][-1:])
+    # Days of the run's own window that lie after the first three days' count as more days ahead of those.
+    of_first = LongerEnd(
+        partitions=first, more_back=min(extra, before), more_ahead=min(extra, after + length - len(first))
+    )
+    assert prove.ends == (
+        (of_first, LongerEnd(partitions=last, more_back=0, more_ahead=min(extra, after))) if last else (of_first,)
+    )
+    said = sentence(prove)
+    if any(end.more_back or end.more_ahead for end in prove.ends):
+        assert "with 0" not in said and "and 0" not in said
+    else:
+        assert "there is nothing to compare with" in said
+
+
+def test_the_text_of_a_plan_shows_the_proof_of_its_window() -> None:
+    said = shown(plan())
+    assert (
+        "proof of the window  2024-06-10..2024-06-12, 3 days, once more with 7 more days back and 7 more days ahead; "
+        "2024-06-16, 1 day, once more with 7 more days ahead"
+    ) in said
+    without = plan_of(GRAPH, Accepted(rows_a_day=10), WEEK, limits=LIMITS)
+    assert "proof of the window" not in shown(without)
+
+
+@pytest.mark.parametrize(("most", "said"), [(0, "stops above 0 rows"), (5, "stops above 5 rows")])
+def test_the_text_of_a_plan_shows_a_limit_of_rows_even_of_none(most: int, said: str) -> None:
+    limited = plan(asked=AskedLimits(max_rows=most))
+    assert limited.manifest.limits.max_rows == most
+    assert said in shown(limited)
+    assert said in text_of(set_plan_view(set_plan_document(set_of(limited))))
+    assert "stops above" not in shown(plan())
+
+
+def set_of(planned: Plan) -> PlannedSet:
+    manifest = planned.manifest
+    member = SetMember(run_id=manifest.run_id, table=manifest.table, manifest_digest=manifest.digest)
+    return PlannedSet(
+        manifest=SetManifest(
+            set_id="set-1",
+            name="set-1",
+            reason="why not",
+            requested_by="ana",
+            requested_at=AS_OF,
+            because="bronze.source",
+            members=(member,),
+        ),
+        rebuilds=(),
+        left_out=(),
+        plans=(planned,),
+        stages=stages_of([manifest], GRAPH, of="set-1"),
+    )
+
+
+def agreements(stages: tuple[Stage, ...]) -> list[str]:
+    return [sentence(stage) for stage in stages if isinstance(stage, Agree)]
+
+
+def test_who_approves_is_said_as_it_is() -> None:
+    manifest = plan().manifest
+    assert agreements(stages_of([manifest], GRAPH)) == [
+        f"wait until somebody other than ana approves {manifest.run_id}"
+    ]
+    assert agreements(stages_of([manifest], GRAPH, policy="runs are published automatically")) == [
+        "approved by policy: runs are published automatically"
+    ]
+    # A table may want a person for what arrives by itself as well.
+    live = replace(manifest, kind=Kind.LIVE, mode=Mode.LIVE)
+    assert agreements(stages_of([live], GRAPH)) == [f"wait until somebody other than ana approves {manifest.run_id}"]
+    assert agreements(stages_of([replace(manifest, mode=Mode.DRY_RUN)], GRAPH, policy="any")) == []
+
+
+def test_a_monthly_table_is_proven_too() -> None:
+    graph, node = derived(Window(days_back=1), grain=Grain.MONTHLY)
+    accepted = frozenset(date(2024, 5, 1) + timedelta(days=day) for day in range(-20, 31))
+    manifest = proven_manifest(node, graph, [date(2024, 5, 1)], accepted, ProofTerms(partitions=1, extra_days=7))
+    _, prove = measuring(manifest, graph)
+    assert isinstance(prove, Prove)
+    assert prove.ends == (LongerEnd(partitions=(date(2024, 5, 1),), more_back=7, more_ahead=0),)
