@@ -154,12 +154,12 @@ def plan(request: PlanRequest) -> Document:
         return plan_document(planned, operations.stages(ws, planned.manifest.run_id))
 
 
-def plan_set(request: SetRequest) -> Document | None:
-    """Plans everything that a change makes stale, as one set; None when there is nothing to rebuild."""
+def plan_set(request: SetRequest) -> Document:
+    """Plans everything that a change makes stale, as one set, whose id is None when there is nothing to rebuild."""
     required_actor(request.by)
     with workspace() as ws:
         planned = operations.plan_set(ws, request)
-        return None if planned is None else set_plan_document(planned)
+        return set_plan_document(planned)
 
 
 def approve(run_id: str, *, by: str, note: str) -> Document:

@@ -48,7 +48,7 @@ from backfill_assets.planning.sets import SET_PREFIX
 from backfill_assets.planning.stages import Stage, stages_of
 from backfill_assets.publication import verdict
 from backfill_assets.publication.follow import FollowUp, follow_ups
-from backfill_assets.publication.plan_set import PlannedSet, SetRequest
+from backfill_assets.publication.plan_set import NothingToRebuild, PlannedSet, SetRequest
 from backfill_assets.publication.plan_set import plan_set as write_set
 from backfill_assets.publication.publish import automatic_policy, publish_run, rollback_run
 from backfill_assets.publication.recover import Recovered, recover
@@ -138,7 +138,7 @@ def plan(ws: Workspace, request: PlanRequest) -> Plan:
     return proposed
 
 
-def plan_set(ws: Workspace, request: SetRequest) -> PlannedSet | None:
+def plan_set(ws: Workspace, request: SetRequest) -> PlannedSet | NothingToRebuild:
     """Plans everything that a change makes stale, as one restatement set; see `publication.plan_set.plan_set`."""
 
     def terms_of(name: str) -> Terms:

@@ -43,7 +43,7 @@ def planned_set(shop: Shop, *, days: DayRange | None = None, stale: bool = False
     because = () if stale else ((SALES, days or DayRange.inclusive(CARNIVAL, CARNIVAL)),)
     request = SetRequest(reason="a late sale", by="ana", because=because, stale=stale, name="carnival")
     planned = operations.plan_set(shop.ws, request)
-    assert planned is not None
+    assert isinstance(planned, PlannedSet)
     return planned
 
 

@@ -88,8 +88,8 @@ def plan(
                 changed_code=changed_code,
             )
             document = commands.plan_set(request)
-            if document is None:
-                print_json({"set_id": None}) if as_json else evidence.show(console, "nothing has to be rebuilt")
+            if document["set_id"] is None:
+                print_json(document) if as_json else evidence.show(console, evidence.nothing_planned_view(document))
                 return
             named, view = document["set_id"], evidence.set_plan_view(document)
         else:

@@ -13,7 +13,7 @@ from backfill_assets.evidence.show import (
     status_view,
     story_view,
 )
-from backfill_assets.evidence.show_plan import plan_view, set_plan_view, set_view
+from backfill_assets.evidence.show_plan import nothing_planned_view, plan_view, set_plan_view, set_view
 from backfill_assets.evidence.show_upkeep import reproduction_view, vacuum_view
 from backfill_assets.evidence.stale import stale_view
 
@@ -21,6 +21,7 @@ __all__ = [
     "audit_view",
     "history_view",
     "imports_view",
+    "nothing_planned_view",
     "plan_view",
     "publications_view",
     "report_view",

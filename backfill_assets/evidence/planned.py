@@ -9,7 +9,7 @@ from backfill_assets.planning.impact import TablePartitions
 from backfill_assets.planning.partitions import describe
 from backfill_assets.planning.request import InputRead, Plan
 from backfill_assets.planning.stages import Prove, Stage, proof_sentence, stage_document
-from backfill_assets.publication.plan_set import PlannedSet
+from backfill_assets.publication.plan_set import LeftOut, NothingToRebuild, PlannedSet
 
 
 def plan_document(plan: Plan, stages: Sequence[Stage]) -> Mapping[str, Any]:
@@ -27,8 +27,10 @@ def plan_document(plan: Plan, stages: Sequence[Stage]) -> Mapping[str, Any]:
     }
 
 
-def set_plan_document(planned: PlannedSet) -> Mapping[str, Any]:
+def set_plan_document(planned: PlannedSet | NothingToRebuild) -> Mapping[str, Any]:
     """The plan of a set as plain values."""
+    if isinstance(planned, NothingToRebuild):
+        return {"set_id": None, "left_out": [_left_out_document(each) for each in planned.left_out]}
     manifest = planned.manifest
     return {
         "set_id": manifest.set_id,
@@ -51,17 +53,18 @@ def set_plan_document(planned: PlannedSet) -> Mapping[str, Any]:
             }
             for rebuild in planned.rebuilds
         ],
-        "left_out": [
-            {
-                "table": each.table,
-                "partitions": len(each.partitions),
-                "described": describe(each.grain, each.partitions),
-                "why": each.why,
-                "include": each.include,
-            }
-            for each in planned.left_out
-        ],
+        "left_out": [_left_out_document(each) for each in planned.left_out],
         "stages": [stage_document(stage) for stage in planned.stages],
+    }
+
+
+def _left_out_document(each: LeftOut) -> Mapping[str, Any]:
+    return {
+        "table": each.table,
+        "partitions": len(each.partitions),
+        "described": describe(each.grain, each.partitions),
+        "why": each.why,
+        "include": each.include,
     }
 
 

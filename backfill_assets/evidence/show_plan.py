@@ -137,11 +137,19 @@ def set_plan_view(plan: Document) -> RenderableType:
     parts: list[RenderableType] = [head, "", rebuilds, "", runs, "", stages_view(plan["stages"])]
     if conflicts:
         parts += ["", facts([("open runs here", ", ".join(conflicts))])]
-    if plan["left_out"]:
-        rows = [[each["table"], each["described"], each["why"], each["include"]] for each in plan["left_out"]]
-        title = "stale, and left out of this set"
-        parts += ["", listing(title, ["table", "partitions", "because", "to include them"], rows)]
-    return Group(*parts)
+    return Group(*parts, *_left_out(plan))
+
+
+def nothing_planned_view(plan: Document) -> RenderableType:
+    """That nothing has to be rebuilt, and what could be."""
+    return Group(Text("nothing has to be rebuilt"), *_left_out(plan))
+
+
+def _left_out(plan: Document) -> Sequence[RenderableType]:
+    if not plan["left_out"]:
+        return []
+    rows = [[each["table"], each["described"], each["why"], each["include"]] for each in plan["left_out"]]
+    return ["", listing("stale, and left out", ["table", "partitions", "because", "to include them"], rows)]
 
 
 def _some(some: Sequence[Document]) -> str:

@@ -271,11 +271,9 @@ def _marks_of(
         return
     for read in basis.inputs:
         now = present.digests.get(read.table, {})
-        if read.within is now:
+        if read.within is now or read.digests.items() <= now.items():
             continue
         changed = frozenset(day for day, digest in read.digests.items() if now.get(day) != digest)
-        if not changed:
-            continue
         edge = TableInput(argument=read.argument, table=read.table, window=read.window)
         reached = here & frozenset(graph.reached(edge, node, changed))
         yield _Mark(Reason(cause=Cause.INPUT_CHANGED, name=read.table), reached, edge, changed)

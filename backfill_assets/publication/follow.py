@@ -51,7 +51,8 @@ def built_with(reader: LedgerReader, run_id: str, table: str) -> set[date]:
     """The partitions of a table that the set of a run builds itself, so that nobody has to follow for them."""
     found = reader.set_of(run_id)
     members = found.manifest.members if found else ()
-    return {p for member in members if member.table == table for p in reader.run(member.run_id).manifest.partitions}
+    of_table = reader.runs_named(member.run_id for member in members if member.table == table)
+    return {partition for run in of_table for partition in run.manifest.partitions}
 
 
 def _follow(ws: Workspace, reader: LedgerReader, entry: OutboxEntry) -> Iterable[FollowUp]:

@@ -98,6 +98,17 @@ class _Named:
     left_out: tuple[LeftOut, ...] = ()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NothingToRebuild:
+    """The answer to a request that asks for no run.
+
+    Attributes:
+        left_out: Stale partitions that are not rebuilt, because that was not asked for.
+    """
+
+    left_out: tuple[LeftOut, ...]
+
+
 @dataclass(frozen=True, kw_only=True)
 class PlannedSet:
     """A set with everything a person wants to see before agreeing to it.
@@ -116,7 +127,7 @@ class PlannedSet:
     stages: tuple[Stage, ...]
 
 
-def plan_set(ws: Workspace, request: SetRequest, terms_of: TermsOf) -> PlannedSet | None:
+def plan_set(ws: Workspace, request: SetRequest, terms_of: TermsOf) -> PlannedSet | NothingToRebuild:
     """Plans a set and writes its manifests.
 
     Args:
@@ -125,7 +136,7 @@ def plan_set(ws: Workspace, request: SetRequest, terms_of: TermsOf) -> PlannedSe
         terms_of: What the declaration of a table contributes to its manifest.
 
     Returns:
-        The set; None when nothing has to be rebuilt.
+        The set, or that nothing has to be rebuilt.
 
     Raises:
         UnknownName: There is no such table.
@@ -139,7 +150,7 @@ def plan_set(ws: Workspace, request: SetRequest, terms_of: TermsOf) -> PlannedSe
     named = _stale(ws, request) if request.stale else _Named()
     rebuilds = _rebuilds(ws, request, named, as_of)
     if not rebuilds:
-        return None
+        return NothingToRebuild(left_out=named.left_out)
     set_id = f"{SET_PREFIX}{as_of:%Y%m%d}-{sha256_text(f'{as_of.isoformat()}|{request.cause}|{request.by}')[:8]}"
     plans = _plans(ws, request, rebuilds, set_id, terms_of, as_of)
     manifest = SetManifest(

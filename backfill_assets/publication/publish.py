@@ -92,8 +92,11 @@ def _require_not_older(ws: Workspace, run_id: str) -> None:
     """
     with ws.ledger.read() as reader:
         run = reader.run(run_id)
+        # Out of its set's turn it is refused by the ledger, with a better reason.
+        upstream = {pin.from_run for pinned in run.manifest.inputs for pin in pinned.partitions if pin.from_run}
+        is_early = any(found.state is not RunState.PUBLISHED for found in reader.runs_named(sorted(upstream)))
     manifest = run.manifest
-    if manifest.mode is Mode.REPLAY or run.state not in (RunState.PASSED, RunState.ROLLED_BACK):
+    if manifest.mode is Mode.REPLAY or is_early or run.state not in (RunState.PASSED, RunState.ROLLED_BACK):
         return
     if older := taken_back(ws, run_id):
         days = describe(manifest.grain, older)

@@ -177,7 +177,7 @@ def test_one_corrected_event_moves_only_the_days_and_months_whose_rows_really_ch
 
     day = DayRange.inclusive(date(2006, 3, 15), date(2006, 3, 15))
     planned = operations.plan_set(ws, SetRequest(reason="a correction", by="ana", because=((BRONZE, day),)))
-    assert planned is not None
+    assert isinstance(planned, PlannedSet)
     # The window of a day is 251 days back and one ahead: the fifteenth of March reaches up to 21 November.
     reached = [*QUARTER, *DayRange.inclusive(date(2006, 11, 15), date(2006, 11, 21))]
     days = [p for plan in planned.plans if plan.manifest.table == SILVER for p in plan.manifest.partitions]

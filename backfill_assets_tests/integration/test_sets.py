@@ -40,7 +40,7 @@ from backfill_assets.ledger.states import RunState, SetState
 from backfill_assets.planning.manifest import Mode
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.stages import Agree, Compute, Measure, Prove, Stage, Swap
-from backfill_assets.publication.plan_set import SetRequest
+from backfill_assets.publication.plan_set import PlannedSet, SetRequest
 from backfill_assets.publication.publish import rollback_run
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.month import (
@@ -390,7 +390,7 @@ def test_a_set_that_is_never_published_says_so(late: Shop) -> None:
     day = DayRange.inclusive(CARNIVAL, CARNIVAL)
     request = SetRequest(reason="look", by="ana", because=((SALES, day),), mode=Mode.DRY_RUN)
     planned = operations.plan_set(late.ws, request)
-    assert planned is not None
+    assert isinstance(planned, PlannedSet)
     for member in planned.manifest.members:
         late.staged(member.run_id)
     with pytest.raises(IllegalTransition, match="mode DRY_RUN and is never published"):
@@ -454,7 +454,7 @@ def test_what_a_stale_plan_leaves_out_is_said_with_the_way_to_include_it(late: S
     ]
     text = io.StringIO()
     Console(file=text, width=200).print(set_plan_view(document))
-    assert "left out of this set" in text.getvalue()
+    assert "stale, and left out" in text.getvalue()
     assert "--changed-code" in text.getvalue()
     ws.close()
 

@@ -18,11 +18,13 @@ from typer.testing import CliRunner
 from backfill_assets import operations
 from backfill_assets.cli import app
 from backfill_assets.errors import InvalidRange, UnknownName
+from backfill_assets.evidence.planned import set_plan_document
 from backfill_assets.landing.land import OnDuplicate
 from backfill_assets.planning.manifest import Mode
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets.planning.staleness import Cause
+from backfill_assets.publication.plan_set import NothingToRebuild, PlannedSet, SetRequest
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.shop import OUTPUT, RECENT, SALES, Shop, open_shop, sale, shop_environment, ticking_clock
@@ -131,6 +133,28 @@ def test_never_built_is_what_could_be_built_of_the_days_that_were_asked_about(sh
     shop.land("more.jsonl", [sale(january(11))])
     assert stale(shop, RECENT, everything) == [(RECENT, 10, 10, "NEVER_BUILT", "")]
     assert stale(shop, RECENT) == []
+
+
+def test_a_gap_that_nobody_named_is_said_to_be_left_out_even_when_nothing_else_is_stale(
+    stocked_home: Path, tmp_path: Path, spark: SparkSession
+) -> None:
+    shutil.copytree(stocked_home, tmp_path / "home")
+    shop = open_shop(tmp_path / "home", clock=ticking_clock(NOON + timedelta(hours=2)), spark=spark)
+    for first, last in ((3, 4), (6, 9)):
+        shop.published(DayRange.inclusive(january(first), january(last)))
+    assert stale(shop) == [(RECENT, 5, 5, "NEVER_BUILT", "")]
+    planned = operations.plan_set(shop.ws, SetRequest(reason="why not", by="ana", stale=True))
+    assert isinstance(planned, NothingToRebuild)
+    (left_out,) = set_plan_document(planned)["left_out"]
+    assert (left_out["table"], left_out["described"]) == (RECENT, "2026-01-05, 1 day")
+    named = SetRequest(
+        reason="why not", by="ana", stale=True, table=RECENT, days=DayRange.inclusive(january(5), january(5))
+    )
+    assert left_out["include"] == f"backfill plan {RECENT} --stale --from 2026-01-05 --to 2026-01-05"
+    included = operations.plan_set(shop.ws, named)
+    assert isinstance(included, PlannedSet)
+    assert [rebuild.partitions for rebuild in included.rebuilds] == [(january(5),)]
+    shop.ws.close()
 
 
 def test_changed_code_under_the_same_version_is_said_to_be_an_error(shop: Shop) -> None:
