@@ -20,7 +20,7 @@ from backfill_assets.landing.land import OnDuplicate
 from backfill_assets.ledger.states import ApprovalState, ImportState, RunState, SetState
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import AskedLimits, PlanRequest
-from backfill_assets.publication.plan_set import SetRequest
+from backfill_assets.publication.plan_set import PlannedSet, SetRequest
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.month import CARNIVAL, TOTALS
 from backfill_assets_tests.shop import RECENT, SALES, Shop, sale
@@ -185,7 +185,7 @@ def _ready_set(shop: Shop) -> Notes:
     shop.land("late.jsonl", [sale(CARNIVAL, amount=5, sale_id="late")])
     because = ((SALES, DayRange.inclusive(CARNIVAL, CARNIVAL)),)
     planned = operations.plan_set(shop.ws, SetRequest(reason="a late sale", by="ana", because=because))
-    assert planned is not None
+    assert isinstance(planned, PlannedSet)
     for member in planned.manifest.members:
         shop.staged(member.run_id)
     operations.approve_set(shop.ws, planned.manifest.set_id, by="ben")
