@@ -14,6 +14,10 @@ from backfill_assets.settings import Settings
 
 MEANING: Mapping[str, str] = {
     "spark.sql.session.timeZone": "UTC",
+    # Java formats numbers by the language of whoever started it, and Spark names files that way. These options come
+    # before the `extraJavaOptions` that a settings file may give.
+    "spark.driver.defaultJavaOptions": "-Duser.timezone=UTC -Duser.language=en -Duser.country=US",
+    "spark.executor.defaultJavaOptions": "-Duser.timezone=UTC -Duser.language=en -Duser.country=US",
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.sql.ansi.enabled": "true",
     "spark.sql.caseSensitive": "true",
@@ -28,7 +32,6 @@ def spark_conf(settings: Settings) -> Mapping[str, str]:
     tuning = {
         "spark.app.name": "backfill_assets",
         "spark.driver.memory": settings.spark_memory,
-        "spark.driver.extraJavaOptions": "-Duser.timezone=UTC",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.log.level": "ERROR",

@@ -1,0 +1,139 @@
+"""The same manifest gives the same rows, whatever machine, settings and surroundings it runs in."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from backfill_assets import operations
+from backfill_assets.domains.enforcement_sla import DOMAIN
+from backfill_assets.domains.enforcement_sla.case_histories import generate_events
+from backfill_assets.domains.enforcement_sla.sla_clocks import case_sla_daily
+from backfill_assets.lake.checksums import checksum_of, row_hash, sums_of
+from backfill_assets.planning.manifest import Kind, Mode
+from backfill_assets.planning.partitions import DayRange
+from backfill_assets.planning.request import AskedLimits, PlanRequest
+from backfill_assets.settings import PROJECT_ROOT, Settings
+from backfill_assets.spark import open_spark
+from backfill_assets.transforms.context import TransformContext
+from backfill_assets_tests.shop import OUTPUT, RECENT, Shop, open_shop, shop_environment, ticking_clock
+
+EVENTS = "event_id string, case_id string, jurisdiction string, event_type string, event_time timestamp"
+A_MONTH = DayRange.inclusive(date(2025, 3, 15), date(2025, 4, 14))
+"""A change of clocks, Easter holidays, and thousands of running deadlines."""
+LATER = datetime(2026, 1, 15, 18, tzinfo=UTC)
+
+SURROUNDINGS: Mapping[str, Mapping[str, str]] = {
+    "one core, one shuffle partition, one day per chunk, the far east, Turkish": {
+        "BACKFILL_SPARK_MASTER": "local[1]",
+        "BACKFILL_SPARK_SHUFFLE_PARTITIONS": "1",
+        "CHUNK": "1",
+        "TZ": "Pacific/Kiritimati",
+        "JAVA_TOOL_OPTIONS": "-Duser.language=tr -Duser.country=TR -Duser.timezone=Pacific/Kiritimati",
+        "PYTHONHASHSEED": "1",
+    },
+    "four cores, eleven shuffle partitions, three days per chunk, the far west, Arabic": {
+        "BACKFILL_SPARK_MASTER": "local[4]",
+        "BACKFILL_SPARK_SHUFFLE_PARTITIONS": "11",
+        "CHUNK": "3",
+        "TZ": "America/Los_Angeles",
+        "JAVA_TOOL_OPTIONS": "-Duser.language=ar -Duser.country=EG -Duser.timezone=America/Los_Angeles",
+        "PYTHONHASHSEED": "2",
+        "LC_ALL": "C",
+    },
+}
+
+
+def deadlines(spark: SparkSession) -> Mapping[str, str]:
+    """The content checksum of every day of the reference domain's table, as this session computes it."""
+    folder = PROJECT_ROOT / "data" / "reference"
+    references: dict[str, Any] = {
+        r.name: r.parse(yaml.safe_load((folder / f"{r.name}.yaml").read_text(encoding="utf-8")))
+        for r in DOMAIN.references
+    }
+    ctx = TransformContext(
+        run_id="run",
+        kind=Kind.BOOTSTRAP,
+        mode=Mode.BACKFILL,
+        transform_version="3.1.0",
+        output=A_MONTH,
+        output_partitions=tuple(A_MONTH),
+        input_days={},
+        references=references,
+        spark=spark,
+    )
+    made = [
+        (e.event_id, e.case_id, e.jurisdiction, e.event_type, e.happened_at)
+        for e in generate_events(cases=400, seed=7)
+        if e.happened_at.date() < A_MONTH.end
+    ]
+    frame: DataFrame = case_sla_daily.release("3.1.0").function(spark.createDataFrame(made, EVENTS), ctx)
+    sums = (
+        frame.withColumn("hash", row_hash(frame.schema))
+        .groupBy("business_date")
+        .agg(F.count(F.lit(1)).alias("rows"), *sums_of(F.col("hash")))
+        .collect()
+    )
+    return {str(row["business_date"]): checksum_of(row.asDict()) for row in sums}
+
+
+def shop_sums(shop: Shop, chunk: int) -> Mapping[str, str]:
+    """The content checksums of a run of the shop, computed so many days at a time."""
+    request = PlanRequest(
+        table=RECENT, days=OUTPUT, reason=f"by {chunk}", by="ana", limits=AskedLimits(chunk_partitions=chunk)
+    )
+    run_id = shop.staged(operations.plan(shop.ws, request).manifest.run_id)
+    with shop.ws.ledger.read() as reader:
+        return {str(day): candidate.checksum for day, candidate in reader.candidates(run_id).items()}
+
+
+@pytest.fixture(scope="module")
+def here(spark: SparkSession) -> Mapping[str, str]:
+    return deadlines(spark)
+
+
+@pytest.fixture
+def home(tmp_path: Path, stocked_home: Path) -> Path:
+    return Path(shutil.copytree(stocked_home, tmp_path / "home"))
+
+
+@pytest.mark.parametrize("surroundings", SURROUNDINGS)
+def test_other_surroundings_give_the_same_rows(
+    home: Path, here: Mapping[str, str], spark: SparkSession, surroundings: str
+) -> None:
+    shop = open_shop(home, clock=ticking_clock(LATER), spark=spark)
+    expected = {"deadlines": dict(here), "shop": dict(shop_sums(shop, len(OUTPUT)))}
+    shop.ws.close()
+    assert len(expected["deadlines"]) == len(A_MONTH)
+    environment = {**os.environ, **shop_environment(home), **SURROUNDINGS[surroundings]}
+    ended = subprocess.run(
+        [sys.executable, "-m", __name__], env=environment, capture_output=True, text=True, timeout=300, cwd=PROJECT_ROOT
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert json.loads(ended.stdout.splitlines()[-1]) == expected
+
+
+def main() -> None:
+    """What the process with other surroundings does: the same, and prints its checksums."""
+    settings = Settings.from_environment()
+    session = open_spark(settings)
+    shop = open_shop(settings.home, clock=ticking_clock(LATER + timedelta(hours=1)), spark=session)
+    sums = {"deadlines": dict(deadlines(session)), "shop": dict(shop_sums(shop, int(os.environ["CHUNK"])))}
+    sys.stdout.write("\n" + json.dumps(sums) + "\n")
+    session.stop()
+
+
+if __name__ == "__main__":
+    main()
