@@ -1,0 +1,178 @@
+"""The disk is full, a file is cut, a commit answers with an error: nothing is half visible, all can be done again."""
+
+from __future__ import annotations
+
+import resource
+import shutil
+import sqlite3
+from collections.abc import Callable, Iterator
+from datetime import date
+from pathlib import Path
+
+import pytest
+from deltalake import DeltaTable
+from deltalake.exceptions import CommitFailedError
+from pyspark.sql import SparkSession
+
+from backfill_assets import operations
+from backfill_assets.errors import BackfillError, ContractBroken, MissingInput, OutcomeUnknown
+from backfill_assets.evidence.audit import audit
+from backfill_assets.lake import swap as swapping
+from backfill_assets.lake.swap import SwapOrder
+from backfill_assets.ledger import connection
+from backfill_assets.ledger.states import RunState
+from backfill_assets.planning.partitions import DayRange
+from backfill_assets.planning.request import AskedLimits, PlanRequest
+from backfill_assets_tests.conftest import NOON
+from backfill_assets_tests.integration.conftest import ONE_HOUR
+from backfill_assets_tests.shop import RECENT, SALES, Shop, open_shop, ticking_clock
+
+MIDDLE = DayRange.inclusive(date(2026, 1, 5), date(2026, 1, 6))
+
+
+@pytest.fixture
+def shop(tmp_path: Path, published_home: Path, spark: SparkSession) -> Iterator[Shop]:
+    shutil.copytree(published_home, tmp_path / "home")
+    opened = open_shop(tmp_path / "home", clock=ticking_clock(NOON + 2 * ONE_HOUR), spark=spark)
+    yield opened
+    opened.ws.close()
+
+
+def state_of(shop: Shop, run_id: str) -> RunState:
+    return operations.run_named(shop.ws, run_id).state
+
+
+def answering_with(error: Exception, *, does_it: bool) -> Callable[[DeltaTable, SwapOrder], None]:
+    """A store that answers a commit with an error, whether it took it or not."""
+    commit = swapping._commit
+
+    def answer(handle: DeltaTable, order: SwapOrder) -> None:
+        if does_it:
+            commit(handle, order)
+        raise error
+
+    return answer
+
+
+def test_a_commit_that_landed_and_was_reported_as_failed_is_found_by_recover(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_id = shop.ready(MIDDLE)
+    with monkeypatch.context() as broken:
+        broken.setattr(swapping, "_commit", answering_with(OSError("connection reset"), does_it=True))
+        with pytest.raises(OutcomeUnknown, match=r"does not say whether it landed.*backfill recover"):
+            shop.publish(run_id)
+    assert state_of(shop, run_id) is RunState.PUBLISHING, "what is not known is not called one or the other"
+    (found,) = operations.recover(shop.ws, by="ops")
+    assert "had landed" in found.outcome
+    assert state_of(shop, run_id) is RunState.PUBLISHED
+    assert shop.amounts()[MIDDLE.start] == 40
+    assert audit(shop.ws).problems == ()
+
+
+def test_a_commit_that_was_lost_on_the_way_is_found_by_recover(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    run_id, before = shop.ready(MIDDLE), shop.amounts()
+    with monkeypatch.context() as broken:
+        broken.setattr(swapping, "_commit", answering_with(OSError("connection reset"), does_it=False))
+        with pytest.raises(OutcomeUnknown):
+            shop.publish(run_id)
+    (found,) = operations.recover(shop.ws, by="ops")
+    assert "nothing has changed" in found.outcome
+    assert shop.amounts() == before
+    shop.publish(run_id)
+    assert shop.amounts()[MIDDLE.start] == 40
+    assert audit(shop.ws).problems == ()
+
+
+def test_a_commit_that_landed_and_was_reported_as_lost_to_another_writer_counts(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_id = shop.ready(MIDDLE)
+    with monkeypatch.context() as broken:
+        broken.setattr(swapping, "_commit", answering_with(CommitFailedError("somebody was first"), does_it=True))
+        shop.publish(run_id)
+    assert state_of(shop, run_id) is RunState.PUBLISHED
+    assert audit(shop.ws).problems == ()
+
+
+def test_a_full_disk_ends_staging_in_words_and_it_goes_on_when_there_is_room(shop: Shop, spark: SparkSession) -> None:
+    """The JVM may write no file beyond 200 bytes, which to Spark is a disk without room."""
+    run_id, before = shop.planned(MIDDLE), shop.amounts()
+    gateway = spark.sparkContext._gateway
+    assert gateway is not None
+    jvm = gateway.proc.pid
+    unlimited = resource.prlimit(jvm, resource.RLIMIT_FSIZE)
+    resource.prlimit(jvm, resource.RLIMIT_FSIZE, (200, unlimited[1]))
+    try:
+        with pytest.raises(ContractBroken, match="Spark stopped while it computed"):
+            operations.stage(shop.ws, run_id, actor="ana")
+    finally:
+        resource.prlimit(jvm, resource.RLIMIT_FSIZE, unlimited)
+    assert state_of(shop, run_id) is RunState.FAILED
+    assert shop.amounts() == before
+    assert audit(shop.ws).problems == ()
+    shop.staged(run_id)
+    operations.approve(shop.ws, run_id, by="ben")
+    shop.publish(run_id)
+    assert shop.amounts()[MIDDLE.start] == 40
+
+
+def test_a_damaged_input_ends_staging_in_words_and_changes_nothing(shop: Shop) -> None:
+    run_id, before = shop.planned(MIDDLE), shop.amounts()
+    with shop.ws.ledger.read() as reader:
+        (file,) = reader.accepted(SALES)[MIDDLE.start].files.files
+    path = shop.ws.lake.path(SALES) / file.path
+    whole = path.read_bytes()
+    path.write_bytes(b"\0" * len(whole))
+    (path.parent / f".{path.name}.crc").unlink(missing_ok=True)
+    with pytest.raises(BackfillError) as refused:
+        operations.stage(shop.ws, run_id, actor="ana")
+    assert refused.value.next_step
+    assert state_of(shop, run_id) is RunState.FAILED
+    assert shop.amounts() == before
+    path.write_bytes(whole)
+    shop.staged(run_id)
+    assert state_of(shop, run_id) is RunState.PASSED
+
+
+def test_a_staged_file_that_was_cut_is_not_published_and_only_its_chunk_is_staged_again(shop: Shop) -> None:
+    request = PlanRequest(table=RECENT, days=MIDDLE, reason="cut", by="ana", limits=AskedLimits(chunk_partitions=1))
+    run_id = shop.staged(operations.plan(shop.ws, request).manifest.run_id)
+    operations.approve(shop.ws, run_id, by="ben")
+    with shop.ws.ledger.read() as reader:
+        first = {day: candidate.files for day, candidate in reader.candidates(run_id).items()}
+    path = shop.ws.lake.path(RECENT) / first[MIDDLE.start].files[0].path
+    path.write_bytes(path.read_bytes()[:-10])
+    before = shop.live_paths()
+    with pytest.raises(MissingInput, match=r"bytes where .* were recorded"):
+        shop.publish(run_id)
+    assert shop.live_paths() == before
+    shop.staged(run_id)
+    with shop.ws.ledger.read() as reader:
+        second = {day: candidate.files for day, candidate in reader.candidates(run_id).items()}
+    assert [day for day in first if first[day] != second[day]] == [MIDDLE.start]
+    shop.publish(run_id)
+    assert audit(shop.ws).problems == ()
+
+
+def test_a_ledger_that_somebody_holds_too_long_is_said_and_nothing_is_lost(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SQLite: another program has locked the database. After that the same process goes on."""
+    if not shop.ws.settings.ledger_url.startswith("sqlite"):
+        pytest.skip("only SQLite is a file that can be locked; PostgreSQL has a test of its own")
+    run_id = shop.ready(MIDDLE)
+    pragmas = (*connection.SQLITE_PRAGMAS, "PRAGMA busy_timeout = 300")
+    monkeypatch.setattr(connection, "SQLITE_PRAGMAS", pragmas)
+    other = sqlite3.connect(shop.ws.settings.ledger_url.removeprefix("sqlite:///"), isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    try:
+        impatient = open_shop(shop.ws.settings.home, clock=shop.ws.clock)
+        with pytest.raises(BackfillError, match="ledger") as refused:
+            operations.publish(impatient.ws, run_id, by="ben")
+        assert refused.value.next_step
+    finally:
+        other.execute("ROLLBACK")
+        other.close()
+    shop.publish(run_id)
+    assert audit(shop.ws).problems == ()
