@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from backfill_assets.errors import BackfillError
+from deltalake.exceptions import DeltaError
+
+from backfill_assets.errors import BackfillError, IllegalTransition, Refused
 from backfill_assets.evidence.audit import audit
 from backfill_assets.ledger.records import Action, PublicationRecord
 from backfill_assets.ledger.states import ApprovalState, PublicationState, RunState, SetState
@@ -26,6 +28,12 @@ def outcomes_are_told(actors: Sequence[Actor]) -> Iterator[str]:
         match actor.outcome:
             case Killed():
                 continue
+            case DeltaError() if actor.name.startswith("foreign"):
+                continue  # it was told by its own library
+            case Refused() as error if actor.name == "recover":
+                yield f"recover did not end what it could: {error!r}"
+            case IllegalTransition() as error if "cannot become ABANDONED" in error.message:
+                yield f"{actor.name} was told what the ledger did not do, and not why it lost: {error!r}"
             case BackfillError() as error if error.message and error.next_step:
                 continue
             case BackfillError() as error:

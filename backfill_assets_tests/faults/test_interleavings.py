@@ -1,0 +1,53 @@
+"""Real actors over one real table, in many orders: nothing is lost, nothing half-visible, and the loser is told why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from backfill_assets_tests.faults import guards
+from backfill_assets_tests.faults.actors import ACTS
+from backfill_assets_tests.faults.baton import Actor, Order
+from backfill_assets_tests.faults.interleavings import Races, Report, races, run_interleavings
+
+SEEDS = 150
+IN_ALL_ORDERS = (
+    ("backfill", "live"),
+    ("backfill", "recover"),
+    ("rollback", "equal"),
+    ("other", "foreign append to an empty day"),
+    ("vacuum", "foreign restore"),
+)
+
+
+@pytest.fixture(scope="module")
+def game() -> Iterator[Races]:
+    with races() as opened:
+        yield opened
+
+
+def stories(report: Report) -> str:
+    return "\n".join(run.story for run in report.failed[:3])
+
+
+@pytest.mark.parametrize("pair", IN_ALL_ORDERS, ids=" x ".join)
+def test_in_every_order_of_the_phases_nothing_is_amiss(game: Races, pair: tuple[str, str]) -> None:
+    report = Report()
+    for run in game.all_orders(pair):
+        report.add(run)
+    assert not report.failed, stories(report)
+    assert report.total > 3
+
+
+def test_in_random_orders_with_deaths_and_failures_nothing_is_amiss(game: Races) -> None:
+    report = Report()
+    for seed in range(SEEDS):
+        report.add(game.by_chance(seed))
+    assert not report.failed, stories(report)
+    assert len(report.runs) > 20
+
+
+def test_a_seed_is_always_the_same_run(game: Races) -> None:
+    first, second = game.by_chance(17), game.by_chance(17)
+    assert (first.actors, first.turns) == (second.actors, second.turns)
