@@ -71,6 +71,8 @@ FOREIGN = tuple(name for name in ACTS if name.startswith("foreign"))
 SETS = ("set", "set back", "one of a set")
 CHANGING = (*PUBLISHERS, "rollback", "undo", "recover", "vacuum", *SETS)
 """Actors of ours that change what readers see, or what is there to be seen."""
+BUSY = (*PUBLISHERS, "rollback", "recover", "vacuum", "set", "set back")
+"""Those who take many steps."""
 
 PHASES = frozenset(
     {point.value for point in Point}

@@ -87,7 +87,7 @@ class Actor:
             if self._order is Order.DIE:
                 raise Killed
             self.outcome = self.act()
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001 - told as its outcome, its death included
             self.outcome = error
         finally:
             self.ended = True

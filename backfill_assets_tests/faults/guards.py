@@ -1,23 +1,28 @@
 """Which guards does the publication protocol have, and how is each taken away to see what it is for?
 
 Some stand in two layers: what the ledger's own check would refuse, the verdict before it refuses as well, or a unique
-index behind it. A guard with two layers is taken away in both, because either alone still holds.
+index behind it. A guard with two layers is taken away in both, because either alone still holds. So it is with the
+ledger's comparison of accepted versions: `publish_run` and `rollback_run` make an intent in the transaction that begins
+it, so no race can show an intent that is out of date to it. The tests of the ledger do.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from deltalake import CommitProperties
 
-from backfill_assets.errors import OutcomeUnknown, Refused
+from backfill_assets.errors import NotApproved, OutcomeUnknown, Refused
 from backfill_assets.lake import swap as swapping
 from backfill_assets.lake.swap import SwapOrder
 from backfill_assets.lake.tables import Lake
+from backfill_assets.ledger import writing
 from backfill_assets.ledger.publication_checks import PublicationChecks
+from backfill_assets.ledger.states import RunState, State, may_follow
 from backfill_assets.ledger.write_publications import PublicationWriter
 from backfill_assets.ledger.write_retention import RetentionWriter
 from backfill_assets.ledger.write_runs import RunWriter
@@ -68,7 +73,7 @@ def _look_only(lake: Lake, table: str, publication_id: str, **_: object) -> int 
 
 def _unknown_is_not_refused(patch: pytest.MonkeyPatch) -> None:
     """A commit that may have landed is taken for one that did not."""
-    swap = publishing.swap
+    swap = getattr(publishing, "swap")  # noqa: B009 - as it is paced by now
 
     def certain(lake: Lake, order: SwapOrder) -> int:
         try:
@@ -91,23 +96,9 @@ def _one_open_publication(patch: pytest.MonkeyPatch) -> None:
 
 
 def _same_target(patch: pytest.MonkeyPatch) -> None:
-    """A candidate is published over whatever is accepted by now, instead of what it was compared with."""
+    """A candidate is published over whatever is accepted by now, instead of what it was compared with; both layers."""
     patch.setattr(verdict, "_require_same_target", _nothing)
-
-
-def _accepted_versions(patch: pytest.MonkeyPatch) -> None:
-    """A rollback takes away whatever stands on top; both layers, the ledger's and the verdict's."""
     patch.setattr(PublicationChecks, "_must_expect_what_is_accepted", _nothing)
-    changes_back = verdict.changes_back
-
-    def over_anything(
-        table: str, publication_id: str, published: Any, accepted: Any, replaced: Any
-    ) -> tuple[Any, ...]:
-        made = tuple(published)
-        del accepted
-        return changes_back(table, publication_id, made, {v.partition: v for v in made}, replaced)
-
-    patch.setattr(publishing, "changes_back", over_anything)
 
 
 def _approval(patch: pytest.MonkeyPatch) -> None:
@@ -121,7 +112,7 @@ def _approval(patch: pytest.MonkeyPatch) -> None:
     def unasked(self: Any, intent: Any) -> None:
         try:
             may_publish(self, intent)
-        except verdict.NotApproved:
+        except NotApproved:
             return
 
     patch.setattr(publishing, "require_publishable", agreed)
@@ -136,8 +127,6 @@ def _sets_turn(patch: pytest.MonkeyPatch) -> None:
 
 def _run_under_publication(patch: pytest.MonkeyPatch) -> None:
     """A run may be staged or gated again while it is being published."""
-    from backfill_assets.ledger import write_runs, writing
-    from backfill_assets.ledger.states import RunState, State, may_follow
 
     def may(present: State, following: State) -> bool:
         return present is RunState.PUBLISHING or may_follow(present, following)
@@ -147,7 +136,7 @@ def _run_under_publication(patch: pytest.MonkeyPatch) -> None:
         self._move_run(run_id, found, to, actor=actor, note="", payload={"attempt": attempt}, attempt=attempt)
 
     patch.setattr(writing, "may_follow", may)
-    patch.setattr(write_runs.RunWriter, "take_run", take)
+    patch.setattr(RunWriter, "take_run", take)
 
 
 def _acknowledged_once(patch: pytest.MonkeyPatch) -> None:
@@ -173,8 +162,6 @@ def _open_publications_are_needed(patch: pytest.MonkeyPatch) -> None:
     facts = vacuum._facts
 
     def none_open(*given: Any) -> retention.Facts:
-        from dataclasses import replace
-
         return replace(facts(*given), publishing=frozenset())
 
     patch.setattr(vacuum, "_facts", none_open)
@@ -199,7 +186,6 @@ GUARDS: Mapping[str, Remove] = {
     "staged-files": _staged_files,
     "one-open-publication": _one_open_publication,
     "same-target": _same_target,
-    "accepted-versions": _accepted_versions,
     "approval": _approval,
     "sets-turn": _sets_turn,
     "run-under-publication": _run_under_publication,

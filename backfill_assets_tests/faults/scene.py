@@ -22,6 +22,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
+from typing import Protocol
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -262,11 +263,24 @@ def write_files(lake: Lake, table: str, run_id: str, attempt: str, rows: RowsOf)
             held = {"shop": ["only"]} if table == SILVER else {}
             pq.write_table(pa.table({**held, "amount": pa.array([number], pa.int64())}), path)
             relative = path.relative_to(root).as_posix()
-            files.append(
-                DataFile(path=relative, size_bytes=path.stat().st_size, rows=1, stats='{"numRecords":1}')
-            )
+            files.append(DataFile(path=relative, size_bytes=path.stat().st_size, rows=1, stats='{"numRecords":1}'))
         made[day] = FileSet.of(files)
     return made
+
+
+class LedgerServer(Protocol):
+    """A database that is not a file in the home, and so has to be copied in its own way."""
+
+    @property
+    def url(self) -> str:
+        """Where the ledger is."""
+        ...
+
+    def remember(self) -> None:
+        """Keeps a copy of the ledger as it is now."""
+
+    def bring_back(self) -> None:
+        """Makes the ledger what it was when it was remembered."""
 
 
 @dataclass(kw_only=True)
@@ -280,16 +294,19 @@ class Prepared:
     ws: Workspace
     gated: Mapping[str, list[Gated]]
     attempts: int
+    server: LedgerServer | None = None
 
     @staticmethod
-    def make(folder: Path) -> Prepared:
-        """Builds the history in a folder, with a SQLite ledger."""
+    def make(folder: Path, server: LedgerServer | None = None) -> Prepared:
+        """Builds the history in a folder, with a SQLite ledger there or one on a server."""
         home = folder / "home"
-        ws = _opened(home)
+        ws = open_home(home, server.url if server else None)
         scene = build(ws)
         ws.ledger._engine.dispose()
         shutil.copytree(home, folder / "master")
-        return Prepared(folder=folder, ws=ws, gated=scene.gated, attempts=scene.attempts)
+        if server:
+            server.remember()
+        return Prepared(folder=folder, ws=ws, gated=scene.gated, attempts=scene.attempts, server=server)
 
     def copy(self) -> Scene:
         """The history as it was, for one run."""
@@ -297,6 +314,8 @@ class Prepared:
         self.ws.ledger._engine.dispose()
         shutil.rmtree(home)
         shutil.copytree(self.folder / "master", home)
+        if self.server:
+            self.server.bring_back()
         ws = _sharing(self.ws, clock=_ticking(NOON + timedelta(days=1)))
         return Scene(ws=ws, gated={run: list(seen) for run, seen in self.gated.items()}, attempts=self.attempts)
 
@@ -340,7 +359,8 @@ def build(ws: Workspace) -> Scene:
     return scene
 
 
-def _opened(home: Path, ledger_url: str | None = None) -> Workspace:
+def open_home(home: Path, ledger_url: str | None = None) -> Workspace:
+    """A workspace of the example domain whose ledger and lake stop for the baton."""
     elsewhere = {"BACKFILL_LEDGER_URL": ledger_url} if ledger_url else {}
     environment = {**shop_environment(home), **elsewhere, "BACKFILL_ROLLBACK_DAYS": "30"}
     settings = Settings.from_environment({**environment, "BACKFILL_REPRODUCTION_DAYS": "30"})

@@ -6,10 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from backfill_assets_tests.faults import guards
-from backfill_assets_tests.faults.actors import ACTS
-from backfill_assets_tests.faults.baton import Actor, Order
-from backfill_assets_tests.faults.interleavings import Races, Report, races, run_interleavings
+from backfill_assets_tests.faults.interleavings import Races, Report, races
 
 SEEDS = 150
 IN_ALL_ORDERS = (

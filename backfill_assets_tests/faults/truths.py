@@ -183,6 +183,9 @@ def _accepted_is_seen(table: str, log: Sequence[Commit], reader: LedgerReader) -
     for commit in log:
         if commit.publication_id is not None:
             ours.update((value, digest_of(commit.after, value)) for value in commit.changed)
+    for day, version in reader.accepted(table).items():
+        if version.removed_at is not None:
+            yield f"{table} {day}: version {version.version} is accepted, and marked as removed"
     accepted = {day.isoformat(): v.files.digest for day, v in reader.accepted(table).items() if v.files.files}
     shown = {value: digest for value, digest in ours.items() if digest != digest_of({}, value)}
     for value in sorted(accepted.keys() | shown.keys()):

@@ -234,7 +234,9 @@ class Model:
     def _intent_back(self, me: Process, run: Run, state: State) -> Publication | None:
         if run.state != "PUBLISHED":
             return None
-        undone = next((key for key, p in state.publications.items() if p.run == me.run and p.state == "PUBLISHED"), None)
+        undone = next(
+            (key for key, p in state.publications.items() if p.run == me.run and p.state == "PUBLISHED"), None
+        )
         if undone is None:
             return None
         before = state.publications[undone]
@@ -327,17 +329,13 @@ class Model:
             if runs[mine.run].state != "PUBLISHING" and self.has(Guard.INTENT_FIRST):
                 raise Wrong(f"{name} landed, and its run is {runs[mine.run].state}")
             runs[mine.run] = replace(runs[mine.run], state="PUBLISHED")
-        return replace(
-            state, publications=publications, runs=runs, accepted=tuple(accepted), highest=tuple(highest)
-        )
+        return replace(state, publications=publications, runs=runs, accepted=tuple(accepted), highest=tuple(highest))
 
     def _abandoned(self, name: str, mine: Publication, state: State) -> State:
         runs = dict(state.runs)
         if mine.undoes is None:
             runs[mine.run] = replace(runs[mine.run], state="PASSED")
-        return replace(
-            state, publications={**state.publications, name: replace(mine, state="ABANDONED")}, runs=runs
-        )
+        return replace(state, publications={**state.publications, name: replace(mine, state="ABANDONED")}, runs=runs)
 
     def _recover(self, me: Process, state: State) -> Iterator[tuple[Process, State, str]]:
         if me.at == "begin":
@@ -440,9 +438,7 @@ class Model:
 
 def _exchanged(table: Table, mine: Publication, parts: list[int]) -> Table:
     """What a commit leaves: the expected files go, the new ones come; what else is there stays."""
-    return tuple(
-        (held - mine.expected[p]) | mine.new[p] if p in parts else held for p, held in enumerate(table)
-    )
+    return tuple((held - mine.expected[p]) | mine.new[p] if p in parts else held for p, held in enumerate(table))
 
 
 def _require_right(mine: Publication, state: State) -> None:
@@ -451,7 +447,9 @@ def _require_right(mine: Publication, state: State) -> None:
         raise Wrong(f"{mine.owner} lands a second time")
     for p, expected in mine.expected.items():
         if state.table[p] != expected:
-            raise Wrong(f"{mine.owner} replaces what it did not expect in {p}: an update is lost, or there is a mixture")
+            raise Wrong(
+                f"{mine.owner} replaces what it did not expect in {p}: an update is lost, or there is a mixture"
+            )
     if mine.undoes is None:
         run = state.runs[mine.run]
         for p, held in run.compared.items():
@@ -476,9 +474,8 @@ def require_right(state: State) -> None:
             raise Wrong(f"{name} landed, and is abandoned")
         if publication.state == "PUBLISHED" and name not in state.landed:
             raise Wrong(f"{name} is published, and did not land")
-        if publication.state in ("ABANDONED", "PUBLISHED") and state.told.get(name) == "GIVEN_UP":
-            if name in state.landed:
-                raise Wrong(f"{name} landed, and the table says that it was given up")
+        if state.told.get(name) == "GIVEN_UP" and name in state.landed:
+            raise Wrong(f"{name} landed, and the table says that it was given up")
     for process in state.processes:
         if process.at == "second half":
             raise Wrong(f"readers see {process.name} in one partition and not in the other")
@@ -561,9 +558,7 @@ def history(*processes: Process, change: Callable[[State], State] = lambda state
     b = {1: frozenset({"b-1"})}
     none = {2: NOTHING}
     every = [*o.values(), *z.values(), *a.values(), *b.values()]
-    published = Publication(
-        owner="earlier", run="z", state="PUBLISHED", expected=o, versions={0: 1, 1: 1}, new=z
-    )
+    published = Publication(owner="earlier", run="z", state="PUBLISHED", expected=o, versions={0: 1, 1: 1}, new=z)
     return change(
         State(
             table=(z[0], z[1], NOTHING),
