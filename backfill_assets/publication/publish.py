@@ -183,12 +183,24 @@ def carry_out(ws: Workspace, run: RunRecord, intent: PublicationIntent, *, by: s
     except OutcomeUnknown:
         raise
     except (Refused, Retryable) as error:
-        with ws.ledger.write() as writer:
-            writer.abandon_publication(intent.publication_id, actor=by, reason=error.message)
+        close(ws, intent.publication_id, by=by, reason=error.message)
         ws.reached(Point.SWAP_ABANDONED)
         raise
     ws.reached(Point.SWAP_COMMITTED)
     return acknowledge(ws, run.manifest, intent, delta_version=version, by=by)
+
+
+def close(ws: Workspace, publication_id: str, *, by: str, reason: str) -> bool:
+    """Abandons a publication that has not landed and cannot any more; says whether it was still open.
+
+    Its own process and a recovery may both come to this. Whoever is second has nothing to do, and what it was about to
+    tell its caller is still the reason.
+    """
+    with ws.ledger.write() as writer:
+        if writer.publication(publication_id).state is not PublicationState.PUBLISHING:
+            return False
+        writer.abandon_publication(publication_id, actor=by, reason=reason)
+    return True
 
 
 def acknowledge(

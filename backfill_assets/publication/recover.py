@@ -17,7 +17,7 @@ from backfill_assets.lake.swap import fence
 from backfill_assets.landing.land import clean_up_landing
 from backfill_assets.ledger.records import PublicationRecord
 from backfill_assets.ledger.states import ImportState, PublicationState, RunState, SetState
-from backfill_assets.publication.publish import acknowledge
+from backfill_assets.publication.publish import acknowledge, close
 from backfill_assets.publication.sets import recover_set
 from backfill_assets.workspace import Workspace
 
@@ -75,11 +75,12 @@ def _publication(ws: Workspace, record: PublicationRecord, *, by: str) -> str:
     version = fence(ws.lake, intent.table, intent.publication_id)
     ws.reached(Point.RECOVER_FENCED)
     if version is None:
-        with ws.ledger.write() as writer:
-            writer.abandon_publication(intent.publication_id, actor=by, reason="recovered: the swap had not landed")
+        closed = close(ws, intent.publication_id, by=by, reason="recovered: the swap had not landed")
         ws.reached(Point.RECOVER_CLOSED)
-        return "had not landed; closed, nothing has changed"
+        return f"had not landed; {'closed' if closed else 'was closed meanwhile'}, nothing has changed"
     with ws.ledger.read() as reader:
+        if reader.publication(intent.publication_id).state is PublicationState.ROLLED_BACK:
+            return f"had landed as version {version} of {intent.table}, and has been rolled back meanwhile"
         manifest = reader.run(intent.run_id).manifest
     acknowledge(ws, manifest, intent, delta_version=version, by=by)
     return f"had landed as version {version} of {intent.table}; the ledger knows now"

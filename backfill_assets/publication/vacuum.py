@@ -114,7 +114,9 @@ def vacuum_lake(ws: Workspace, *, by: str, quarantines: Iterable[str] = (), dry_
             )
     ws.reached(Point.VACUUM_MARKED)
     for table, removed in decision.removed.items():
-        remove_files(ws.lake, table, removed)
+        # Whoever restores a table without our knowledge may have made some of them visible since they were judged.
+        shown = live_paths(ws.lake, table)
+        remove_files(ws.lake, table, (path for path in removed if path not in shown))
         ws.reached(Point.VACUUM_TABLE_DONE)
     return Vacuumed(is_dry_run=False, horizons=horizons, decision=decision, sizes=sizes)
 

@@ -1,0 +1,128 @@
+"""Who acts on the tables, and by which of the real functions?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import date
+from functools import partial
+from itertools import combinations
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+
+from backfill_assets.crash_points import Point
+from backfill_assets.lake import swap as swapping
+from backfill_assets.lake.swap import SwapOrder
+from backfill_assets.publication import publish as publishing
+from backfill_assets.publication import recover as recovering
+from backfill_assets.publication.publish import publish_run, rollback_run
+from backfill_assets.publication.recover import recover
+from backfill_assets.publication.sets import publish_set, rollback_set
+from backfill_assets.publication.vacuum import vacuum_lake
+from backfill_assets_tests.faults.baton import Actor, stop
+from backfill_assets_tests.faults.scene import DAYS, OPENED, SET_ID, SILVER, Scene
+
+COMPARED = "swap: has compared, will commit"
+REPORTED = "swap: has committed, and has not heard of it"
+WAITS = "swap: lost a race, waits"
+
+PUBLISHERS = ("backfill", "live", "other", "equal")
+"""Actors that publish the run of their name."""
+
+
+def _append(scene: Scene, day: date) -> None:
+    row = {"day": pa.array([day], pa.date32()), "shop": ["foreign"], "amount": pa.array([9], pa.int64())}
+    write_deltalake(scene.ws.lake.path(SILVER), pa.table(row), mode="append")
+
+
+def _handle(scene: Scene) -> DeltaTable:
+    return DeltaTable(scene.ws.lake.path(SILVER))
+
+
+def _withdraw(scene: Scene) -> None:
+    with scene.ws.ledger.write() as writer:
+        writer.withdraw_approval("backfill", by="ben", reason="second thoughts")
+
+
+ACTS: Mapping[str, Callable[[Scene], object]] = {
+    **{name: lambda scene, name=name: publish_run(scene.ws, name, by="ben") for name in PUBLISHERS},  # type: ignore[misc]
+    "rollback": lambda scene: rollback_run(scene.ws, "second", by="ben", reason="was wrong"),
+    "undo": lambda scene: rollback_run(scene.ws, "backfill", by="ben", reason="was wrong"),
+    "recover": lambda scene: recover(scene.ws, by="ops"),
+    "vacuum": lambda scene: vacuum_lake(scene.later, by="vic"),
+    "regate": lambda scene: scene.gate("backfill"),
+    "restage": lambda scene: scene.gate("backfill", restage=True),
+    "withdraw": _withdraw,
+    "set": lambda scene: publish_set(scene.ws, SET_ID, by="ben"),
+    "set back": lambda scene: rollback_set(scene.ws, SET_ID, by="ben", reason="was wrong"),
+    "one of a set": lambda scene: publish_run(scene.ws, "month", by="ben"),
+    "foreign append": lambda scene: _append(scene, DAYS[1]),
+    "foreign append to an empty day": lambda scene: _append(scene, DAYS[4]),
+    "foreign append elsewhere": lambda scene: _append(scene, DAYS[0]),
+    "foreign optimize": lambda scene: _handle(scene).optimize.compact(),
+    "foreign restore": lambda scene: _handle(scene).restore(1),
+    "foreign delete": lambda scene: _handle(scene).delete(f"day = '{DAYS[2]}'"),
+}
+
+FOREIGN = tuple(name for name in ACTS if name.startswith("foreign"))
+SETS = ("set", "set back", "one of a set")
+CHANGING = (*PUBLISHERS, "rollback", "undo", "recover", "vacuum", *SETS)
+"""Actors of ours that change what readers see, or what is there to be seen."""
+BUSY = (*PUBLISHERS, "rollback", "recover", "vacuum", "set", "set back")
+"""Those who take many steps."""
+
+PHASES = frozenset(
+    {point.value for point in Point}
+    - {Point.SWAP_ACKNOWLEDGED.value, Point.SWAP_ABANDONED.value, Point.RECOVER_CLOSED.value}
+    | {COMPARED}
+)
+"""Where actors stop when all orders are tried; the random orders stop everywhere."""
+
+
+def the_pairs() -> list[tuple[str, str]]:
+    """Every two actors of whom one at least changes what readers see."""
+    return [pair for pair in combinations(ACTS, 2) if set(pair) & set(CHANGING)]
+
+
+def ordered_pairs() -> list[tuple[str, str]]:
+    """The pairs of which all orders are tried: what changes one table. A set takes so many steps that it is left to
+    chance."""
+    return [pair for pair in the_pairs() if not set(pair) & set(SETS)]
+
+
+def actor(name: str, scene: Scene, *, everywhere: bool) -> Actor:
+    """An actor who stops at the phases, or everywhere."""
+
+    def at_phases(where: str) -> bool:
+        return where in PHASES or (name == "recover" and where == OPENED)
+
+    def almost_everywhere(where: str) -> bool:
+        # Vacuum looks at a table's log once more right before it removes files. Nobody can make these two one step: a
+        # stranger who restores a table in between loses files, as with Delta's own vacuum. It is not promised.
+        return not (name == "vacuum" and where == OPENED)
+
+    stops_at = almost_everywhere if everywhere else at_phases
+    return Actor(name=name, act=partial(ACTS[name], scene), stops_at=stops_at)
+
+
+@contextmanager
+def stops_inside_swaps() -> Iterator[None]:
+    """Adds the stops that the code has no name for: between compare and commit, and between commit and its report."""
+    commit = swapping._commit
+
+    def paced_commit(handle: Any, order: SwapOrder) -> None:
+        stop(COMPARED, fails_with=OSError("the store does not answer"))
+        commit(handle, order)
+        stop(REPORTED, fails_with=OSError("the connection was reset"))
+
+    def wait(_seconds: float) -> None:
+        stop(WAITS)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(swapping, "_commit", paced_commit)
+        patch.setattr(publishing, "swap", partial(swapping.swap, wait=wait))
+        patch.setattr(recovering, "fence", partial(swapping.fence, wait=wait))
+        yield

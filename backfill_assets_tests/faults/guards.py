@@ -1,0 +1,206 @@
+"""Which guards does the publication protocol have, and how is each taken away to see what it is for?
+
+Some stand in two layers: what the ledger's own check would refuse, the verdict before it refuses as well, or a unique
+index behind it. A guard with two layers is taken away in both, because either alone still holds. So it is with the
+ledger's comparison of accepted versions: `publish_run` and `rollback_run` make an intent in the transaction that begins
+it, so no race can show an intent that is out of date to it. The tests of the ledger do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from deltalake import CommitProperties
+
+from backfill_assets.errors import NotApproved, OutcomeUnknown, Refused
+from backfill_assets.lake import swap as swapping
+from backfill_assets.lake.swap import SwapOrder
+from backfill_assets.lake.tables import Lake
+from backfill_assets.ledger import writing
+from backfill_assets.ledger.publication_checks import PublicationChecks
+from backfill_assets.ledger.states import RunState, State, may_follow
+from backfill_assets.ledger.write_publications import PublicationWriter
+from backfill_assets.ledger.write_retention import RetentionWriter
+from backfill_assets.ledger.write_runs import RunWriter
+from backfill_assets.publication import publish as publishing
+from backfill_assets.publication import recover as recovering
+from backfill_assets.publication import retention, vacuum, verdict
+
+Remove = Callable[[pytest.MonkeyPatch], None]
+
+
+def _nothing(*_: object, **__: object) -> None:
+    """In the place of a check."""
+
+
+def _compare(patch: pytest.MonkeyPatch) -> None:
+    """The swap commits whatever the table holds by now."""
+    patch.setattr(swapping, "_compare", _nothing)
+
+
+def _one_handle(patch: pytest.MonkeyPatch) -> None:
+    """The library may try again by itself, over what others have committed since the comparison."""
+
+    def patient(**given: Any) -> CommitProperties:
+        return CommitProperties(**{**given, "max_commit_retries": 15})
+
+    patch.setattr(swapping, "CommitProperties", patient)
+
+
+def _application_transaction(patch: pytest.MonkeyPatch) -> None:
+    """A commit does not say which publication it is, so nobody can ask whether it landed."""
+
+    def anonymous(**given: Any) -> CommitProperties:
+        return CommitProperties(**{**given, "app_transactions": None})
+
+    patch.setattr(swapping, "CommitProperties", anonymous)
+
+
+def _fence(patch: pytest.MonkeyPatch) -> None:
+    """A recovery only looks whether a swap landed, and does not make sure that it never will."""
+    patch.setattr(recovering, "fence", _look_only)
+
+
+def _look_only(lake: Lake, table: str, publication_id: str, **_: object) -> int | None:
+    if swapping.is_landed(lake, table, publication_id):
+        return swapping.landed_version(lake, table, publication_id)
+    return None
+
+
+def _unknown_is_not_refused(patch: pytest.MonkeyPatch) -> None:
+    """A commit that may have landed is taken for one that did not."""
+    paced: Callable[[Lake, SwapOrder], int] = vars(publishing)["swap"]
+
+    def certain(lake: Lake, order: SwapOrder) -> int:
+        try:
+            return paced(lake, order)
+        except OutcomeUnknown as error:
+            raise Refused(error.message, next_step=error.next_step) from error
+
+    patch.setattr(publishing, "swap", certain)
+
+
+def _staged_files(patch: pytest.MonkeyPatch) -> None:
+    """Nobody looks whether the files are there, neither before the intent nor before the commit."""
+    patch.setattr(swapping, "_require_files", _nothing)
+    patch.setattr(RetentionWriter, "_must_be_there", _nothing)
+
+
+def _one_open_publication(patch: pytest.MonkeyPatch) -> None:
+    """Two publications of a table may be under way; the unique index behind it is left in place."""
+    patch.setattr(PublicationChecks, "_must_be_free", _nothing)
+
+
+def _same_target(patch: pytest.MonkeyPatch) -> None:
+    """A candidate is published over whatever is accepted by now, instead of what it was compared with; both layers."""
+    patch.setattr(verdict, "_require_same_target", _nothing)
+    patch.setattr(PublicationChecks, "_must_expect_what_is_accepted", _nothing)
+
+
+def _approval(patch: pytest.MonkeyPatch) -> None:
+    """Nobody asks again at the moment of the intent whether the run is approved; both layers."""
+    require = verdict.require_publishable
+    may_publish = PublicationChecks._may_publish
+
+    def agreed(run: Any, **_: object) -> None:
+        require(run, approved_by_policy=True)
+
+    def unasked(self: Any, intent: Any) -> None:
+        try:
+            may_publish(self, intent)
+        except NotApproved:
+            return
+
+    patch.setattr(publishing, "require_publishable", agreed)
+    patch.setattr(PublicationChecks, "_may_publish", unasked)
+
+
+def _sets_turn(patch: pytest.MonkeyPatch) -> None:
+    """A run of a set is published, or goes on being published, whatever has become of the set; both layers."""
+    patch.setattr(PublicationChecks, "_must_be_its_sets_turn", _nothing)
+    patch.setattr(PublicationChecks, "_must_follow_its_set", _nothing)
+
+
+def _run_under_publication(patch: pytest.MonkeyPatch) -> None:
+    """A run may be staged or gated again while it is being published."""
+
+    def may(present: State, following: State) -> bool:
+        return present is RunState.PUBLISHING or may_follow(present, following)
+
+    def take(self: RunWriter, run_id: str, to: RunState, *, actor: str, attempt: str) -> None:
+        found = self._run_state(run_id)
+        self._move_run(run_id, found, to, actor=actor, note="", payload={"attempt": attempt}, attempt=attempt)
+
+    patch.setattr(writing, "may_follow", may)
+    patch.setattr(RunWriter, "take_run", take)
+
+
+def _acknowledged_once(patch: pytest.MonkeyPatch) -> None:
+    """Whoever is second to acknowledge a landed swap is refused, though it is done."""
+    finish = PublicationWriter.finish_publication
+
+    def insist(self: PublicationWriter, publication_id: str, *, delta_version: int, actor: str) -> Any:
+        record = self.publication(publication_id)
+        if record.state is record.state.PUBLISHED:
+            raise KeyError(publication_id)
+        return finish(self, publication_id, delta_version=delta_version, actor=actor)
+
+    patch.setattr(PublicationWriter, "finish_publication", insist)
+
+
+def _candidates_are_needed(patch: pytest.MonkeyPatch) -> None:
+    """Vacuum takes the files of runs that can still be published."""
+    patch.setattr(retention, "_candidate_is_needed", _nothing)
+
+
+def _open_publications_are_needed(patch: pytest.MonkeyPatch) -> None:
+    """Vacuum takes files of tables that are being published, such as those that a rollback is bringing back."""
+    facts = vacuum._facts
+
+    def none_open(*given: Any) -> retention.Facts:
+        return replace(facts(*given), publishing=frozenset())
+
+    patch.setattr(vacuum, "_facts", none_open)
+
+
+def _live_files_are_needed(patch: pytest.MonkeyPatch) -> None:
+    """Vacuum takes what readers see, unless the ledger speaks for it; in all layers."""
+    holdings = retention._holdings
+
+    def fewer(*given: Any) -> Iterator[Any]:
+        return (held for held in holdings(*given) if held[0] not in (retention.Why.LIVE, retention.Why.ACCEPTED))
+
+    patch.setattr(retention, "_holdings", fewer)
+
+
+GUARDS: Mapping[str, Remove] = {
+    "compare": _compare,
+    "one-handle": _one_handle,
+    "application-transaction": _application_transaction,
+    "fence": _fence,
+    "unknown-is-not-refused": _unknown_is_not_refused,
+    "staged-files": _staged_files,
+    "one-open-publication": _one_open_publication,
+    "same-target": _same_target,
+    "approval": _approval,
+    "sets-turn": _sets_turn,
+    "run-under-publication": _run_under_publication,
+    "acknowledged-once": _acknowledged_once,
+    "vacuum-candidates": _candidates_are_needed,
+    "vacuum-open-publications": _open_publications_are_needed,
+    "vacuum-live-files": _live_files_are_needed,
+}
+"""Every guard by name; what goes wrong without it is in the function that takes it away."""
+
+
+@contextmanager
+def without(name: str | None) -> Iterator[None]:
+    """The code without one of its guards."""
+    with pytest.MonkeyPatch.context() as patch:
+        if name is not None:
+            GUARDS[name](patch)
+        yield

@@ -1,0 +1,286 @@
+"""Is anything lost or half-visible when two or three actors take turns at one table, in whatever order?
+
+Real functions on a real Delta table and a real ledger: publishers of overlapping days, a rollback, recover, vacuum, a
+restatement set, somebody who gates or stages a run again or withdraws its approval, and writers that know nothing of
+us: they append, optimize, restore, delete. An actor stands still after every durable step, before every transaction of
+the ledger, with a table's handle in its hand, and between compare and commit.
+
+First all orders of the phases of every pair. Then chance: two or three actors, every stop; whoever stands at one may
+also die there, and the ledger may be gone or a commit may fail, before or after it landed. Everything follows from the
+seed. After each run `recover` is called, `truths` are told, and whoever lost tries again.
+
+    python -m backfill_assets_tests.faults.interleavings --count 10000 --workers 2
+    python -m backfill_assets_tests.faults.interleavings --seed 4711
+    python -m backfill_assets_tests.faults.interleavings --count 1000 --without compare
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import os
+import random
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+from backfill_assets.publication.recover import recover
+from backfill_assets_tests.faults import guards
+from backfill_assets_tests.faults.actors import (
+    ACTS,
+    BUSY,
+    PUBLISHERS,
+    actor,
+    ordered_pairs,
+    stops_inside_swaps,
+    the_pairs,
+)
+from backfill_assets_tests.faults.baton import Actor, Choose, Order, Stuck, Turn, every_order, play
+from backfill_assets_tests.faults.scene import LedgerServer, Prepared, Scene
+from backfill_assets_tests.faults.truths import (
+    losers_can_try_again,
+    nothing_is_amiss,
+    outcomes_are_told,
+    readers_find_every_file,
+)
+
+MOST_ORDERS = 100
+"""A pair has fewer; a pair with more would take over the whole run, and is cut off and said to be."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Interleaving:
+    """One run: who acted, in which order, and what was amiss.
+
+    Attributes:
+        name: What to say to see it again: a seed, or a number among a pair's orders.
+    """
+
+    name: str
+    actors: tuple[str, ...]
+    turns: tuple[Turn, ...]
+    outcomes: tuple[str, ...]
+    violations: tuple[str, ...]
+
+    @property
+    def story(self) -> str:
+        """Everything that happened, for whoever has to understand it."""
+        lines = [f"{self.name}: {' x '.join(self.actors)}"]
+        lines += [f"  {turn}" for turn in self.turns]
+        lines += [f"  = {outcome}" for outcome in self.outcomes]
+        lines += [f"  ! {violation}" for violation in self.violations]
+        return "\n".join(lines)
+
+
+@dataclass(kw_only=True)
+class Report:
+    """How many runs each group of actors had, and which of them show something amiss."""
+
+    runs: dict[str, int] = field(default_factory=dict)
+    failed: list[Interleaving] = field(default_factory=list)
+    seconds: float = 0.0
+
+    def add(self, run: Interleaving) -> None:
+        """Counts a run."""
+        group = _group(run)
+        self.runs[group] = self.runs.get(group, 0) + 1
+        if run.violations:
+            self.failed.append(run)
+
+    def merge(self, other: Report) -> None:
+        """Adds what another process found."""
+        for group, runs in other.runs.items():
+            self.runs[group] = self.runs.get(group, 0) + runs
+        self.failed += other.failed
+
+    @property
+    def total(self) -> int:
+        return sum(self.runs.values())
+
+    @property
+    def table(self) -> str:
+        """Groups of actors, runs and violations."""
+        wide = max((len(group) for group in self.runs), default=0)
+        bad: dict[str, int] = {}
+        for run in self.failed:
+            bad[_group(run)] = bad.get(_group(run), 0) + 1
+        lines = [f"{'actors':<{wide}} {'interleavings':>14} {'violations':>11}"]
+        lines += [f"{group:<{wide}} {runs:>14,} {bad.get(group, 0):>11}" for group, runs in sorted(self.runs.items())]
+        lines.append(f"{'all':<{wide}} {self.total:>14,} {len(self.failed):>11}   in {self.seconds:.0f} s")
+        return "\n".join(lines)
+
+
+def _group(run: Interleaving) -> str:
+    return " x ".join(sorted(run.actors)) if len(run.actors) == 2 else "three actors"
+
+
+class Races:
+    """Plays one interleaving after the other, each on a fresh copy of the same history."""
+
+    def __init__(self, prepared: Prepared) -> None:
+        self._prepared = prepared
+
+    def run(self, name: str, who: Sequence[str], choose: Choose, *, everywhere: bool) -> Interleaving:
+        """One run in the order that `choose` says."""
+        scene = self._prepared.copy()
+        actors = [actor(each, scene, everywhere=everywhere) for each in who]
+        amiss: list[str] = []
+        turns: list[Turn] = []
+        try:
+            looks = partial(readers_find_every_file, scene) if "vacuum" in who else tuple
+            turns = play(actors, choose, after=lambda: amiss.extend(looks()))
+        except Stuck as stuck:
+            amiss.append(str(stuck))
+        else:
+            amiss += outcomes_are_told(actors)
+            amiss += self._afterwards(scene, who)
+        return Interleaving(
+            name=name,
+            actors=tuple(who),
+            turns=tuple(turns),
+            outcomes=tuple(f"{each.name}: {_said(each)}" for each in actors),
+            violations=tuple(dict.fromkeys(amiss)),
+        )
+
+    def _afterwards(self, scene: Scene, who: Sequence[str]) -> list[str]:
+        publishers = [each for each in who if each in PUBLISHERS]
+        try:
+            recover(scene.ws, by="ops")
+            if amiss := list(nothing_is_amiss(scene, audited=not publishers)):
+                return amiss
+            if amiss := list(losers_can_try_again(scene, publishers)):
+                return amiss
+            return [f"after trying again: {problem}" for problem in nothing_is_amiss(scene)] if publishers else []
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is a violation of this seed
+            return [f"ended with {error!r}"]
+
+    def by_chance(self, seed: int) -> Interleaving:
+        """The run of a seed: who acts, in which order, and what breaks."""
+        chance = random.Random(seed)
+        who = _who(chance)
+        breaks = chance.choice((0.0, 0.05, 0.15))
+
+        def choose(alive: Sequence[Actor]) -> tuple[Actor, Order]:
+            chosen = chance.choice(alive)
+            if chance.random() >= breaks:
+                return chosen, Order.GO
+            return chosen, Order.FAIL if chosen.can_fail and chance.random() < 0.6 else Order.DIE
+
+        return self.run(f"seed {seed}", who, choose, everywhere=True)
+
+    def all_orders(self, who: Sequence[str]) -> Iterator[Interleaving]:
+        """Every order of the phases of these actors."""
+        numbers = iter(range(1_000_000))
+
+        def one(choose: Choose) -> Interleaving:
+            return self.run(f"order {next(numbers)}", who, choose, everywhere=False)
+
+        for run in every_order(one):
+            assert isinstance(run, Interleaving)
+            yield run
+
+
+def _who(chance: random.Random) -> tuple[str, ...]:
+    """Two actors of all or three; as often two or three of those that do something to each other most of the time."""
+    number = 2 if chance.random() < 0.7 else 3
+    if chance.random() < 0.5:
+        return tuple(chance.sample(BUSY, number))
+    return chance.choice(the_pairs()) if number == 2 else tuple(chance.sample(list(ACTS), number))
+
+
+def _said(each: Actor) -> str:
+    return repr(each.outcome) if isinstance(each.outcome, BaseException) else "done"
+
+
+@contextmanager
+def races(*, without: str | None = None, server: LedgerServer | None = None) -> Iterator[Races]:
+    """Races on a history of their own, in memory if the machine has a folder there.
+
+    Args:
+        without: The guard to take away.
+        server: Where the ledger is; by default a SQLite file.
+    """
+    memory = Path("/dev/shm")
+    place = memory if os.access(memory, os.W_OK) else None
+    with tempfile.TemporaryDirectory(prefix="backfill-races-", dir=place) as folder:
+        prepared = Prepared.make(Path(folder), server)
+        try:
+            with stops_inside_swaps(), guards.without(without):
+                yield Races(prepared)
+        finally:
+            prepared.close()
+
+
+def run_interleavings(seeds: Iterable[int], *, without: str | None = None, stop_at_first: bool = False) -> Report:
+    """Random interleavings, one per seed.
+
+    Args:
+        seeds: The same seed is the same run.
+        without: The guard to take away.
+        stop_at_first: End with the first violation.
+    """
+    report, begun = Report(), time.monotonic()
+    with races(without=without) as game:
+        for seed in seeds:
+            report.add(game.by_chance(seed))
+            if report.failed and stop_at_first:
+                break
+    report.seconds = time.monotonic() - begun
+    return report
+
+
+def run_all_orders(pairs: Iterable[tuple[str, str]]) -> Report:
+    """All orders of the phases of some pairs."""
+    report, begun = Report(), time.monotonic()
+    with races() as game:
+        for pair in pairs:
+            for number, run in enumerate(game.all_orders(pair)):
+                report.add(run)
+                if number >= MOST_ORDERS:
+                    break
+    report.seconds = time.monotonic() - begun
+    return report
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command; its exit code is 1 when something was amiss."""
+    parser = argparse.ArgumentParser(prog="python -m backfill_assets_tests.faults.interleavings")
+    parser.add_argument("--count", type=int, default=1_000, help="how many interleavings in all")
+    parser.add_argument("--first-seed", type=int, default=0)
+    parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--seed", type=int, help="only this one, and tell its story")
+    parser.add_argument("--without", choices=sorted(guards.GUARDS), help="take a guard away; stops at a violation")
+    given = parser.parse_args(arguments)
+    if given.seed is not None:
+        with races(without=given.without) as game:
+            run = game.by_chance(given.seed)
+        sys.stdout.write(f"{run.story}\n")
+        return bool(run.violations)
+    begun, report = time.monotonic(), Report()
+    first, step = given.first_seed, given.workers
+    if given.without:
+        report.merge(run_interleavings(range(first, first + given.count), without=given.without, stop_at_first=True))
+    else:
+        # Not forked: the Delta library has threads of its own.
+        context = multiprocessing.get_context("spawn")
+        with ProcessPoolExecutor(max_workers=given.workers, mp_context=context) as pool:
+            shares = [ordered_pairs()[number::step] for number in range(step)]
+            for found in pool.map(run_all_orders, shares):
+                report.merge(found)
+            left = max(given.count - report.total, 0)
+            for found in pool.map(run_interleavings, [range(first + n, first + left, step) for n in range(step)]):
+                report.merge(found)
+    report.seconds = time.monotonic() - begun
+    stories = [run.story for run in report.failed[:5]]
+    sys.stdout.write("\n".join([report.table, *stories, ""]))
+    return bool(report.failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

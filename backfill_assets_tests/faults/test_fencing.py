@@ -1,0 +1,143 @@
+"""A process that slept past every timeout wakes up, and cannot undo what was done meanwhile: SIGSTOP, SIGCONT."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from backfill_assets.errors import IllegalTransition, MissingInput
+from backfill_assets.evidence.audit import audit
+from backfill_assets.lake.tables import live_paths
+from backfill_assets.ledger.states import PublicationState, RunState
+from backfill_assets.publication.publish import publish_run, rollback_run
+from backfill_assets.publication.recover import recover
+from backfill_assets.settings import PROJECT_ROOT
+from backfill_assets_tests.faults.scene import SILVER, Scene, build, open_home
+from backfill_assets_tests.faults.sleeper import BEFORE_COMMIT
+from backfill_assets_tests.shop import shop_environment
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Iterator[Scene]:
+    made = build(open_home(tmp_path / "home"))
+    yield made
+    made.ws.close()
+
+
+class Sleeper:
+    """The sleeping process."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self._process = process
+
+    def woken(self) -> Mapping[str, Any]:
+        """Lets it go on, and gives what it said in the end."""
+        os.kill(self._process.pid, signal.SIGCONT)
+        printed, complaints = self._process.communicate(timeout=120)
+        assert printed, complaints
+        said: Mapping[str, Any] = json.loads(printed)
+        return said
+
+
+@contextmanager
+def asleep(scene: Scene, action: str, where: str) -> Iterator[Sleeper]:
+    """A process that acts in the scene's home and has stopped at a point."""
+    home = scene.ws.settings.home
+    horizons = {"BACKFILL_ROLLBACK_DAYS": "30", "BACKFILL_REPRODUCTION_DAYS": "30"}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "backfill_assets_tests.faults.sleeper", action, where],
+        env={**os.environ, **shop_environment(home), **horizons},
+        cwd=PROJECT_ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        _, status = os.waitpid(process.pid, os.WUNTRACED)
+        assert os.WIFSTOPPED(status), process.communicate()
+        yield Sleeper(process)
+    finally:
+        if process.returncode is None:
+            process.kill()
+        process.communicate()
+
+
+def state_of(scene: Scene, run_id: str) -> RunState:
+    with scene.ws.ledger.read() as reader:
+        return reader.run(run_id).state
+
+
+@pytest.mark.parametrize("where", ["SWAP_INTENDED", BEFORE_COMMIT])
+def test_a_publisher_that_slept_cannot_publish_over_newer_work_and_says_why(scene: Scene, where: str) -> None:
+    with asleep(scene, "publish backfill", where) as sleeper:
+        with pytest.raises(IllegalTransition, match="if its process is gone, backfill recover"):
+            publish_run(scene.ws, "live", by="ben")
+        (found,) = recover(scene.ws, by="ops")
+        assert "had not landed; closed" in found.outcome
+        publish_run(scene.ws, "live", by="ben")
+        newer = live_paths(scene.ws.lake, SILVER)
+        said = sleeper.woken()
+    assert said["error"] == "Refused"
+    assert "was given up by a recovery while it was under way" in said["message"]
+    assert said["next_step"] == "backfill publish backfill --by WHO"
+    assert live_paths(scene.ws.lake, SILVER) == newer
+    assert (state_of(scene, "live"), state_of(scene, "backfill")) == (RunState.PUBLISHED, RunState.PASSED)
+    assert audit(scene.ws).problems == ()
+    scene.gate("backfill")
+    publish_run(scene.ws, "backfill", by="ben")
+    assert audit(scene.ws).problems == ()
+
+
+def test_a_rollback_that_slept_cannot_take_newer_work_away(scene: Scene) -> None:
+    with asleep(scene, "rollback second", BEFORE_COMMIT) as sleeper:
+        recover(scene.ws, by="ops")
+        publish_run(scene.ws, "backfill", by="ben")
+        newer = live_paths(scene.ws.lake, SILVER)
+        said = sleeper.woken()
+    assert "was given up by a recovery" in said["message"]
+    assert live_paths(scene.ws.lake, SILVER) == newer
+    assert state_of(scene, "backfill") is RunState.PUBLISHED
+    assert audit(scene.ws).problems == ()
+
+
+def test_a_publisher_that_slept_after_its_commit_finds_that_all_is_done(scene: Scene) -> None:
+    with asleep(scene, "publish backfill", "SWAP_COMMITTED") as sleeper:
+        (found,) = recover(scene.ws, by="ops")
+        assert "had landed" in found.outcome
+        scene.gate("live")
+        publish_run(scene.ws, "live", by="ben")
+        said = sleeper.woken()
+    assert said == {"done": "publish backfill"}
+    assert audit(scene.ws).problems == ()
+
+
+def test_a_recovery_that_slept_does_not_close_what_another_one_has_closed(scene: Scene) -> None:
+    with asleep(scene, "publish backfill", "SWAP_INTENDED") as publisher:
+        with asleep(scene, "recover", "RECOVER_FENCED") as recovery:
+            (found,) = recover(scene.ws, by="ops")
+            assert "closed" in found.outcome
+            publish_run(scene.ws, "live", by="ben")
+            assert recovery.woken() == {"done": "recover"}
+        assert publisher.woken()["error"] == "Refused"
+    with scene.ws.ledger.read() as reader:
+        states = [record.state for record in reader.publications(run_id="backfill")]
+    assert states == [PublicationState.ABANDONED]
+    assert audit(scene.ws).problems == ()
+
+
+def test_while_a_vacuum_sleeps_nobody_brings_back_what_it_is_about_to_remove(scene: Scene) -> None:
+    with asleep(scene, "vacuum", "VACUUM_MARKED") as vacuum:
+        with pytest.raises(MissingInput, match="was removed by retention"):
+            rollback_run(scene.ws, "second", by="ben", reason="was wrong")
+        publish_run(scene.ws, "backfill", by="ben")
+        assert vacuum.woken() == {"done": "vacuum"}
+    assert audit(scene.ws).problems == ()

@@ -1,0 +1,78 @@
+"""Real actors over one real table, in many orders: nothing is lost, nothing half-visible, and the loser is told why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import pytest
+
+from backfill_assets_tests.faults import guards
+from backfill_assets_tests.faults.interleavings import Races, Report, races
+
+SEEDS = 150
+IN_ALL_ORDERS = (
+    ("backfill", "live"),
+    ("backfill", "recover"),
+    ("rollback", "equal"),
+    ("other", "foreign append to an empty day"),
+    ("vacuum", "foreign restore"),
+)
+
+SEEN_BY: Mapping[str, tuple[str, str] | int] = {
+    "compare": ("backfill", "foreign append"),
+    "one-handle": ("other", "foreign append to an empty day"),
+    "application-transaction": 9,
+    "fence": ("backfill", "recover"),
+    "unknown-is-not-refused": 9,
+    "staged-files": ("rollback", "vacuum"),
+    "one-open-publication": ("backfill", "live"),
+    "same-target": ("backfill", "live"),
+    "approval": ("backfill", "withdraw"),
+    "sets-turn": ("one of a set", "withdraw"),
+    "run-under-publication": ("backfill", "restage"),
+    "acknowledged-once": ("backfill", "recover"),
+    "vacuum-candidates": ("other", "vacuum"),
+    "vacuum-open-publications": ("rollback", "vacuum"),
+    "vacuum-live-files": ("other", "vacuum"),
+}
+"""For every guard a seed, or a pair one of whose orders shows what the guard is for. `--without` finds others."""
+
+
+@pytest.fixture(scope="module")
+def game() -> Iterator[Races]:
+    with races() as opened:
+        yield opened
+
+
+def stories(report: Report) -> str:
+    return "\n".join(run.story for run in report.failed[:3])
+
+
+@pytest.mark.parametrize("pair", IN_ALL_ORDERS, ids=" x ".join)
+def test_in_every_order_of_the_phases_nothing_is_amiss(game: Races, pair: tuple[str, str]) -> None:
+    report = Report()
+    for run in game.all_orders(pair):
+        report.add(run)
+    assert not report.failed, stories(report)
+    assert report.total > 3
+
+
+def test_in_random_orders_with_deaths_and_failures_nothing_is_amiss(game: Races) -> None:
+    report = Report()
+    for seed in range(SEEDS):
+        report.add(game.by_chance(seed))
+    assert not report.failed, stories(report)
+    assert len(report.runs) > 20
+
+
+def test_a_seed_is_always_the_same_run(game: Races) -> None:
+    first, second = game.by_chance(17), game.by_chance(17)
+    assert (first.actors, first.turns) == (second.actors, second.turns)
+
+
+@pytest.mark.parametrize("guard", guards.GUARDS)
+def test_without_any_one_guard_something_is_amiss(game: Races, guard: str) -> None:
+    seen_by = SEEN_BY[guard]
+    with guards.without(guard):
+        runs = [game.by_chance(seen_by)] if isinstance(seen_by, int) else game.all_orders(seen_by)
+        assert any(run.violations for run in runs), f"nothing needs {guard}"

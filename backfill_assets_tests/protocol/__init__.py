@@ -1,0 +1,1 @@
+"""The publication protocol as a model small enough to be searched completely."""

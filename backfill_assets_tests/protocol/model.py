@@ -1,0 +1,582 @@
+"""Which states can publication reach, if everybody may stop anywhere, and is one of them wrong?
+
+No Delta, no SQL: two partitions of one table, a ledger, files, and processes whose steps are those of
+`publication/publish.py`, `recover.py`, `vacuum.py` and `lake/swap.py`. Every step is atomic, as a transaction of the
+ledger or a commit to the log is; between any two steps every other process may act. A process that is never chosen
+again is a dead one, and one that is chosen late was paused, so the search needs no steps for either. A transaction that
+fails before it begins is a process that stopped there. A commit may land and be reported lost.
+
+`search` visits every reachable state of an instance, breadth first, so what it reports is a shortest way to what is
+wrong. In every state these hold:
+
+- readers see, in every partition, whole file sets that were gated, over exactly what they had been compared with; no
+  commit replaces what it did not expect (no lost update), and no partition holds files of two runs;
+- a publication is visible in all of its partitions or in none;
+- none is abandoned and landed, none is published and not landed;
+- a rollback leaves exactly the files from before what it undoes;
+- the files that readers see are there, and those of runs that can still be published;
+- whatever else is stopped for good, `recover` alone ends everything that is open, and then ledger and table agree, but
+  for partitions that somebody else wrote to.
+
+Every guard can be taken away by name; `test_protocol_model` does so one by one.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+Files = frozenset[str]
+Table = tuple[Files, ...]
+"""The files of every partition."""
+
+NOTHING: Files = frozenset()
+
+
+class Guard(StrEnum):
+    """What keeps the protocol right, and where it is in the code."""
+
+    INTENT_FIRST = "publish: the intent is in the ledger before the table changes"
+    ONE_OPEN = "publication_checks._must_be_free: one open publication of a table"
+    SAME_TARGET = "verdict._require_same_target, publication_checks._must_expect_what_is_accepted"
+    APPROVAL = "verdict.require_publishable, publication_checks._may_publish: asked in the intent's transaction"
+    GATED_FILES = "verdict._require_gates: passed for exactly these files"
+    NOT_REMOVED = "write_retention._must_be_there: what retention marked is not brought back"
+    REQUIRE_FILES = "swap._require_files: every new file is there before the commit"
+    COMPARE = "swap._compare: every declared partition holds what is expected"
+    ONE_HANDLE = "swap: max_commit_retries=0, so nobody committed since the comparison"
+    ONE_COMMIT = "swap._commit: all partitions in one commit"
+    APPLICATION_TRANSACTION = "swap: the commit carries the publication's id"
+    ASK_BEFORE_COMMIT = "swap: GIVEN_UP is looked for on the handle that commits"
+    FENCE = "swap.fence: GIVEN_UP is committed before a publication is abandoned for another process"
+    FENCE_ONE_HANDLE = "swap.fence: max_commit_retries=0"
+    UNKNOWN_STAYS_OPEN = "publish.carry_out: an unknown outcome is not a refusal"
+    CONDITIONAL_STEP = "writing._change: UPDATE ... WHERE state = :from"
+    FINISH_TWICE = "write_publications.finish_publication: finishing what is finished changes nothing"
+    RUN_HELD = "write_runs.take_run: a run that is being published is not staged again"
+    VACUUM_CANDIDATES = "retention: candidates that can still be published are kept"
+    VACUUM_OPEN = "retention: a table with an open publication is left alone"
+    VACUUM_LIVE = "retention: what the log shows is kept, whatever the ledger says"
+    VACUUM_LISTS_FIRST = "vacuum: files are listed before they are judged"
+    VACUUM_LOOKS_AGAIN = "vacuum: what has become visible since is not removed"
+
+
+class Wrong(Exception):
+    """An invariant does not hold."""
+
+
+@dataclass(frozen=True, slots=True)
+class Publication:
+    """A row of the ledger: what a swap is to do, and how far it is."""
+
+    owner: str
+    run: str
+    state: str
+    expected: Mapping[int, Files]
+    versions: Mapping[int, int]
+    new: Mapping[int, Files]
+    undoes: str | None = None
+
+    def __hash__(self) -> int:
+        return hash((self.owner, self.state, tuple(self.expected.items()), tuple(self.new.items())))
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A candidate: its files, what the gates saw, and what they compared it with."""
+
+    files: Mapping[int, Files]
+    gated: Mapping[int, Files]
+    compared: Mapping[int, Files]
+    state: str = "PASSED"
+    approved: bool = True
+
+    def __hash__(self) -> int:
+        return hash((self.state, self.approved, tuple(self.files.items()), tuple(self.gated.items())))
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """Somebody at a step, with what is held in memory."""
+
+    name: str
+    kind: str
+    run: str = ""
+    at: str = "begin"
+    seen_version: int = -1
+    held: str = ""
+    listed: Files = NOTHING
+    going: Files = NOTHING
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """Everything there is. `ghost` is what the table would be if only whole publications and strangers wrote to it."""
+
+    table: Table
+    version: int
+    told: Mapping[str, str]
+    publications: Mapping[str, Publication]
+    accepted: tuple[tuple[int, Files], ...]
+    highest: tuple[int, ...]
+    runs: Mapping[str, Run]
+    files: Files
+    marked: Files
+    processes: tuple[Process, ...]
+    landed: Mapping[str, Table]
+    foreign: frozenset[int] = frozenset()
+
+    def __hash__(self) -> int:
+        return hash(
+            (
+                self.table,
+                self.version,
+                tuple(sorted(self.told.items())),
+                tuple(sorted((key, hash(value)) for key, value in self.publications.items())),
+                self.accepted,
+                tuple(sorted((key, hash(value)) for key, value in self.runs.items())),
+                self.files,
+                self.marked,
+                self.processes,
+            )
+        )
+
+
+Steps = Iterator[tuple[str, State]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Model:
+    """The protocol, without some of its guards."""
+
+    without: frozenset[Guard] = frozenset()
+
+    def has(self, guard: Guard) -> bool:
+        """Whether a guard is in its place."""
+        return guard not in self.without
+
+    def steps(self, state: State) -> Steps:
+        """Every step that somebody can take now."""
+        for number, process in enumerate(state.processes):
+            for process_after, after, what in self._of(process, state):
+                processes = (*state.processes[:number], process_after, *state.processes[number + 1 :])
+                yield f"{process.name}: {what}", replace(after, processes=processes)
+
+    def _of(self, process: Process, state: State) -> Iterator[tuple[Process, State, str]]:
+        match process.kind:
+            case "publish" | "rollback":
+                return self._swap(process, state)
+            case "recover":
+                return self._recover(process, state)
+            case "vacuum":
+                return self._vacuum(process, state)
+            case _:
+                return self._stranger(process, state)
+
+    def _swap(self, me: Process, state: State) -> Iterator[tuple[Process, State, str]]:
+        mine = state.publications.get(me.name)
+        match me.at:
+            case "begin":
+                if (made := self._intent(me, state)) is None:
+                    yield replace(me, at="end"), state, "is refused by the ledger"
+                elif self.has(Guard.INTENT_FIRST):
+                    yield replace(me, at="look"), self._begun(me, state, made), "writes its intent down"
+                else:
+                    hidden = replace(made, state="HIDDEN")
+                    known = {**state.publications, me.name: hidden}
+                    yield replace(me, at="look"), replace(state, publications=known), "writes nothing down"
+            case "look":
+                assert mine is not None
+                yield from self._look(me, mine, state)
+            case "commit":
+                assert mine is not None
+                yield from self._commit(me, mine, state)
+            case "second half":
+                assert mine is not None
+                table = _exchanged(state.table, mine, [max(mine.new)])
+                yield replace(me, at="acknowledge"), replace(state, table=table), "commits the rest"
+            case "acknowledge":
+                assert mine is not None
+                yield replace(me, at="end"), self._finished(me.name, mine, state), "acknowledges"
+            case "abandon":
+                assert mine is not None
+                if mine.state == "OPEN" or not self.has(Guard.CONDITIONAL_STEP):
+                    yield replace(me, at="end"), self._abandoned(me.name, mine, state), "abandons"
+                else:
+                    yield replace(me, at="end"), state, "finds that it was closed"
+
+    def _intent(self, me: Process, state: State) -> Publication | None:
+        """The transaction that checks and writes the intent."""
+        if self.has(Guard.ONE_OPEN) and any(p.state == "OPEN" for p in state.publications.values()):
+            return None
+        run = state.runs[me.run]
+        if me.kind == "rollback":
+            return self._intent_back(me, run, state)
+        if run.state != "PASSED" or (self.has(Guard.APPROVAL) and not run.approved):
+            return None
+        if self.has(Guard.GATED_FILES) and run.files != run.gated:
+            return None
+        if self.has(Guard.SAME_TARGET) and any(state.accepted[p][1] != held for p, held in run.compared.items()):
+            return None
+        if not run.approved:
+            raise Wrong("a run is being published that nobody agrees to")
+        return Publication(
+            owner=me.name,
+            run=me.run,
+            state="OPEN",
+            expected={p: state.accepted[p][1] for p in run.files},
+            versions={p: state.accepted[p][0] for p in run.files},
+            new=run.files,
+        )
+
+    def _intent_back(self, me: Process, run: Run, state: State) -> Publication | None:
+        if run.state != "PUBLISHED":
+            return None
+        undone = next(
+            (key for key, p in state.publications.items() if p.run == me.run and p.state == "PUBLISHED"), None
+        )
+        if undone is None:
+            return None
+        before = state.publications[undone]
+        if self.has(Guard.SAME_TARGET) and any(state.accepted[p][1] != held for p, held in before.new.items()):
+            return None
+        restored = frozenset().union(*before.expected.values())
+        if self.has(Guard.NOT_REMOVED) and restored & state.marked:
+            return None
+        return Publication(
+            owner=me.name,
+            run=me.run,
+            state="OPEN",
+            # Whoever does not ask takes away what is there now.
+            expected={p: state.accepted[p][1] for p in before.new},
+            versions={p: state.accepted[p][0] for p in before.new},
+            new=before.expected,
+            undoes=undone,
+        )
+
+    def _begun(self, me: Process, state: State, made: Publication) -> State:
+        runs = dict(state.runs)
+        if made.undoes is None:
+            runs[me.run] = replace(runs[me.run], state="PUBLISHING")
+        return replace(state, publications={**state.publications, me.name: made}, runs=runs)
+
+    def _look(self, me: Process, mine: Publication, state: State) -> Iterator[tuple[Process, State, str]]:
+        """Opens a handle; what was given up or is another than expected is refused."""
+        told = state.told.get(me.name)
+        if told == "LANDED":
+            yield replace(me, at="acknowledge"), state, "finds that it has landed"
+            return
+        if told == "GIVEN_UP" and self.has(Guard.ASK_BEFORE_COMMIT):
+            yield replace(me, at="abandon"), state, "finds that it was given up"
+            return
+        wanted = frozenset().union(*mine.new.values())
+        differs = any(state.table[p] != held for p, held in mine.expected.items())
+        if (self.has(Guard.REQUIRE_FILES) and not wanted <= state.files) or (self.has(Guard.COMPARE) and differs):
+            yield replace(me, at="abandon"), state, "is refused by the table"
+            return
+        yield replace(me, at="commit", seen_version=state.version), state, "has compared"
+
+    def _commit(self, me: Process, mine: Publication, state: State) -> Iterator[tuple[Process, State, str]]:
+        yield replace(me, at=self._when_unknown), state, "loses the connection before it commits"
+        if state.version != me.seen_version and self.has(Guard.ONE_HANDLE):
+            yield replace(me, at="look"), state, "lost the race"
+            return
+        _require_right(mine, state)
+        parts = list(mine.new) if self.has(Guard.ONE_COMMIT) else [min(mine.new)]
+        told = dict(state.told)
+        if self.has(Guard.APPLICATION_TRANSACTION):
+            told[me.name] = "LANDED"
+        after = replace(
+            state,
+            table=_exchanged(state.table, mine, parts),
+            version=state.version + 1,
+            told=told,
+            landed={**state.landed, me.name: state.table},
+        )
+        if parts != list(mine.new):
+            yield replace(me, at="second half"), after, "commits the first half"
+            return
+        yield replace(me, at="acknowledge"), after, "commits"
+        yield replace(me, at=self._when_unknown), after, "commits, and loses the connection"
+
+    @property
+    def _when_unknown(self) -> str:
+        return "end" if self.has(Guard.UNKNOWN_STAYS_OPEN) else "abandon"
+
+    def _finished(self, name: str, mine: Publication, state: State) -> State:
+        """The transaction of the acknowledgement."""
+        if mine.state == "PUBLISHED" and self.has(Guard.FINISH_TWICE):
+            return state
+        if mine.state == "ABANDONED" and self.has(Guard.CONDITIONAL_STEP):
+            raise Wrong(f"{name} landed, and is abandoned")
+        accepted, highest = list(state.accepted), list(state.highest)
+        for p, version in mine.versions.items():
+            if accepted[p][0] != version:
+                raise Wrong(f"{name} landed over version {version} of {p}, and {accepted[p][0]} is the accepted one")
+            if mine.undoes is None:
+                highest[p] += 1
+                accepted[p] = (highest[p], mine.new[p])
+            else:
+                accepted[p] = (state.publications[mine.undoes].versions[p], mine.new[p])
+        publications = {**state.publications, name: replace(mine, state="PUBLISHED")}
+        runs = dict(state.runs)
+        if mine.undoes is not None:
+            publications[mine.undoes] = replace(publications[mine.undoes], state="ROLLED_BACK")
+            runs[mine.run] = replace(runs[mine.run], state="ROLLED_BACK", approved=False)
+        else:
+            if runs[mine.run].state != "PUBLISHING" and self.has(Guard.INTENT_FIRST):
+                raise Wrong(f"{name} landed, and its run is {runs[mine.run].state}")
+            runs[mine.run] = replace(runs[mine.run], state="PUBLISHED")
+        return replace(state, publications=publications, runs=runs, accepted=tuple(accepted), highest=tuple(highest))
+
+    def _abandoned(self, name: str, mine: Publication, state: State) -> State:
+        runs = dict(state.runs)
+        if mine.undoes is None:
+            runs[mine.run] = replace(runs[mine.run], state="PASSED")
+        return replace(state, publications={**state.publications, name: replace(mine, state="ABANDONED")}, runs=runs)
+
+    def _recover(self, me: Process, state: State) -> Iterator[tuple[Process, State, str]]:
+        if me.at == "begin":
+            for name, publication in state.publications.items():
+                if publication.state == "OPEN":
+                    yield replace(me, at="look", held=name), state, f"finds {name}"
+            return
+        held = state.publications[me.held]
+        told = state.told.get(me.held)
+        match me.at:
+            case "look" if told == "LANDED":
+                yield replace(me, at="acknowledge"), state, "finds that it landed"
+            case "look" if told == "GIVEN_UP" or not self.has(Guard.FENCE):
+                yield replace(me, at="abandon"), state, "finds that it did not land"
+            case "look":
+                yield replace(me, at="fence", seen_version=state.version), state, "has looked"
+            case "fence" if state.version != me.seen_version and self.has(Guard.FENCE_ONE_HANDLE):
+                yield replace(me, at="look"), state, "lost the race"
+            case "fence":
+                given_up = {**state.told, me.held: "GIVEN_UP"}
+                after = replace(state, told=given_up, version=state.version + 1)
+                yield replace(me, at="abandon"), after, "gives it up in the table"
+            case "acknowledge":
+                yield replace(me, at="begin", held=""), self._finished(me.held, held, state), "acknowledges"
+            case "abandon" if held.state == "OPEN" or not self.has(Guard.CONDITIONAL_STEP):
+                yield replace(me, at="begin", held=""), self._abandoned(me.held, held, state), "abandons"
+            case "abandon":
+                yield replace(me, at="begin", held=""), state, "finds that it was closed"
+
+    def _vacuum(self, me: Process, state: State) -> Iterator[tuple[Process, State, str]]:
+        """Every horizon has passed: only what is needed now is kept."""
+        match me.at:
+            case "begin":
+                yield replace(me, at="judge", listed=state.files), state, "lists"
+            case "judge":
+                going = self._going(me.listed if self.has(Guard.VACUUM_LISTS_FIRST) else None, state)
+                if seen := going & frozenset().union(*state.table):
+                    raise Wrong(f"vacuum marks {sorted(seen)} as removed, which readers see")
+                after = replace(state, marked=state.marked | going)
+                yield replace(me, at="remove", going=going), after, "judges and marks"
+            case "remove":
+                shown = frozenset().union(*state.table) if self.has(Guard.VACUUM_LOOKS_AGAIN) else NOTHING
+                after = replace(state, files=state.files - (me.going - shown))
+                yield replace(me, at="end"), after, "removes"
+
+    def _going(self, listed: Files | None, state: State) -> Files:
+        if self.has(Guard.VACUUM_OPEN) and any(p.state == "OPEN" for p in state.publications.values()):
+            return NOTHING
+        kept = {file for _, files in state.accepted for file in files}
+        if self.has(Guard.VACUUM_LIVE):
+            kept.update(file for files in state.table for file in files)
+        if self.has(Guard.VACUUM_CANDIDATES):
+            possible = [run for run in state.runs.values() if run.state in ("PASSED", "PUBLISHING")]
+            kept.update(file for run in possible for files in run.files.values() for file in files)
+        # A file that came in after the listing is not judged; without the order, whatever is staged by now is.
+        return (listed if listed is not None else state.files | {"a2-0", "a2-1"}) - kept
+
+    def _stranger(self, me: Process, state: State) -> Iterator[tuple[Process, State, str]]:
+        done = replace(me, at="end")
+        if me.at == "end":
+            return
+        table = list(state.table)
+        match me.kind:
+            case "append":
+                table[1] = table[1] | {"stranger"}
+                files = state.files | {"stranger"}
+            case "restore":
+                old = (frozenset({"o-0"}), frozenset({"o-1"}))
+                if not old[0] | old[1] <= state.files:
+                    yield done, state, "cannot restore"
+                    return
+                table, files = [*old, table[2]], state.files
+            case "withdraw":
+                run = state.runs[me.run]
+                if run.state == "PASSED":
+                    runs = {**state.runs, me.run: replace(run, approved=False)}
+                    yield done, replace(state, runs=runs), "withdraws the approval"
+                return
+            case "stage again":
+                yield from self._stage_again(me, state)
+                return
+            case _:
+                raise AssertionError(me.kind)
+        touched = frozenset(p for p in range(len(table)) if table[p] != state.table[p])
+        after = replace(
+            state, table=tuple(table), files=files, version=state.version + 1, foreign=state.foreign | touched
+        )
+        yield done, after, f"{me.kind}s"
+
+    def _stage_again(self, me: Process, state: State) -> Iterator[tuple[Process, State, str]]:
+        """Other files take the place of the gated ones; they are gated later."""
+        run = state.runs[me.run]
+        if run.state == "PASSED" or (run.state == "PUBLISHING" and not self.has(Guard.RUN_HELD)):
+            other = {p: frozenset({f"a2-{p}"}) for p in run.files}
+            staged = replace(run, files=other, state="PASSED" if not self.has(Guard.RUN_HELD) else run.state)
+            files = state.files | frozenset().union(*other.values())
+            runs = {**state.runs, me.run: staged}
+            yield replace(me, at="end"), replace(state, runs=runs, files=files), "stages it again"
+
+
+def _exchanged(table: Table, mine: Publication, parts: list[int]) -> Table:
+    """What a commit leaves: the expected files go, the new ones come; what else is there stays."""
+    return tuple((held - mine.expected[p]) | mine.new[p] if p in parts else held for p, held in enumerate(table))
+
+
+def _require_right(mine: Publication, state: State) -> None:
+    """What must be true of a commit at the instant when it lands."""
+    if mine.owner in state.landed:
+        raise Wrong(f"{mine.owner} lands a second time")
+    for p, expected in mine.expected.items():
+        if state.table[p] != expected:
+            raise Wrong(
+                f"{mine.owner} replaces what it did not expect in {p}: an update is lost, or there is a mixture"
+            )
+    if mine.undoes is None:
+        run = state.runs[mine.run]
+        for p, held in run.compared.items():
+            if state.table[p] != held:
+                raise Wrong(f"{mine.owner} publishes {mine.run} over what it was not compared with")
+        if dict(mine.new) != dict(run.gated):
+            raise Wrong(f"{mine.owner} publishes files that were not gated")
+    elif mine.undoes in state.landed:
+        before = state.landed[mine.undoes]
+        if any(before[p] != new for p, new in mine.new.items()):
+            raise Wrong(f"{mine.owner} does not bring back what {mine.undoes} replaced")
+
+
+def require_right(state: State) -> None:
+    """What must be true in every state.
+
+    Raises:
+        Wrong: Something is not.
+    """
+    for name, publication in state.publications.items():
+        if publication.state == "ABANDONED" and name in state.landed:
+            raise Wrong(f"{name} landed, and is abandoned")
+        if publication.state == "PUBLISHED" and name not in state.landed:
+            raise Wrong(f"{name} is published, and did not land")
+        if state.told.get(name) == "GIVEN_UP" and name in state.landed:
+            raise Wrong(f"{name} landed, and the table says that it was given up")
+    for process in state.processes:
+        if process.at == "second half":
+            raise Wrong(f"readers see {process.name} in one partition and not in the other")
+    shown = frozenset().union(*state.table)
+    if not shown <= state.files:
+        raise Wrong(f"readers miss {sorted(shown - state.files)}")
+    for name, run in state.runs.items():
+        needed = frozenset().union(*run.files.values())
+        if run.state in ("PASSED", "PUBLISHING") and needed & state.marked - state.files:
+            raise Wrong(f"vacuum took the candidate of {name}")
+
+
+def require_settled(model: Model, state: State) -> None:
+    """What must be true when everybody else has stopped for good and `recover` has run to its end.
+
+    Raises:
+        Wrong: Something is still open, or ledger and table do not agree.
+    """
+    recovery = Process(name="the last recovery", kind="recover")
+    present = replace(state, processes=(recovery,))
+    for _ in range(40):
+        steps = list(model.steps(present))
+        if not steps:
+            break
+        present = steps[0][1]
+        require_right(present)
+    if still := [name for name, p in present.publications.items() if p.state == "OPEN"]:
+        raise Wrong(f"{still} cannot be ended")
+    for p, (_, files) in enumerate(present.accepted):
+        if p not in present.foreign and present.table[p] != files:
+            raise Wrong(f"the ledger accepts {sorted(files)} in {p}, and readers see {sorted(present.table[p])}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """What a search came to: how many states there are, and the way to the first wrong one."""
+
+    states: int
+    wrong: str | None
+    way: tuple[str, ...]
+
+
+def search(model: Model, first: State) -> Found:
+    """Visits every reachable state."""
+    queue: deque[State] = deque([first])
+    came: dict[State, tuple[State, str] | None] = {first: None}
+    while queue:
+        state = queue.popleft()
+        try:
+            require_right(state)
+            require_settled(model, state)
+            following = list(model.steps(state))
+        except Wrong as wrong:
+            return Found(states=len(came), wrong=str(wrong), way=_way(came, state))
+        for what, after in following:
+            if after not in came:
+                came[after] = (state, what)
+                queue.append(after)
+    return Found(states=len(came), wrong=None, way=())
+
+
+def _way(came: Mapping[State, tuple[State, str] | None], state: State) -> tuple[str, ...]:
+    steps: list[str] = []
+    while (before := came[state]) is not None:
+        state, what = before
+        steps.append(what)
+    return tuple(reversed(steps))
+
+
+def history(*processes: Process, change: Callable[[State], State] = lambda state: state) -> State:
+    """`z` is published over `o`; runs `a` (both partitions), `b` (the second) and `e`, `f` (no rows) have passed.
+
+    Args:
+        processes: Who acts.
+        change: What else is different at the beginning.
+    """
+    o = {0: frozenset({"o-0"}), 1: frozenset({"o-1"})}
+    z = {0: frozenset({"z-0"}), 1: frozenset({"z-1"})}
+    a = {0: frozenset({"a-0"}), 1: frozenset({"a-1"})}
+    b = {1: frozenset({"b-1"})}
+    none = {2: NOTHING}
+    every = [*o.values(), *z.values(), *a.values(), *b.values()]
+    published = Publication(owner="earlier", run="z", state="PUBLISHED", expected=o, versions={0: 1, 1: 1}, new=z)
+    return change(
+        State(
+            table=(z[0], z[1], NOTHING),
+            version=2,
+            told={"earlier": "LANDED"},
+            publications={"earlier": published},
+            accepted=((2, z[0]), (2, z[1]), (0, NOTHING)),
+            highest=(2, 2, 0),
+            runs={
+                "z": Run(files=z, gated=z, compared=o, state="PUBLISHED"),
+                "a": Run(files=a, gated=a, compared=z),
+                "b": Run(files=b, gated=b, compared={1: z[1]}),
+                "e": Run(files=none, gated=none, compared=none),
+                "f": Run(files=none, gated=none, compared=none),
+            },
+            files=frozenset().union(*every),
+            marked=NOTHING,
+            processes=processes,
+            landed={"earlier": (o[0], o[1], NOTHING)},
+        )
+    )
