@@ -9,7 +9,7 @@ import pytest
 from backfill_assets_tests.faults import guards
 from backfill_assets_tests.faults.interleavings import Races, Report, races
 
-SEEDS = 150
+SEEDS = 100
 IN_ALL_ORDERS = (
     ("backfill", "live"),
     ("backfill", "recover"),
