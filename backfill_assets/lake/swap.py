@@ -251,10 +251,11 @@ def _compare(handle: DeltaTable, order: SwapOrder) -> None:
         first = next(exchange for exchange in order.exchanges if exchange.value == changed[0])
         found = present.get(first.value, ())
         raise TargetChanged(
-            f"{order.table} is not what the candidate was compared with, and the ledger knows of no change, so somebody "
-            f"else wrote to it: {len(changed)} of {len(order.exchanges)} partitions changed, the first is {first.value}, where "
+            f"{order.table} is not what the candidate was compared with, and the ledger knows of no change, so "
+            f"somebody else wrote to it: {len(changed)} of {len(order.exchanges)} partitions changed, the first is "
+            f"{first.value}, where "
             f"{len(first.expected.files)} files were expected and {len(found)} were found that differ.",
-            next_step="backfill audit names the commit; undo it (Delta's RESTORE to the version before) and publish again",
+            next_step="backfill audit names the commit; undo it (Delta's RESTORE to the version before), publish again",
             table=order.table,
             run_id=order.run_id,
             partitions=changed,

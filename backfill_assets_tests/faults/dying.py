@@ -12,7 +12,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 import traceback
 from collections.abc import Sequence
 from dataclasses import replace
@@ -66,6 +65,8 @@ class Victims:
         asked = {"home": str(home), "act": act, "notes": dict(notes), "visit": visit, "hours": hours}
         self._source.stdin.write(json.dumps(asked) + "\n")
         self._source.stdin.flush()
+        found: Point | None = None
+        failure: AssertionError | None = None
         while line := self._source.stdout.readline():
             if not line.startswith("{"):
                 continue  # what Spark says while it starts
@@ -73,20 +74,16 @@ class Victims:
             match said["what"]:
                 case "reached":
                     os.killpg(said["pid"], signal.SIGKILL)
-                    _wait_for_the_end_of(said["pid"])
-                    return Point[said["point"]]
-                case "ended":
-                    return None
+                    found = Point[said["point"]]
+                case "failed":
+                    failure = AssertionError(f"{act} in a process of its own: {said['error']}")
+                case "gone" if failure is not None:
+                    raise failure
+                case "gone":
+                    return found
                 case _:
-                    raise AssertionError(f"{act} in a process of its own: {said['error']}")
+                    pass
         raise AssertionError("the process that victims come from has ended")
-
-
-def _wait_for_the_end_of(pid: int) -> None:
-    """Locks are free when the kernel has taken a process down, which is a moment after the signal."""
-    state = Path(f"/proc/{pid}/stat")
-    while state.exists() and state.read_text().rpartition(")")[2].split()[0] not in "ZX":
-        time.sleep(0.005)
 
 
 def _say(**said: object) -> None:
@@ -119,21 +116,14 @@ def act(ws: Workspace, name: str, notes: Notes) -> None:
         SCENARIOS[name].act(ws, notes)
 
 
-def _reap(children: list[int]) -> None:
-    for pid in list(children):
-        ended, _ = os.waitpid(pid, os.WNOHANG)
-        if ended:
-            children.remove(pid)
-
-
 def main(lines: Sequence[str] | None = None) -> None:
     """Forks a victim for every line of standard input."""
-    children: list[int] = []
     for line in lines or sys.stdin:
-        _reap(children)
         pid = os.fork()
         if pid:
-            children.append(pid)
+            # Until all of its threads are gone, a killed process still holds its locks.
+            os.waitpid(pid, 0)
+            _say(what="gone")
             continue
         os.setsid()  # so that it is killed together with its JVM
         try:
