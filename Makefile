@@ -41,6 +41,7 @@ tests: setup
 test-faults: setup
 	$(RUN) .venv/bin/python -m backfill_assets_tests.faults.crashes --workers 2
 	$(RUN) .venv/bin/python -m backfill_assets_tests.faults.interleavings --count 10000 --workers 2
+	$(RUN) .venv/bin/python -m backfill_assets_tests.faults.interleavings --count 1000 --workers 2 --sweep
 	$(RUN) .venv/bin/python -m backfill_assets_tests.faults.fuzz --records 100000
 
 dev: setup

@@ -44,8 +44,10 @@ class Victims:
 
     def __exit__(self, *_: object) -> None:
         assert self._source.stdin is not None
+        assert self._source.stdout is not None
         self._source.stdin.close()
         self._source.wait(timeout=60)
+        self._source.stdout.close()
 
     def killed(self, home: Path, act: str, notes: Notes, *, visit: int, hours: int) -> Point | None:
         """Lets a victim act in a home until it has reached so many places, and kills it there.

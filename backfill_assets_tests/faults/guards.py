@@ -197,6 +197,26 @@ GUARDS: Mapping[str, Remove] = {
 """Every guard by name; what goes wrong without it is in the function that takes it away."""
 
 
+SEEN_BY: Mapping[str, tuple[str, str] | int] = {
+    "compare": ("backfill", "foreign append"),
+    "one-handle": ("other", "foreign append to an empty day"),
+    "application-transaction": 9,
+    "fence": ("backfill", "recover"),
+    "unknown-is-not-refused": 9,
+    "staged-files": ("rollback", "vacuum"),
+    "one-open-publication": ("backfill", "live"),
+    "same-target": ("backfill", "live"),
+    "approval": ("backfill", "withdraw"),
+    "sets-turn": ("one of a set", "withdraw"),
+    "run-under-publication": ("backfill", "restage"),
+    "acknowledged-once": ("backfill", "recover"),
+    "vacuum-candidates": ("other", "vacuum"),
+    "vacuum-open-publications": ("rollback", "vacuum"),
+    "vacuum-live-files": ("other", "vacuum"),
+}
+"""For every guard a seed, or a pair one of whose orders shows what the guard is for. `--sweep` finds others."""
+
+
 @contextmanager
 def without(name: str | None) -> Iterator[None]:
     """The code without one of its guards."""

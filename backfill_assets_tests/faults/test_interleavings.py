@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 import pytest
 
@@ -17,25 +17,6 @@ IN_ALL_ORDERS = (
     ("other", "foreign append to an empty day"),
     ("vacuum", "foreign restore"),
 )
-
-SEEN_BY: Mapping[str, tuple[str, str] | int] = {
-    "compare": ("backfill", "foreign append"),
-    "one-handle": ("other", "foreign append to an empty day"),
-    "application-transaction": 9,
-    "fence": ("backfill", "recover"),
-    "unknown-is-not-refused": 9,
-    "staged-files": ("rollback", "vacuum"),
-    "one-open-publication": ("backfill", "live"),
-    "same-target": ("backfill", "live"),
-    "approval": ("backfill", "withdraw"),
-    "sets-turn": ("one of a set", "withdraw"),
-    "run-under-publication": ("backfill", "restage"),
-    "acknowledged-once": ("backfill", "recover"),
-    "vacuum-candidates": ("other", "vacuum"),
-    "vacuum-open-publications": ("rollback", "vacuum"),
-    "vacuum-live-files": ("other", "vacuum"),
-}
-"""For every guard a seed, or a pair one of whose orders shows what the guard is for. `--without` finds others."""
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +53,7 @@ def test_a_seed_is_always_the_same_run(game: Races) -> None:
 
 @pytest.mark.parametrize("guard", guards.GUARDS)
 def test_without_any_one_guard_something_is_amiss(game: Races, guard: str) -> None:
-    seen_by = SEEN_BY[guard]
+    seen_by = guards.SEEN_BY[guard]
     with guards.without(guard):
         runs = [game.by_chance(seen_by)] if isinstance(seen_by, int) else game.all_orders(seen_by)
         assert any(run.violations for run in runs), f"nothing needs {guard}"
