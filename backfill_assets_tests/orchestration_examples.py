@@ -121,9 +121,9 @@ def steps(result: ExecuteInProcessResult, kind: DagsterEventType) -> set[str]:
 
 
 @contextmanager
-def bench(home: Path) -> Iterator[Bench]:
-    """A bench in an empty folder."""
-    settings = Settings.from_environment(environment(home))
+def bench(home: Path, **elsewhere: str) -> Iterator[Bench]:
+    """A bench in an empty folder, with settings of its own."""
+    settings = Settings.from_environment({**environment(home), **elsewhere})
     workspace = Workspace.open(settings)
     with pytest.MonkeyPatch.context() as patch, ExitStack() as opened:
         patch.delenv("DAGSTER_HOME", raising=False)
