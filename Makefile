@@ -6,12 +6,13 @@ PYTEST_ARGS ?=
 # In the project's folder, with the Java that set-up chose.
 RUN = @cd "$(ROOT)" && . ./.venv/setup.env &&
 
-.PHONY: help setup demo test lint types tests test-faults dev lock upgrade clean
+.PHONY: help setup demo test lint types tests test-postgres test-faults dev lock upgrade clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo     set up everything, then watch a wrong history being replaced (.venv/bin/backfill demo)"
 	@echo "make test     set up everything, then lint, types and tests (PYTEST_ARGS=... for pytest)"
+	@echo "make test-postgres  the integration tests with every ledger, and Dagster, in PostgreSQL"
 	@echo "make test-faults  kill, race and confuse everything, at length; prints what was tried and what was found"
 	@echo "make dev      the Dagster UI on http://127.0.0.1:$(PORT) (PORT=... for another port)"
 	@echo "make setup    only the set-up: .venv from the locks, Java (PYTHON=... for another interpreter)"
@@ -37,6 +38,10 @@ types: setup
 tests: setup
 	@cd "$(ROOT)" && tools/setup.sh postgresql
 	$(RUN) .venv/bin/python -m pytest --durations=10 $(PYTEST_ARGS)
+
+test-postgres: setup
+	@cd "$(ROOT)" && tools/setup.sh postgresql
+	$(RUN) BACKFILL_TEST_LEDGER=postgresql .venv/bin/python -m pytest --durations=10 $(PYTEST_ARGS) backfill_assets_tests/integration
 
 test-faults: setup
 	$(RUN) .venv/bin/python -m backfill_assets_tests.faults.crashes --workers 2

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import re
 import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -34,6 +35,8 @@ class Settings:
         lake: The folder of Delta tables (`BACKFILL_LAKE`).
         landing: The folder of landed files (`BACKFILL_LANDING`).
         ledger_url: A SQLAlchemy URL (`BACKFILL_LEDGER_URL`).
+        dagster_url: The PostgreSQL database of Dagster's runs (`BACKFILL_DAGSTER_URL`), that of the ledger by default;
+            empty when they are in files below `home`.
         domain: The module that holds `DOMAIN` (`BACKFILL_DOMAIN`).
         first_day: The first partition of the daily tables (`BACKFILL_FIRST_DAY`).
         user: Who is acting when `--by` is not given (`BACKFILL_USER`); empty when unknown.
@@ -55,6 +58,7 @@ class Settings:
     lake: Path
     landing: Path
     ledger_url: str
+    dagster_url: str
     domain: str
     first_day: date
     user: str
@@ -88,6 +92,7 @@ class Settings:
             lake=_path(given, "BACKFILL_LAKE", home / "lake"),
             landing=_path(given, "BACKFILL_LANDING", home / "landing"),
             ledger_url=ledger_url,
+            dagster_url=_dagster_url(given, ledger_url),
             domain=given.get("BACKFILL_DOMAIN") or DEFAULT_DOMAIN,
             first_day=_day(given, "BACKFILL_FIRST_DAY", DEFAULT_FIRST_DAY),
             user=given.get("BACKFILL_USER", ""),
@@ -145,6 +150,19 @@ def load_domain(module_name: str) -> Domain:
 
 def _path(given: Mapping[str, str], name: str, default: Path) -> Path:
     return Path(given.get(name) or default).expanduser().resolve()
+
+
+def _dagster_url(given: Mapping[str, str], ledger_url: str) -> str:
+    asked = given.get("BACKFILL_DAGSTER_URL") or ledger_url
+    if re.match(r"postgres(ql)?(\+\w+)?://", asked):
+        return asked
+    if asked in (ledger_url, "sqlite"):
+        return ""
+    # The text may hold a password, so it is not repeated.
+    raise Refused(
+        "BACKFILL_DAGSTER_URL is neither the URL of a PostgreSQL database nor `sqlite`.",
+        next_step="set BACKFILL_DAGSTER_URL to something like postgresql://user@host/database",
+    )
 
 
 def _day(given: Mapping[str, str], name: str, default: str) -> date:

@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 from backfill_assets.clock import Clock
 from backfill_assets.settings import PROJECT_ROOT, Settings
 from backfill_assets.spark import open_spark
+from backfill_assets_tests.ledgers import ledger_environment
 
 # A busy machine is no reason for a property to fail.
 hypothesis_settings.register_profile("patient", deadline=None)
@@ -37,7 +38,8 @@ def clock() -> Clock:
 
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
-    return Settings.from_environment({"BACKFILL_HOME": str(tmp_path / "home"), **SPARK_ENVIRONMENT})
+    home = tmp_path / "home"
+    return Settings.from_environment({"BACKFILL_HOME": str(home), **ledger_environment(home), **SPARK_ENVIRONMENT})
 
 
 @pytest.fixture(scope="session")

@@ -24,6 +24,7 @@ from backfill_assets.planning.request import PlanRequest
 from backfill_assets.settings import Settings
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.conftest import SPARK_ENVIRONMENT
+from backfill_assets_tests.ledgers import ledger_environment
 
 DOMAIN = "backfill_assets_tests.example_domain"
 CANDIDATE = AssetKey(["candidate", "recent_sales"])
@@ -39,6 +40,7 @@ def environment(home: Path) -> Mapping[str, str]:
         "BACKFILL_HOME": str(home),
         "BACKFILL_DOMAIN": DOMAIN,
         "BACKFILL_FIRST_DAY": "2025-01-01",
+        **ledger_environment(home),
         **SPARK_ENVIRONMENT,
     }
 
@@ -119,9 +121,9 @@ def steps(result: ExecuteInProcessResult, kind: DagsterEventType) -> set[str]:
 
 
 @contextmanager
-def bench(home: Path) -> Iterator[Bench]:
-    """A bench in an empty folder."""
-    settings = Settings.from_environment(environment(home))
+def bench(home: Path, **elsewhere: str) -> Iterator[Bench]:
+    """A bench in an empty folder, with settings of its own."""
+    settings = Settings.from_environment({**environment(home), **elsewhere})
     workspace = Workspace.open(settings)
     with pytest.MonkeyPatch.context() as patch, ExitStack() as opened:
         patch.delenv("DAGSTER_HOME", raising=False)

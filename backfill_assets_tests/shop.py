@@ -22,6 +22,7 @@ from backfill_assets.planning.request import PlanRequest
 from backfill_assets.settings import Settings
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.conftest import SPARK_ENVIRONMENT
+from backfill_assets_tests.ledgers import ledger_environment
 
 DAYS = DayRange.inclusive(date(2026, 1, 1), date(2026, 1, 10))
 SALES = "bronze.sales"
@@ -36,6 +37,7 @@ def shop_environment(home: Path) -> Mapping[str, str]:
         "BACKFILL_HOME": str(home),
         "BACKFILL_DOMAIN": "backfill_assets_tests.example_domain",
         "BACKFILL_FIRST_DAY": "2026-01-01",
+        **ledger_environment(home),
         **SPARK_ENVIRONMENT,
     }
 

@@ -14,6 +14,7 @@ from typing import Any
 from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, OperationalError
+from sqlalchemy.exc import TimeoutError as NoFreeConnection
 
 from backfill_assets.errors import OutcomeUnknown, Refused, Retryable
 
@@ -54,6 +55,7 @@ def connect_engine(url: str) -> Engine:
                 "options": f"{address.query.get('options', '')} -c lock_timeout={WAIT_SECONDS}s".strip(),
             },
             pool_pre_ping=True,
+            pool_timeout=WAIT_SECONDS,
         )
     except ModuleNotFoundError as error:
         raise Refused(
@@ -88,6 +90,12 @@ def transaction(engine: Engine, options: Mapping[str, Mapping[str, Any]]) -> Ite
         raise Retryable(
             f"the ledger could not be used, and nothing was changed in it: {error.orig}",
             next_step="check that its database is up and not locked by another program, then try again",
+        ) from error
+    except NoFreeConnection as error:
+        raise Retryable(
+            f"the ledger could not be used, and nothing was changed in it: other threads of this process kept all its "
+            f"connections for {WAIT_SECONDS} s.",
+            next_step="try again",
         ) from error
 
 

@@ -34,6 +34,7 @@ from backfill_assets.ledger.records import GateResult
 from backfill_assets.ledger.states import RunState
 from backfill_assets.operations import gate, publish, stage
 from backfill_assets.orchestration import described
+from backfill_assets.orchestration.batches import BATCH, batches, one_commit
 from backfill_assets.orchestration.checks import blocked, evaluations, gate_specs, summaries, targets
 from backfill_assets.orchestration.partitions import key_of, partitions_definition, window_mapping
 from backfill_assets.orchestration.resources import SESSION, Session, table_key
@@ -45,7 +46,6 @@ from backfill_assets.orchestration.runs import (
     run_to_stage,
     staged_partitions,
 )
-from backfill_assets.orchestration.storage import BATCH, batches, one_commit
 from backfill_assets.planning.graph import Graph
 from backfill_assets.workspace import Listener, Progress
 

@@ -19,13 +19,14 @@ from backfill_assets.errors import BackfillError
 from backfill_assets.ledger.records import PublicationRecord, RunRecord
 from backfill_assets.orchestration import tags
 from backfill_assets.orchestration.assets import published_key
+from backfill_assets.orchestration.batches import one_commit
 from backfill_assets.orchestration.build import definitions_over
 from backfill_assets.orchestration.follow import open_requests
 from backfill_assets.orchestration.jobs import Steps, job_name
 from backfill_assets.orchestration.partitions import key_of
 from backfill_assets.orchestration.resources import Session
 from backfill_assets.orchestration.runs import runs_because
-from backfill_assets.orchestration.storage import dagster_folder, one_commit, storage_below
+from backfill_assets.orchestration.storage import dagster_folder, storage_below
 from backfill_assets.settings import Settings
 from backfill_assets.workspace import Listener, Workspace, no_listener
 

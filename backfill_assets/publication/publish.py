@@ -7,7 +7,8 @@ from the table's log whether the swap landed.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from datetime import datetime
 
 from backfill_assets.crash_points import Point
@@ -174,8 +175,9 @@ def intent_back(ws: Workspace, reader: LedgerReader, run: RunRecord, *, by: str,
 def carry_out(ws: Workspace, run: RunRecord, intent: PublicationIntent, *, by: str) -> PublicationRecord:
     """Swaps what an intent in the ledger says, and acknowledges it there.
 
-    A certain refusal closes the intent with nothing changed; an unknown outcome leaves it open for `recover`. Where
-    every partition was found equal there is nothing to commit, but the table still has to be what was compared with.
+    A certain refusal closes the intent with nothing changed; an unknown outcome, or a ledger that cannot be told,
+    leaves it open for `recover`. Where every partition was found equal there is nothing to commit, but the table still
+    has to be what was compared with.
     """
     carry = swap if intent.changes else require_as_expected
     try:
@@ -183,11 +185,28 @@ def carry_out(ws: Workspace, run: RunRecord, intent: PublicationIntent, *, by: s
     except OutcomeUnknown:
         raise
     except (Refused, Retryable) as error:
-        close(ws, intent.publication_id, by=by, reason=error.message)
+        with _told_or_left_open(intent, f"{error.message} So nothing was published"):
+            close(ws, intent.publication_id, by=by, reason=error.message)
         ws.reached(Point.SWAP_ABANDONED)
         raise
     ws.reached(Point.SWAP_COMMITTED)
-    return acknowledge(ws, run.manifest, intent, delta_version=version, by=by)
+    with _told_or_left_open(intent, f"the swap landed as version {version} of {intent.table} and readers see it"):
+        return acknowledge(ws, run.manifest, intent, delta_version=version, by=by)
+
+
+@contextmanager
+def _told_or_left_open(intent: PublicationIntent, happened: str) -> Iterator[None]:
+    """What the table's answer is, is certain; a ledger that cannot be told is not a reason to try the swap again."""
+    try:
+        yield
+    except (Retryable, OutcomeUnknown) as error:
+        raise OutcomeUnknown(
+            f"{happened}, but the ledger could not be told: {error.message}",
+            next_step="backfill recover",
+            publication_id=intent.publication_id,
+            run_id=intent.run_id,
+            table=intent.table,
+        ) from error
 
 
 def close(ws: Workspace, publication_id: str, *, by: str, reason: str) -> bool:

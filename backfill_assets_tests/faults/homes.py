@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from datetime import timedelta
 from pathlib import Path
 
@@ -10,6 +9,7 @@ from pyspark.sql import SparkSession
 
 from backfill_assets.settings import Settings
 from backfill_assets.workspace import Workspace
+from backfill_assets_tests.ledgers import copy_home
 from backfill_assets_tests.month import IN_MARCH, stock_month
 from backfill_assets_tests.shop import Shop, open_shop, shop_environment, ticking_clock, usual_sales
 
@@ -51,5 +51,5 @@ def stock(kind: str, home: Path, spark: SparkSession) -> None:
 
 def copied(template: Path, home: Path) -> Path:
     """A home of one's own, like the template."""
-    shutil.copytree(template, home)
+    copy_home(template, home)
     return home

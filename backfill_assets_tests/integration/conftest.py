@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
+import os
 from collections.abc import Iterator
 from datetime import timedelta
 from itertools import count
@@ -16,7 +16,11 @@ from backfill_assets.clock import Clock
 from backfill_assets.ledger.store import Ledger
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.integration.postgres_server import NoPostgres, running_server
+from backfill_assets_tests.ledgers import SERVER, copy_home, forget_ledgers_below, in_postgresql, url_of
 from backfill_assets_tests.shop import open_shop, ticking_clock, usual_sales
+
+SWITCH = "BACKFILL_TEST_LEDGER"
+"""`postgresql`: the homes of tests keep their ledgers, and Dagster its runs, in PostgreSQL (`make test-postgres`)."""
 
 _numbers = count(1)
 ONE_HOUR = timedelta(hours=1)
@@ -29,7 +33,32 @@ def postgres_server() -> Iterator[str]:
         with running_server() as url:
             yield url
     except NoPostgres as reason:
+        if os.environ.get(SWITCH):
+            pytest.fail(f"{SWITCH} asks for PostgreSQL: {reason}")
         pytest.skip(f"POSTGRESQL IS NOT TESTED: {reason}")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def where_homes_keep_their_ledgers(request: pytest.FixtureRequest) -> Iterator[None]:
+    """In files, unless the switch says otherwise: then every home of every test here has a database of its own."""
+    wanted = os.environ.get(SWITCH, "sqlite")
+    if wanted not in ("sqlite", "postgresql"):
+        pytest.fail(f"{SWITCH} is {wanted!r}; it can be sqlite or postgresql")
+    with pytest.MonkeyPatch.context() as patch:
+        if wanted == "postgresql":
+            patch.setenv(SERVER, request.getfixturevalue("postgres_server"))
+        yield
+
+
+@pytest.fixture(autouse=True)
+def no_ledgers_are_left(request: pytest.FixtureRequest) -> Iterator[None]:
+    """The databases of a test's homes go with it; a thousand of them fill a disk."""
+    if not in_postgresql():
+        yield
+        return
+    folder: Path = request.getfixturevalue("tmp_path")
+    yield
+    forget_ledgers_below(folder)
 
 
 @pytest.fixture
@@ -38,7 +67,7 @@ def postgres_url(postgres_server: str) -> Iterator[str]:
     name = f"test_{next(_numbers)}"
     with psycopg.connect(postgres_server, autocommit=True) as connection:
         connection.execute(f"CREATE DATABASE {name}".encode())
-        yield postgres_server.replace("/postgres?", f"/{name}?")
+        yield url_of(postgres_server, name)
         connection.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
 
 
@@ -72,7 +101,7 @@ def stocked_home(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) 
 def published_home(tmp_path_factory: pytest.TempPathFactory, stocked_home: Path, spark: SparkSession) -> Path:
     """The stocked home with the earlier release published. Tests copy it."""
     home = tmp_path_factory.mktemp("published") / "home"
-    shutil.copytree(stocked_home, home)
+    copy_home(stocked_home, home)
     shop = open_shop(home, clock=ticking_clock(NOON + ONE_HOUR), spark=spark)
     shop.published(version="0.9.0")
     shop.ws.close()

@@ -19,7 +19,7 @@ from typing import Any
 SERVICE_USERS = ("postgres", "nobody")
 """PostgreSQL refuses to run as root; tests in a container often do."""
 
-SETTINGS = {"listen_addresses": "", "fsync": "off", "max_connections": "40"}
+SETTINGS = {"listen_addresses": "", "fsync": "off", "max_connections": "200"}
 
 
 class NoPostgres(Exception):

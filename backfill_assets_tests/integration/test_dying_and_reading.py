@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -25,6 +24,7 @@ from backfill_assets.planning.partitions import DayRange
 from backfill_assets.publication.publish import order_of
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.integration.conftest import ONE_HOUR
+from backfill_assets_tests.ledgers import copy_home
 from backfill_assets_tests.shop import OUTPUT, RECENT, Shop, open_shop, shop_environment, ticking_clock
 
 MIDDLE = DayRange.inclusive(date(2026, 1, 5), date(2026, 1, 6))
@@ -68,7 +68,7 @@ READER = """
 
 @pytest.fixture
 def shop(tmp_path: Path, published_home: Path, spark: SparkSession) -> Iterator[Shop]:
-    shutil.copytree(published_home, tmp_path / "home")
+    copy_home(published_home, tmp_path / "home")
     opened = open_shop(tmp_path / "home", clock=ticking_clock(NOON + 2 * ONE_HOUR), spark=spark)
     yield opened
     opened.ws.close()

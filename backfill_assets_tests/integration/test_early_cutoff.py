@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import shutil
 from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
@@ -24,6 +23,7 @@ from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.integration.conftest import ONE_HOUR
+from backfill_assets_tests.ledgers import copy_home
 from backfill_assets_tests.shop import OUTPUT, RECENT, SALES, Shop, open_shop, sale, ticking_clock
 
 FIFTH = date(2026, 1, 5)
@@ -35,7 +35,7 @@ MOVED = (date(2026, 1, 4), FIFTH, date(2026, 1, 6), date(2026, 1, 7))
 def corrected_home(tmp_path_factory: pytest.TempPathFactory, stocked_home: Path, spark: SparkSession) -> Path:
     """The stocked home with the present release published."""
     home = tmp_path_factory.mktemp("corrected") / "home"
-    shutil.copytree(stocked_home, home)
+    copy_home(stocked_home, home)
     shop = open_shop(home, clock=ticking_clock(NOON + ONE_HOUR), spark=spark)
     shop.published()
     shop.ws.close()
@@ -44,7 +44,7 @@ def corrected_home(tmp_path_factory: pytest.TempPathFactory, stocked_home: Path,
 
 @pytest.fixture
 def shop(tmp_path: Path, corrected_home: Path, spark: SparkSession) -> Iterator[Shop]:
-    shutil.copytree(corrected_home, tmp_path / "home")
+    copy_home(corrected_home, tmp_path / "home")
     opened = open_shop(tmp_path / "home", clock=ticking_clock(NOON + 5 * ONE_HOUR), spark=spark)
     yield opened
     opened.ws.close()

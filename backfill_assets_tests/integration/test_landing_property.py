@@ -22,6 +22,7 @@ from backfill_assets.landing.land import OnDuplicate
 from backfill_assets.ledger.records import ImportCounts
 from backfill_assets.settings import Settings
 from backfill_assets_tests.landing_examples import LandingRoom, event, json_lines, landing_room
+from backfill_assets_tests.ledgers import ledger_environment
 
 FIRST = date(2024, 5, 1)
 DAYS = tuple(FIRST + timedelta(days=n) for n in range(6))
@@ -141,4 +142,5 @@ def test_counts_and_bronze_follow_from_the_order_of_arrival(
 
 
 def replace_home(settings: Settings, home: Path) -> Settings:
-    return replace(settings, home=home, landing=home / "landing", ledger_url=f"sqlite:///{home / 'ledger.db'}")
+    there = Settings.from_environment({"BACKFILL_HOME": str(home), **ledger_environment(home)})
+    return replace(settings, home=home, landing=there.landing, ledger_url=there.ledger_url)

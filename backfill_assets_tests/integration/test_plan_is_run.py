@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import date
@@ -26,12 +25,13 @@ from backfill_assets.workspace import Workspace
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.example_domain import recent_sales, sales
 from backfill_assets_tests.integration.conftest import ONE_HOUR
+from backfill_assets_tests.ledgers import copy_home
 from backfill_assets_tests.shop import OUTPUT, RECENT, Shop, open_shop, ticking_clock
 
 
 @pytest.fixture
 def shop(tmp_path: Path, stocked_home: Path, spark: SparkSession) -> Iterator[Shop]:
-    shutil.copytree(stocked_home, tmp_path / "home")
+    copy_home(stocked_home, tmp_path / "home")
     opened = open_shop(tmp_path / "home", clock=ticking_clock(NOON + 2 * ONE_HOUR), spark=spark)
     yield opened
     opened.ws.close()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
@@ -34,6 +33,7 @@ from backfill_assets.publication.verdict import changes_for, require_publishable
 from backfill_assets.transforms.context import TransformContext
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.integration.conftest import ONE_HOUR
+from backfill_assets_tests.ledgers import copy_home
 from backfill_assets_tests.shop import DAYS, OUTPUT, RECENT, SALES, Shop, open_shop, sale, ticking_clock, usual_sales
 
 MIDDLE = DayRange.inclusive(date(2026, 1, 5), date(2026, 1, 6))
@@ -42,7 +42,7 @@ FIFTH, SIXTH = date(2026, 1, 5), date(2026, 1, 6)
 
 @pytest.fixture
 def shop(tmp_path: Path, stocked_home: Path, spark: SparkSession) -> Iterator[Shop]:
-    shutil.copytree(stocked_home, tmp_path / "home")
+    copy_home(stocked_home, tmp_path / "home")
     opened = open_shop(tmp_path / "home", clock=ticking_clock(NOON + 2 * ONE_HOUR), spark=spark)
     yield opened
     opened.ws.close()

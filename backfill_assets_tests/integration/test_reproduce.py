@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import date, timedelta
@@ -29,6 +28,7 @@ from backfill_assets_tests import example_domain
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.example_domain import recent_sales, sales
 from backfill_assets_tests.integration.conftest import ONE_HOUR
+from backfill_assets_tests.ledgers import copy_home
 from backfill_assets_tests.shop import (
     DAYS,
     OUTPUT,
@@ -46,7 +46,7 @@ SIXTH = date(2026, 1, 6)
 
 @pytest.fixture
 def shop(tmp_path: Path, stocked_home: Path, spark: SparkSession) -> Iterator[Shop]:
-    shutil.copytree(stocked_home, tmp_path / "home")
+    copy_home(stocked_home, tmp_path / "home")
     opened = open_shop(tmp_path / "home", clock=ticking_clock(NOON + 2 * ONE_HOUR), spark=spark)
     yield opened
     opened.ws.close()
@@ -189,7 +189,7 @@ def test_after_one_byte_of_the_transforms_module_changed_it_is_refused(
     module = package / "__init__.py"
     module.write_text(source.replace(example_domain.__name__, "copied_shop"), encoding="utf-8")
     monkeypatch.syspath_prepend(str(package.parent))
-    shutil.copytree(stocked_home, tmp_path / "home")
+    copy_home(stocked_home, tmp_path / "home")
 
     def opened() -> Shop:
         environment = {**shop_environment(tmp_path / "home"), "BACKFILL_DOMAIN": "copied_shop"}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -27,6 +26,7 @@ from backfill_assets.planning.request import AskedLimits, PlanRequest
 from backfill_assets.workspace import Listener, Progress
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.integration.conftest import ONE_HOUR
+from backfill_assets_tests.ledgers import copy_home
 from backfill_assets_tests.month import FEBRUARY, open_month, stock_month
 from backfill_assets_tests.shop import OUTPUT, RECENT, Shop, open_shop, shop_environment, ticking_clock
 
@@ -53,7 +53,7 @@ def month_home(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) ->
 
 @pytest.fixture
 def month(tmp_path: Path, month_home: Path, spark: SparkSession) -> Iterator[Shop]:
-    shutil.copytree(month_home, tmp_path / "home")
+    copy_home(month_home, tmp_path / "home")
     opened = open_month(tmp_path / "home", spark=spark, hours=13)
     yield opened
     opened.ws.close()
@@ -61,7 +61,7 @@ def month(tmp_path: Path, month_home: Path, spark: SparkSession) -> Iterator[Sho
 
 @pytest.fixture
 def shop(tmp_path: Path, stocked_home: Path, spark: SparkSession) -> Iterator[Shop]:
-    shutil.copytree(stocked_home, tmp_path / "home")
+    copy_home(stocked_home, tmp_path / "home")
     opened = open_shop(tmp_path / "home", clock=ticking_clock(NOON + 2 * ONE_HOUR), spark=spark)
     yield opened
     opened.ws.close()

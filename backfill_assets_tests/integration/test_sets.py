@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -43,6 +42,7 @@ from backfill_assets.planning.stages import Agree, Compute, Measure, Prove, Stag
 from backfill_assets.publication.plan_set import PlannedSet, SetRequest
 from backfill_assets.publication.publish import rollback_run
 from backfill_assets.workspace import Workspace
+from backfill_assets_tests.ledgers import copy_home
 from backfill_assets_tests.month import (
     CARNIVAL,
     FEBRUARY,
@@ -86,7 +86,7 @@ def month_home(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) ->
 
 @pytest.fixture
 def shop(tmp_path: Path, month_home: Path, spark: SparkSession) -> Iterator[Shop]:
-    shutil.copytree(month_home, tmp_path / "home")
+    copy_home(month_home, tmp_path / "home")
     opened = open_month(tmp_path / "home", spark=spark, hours=13)
     yield opened
     opened.ws.close()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import date, timedelta
@@ -27,6 +26,7 @@ from backfill_assets.planning.staleness import Cause
 from backfill_assets.publication.plan_set import NothingToRebuild, PlannedSet, SetRequest
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.conftest import NOON
+from backfill_assets_tests.ledgers import copy_home
 from backfill_assets_tests.shop import OUTPUT, RECENT, SALES, Shop, open_shop, sale, shop_environment, ticking_clock
 
 Found = list[tuple[str, int, int, str, str]]
@@ -36,7 +36,7 @@ Found = list[tuple[str, int, int, str, str]]
 def shop(published_home: Path, tmp_path: Path, spark: SparkSession) -> Iterator[Shop]:
     """January has landed, and 0.9.0 is published for the 3rd to the 9th."""
     home = tmp_path / "home"
-    shutil.copytree(published_home, home)
+    copy_home(published_home, home)
     opened = open_shop(home, clock=ticking_clock(NOON + timedelta(hours=2)), spark=spark)
     yield opened
     opened.ws.close()
@@ -138,7 +138,7 @@ def test_never_built_is_what_could_be_built_of_the_days_that_were_asked_about(sh
 def test_a_gap_that_nobody_named_is_said_to_be_left_out_even_when_nothing_else_is_stale(
     stocked_home: Path, tmp_path: Path, spark: SparkSession
 ) -> None:
-    shutil.copytree(stocked_home, tmp_path / "home")
+    copy_home(stocked_home, tmp_path / "home")
     shop = open_shop(tmp_path / "home", clock=ticking_clock(NOON + timedelta(hours=2)), spark=spark)
     for first, last in ((3, 4), (6, 9)):
         shop.published(DayRange.inclusive(january(first), january(last)))

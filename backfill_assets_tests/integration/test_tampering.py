@@ -19,6 +19,7 @@ from backfill_assets.evidence.audit import audit
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.integration.conftest import ONE_HOUR
 from backfill_assets_tests.ledger_examples import disarm, tamper
+from backfill_assets_tests.ledgers import copy_home
 from backfill_assets_tests.shop import OUTPUT, RECENT, SALES, Shop, open_shop, ticking_clock
 
 
@@ -26,7 +27,7 @@ from backfill_assets_tests.shop import OUTPUT, RECENT, SALES, Shop, open_shop, t
 def history(tmp_path_factory: pytest.TempPathFactory, published_home: Path, spark: SparkSession) -> Path:
     """A home with two publications of a table, one of them rolled back and published again."""
     home = tmp_path_factory.mktemp("history") / "home"
-    shutil.copytree(published_home, home)
+    copy_home(published_home, home)
     shop = open_shop(home, clock=ticking_clock(NOON + 2 * ONE_HOUR), spark=spark)
     run_id = shop.published(reason="better")
     operations.rollback(shop.ws, run_id, by="ben", reason="or not")
@@ -38,7 +39,7 @@ def history(tmp_path_factory: pytest.TempPathFactory, published_home: Path, spar
 
 @pytest.fixture
 def shop(tmp_path: Path, history: Path, spark: SparkSession) -> Iterator[Shop]:
-    shutil.copytree(history, tmp_path / "home")
+    copy_home(history, tmp_path / "home")
     opened = open_shop(tmp_path / "home", clock=ticking_clock(NOON + 5 * ONE_HOUR), spark=spark)
     yield opened
     opened.ws.close()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Iterator, Mapping
 from datetime import date, timedelta
 from pathlib import Path
@@ -23,6 +22,7 @@ from backfill_assets.planning.partitions import DayRange
 from backfill_assets.publication import vacuum as vacuum_module
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.integration.conftest import ONE_HOUR
+from backfill_assets_tests.ledgers import copy_home
 from backfill_assets_tests.shop import RECENT, SALES, Shop, open_shop, sale, ticking_clock
 
 MIDDLE = DayRange.inclusive(date(2026, 1, 5), date(2026, 1, 6))
@@ -34,7 +34,7 @@ PAST_ALL = timedelta(days=731)
 
 @pytest.fixture
 def home(tmp_path: Path, published_home: Path) -> Path:
-    shutil.copytree(published_home, tmp_path / "home")
+    copy_home(published_home, tmp_path / "home")
     return tmp_path / "home"
 
 

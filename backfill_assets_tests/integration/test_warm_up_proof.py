@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import date
@@ -32,6 +31,7 @@ from backfill_assets.workspace import Workspace
 from backfill_assets_tests.conftest import NOON, SPARK_ENVIRONMENT
 from backfill_assets_tests.example_domain import recent_sales, sales
 from backfill_assets_tests.integration.conftest import ONE_HOUR
+from backfill_assets_tests.ledgers import copy_home, ledger_environment
 from backfill_assets_tests.shop import DAYS, OUTPUT, RECENT, Shop, open_shop, shop_environment, ticking_clock
 from backfill_assets_tests.unit.test_readme import README
 
@@ -42,7 +42,7 @@ OCTOBER = DayRange.inclusive(date(2006, 10, 1), date(2006, 10, 5))
 
 @pytest.fixture
 def shop(tmp_path: Path, stocked_home: Path, spark: SparkSession) -> Iterator[Shop]:
-    shutil.copytree(stocked_home, tmp_path / "home")
+    copy_home(stocked_home, tmp_path / "home")
     opened = open_shop(tmp_path / "home", clock=ticking_clock(NOON + 2 * ONE_HOUR), spark=spark)
     yield opened
     opened.ws.close()
@@ -191,6 +191,7 @@ def year_2006(
     environment = {
         "BACKFILL_HOME": str(home),
         "BACKFILL_REFERENCE": str(traffic_fines / "reference"),
+        **ledger_environment(home),
         **SPARK_ENVIRONMENT,
     }
     settings = Settings.from_environment(environment)

@@ -20,10 +20,11 @@ from dagster import (
 )
 from dagster._core.instance.ref import InstanceRef
 
+from backfill_assets.orchestration.batches import one_commit
 from backfill_assets.orchestration.launch import SILENT, open_instance
 from backfill_assets.orchestration.partitions import partitions_definition
 from backfill_assets.orchestration.preview import relied_upon
-from backfill_assets.orchestration.storage import BatchedEventLog, one_commit
+from backfill_assets.orchestration.storage import SqliteEventLog
 from backfill_assets.orchestration.tags import partition_range
 from backfill_assets.planning.partitions import Grain
 from backfill_assets.settings import PROJECT_ROOT, Settings
@@ -51,12 +52,12 @@ def test_a_command_and_the_ui_of_the_checkout_see_the_same_runs(
     reference = InstanceRef.from_dir(str(tmp_path), config_dir=str(PROJECT_ROOT))
     with DagsterInstance.from_ref(reference) as theirs:
         assert [run.run_id for run in theirs.get_runs()] == [made.run_id]
-        assert isinstance(theirs.event_log_storage, BatchedEventLog)
+        assert isinstance(theirs.event_log_storage, SqliteEventLog)
 
 
 def test_events_of_one_commit_are_seen_by_others_all_at_once(instance: DagsterInstance) -> None:
     log = instance.event_log_storage
-    assert isinstance(log, BatchedEventLog)
+    assert isinstance(log, SqliteEventLog)
 
     def seen() -> int:
         with sqlite3.connect(log.path_for_shard("index")) as reader:
@@ -93,7 +94,7 @@ def test_what_was_stored_before_an_error_is_not_half_there(instance: DagsterInst
 def test_a_check_over_more_partitions_than_one_statement_takes_is_planned_for_each(
     instance: DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("backfill_assets.orchestration.storage.PLANNED_CHECKS", 7)
+    monkeypatch.setattr("backfill_assets.orchestration.batches.PLANNED_CHECKS", 7)
     days = partitions_definition(Grain.DAILY, date(2025, 1, 1))
     with relied_upon():
         gate = AssetCheckSpec("gate", asset="table", partitions_def=days)
@@ -105,7 +106,7 @@ def test_a_check_over_more_partitions_than_one_statement_takes_is_planned_for_ea
     chosen = (date(2025, 1, 1), date(2025, 1, 20))
     materialize([table], instance=instance, tags=dict(partition_range(chosen)), run_config=SILENT, raise_on_error=False)
     log = instance.event_log_storage
-    assert isinstance(log, BatchedEventLog)
+    assert isinstance(log, SqliteEventLog)
     with sqlite3.connect(log.path_for_shard("index")) as reader:
         planned = reader.execute("SELECT count(DISTINCT partition), count(*) FROM asset_check_executions").fetchone()
     assert planned == (20, 20)

@@ -41,6 +41,25 @@ def test_each_part_can_be_elsewhere(tmp_path: Path) -> None:
     assert settings.spark_conf == {"spark.ui.enabled": "true", "spark.x": "a=b"}
 
 
+def test_dagsters_runs_are_beside_the_ledger_unless_told_otherwise() -> None:
+    def dagster_url(**given: str) -> str:
+        return Settings.from_environment(given).dagster_url
+
+    assert dagster_url() == ""
+    assert dagster_url(BACKFILL_LEDGER_URL="sqlite:////srv/ledger.db") == ""
+    one = "postgresql+psycopg://me@one/ledger"
+    assert dagster_url(BACKFILL_LEDGER_URL=one) == one
+    assert dagster_url(BACKFILL_LEDGER_URL=one, BACKFILL_DAGSTER_URL="sqlite") == ""
+    assert dagster_url(BACKFILL_LEDGER_URL=one, BACKFILL_DAGSTER_URL="postgres://two/runs") == "postgres://two/runs"
+    assert dagster_url(BACKFILL_DAGSTER_URL="postgresql://two/runs") == "postgresql://two/runs"
+
+
+def test_a_place_for_dagsters_runs_that_is_none_is_refused_without_its_password() -> None:
+    with pytest.raises(Refused, match="BACKFILL_DAGSTER_URL is neither") as refusal:
+        Settings.from_environment({"BACKFILL_DAGSTER_URL": "mysql://me:secret@host/runs"})
+    assert "secret" not in str(refusal.value)
+
+
 @pytest.mark.parametrize(
     ("name", "value", "sentence"),
     [

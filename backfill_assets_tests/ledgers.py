@@ -1,0 +1,77 @@
+"""Where do the homes of tests keep their ledgers?
+
+In a file of the home; or, when a server is named in the environment, each in a PostgreSQL database of its own. Copies
+of homes and processes that a test starts find the database by the path of the home.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+import psycopg
+import pytest
+
+SERVER = "BACKFILL_TEST_SERVER"
+"""The URL of the server's database `postgres`; set by the fixture that starts it, and inherited by processes."""
+
+_made: dict[str, Path] = {}
+"""The databases that this process has made, with their homes."""
+
+
+def in_postgresql() -> bool:
+    """Whether homes keep their ledgers in PostgreSQL."""
+    return bool(os.environ.get(SERVER))
+
+
+def ledger_environment(home: Path) -> Mapping[str, str]:
+    """What tells a process where the ledger of a home is; the database is made when it is not there."""
+    if not in_postgresql():
+        return {}
+    name = database_of(home)
+    if name not in _made:
+        with psycopg.connect(os.environ[SERVER], autocommit=True) as server:
+            if not server.execute("SELECT 1 FROM pg_database WHERE datname = %s", [name]).fetchone():
+                server.execute(f"CREATE DATABASE {name}".encode())
+                _made[name] = home.resolve()
+    return {"BACKFILL_LEDGER_URL": url_of(os.environ[SERVER], name)}
+
+
+def copy_home(template: Path, home: Path) -> Path:
+    """A home of one's own, like the template, ledger included. Nobody may be at work in the template."""
+    shutil.copytree(template, home)
+    if in_postgresql():
+        copy = database_of(home)
+        with psycopg.connect(os.environ[SERVER], autocommit=True) as server:
+            server.execute(f"CREATE DATABASE {copy} TEMPLATE {database_of(template)}".encode())
+        _made[copy] = home.resolve()
+    return home
+
+
+def forget_ledgers_below(folder: Path) -> None:
+    """Drops the databases of the homes in a folder, whoever is still connected."""
+    gone = [name for name, home in _made.items() if home.is_relative_to(folder.resolve())]
+    if gone:
+        with psycopg.connect(os.environ[SERVER], autocommit=True) as server:
+            for name in gone:
+                server.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)".encode())
+                del _made[name]
+
+
+def database_of(home: Path) -> str:
+    """The name of a home's database."""
+    return "home_" + hashlib.sha256(str(home.resolve()).encode()).hexdigest()[:16]
+
+
+def url_of(server: str, database: str) -> str:
+    """The URL of a database on the tests' server."""
+    return server.replace("/postgres?", f"/{database}?")
+
+
+def only_with_sqlite(why: str) -> None:
+    """Skips a test that is about the file of a SQLite ledger."""
+    if in_postgresql():
+        pytest.skip(f"only with the ledger in SQLite: {why}")

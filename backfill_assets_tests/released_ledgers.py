@@ -1,0 +1,125 @@
+"""What did ledgers of earlier revisions look like? One of each is kept, with some of everything in it.
+
+Before a new revision is added, the code of the one before writes its ledger down:
+
+    python -m backfill_assets_tests.released_ledgers > backfill_assets_tests/integration/released/<revision>.json
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, Engine, inspect, text
+
+from backfill_assets.ledger.connection import connect_engine
+from backfill_assets.ledger.records import ImportCounts, ImportDay
+from backfill_assets.ledger.store import Ledger
+from backfill_assets_tests.ledger_examples import (
+    DAYS,
+    an_offered_file,
+    make_publishable,
+    plan,
+    publication_of,
+    publish,
+    roll_back,
+    stage,
+)
+
+RELEASED = Path(__file__).parent / "integration" / "released"
+AT = datetime(2026, 1, 15, 12, tzinfo=UTC)
+
+Rows = list[dict[str, Any]]
+
+
+def live_a_little(ledger: Ledger) -> None:
+    """Imports, runs in many states, a superseded and a rolled back publication, and one whose process died."""
+    with ledger.write() as writer:
+        import_id = writer.begin_import(an_offered_file(), actor="ann").import_id
+        writer.begin_import(an_offered_file("b" * 64), actor="ann")
+    with ledger.write() as writer:
+        writer.finish_import(
+            import_id,
+            counts=ImportCounts(landed=5, accepted=4, rejected=1),
+            days=[ImportDay(import_id=import_id, event_date=day, events=1, displaced=2) for day in DAYS],
+            schema_versions=[1],
+            ignored_columns=["é"],
+            superseded_elsewhere={},
+            actor="ann",
+        )
+        writer.mark_loaded([import_id], actor="ann")
+    make_publishable(ledger, "first")
+    publish(ledger, "first", at=1)
+    make_publishable(ledger, "second", days=DAYS[1:])
+    publish(ledger, "second", days=DAYS[1:], at=2)
+    make_publishable(ledger, "wrong", days=DAYS[:1])
+    roll_back(ledger, publish(ledger, "wrong", days=DAYS[:1], at=3), at=4)
+    make_publishable(ledger, "elsewhere", table="silver.other")
+    carry_out_half(ledger, "elsewhere", "silver.other")
+    plan(ledger, "planned")
+    plan(ledger, "staged")
+    stage(ledger, "staged")
+
+
+def carry_out_half(ledger: Ledger, run_id: str, table: str) -> None:
+    """Begins a publication that nobody finishes."""
+    with ledger.write() as writer:
+        writer.begin_publication(publication_of(writer, run_id, table=table), actor="Bob")
+
+
+def dumped(connection: Connection) -> dict[str, Rows]:
+    """Every row of every table, as SQLite holds it."""
+    names = [name for name in inspect(connection).get_table_names() if name != "alembic_version"]
+    return {
+        name: [dict(row) for row in connection.execute(text(f"SELECT * FROM {name} ORDER BY 1, 2")).mappings()]
+        for name in sorted(names)
+    }
+
+
+def fill(engine: Engine, tables: Mapping[str, Rows]) -> None:
+    """Puts the rows into the tables of the same revision, without any code of the ledger."""
+    waiting = dict(tables)
+    with engine.begin() as connection:
+        connection.execute(text("DELETE FROM chain_head"))
+        references = {
+            name: {key["referred_table"] for key in inspect(connection).get_foreign_keys(name)} for name in tables
+        }
+        while waiting:
+            name = next(name for name in waiting if not references[name] & waiting.keys() - {name})
+            insert_rows(connection, name, waiting.pop(name))
+
+
+def insert_rows(connection: Connection, name: str, rows: Rows) -> None:
+    if not rows:
+        return
+    if connection.dialect.name == "postgresql":
+        connection.execute(text("SET LOCAL TIME ZONE 'UTC'"))
+        populate = text(f"INSERT INTO {name} SELECT * FROM json_populate_recordset(NULL::{name}, :rows)")
+        connection.execute(populate, {"rows": json.dumps(rows)})
+    else:
+        columns = list(rows[0])
+        values = ", ".join(f":{column}" for column in columns)
+        connection.execute(text(f"INSERT INTO {name} ({', '.join(columns)}) VALUES ({values})"), rows)
+
+
+def main() -> None:
+    """Writes the ledger of this revision to the standard output."""
+    with tempfile.TemporaryDirectory() as folder:
+        url = f"sqlite:///{folder}/ledger.db"
+        ledger = Ledger.open(url, clock=lambda: AT)
+        live_a_little(ledger)
+        ledger.close()
+        engine = connect_engine(url)
+        with engine.connect() as connection:
+            json.dump(dumped(connection), sys.stdout, ensure_ascii=False, indent=1)
+        engine.dispose()
+        sys.stdout.write("\n")
+
+
+if __name__ == "__main__":
+    main()
