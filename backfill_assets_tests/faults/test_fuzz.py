@@ -1,0 +1,38 @@
+"""A short version of the fuzzer, with fixed seeds: every kind of file a few times over the life of the suite."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from backfill_assets_tests.faults.corpus import KINDS, hostile_file
+from backfill_assets_tests.faults.fuzz import expected_counts, fuzz, table
+
+
+def test_every_record_of_hostile_files_is_accounted_for(spark: SparkSession, tmp_path: Path) -> None:
+    some = [next(n for n, (_, kind) in enumerate(KINDS) if kind == wanted) for wanted in SHORT]
+    findings = fuzz(
+        spark, tmp_path, seed=20, records=1_000, records_in_a_file=400, kinds=some, files_in_a_room=len(some)
+    )
+    assert not findings.violations, table(findings) + "\n" + "\n".join(findings.violations)
+    assert findings.records >= 1_000
+    assert sum(tally.refused for tally in findings.tallies.values()) > 20
+
+
+SHORT = ("mixed line ends", "line breaks in quotes", "two members", "odd values")
+
+
+def test_a_seed_makes_the_same_file_again_and_another_seed_another() -> None:
+    assert hostile_file(1, 3, 50) == hostile_file(1, 3, 50)
+    assert hostile_file(1, 3, 50) != hostile_file(2, 3, 50)
+
+
+@pytest.mark.parametrize("number", range(len(KINDS)))
+def test_the_counts_that_are_expected_of_any_file_add_up(number: int) -> None:
+    files = [hostile_file(seed, number, 100).records or () for seed in range(3)]
+    for file, counts in zip(files, expected_counts(files), strict=True):
+        assert counts.reconciles
+        assert counts.landed == len(file)
+        assert counts.rejected == sum(fate is None for fate in file)
