@@ -223,25 +223,7 @@ def _probe_csv(path: Path, kind: FileKind, source: SourceTable, name: str) -> Pr
         if empty:
             return Probe(empty=True, valid_utf8=valid_utf8)
         with _open(path, kind) as stream:
-            text = io.TextIOWrapper(stream, encoding="utf-8-sig", errors="replace", newline="")
-            rows = csv.reader(text)
-            limit = csv.field_size_limit(MOST_RECORD_BYTES)
-            try:
-                header = tuple(column.strip() for column in next(rows, []))
-                widest = max(map(len, rows), default=0)
-            except csv.Error as error:
-                raise UnreadableFile(
-                    f"{name} has a value of more than {MOST_RECORD_BYTES >> 20} MiB before line {rows.line_num:,} "
-                    f"({error}).",
-                    next_step="look for a quote that is never closed",
-                    path=name,
-                ) from error
-            finally:
-                csv.field_size_limit(limit)
-    if max(widest, len(header)) > MOST_VALUES:
-        raise UnreadableFile(
-            f"{name} has a row of {max(widest, len(header)):,} values, and {MOST_VALUES:,} are the most.", path=name
-        )
+            header = _scan_rows(stream, name)
     found = _named(header)
     counts = Counter(header)
     for column in source.schema.fieldNames():
@@ -249,6 +231,36 @@ def _probe_csv(path: Path, kind: FileKind, source: SourceTable, name: str) -> Pr
             raise UnreadableFile(f"{name} names the column {column} twice; its header is: {found}.", path=name)
     _require(source, header, found=f"its header is: {found}", name=name)
     return Probe(valid_utf8=valid_utf8, header=header, ignored_columns=_ignored(source, header))
+
+
+def _scan_rows(stream: IO[bytes], name: str) -> tuple[str, ...]:
+    """Reads a CSV to its end, so that no row is more than Spark can hold, and gives its header."""
+    rows = csv.reader(io.TextIOWrapper(stream, encoding="utf-8-sig", errors="replace", newline=""))
+    limit = csv.field_size_limit(MOST_RECORD_BYTES)
+    header: tuple[str, ...] | None = None
+    try:
+        line = 0
+        for row in rows:
+            header = tuple(column.strip() for column in row) if header is None else header
+            if len(row) > MOST_VALUES:
+                raise UnreadableFile(
+                    f"{name} has a row of {len(row):,} values (it ends in line {rows.line_num:,}), and {MOST_VALUES:,} "
+                    f"are the most.",
+                    path=name,
+                )
+            # A row that is one line is no longer than a line can be.
+            if rows.line_num > line + 1 and sum(map(len, row)) > MOST_RECORD_BYTES:
+                raise csv.Error("row larger than a record can be")
+            line = rows.line_num
+    except csv.Error as error:
+        raise UnreadableFile(
+            f"{name} has a row of more than {MOST_RECORD_BYTES >> 20} MiB that begins before line {rows.line_num:,}.",
+            next_step="look for a quote that is never closed",
+            path=name,
+        ) from error
+    finally:
+        csv.field_size_limit(limit)
+    return header or ()
 
 
 def _probe_parquet(path: Path, source: SourceTable, name: str) -> Probe:
