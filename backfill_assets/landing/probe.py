@@ -275,7 +275,7 @@ def _probe_parquet(path: Path, source: SourceTable, name: str) -> Probe:
             present = [column for column in names if column in wanted]
             for _ in file.iter_batches(columns=present, batch_size=_ROWS_AT_ONCE):
                 pass
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, ValueError) as error:  # ValueError: names and types that are no text
         if isinstance(error, PermissionError):
             raise
         reason = str(error).splitlines()[0].rstrip(".") if str(error) else type(error).__name__

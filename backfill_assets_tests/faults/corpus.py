@@ -623,6 +623,8 @@ def refused_files(seed: int) -> Iterator[Hostile]:
     yield refused("Parquet cut in the middle", "events.parquet", table[: len(table) // 2])
     yield refused("Parquet with a damaged footer", "events.parquet", table[:-40] + b"\xff" * 32 + table[-8:])
     yield refused("Parquet with a damaged page", "events.parquet", table[:20] + b"\xff" * 60 + table[80:])
+    odd_name = parquet_file("extra columns", author, 5).content.replace(b"how long", b"how \xff\xfeng")
+    yield refused("Parquet with a name that is not UTF-8", "events.parquet", odd_name)
     yield refused("Parquet without columns", "events.parquet", _parquet({}))
     yield refused("Parquet without the key", "events.parquet", _parquet({"event_time": instants}))
     yield refused(
