@@ -5,13 +5,16 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TextIO
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.segment import Segment
+
+from backfill_assets.wording import visible
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -26,11 +29,23 @@ NARROWEST = 120
 """On a narrower terminal lines go on in the next one, which is ugly; cut columns would be wrong."""
 
 
+class PlainConsole(Console):
+    """A console on which no text, wherever it came from, steers the terminal: only styles do."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """The segments, with every control character in a text as an escape."""
+        for segment in super().render(renderable, options):
+            if segment.control:
+                yield segment
+            else:
+                yield Segment(visible(segment.text, keep_line_breaks=True), segment.style)
+
+
 def terminal(stream: TextIO) -> Console:
     """A console for a stream: as wide as the terminal but never so narrow that tables lose columns."""
     if not stream.isatty() and "COLUMNS" not in os.environ:
-        return Console(file=stream, width=WIDTH_OF_A_FILE)
-    return Console(file=stream, width=max(NARROWEST, shutil.get_terminal_size().columns))
+        return PlainConsole(file=stream, width=WIDTH_OF_A_FILE)
+    return PlainConsole(file=stream, width=max(NARROWEST, shutil.get_terminal_size().columns))
 
 
 class Advance(Protocol):
@@ -48,29 +63,30 @@ def progress_bar(what: str, total: int, *, quiet: bool) -> Iterator[Advance]:
         total: In units of the work, such as partitions.
         quiet: Show nothing, for machines.
     """
-    console = Console(stderr=True, quiet=quiet)
+    console = PlainConsole(stderr=True, quiet=quiet)
     if quiet or not console.is_terminal:
 
         def say(by: int | None, sentence: str, *, done: int | None = None, step: str | None = None) -> None:
             del by, done
-            console.print(f"{step or what}: {sentence}", highlight=False, style="dim", soft_wrap=True)
+            line = visible(f"{step or what}: {sentence}")
+            console.print(line, highlight=False, style="dim", soft_wrap=True, markup=False)
 
         yield say
         return
     columns = (
         SpinnerColumn(),
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(bar_width=30),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
-        TextColumn("[dim]{task.fields[sentence]}"),
+        TextColumn("{task.fields[sentence]}", style="dim", markup=False),
     )
     with Progress(*columns, console=console, transient=True) as progress:
         task = progress.add_task(what, total=total, sentence="")
 
         def move(by: int | None, sentence: str, *, done: int | None = None, step: str | None = None) -> None:
             progress.update(
-                task, advance=by, completed=done, sentence=sentence, description=f"{step or ''} {what}".strip()
+                task, advance=by, completed=done, sentence=visible(sentence), description=f"{step or ''} {what}".strip()
             )
 
         yield move

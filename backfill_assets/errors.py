@@ -20,7 +20,8 @@ BackfillError
 │   ├── LostRace              another writer committed first, again and again
 │   └── TurnTaken             another process is landing files of the source (landing.turn)
 ├── HalfWay            some tables of a set are changed and the others not yet; `backfill recover` ends it
-└── OutcomeUnknown     look before you touch: run `backfill recover`
+├── OutcomeUnknown     look before you touch: run `backfill recover`
+└── Unexpected         the machine or this project failed in a way that nobody foresaw; details are in a file
 ```
 """
 
@@ -120,3 +121,7 @@ class HalfWay(BackfillError):
 
 class OutcomeUnknown(BackfillError):
     """It cannot be said from here whether the change happened; `backfill recover` finds out."""
+
+
+class Unexpected(BackfillError):
+    """The machine or this project failed in a way that nobody foresaw; what a killed process leaves may be left."""

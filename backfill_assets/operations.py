@@ -32,6 +32,7 @@ from backfill_assets.ledger.records import (
     SetRecord,
 )
 from backfill_assets.ledger.states import MEANING, RunState, may_follow
+from backfill_assets.ledger.writing import typed
 from backfill_assets.planning.graph import TableNode
 from backfill_assets.planning.manifest import NEVER_PUBLISHED, Kind, Limits, Manifest, Mode
 from backfill_assets.planning.partitions import DayRange, Grain
@@ -108,6 +109,7 @@ def plan(ws: Workspace, request: PlanRequest) -> Plan:
         InvalidReference: A reference file says something impossible.
         Refused: A run of kind LIVE.
     """
+    _require_words(request)
     table = ws.domain.derived_table(request.table)
     if request.mode not in PLANNED_BY_HAND:
         raise Refused(
@@ -141,6 +143,8 @@ def plan(ws: Workspace, request: PlanRequest) -> Plan:
 def plan_set(ws: Workspace, request: SetRequest) -> PlannedSet | NothingToRebuild:
     """Plans everything that a change makes stale, as one restatement set; see `publication.plan_set.plan_set`."""
 
+    _require_words(request)
+
     def terms_of(name: str) -> Terms:
         table = ws.domain.derived_table(name)
         return _terms(ws, table, table.version)
@@ -160,6 +164,12 @@ def stages(ws: Workspace, run_id: str) -> tuple[Stage, ...]:
             return stages_of([manifest], ws.graph, policy=automatic_policy(ws.domain, manifest))
         members = members_of(reader, reader.restatement_set(run_id))
     return stages_of([member.manifest for member in members], ws.graph, of=run_id)
+
+
+def _require_words(request: PlanRequest | SetRequest) -> None:
+    """Refuses what the ledger would refuse, before a digest is taken of it."""
+    typed("the reason", request.reason)
+    typed("the requester", request.by)
 
 
 def _terms(ws: Workspace, table: DerivedTable, version: str) -> Terms:

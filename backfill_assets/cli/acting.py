@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from backfill_assets.cli.answers import FOLLOW, By, Json, RunOrSet, answering, app, print_json, run_or_set
+from backfill_assets.cli.answers import FOLLOW, By, Json, RunOrSet, answering, app, one_line, print_json, run_or_set
 from backfill_assets.planning.sets import SET_PREFIX
 
 
@@ -14,7 +14,7 @@ from backfill_assets.planning.sets import SET_PREFIX
 def approve(
     run: RunOrSet,
     by: By = "",
-    note: Annotated[str, typer.Option(help="What the approval rests on.")] = "",
+    note: Annotated[str, typer.Option(callback=one_line, help="What the approval rests on.")] = "",
     as_json: Json = False,
 ) -> None:
     """Agree to exactly this manifest, or to every run of a set, as somebody other than the requester."""
@@ -62,7 +62,7 @@ def publish(run: RunOrSet, by: By = "", as_json: Json = False) -> None:
 @app.command()
 def rollback(
     run: RunOrSet,
-    reason: Annotated[str, typer.Option(help="Why it is undone.")],
+    reason: Annotated[str, typer.Option(callback=one_line, help="Why it is undone.")],
     by: By = "",
     as_json: Json = False,
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -11,12 +12,13 @@ from typing import Annotated, Any, Literal
 
 import typer
 from rich.console import Console, RenderableType
-from rich.markup import escape
 from rich.text import Text
 
+from backfill_assets.cli.last_resort import unexpected
 from backfill_assets.console import terminal
 from backfill_assets.errors import BackfillError, InvalidRange, Refused
 from backfill_assets.planning.partitions import DayRange, days_named
+from backfill_assets.wording import fault_of, visible
 
 app = typer.Typer(
     name="backfill",
@@ -45,9 +47,27 @@ def _days_typed(text: str) -> DayRange:
         raise typer.BadParameter(error.message.rstrip(".")) from None
 
 
+def one_line(value: str | None) -> str | None:
+    """Refuses what nobody types: control characters, marks that turn the direction of writing, endless texts."""
+    fault = fault_of(value) if value is not None else None
+    if fault:
+        raise typer.BadParameter(f"it {fault}")
+    return value
+
+
+def lines(values: list[str] | None) -> list[str] | None:
+    """The same for an option that can be given several times."""
+    for value in values or ():
+        one_line(value)
+    return values
+
+
 OnDuplicate = Literal["ignore", "reprocess", "correct", "reject"]
 Json = Annotated[bool, typer.Option("--json", help="Print stable JSON instead of text.")]
-By = Annotated[str, typer.Option("--by", envvar="BACKFILL_USER", help="Who is acting (default: $BACKFILL_USER).")]
+By = Annotated[
+    str,
+    typer.Option("--by", callback=one_line, envvar="BACKFILL_USER", help="Who is acting (default: $BACKFILL_USER)."),
+]
 From = Annotated[date, typer.Option("--from", parser=day, metavar="DAY", help="First day, or month, inclusive.")]
 To = Annotated[date, typer.Option("--to", parser=last_day, metavar="DAY", help="Last day, inclusive.")]
 MaybeFrom = Annotated[
@@ -56,10 +76,17 @@ MaybeFrom = Annotated[
 MaybeTo = Annotated[
     date | None, typer.Option("--to", parser=last_day, metavar="DAY", help="Last day, inclusive; with --from.")
 ]
-RunId = Annotated[str, typer.Argument(metavar="RUN", help="A run's id, as `plan` and `status` print it.")]
-RunOrSet = Annotated[str, typer.Argument(metavar="RUN", help="A run's or a set's id, as `plan` and `status` print it.")]
+RunId = Annotated[
+    str, typer.Argument(metavar="RUN", callback=one_line, help="A run's id, as `plan` and `status` print it.")
+]
+RunOrSet = Annotated[
+    str,
+    typer.Argument(metavar="RUN", callback=one_line, help="A run's or a set's id, as `plan` and `status` print it."),
+]
 RunMode = Literal["backfill", "replay", "dry-run", "reconciliation"]
-TableName = Annotated[str, typer.Argument(metavar="TABLE", help="A table, such as silver.case_sla_daily.")]
+TableName = Annotated[
+    str, typer.Argument(metavar="TABLE", callback=one_line, help="A table, such as silver.case_sla_daily.")
+]
 
 
 FOLLOW = "next: backfill follow computes again what depends on it, unless the sensor of `make dev` runs"
@@ -72,16 +99,30 @@ def answering(as_json: bool) -> Iterator[Console]:
     try:
         yield console
     except BackfillError as error:
-        if as_json:
-            print_json({"error": error_document(error)})
-        else:
-            print_error(error)
+        _answer(error, as_json=as_json)
         raise typer.Exit(error.exit_code) from None
+    except (typer.Exit, typer.Abort, typer.BadParameter):
+        raise
+    except BrokenPipeError:
+        # Whoever read the output has gone, as `head` does; Python would complain about it once more at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        raise typer.Exit(1) from None
+    except Exception as error:  # noqa: BLE001 - the last resort: a person reads one sentence, the file has the rest
+        told = unexpected(error)
+        _answer(told, as_json=as_json)
+        raise typer.Exit(told.exit_code) from None
     except KeyboardInterrupt:
         sys.stderr.write(
             "\ninterrupted. next: backfill recover, which ends what was half done; then the command again\n"
         )
         raise typer.Exit(130) from None
+
+
+def _answer(error: BackfillError, *, as_json: bool) -> None:
+    if as_json:
+        print_json({"error": error_document(error)})
+    else:
+        print_error(error)
 
 
 def error_document(error: BackfillError) -> dict[str, Any]:
@@ -94,14 +135,20 @@ def print_error(error: BackfillError) -> None:
     """The sentence on standard error, and below it the next step."""
     outcome = "refused" if isinstance(error, Refused) else "stopped"
     console = terminal(sys.stderr)
-    console.print(Text(f"{outcome}: ", style="bold red") + Text(error.message), highlight=False)
+    console.print(Text(f"{outcome}: ", style="bold red") + Text(visible(error.message)), highlight=False)
     if error.next_step:
-        console.print(f"[dim]next:[/dim] {escape(error.next_step)}", highlight=False, soft_wrap=True)
+        following = Text("next: ", style="dim") + Text(visible(error.next_step), style="not dim")
+        console.print(following, highlight=False, soft_wrap=True)
 
 
 def print_json(document: object) -> None:
     """JSON on standard output, for machines."""
-    sys.stdout.write(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
+    text = json.dumps(document, indent=2, ensure_ascii=False)
+    try:
+        text.encode(sys.stdout.encoding or "utf-8")
+    except UnicodeEncodeError:  # what this output's encoding lacks, or half a character
+        text = json.dumps(document, indent=2)
+    sys.stdout.write(text + "\n")
 
 
 def run_or_set(document: Mapping[str, Any]) -> RenderableType:

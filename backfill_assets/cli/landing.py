@@ -7,12 +7,12 @@ from typing import Annotated
 
 import typer
 
-from backfill_assets.cli.answers import By, From, Json, OnDuplicate, To, answering, app, print_json
+from backfill_assets.cli.answers import By, From, Json, OnDuplicate, To, answering, app, one_line, print_json
 
 
 @app.command()
 def land(
-    source: Annotated[str, typer.Argument(metavar="SOURCE", help="A source, such as case_events.")],
+    source: Annotated[str, typer.Argument(metavar="SOURCE", callback=one_line, help="A source, such as case_events.")],
     files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="JSONL, CSV or Parquet, also gzipped.")],
     by: By = "",
     on_duplicate: Annotated[
@@ -34,11 +34,11 @@ def land(
 
 @app.command()
 def load(
-    source: Annotated[str, typer.Argument(metavar="SOURCE", help="A source, such as case_events.")],
+    source: Annotated[str, typer.Argument(metavar="SOURCE", callback=one_line, help="A source, such as case_events.")],
     first: From,
     last: To,
     by: By = "",
-    reason: Annotated[str, typer.Option(help="Why.")] = "build bronze from what has landed",
+    reason: Annotated[str, typer.Option(callback=one_line, help="Why.")] = "build bronze from what has landed",
     as_json: Json = False,
 ) -> None:
     """Build bronze days from what has landed; days without events are recorded as empty."""

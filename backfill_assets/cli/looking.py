@@ -18,6 +18,7 @@ from backfill_assets.cli.answers import (
     answering,
     app,
     day,
+    one_line,
     print_json,
     run_or_set,
 )
@@ -41,7 +42,7 @@ def report(run: RunOrSet, as_json: Json = False) -> None:
 
 @app.command()
 def status(
-    run: Annotated[str | None, typer.Argument(metavar="[RUN]", help="Only this run or set.")] = None,
+    run: Annotated[str | None, typer.Argument(metavar="[RUN]", callback=one_line, help="Only this run or set.")] = None,
     as_json: Json = False,
 ) -> None:
     """What every table holds, the newest runs, and what waits for whom."""
@@ -57,7 +58,7 @@ def status(
 
 @app.command()
 def stale(
-    table: Annotated[str | None, typer.Argument(metavar="[TABLE]", help="Only this table.")] = None,
+    table: Annotated[str | None, typer.Argument(metavar="[TABLE]", callback=one_line, help="Only this table.")] = None,
     first: MaybeFrom = None,
     last: MaybeTo = None,
     as_json: Json = False,
@@ -98,7 +99,8 @@ def history(
 @app.command()
 def audit(
     head: Annotated[
-        str | None, typer.Option(help="A head that an earlier audit printed: the chain must still contain it.")
+        str | None,
+        typer.Option(callback=one_line, help="A head that an earlier audit printed: the chain must still contain it."),
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Do not read the bytes of files.")] = False,
     as_json: Json = False,

@@ -7,7 +7,18 @@ from typing import Annotated
 
 import typer
 
-from backfill_assets.cli.answers import By, Json, MaybeFrom, MaybeTo, RunMode, answering, app, print_json
+from backfill_assets.cli.answers import (
+    By,
+    Json,
+    MaybeFrom,
+    MaybeTo,
+    RunMode,
+    answering,
+    app,
+    lines,
+    one_line,
+    print_json,
+)
 from backfill_assets.errors import Refused
 from backfill_assets.planning.manifest import Kind, Mode
 from backfill_assets.planning.partitions import DayRange
@@ -17,20 +28,23 @@ from backfill_assets.planning.request import AskedLimits, PlanRequest
 @app.command()
 def plan(
     table: Annotated[
-        str | None, typer.Argument(metavar="[TABLE]", help="A table; with --because and --stale optional.")
+        str | None,
+        typer.Argument(metavar="[TABLE]", callback=one_line, help="A table; with --because and --stale optional."),
     ] = None,
     first: MaybeFrom = None,
     last: MaybeTo = None,
-    reason: Annotated[str, typer.Option(help="Why history has to change.")] = "",
+    reason: Annotated[str, typer.Option(callback=one_line, help="Why history has to change.")] = "",
     by: By = "",
     because: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="TABLE:DAY..DAY", help="Rebuild everything that rests on these days (or months), as one set."
+            metavar="TABLE:DAY..DAY",
+            callback=lines,
+            help="Rebuild everything that rests on these days (or months), as one set.",
         ),
     ] = None,
     stale: Annotated[bool, typer.Option("--stale", help="Rebuild what `backfill stale` lists, as one set.")] = False,
-    name: Annotated[str | None, typer.Option(help="What to call the set.")] = None,
+    name: Annotated[str | None, typer.Option(callback=one_line, help="What to call the set.")] = None,
     changed_code: Annotated[
         bool, typer.Option("--changed-code", help="With --stale: also where only the code changed, to prove it equal.")
     ] = False,
@@ -42,7 +56,7 @@ def plan(
         typer.Option(case_sensitive=False, help="By default RESTATEMENT where rows would be replaced, else BACKFILL."),
     ] = None,
     transform_version: Annotated[
-        str | None, typer.Option(help="A registered version; the present one by default.")
+        str | None, typer.Option(callback=one_line, help="A registered version; the present one by default.")
     ] = None,
     chunk_partitions: Annotated[int | None, typer.Option(min=1, help="The most partitions computed at once.")] = None,
     chunk_rows: Annotated[int | None, typer.Option(min=1, help="The most rows expected per chunk.")] = None,

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.console import Console, Group, RenderableType
-from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
 from backfill_assets.planning.manifest import ALWAYS_SWAPPED
 from backfill_assets.planning.partitions import count_of
+from backfill_assets.wording import visible
 
 Document = Mapping[str, Any]
 
@@ -38,7 +38,10 @@ def show(console: Console, *parts: RenderableType | str) -> None:
     """Prints the parts, one below the other."""
     for part in parts:
         # A line of text may hold a command: it is never broken, so that it can be copied.
-        console.print(part, highlight=False, soft_wrap=isinstance(part, str), markup=False)
+        if isinstance(part, str):
+            console.print(visible(part), highlight=False, soft_wrap=True, markup=False)
+        else:
+            console.print(part, highlight=False, markup=False)
 
 
 def state_text(state: str) -> Text:
@@ -53,7 +56,7 @@ def facts(pairs: Sequence[tuple[str, object]]) -> Table:
     grid.add_column(overflow="fold")
     for name, value in pairs:
         if value not in (None, "", [], {}):
-            grid.add_row(name, value if isinstance(value, Text) else escape(str(value)))
+            grid.add_row(name, value if isinstance(value, Text) else Text(visible(str(value))))
     return grid
 
 
@@ -85,7 +88,7 @@ def _cell(value: object) -> RenderableType:
         case int():
             return f"{value:,}"
         case _:
-            return escape(str(value))
+            return Text(visible(str(value)))
 
 
 def run_view(run: Document) -> RenderableType:
@@ -199,9 +202,11 @@ def publications_view(publications: Sequence[Document]) -> RenderableType:
     """Swaps in the order they happened, two lines each: the ids in them are copied, so no table may break them."""
     parts: list[RenderableType] = [Text("publications", style="bold")]
     for p in publications:
-        done = Text.assemble(f"{p['started_at'][:19]}  {p['action']} ", state_text(p["state"]), f" by {p['by']}")
+        done = Text.assemble(
+            f"{p['started_at'][:19]}  {p['action']} ", state_text(p["state"]), visible(f" by {p['by']}")
+        )
         parts += [
-            Text.assemble(done, f": {p['reason']}"),
+            Text.assemble(done, visible(f": {p['reason']}")),
             Text(
                 f"    {p['table']} {p['from']}..{p['to']}, {count_of(p['partition_count'], 'partition')} swapped"
                 + (f", {p['verified_count']:,} verified as equal" if p["verified_count"] else "")
@@ -335,5 +340,5 @@ def audit_view(audit: Document) -> RenderableType:
     )
     if audit["agrees"]:
         return Group(looked, Text("everything agrees", style="green"))
-    problems = [Text(f"- {problem}", style="red") for problem in audit["problems"]]
+    problems = [Text(visible(f"- {problem}"), style="red") for problem in audit["problems"]]
     return Group(looked, *problems)

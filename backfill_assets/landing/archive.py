@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import stat
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,8 +17,10 @@ from typing import IO, BinaryIO
 from backfill_assets.domain import SourceTable
 from backfill_assets.errors import MissingInput, Refused, UnreadableFile
 from backfill_assets.landing.probe import FileKind, Format, Probe, probe
+from backfill_assets.wording import visible
 
 _CHUNK_BYTES = 1 << 20
+_MOST_SHOWN = 200
 
 _FORMATS = {
     ".jsonl": Format.JSONL,
@@ -75,9 +78,32 @@ def require_landable(path: Path) -> FileKind:
 
     Raises:
         MissingInput: There is no such file.
-        Refused: The path is a folder.
+        Refused: The path is a folder, a pipe or a device, or no text.
         UnreadableFile: The name ends in nothing we read.
     """
+    try:
+        str(path).encode("utf-8")
+        mode = path.stat().st_mode
+    except UnicodeEncodeError as error:
+        raise Refused(
+            f"the name {visible(str(path))} is not UTF-8 text.", next_step="rename the file", path=visible(str(path))
+        ) from error
+    except FileNotFoundError:
+        mode = 0
+    except (OSError, ValueError) as error:  # a name that is too long, or that no file can have
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        shown = visible(str(path))
+        raise MissingInput(
+            f"{shown[:_MOST_SHOWN]} cannot be looked at: {str(reason).lower()}.",
+            next_step="check the path",
+            path=shown[:_MOST_SHOWN],
+        ) from error
+    if mode and not stat.S_ISDIR(mode) and not stat.S_ISREG(mode):
+        raise Refused(
+            f"{path} is no regular file: a pipe, a socket or a device has no content that could be landed again.",
+            next_step="write what it gives into a file, and land that",
+            path=str(path),
+        )
     if path.is_dir():
         raise Refused(f"{path} is a folder.", next_step="name the files in it", path=str(path))
     if not path.is_file():

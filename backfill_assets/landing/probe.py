@@ -10,6 +10,7 @@ import codecs
 import csv
 import gzip
 import io
+import os
 import zlib
 from collections import Counter
 from collections.abc import Iterator
@@ -27,10 +28,23 @@ from backfill_assets.domain import SourceTable
 from backfill_assets.errors import UnreadableFile
 from backfill_assets.landing.contract import can_become, required_columns
 from backfill_assets.landing.parquet_types import PhysicalColumn, physical_columns
+from backfill_assets.wording import visible
 
 _CHUNK_BYTES = 1 << 20
+MOST_RECORD_BYTES = 8 << 20
+"""Of a line of text, or a value of a CSV. Spark holds a record several times over; 1 GB of heap is enough for these."""
+
+MOST_VALUES = 20_000
+"""Of a row of a CSV."""
+
+_ROWS_AT_ONCE = 64
+_GZIP = 31
+"""For zlib: with the header and the trailer of gzip."""
 _SAMPLE_BYTES = 1 << 16
 _MOST_BINARY = 0.3
+_MOST_COLUMNS, _MOST_CHARACTERS = 12, 60
+"""Of a header, so many are quoted in a refusal."""
+_BLANK = b" \t\r\n"
 _CONTROLS = bytes(range(9)) + bytes(range(14, 32)) + b"\x7f"
 
 
@@ -116,12 +130,14 @@ def _scan_text(path: Path, kind: FileKind, name: str) -> tuple[bool, bool]:
     decoder = codecs.getincrementaldecoder("utf-8")()
     empty = valid_utf8 = True
     first = True
+    lines, run = 1, 0
     with _open(path, kind) as stream:
         while chunk := stream.read(_CHUNK_BYTES):
             if first:
                 _refuse_binary(chunk[:_SAMPLE_BYTES], name)
                 chunk, first = chunk.removeprefix(codecs.BOM_UTF8), False
-            empty = empty and not chunk.strip()
+            empty = empty and not chunk.strip(_BLANK)
+            lines, run = _longest(chunk, lines, run, name)
             if valid_utf8:
                 try:
                     decoder.decode(chunk)
@@ -132,7 +148,58 @@ def _scan_text(path: Path, kind: FileKind, name: str) -> tuple[bool, bool]:
             decoder.decode(b"", final=True)
         except UnicodeDecodeError:
             valid_utf8 = False
+    if kind.compression:
+        _refuse_padding(path, name)
     return empty, valid_utf8
+
+
+def _longest(chunk: bytes, lines: int, run: int, name: str) -> tuple[int, int]:
+    """Counts on: lines begun so far, and bytes of the last one. No line may be longer than a record can be.
+
+    A chunk is shorter than that, so only its first line, as the end of an earlier one, can be too long.
+    """
+    ends = [place for place in (chunk.find(b"\n"), chunk.find(b"\r")) if place >= 0]
+    if run + min(ends, default=len(chunk)) > MOST_RECORD_BYTES:
+        raise UnreadableFile(
+            f"{name} has a line of more than {MOST_RECORD_BYTES >> 20} MiB (line {lines:,}), which is no record.",
+            next_step="write one record per line",
+            path=name,
+        )
+    if not ends:
+        return lines, run + len(chunk)
+    last = max(chunk.rfind(b"\n"), chunk.rfind(b"\r"))
+    return lines + chunk.count(b"\n"), len(chunk) - last - 1
+
+
+def _refuse_padding(path: Path, name: str) -> None:
+    """Refuses zeros behind a gzip file, as tapes and block devices add them: Python reads over them, Spark stops there.
+
+    Everything else that may follow is refused by Python, so only a file that ends in zero is looked at again.
+    """
+    with path.open("rb") as stream:
+        if not stream.seek(0, os.SEEK_END):
+            return
+        stream.seek(-1, os.SEEK_END)
+        if stream.read(1) != b"\x00":
+            return
+        stream.seek(0)
+        member = zlib.decompressobj(_GZIP)
+        rest = stream.read(_CHUNK_BYTES)
+        while rest:
+            member.decompress(rest, _CHUNK_BYTES)
+            rest = member.unconsumed_tail or member.unused_data
+            if member.eof:
+                if rest and not rest.strip(b"\x00"):
+                    break
+                member = zlib.decompressobj(_GZIP)
+            rest = rest or stream.read(_CHUNK_BYTES)
+        else:
+            return
+    raise UnreadableFile(
+        f"{name} is not a complete gzip file: zeros follow the compressed text.",
+        next_step="remove what follows: gunzip it, which ignores that, and gzip it again",
+        path=name,
+    )
 
 
 def _refuse_binary(sample: bytes, name: str) -> None:
@@ -156,12 +223,8 @@ def _probe_csv(path: Path, kind: FileKind, source: SourceTable, name: str) -> Pr
         if empty:
             return Probe(empty=True, valid_utf8=valid_utf8)
         with _open(path, kind) as stream:
-            text = io.TextIOWrapper(stream, encoding="utf-8-sig", errors="replace", newline="")
-            try:
-                header = tuple(column.strip() for column in next(csv.reader(text), []))
-            except csv.Error as error:
-                raise UnreadableFile(f"{name} has no readable header: {error}.", path=name) from error
-    found = ", ".join(header)
+            header = _scan_rows(stream, name)
+    found = _named(header)
     counts = Counter(header)
     for column in source.schema.fieldNames():
         if counts[column] > 1:
@@ -170,18 +233,49 @@ def _probe_csv(path: Path, kind: FileKind, source: SourceTable, name: str) -> Pr
     return Probe(valid_utf8=valid_utf8, header=header, ignored_columns=_ignored(source, header))
 
 
+def _scan_rows(stream: IO[bytes], name: str) -> tuple[str, ...]:
+    """Reads a CSV to its end, so that no row is more than Spark can hold, and gives its header."""
+    rows = csv.reader(io.TextIOWrapper(stream, encoding="utf-8-sig", errors="replace", newline=""))
+    limit = csv.field_size_limit(MOST_RECORD_BYTES)
+    header: tuple[str, ...] | None = None
+    try:
+        line = 0
+        for row in rows:
+            header = tuple(column.strip() for column in row) if header is None else header
+            if len(row) > MOST_VALUES:
+                raise UnreadableFile(
+                    f"{name} has a row of {len(row):,} values (it ends in line {rows.line_num:,}), and {MOST_VALUES:,} "
+                    f"are the most.",
+                    path=name,
+                )
+            # A row that is one line is no longer than a line can be.
+            if rows.line_num > line + 1 and sum(map(len, row)) > MOST_RECORD_BYTES:
+                raise csv.Error("row larger than a record can be")
+            line = rows.line_num
+    except csv.Error as error:
+        raise UnreadableFile(
+            f"{name} has a row of more than {MOST_RECORD_BYTES >> 20} MiB that begins before line {rows.line_num:,}.",
+            next_step="look for a quote that is never closed",
+            path=name,
+        ) from error
+    finally:
+        csv.field_size_limit(limit)
+    return header or ()
+
+
 def _probe_parquet(path: Path, source: SourceTable, name: str) -> Probe:
     wanted = set(source.schema.fieldNames())
     try:
         with pq.ParquetFile(path) as file:
             names = tuple(file.schema_arrow.names)
-            _require(source, names, found=f"its columns are: {', '.join(names)}", name=name)
+            _require(source, names, found=f"its columns are: {_named(names)}", name=name)
             columns = physical_columns(file)
             # Every page is decoded once: damage that Spark would find halfway is found before anything is recorded.
+            # Few rows at a time: a file of kilobytes can hold gigabytes, as one long value that every row repeats.
             present = [column for column in names if column in wanted]
-            for _ in file.iter_batches(columns=present):
+            for _ in file.iter_batches(columns=present, batch_size=_ROWS_AT_ONCE):
                 pass
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, ValueError) as error:  # ValueError: names and types that are no text
         if isinstance(error, PermissionError):
             raise
         reason = str(error).splitlines()[0].rstrip(".") if str(error) else type(error).__name__
@@ -218,6 +312,13 @@ def _require(source: SourceTable, columns: tuple[str, ...], *, found: str, name:
             raise UnreadableFile(
                 f"{name} has no column {column}, which {source.name} requires; {found}.", path=name, column=column
             )
+
+
+def _named(columns: tuple[str, ...]) -> str:
+    """The columns in words; a file can have thousands, with names of any length."""
+    named = ", ".join(visible(column[:_MOST_CHARACTERS]) for column in columns[:_MOST_COLUMNS])
+    more = len(columns) - _MOST_COLUMNS
+    return named + (f" and {more:,} more" if more > 0 else "")
 
 
 def _ignored(source: SourceTable, found: tuple[str, ...]) -> tuple[str, ...]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import date
-from typing import Any
+from typing import Any, TypeVar
 
 from sqlalchemy import Row
 
@@ -29,8 +30,12 @@ from backfill_assets.ledger.records import (
 from backfill_assets.ledger.states import ApprovalState
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.sets import SetManifest
+from backfill_assets.wording import visible
 
 AnyRow = Row[Any]
+Read = TypeVar("Read")
+
+_MOST_CHARACTERS = 200
 
 
 def run_record(row: AnyRow) -> RunRecord:
@@ -45,10 +50,11 @@ def run_record(row: AnyRow) -> RunRecord:
             next_step="backfill audit",
             run_id=row.run_id,
         )
+    manifest = _read(Manifest.parse, row.body, f"the manifest of run {row.run_id}", run_id=row.run_id)
     approved = row.approval_state is ApprovalState.APPROVED and row.approved_digest == row.digest
     return RunRecord(
         run_id=row.run_id,
-        manifest=Manifest.parse(row.body),
+        manifest=manifest,
         manifest_digest=row.digest,
         state=row.state,
         approval=ApprovalState.APPROVED if approved else ApprovalState.DRAFT,
@@ -57,6 +63,23 @@ def run_record(row: AnyRow) -> RunRecord:
         updated_at=row.updated_at,
         note=row.note,
     )
+
+
+def _read(parse: Callable[[str], Read], body: str, what: str, **ids: str) -> Read:
+    """A document whose text has its digest.
+
+    Raises:
+        Refused: It is not one that this release can read; somebody else wrote it.
+    """
+    try:
+        return parse(body)
+    except (KeyError, ValueError, TypeError, AttributeError, RecursionError) as error:
+        why = f"it lacks {error}" if isinstance(error, KeyError) else str(error)
+        raise Refused(
+            f"{what} cannot be read: {visible(why)[:_MOST_CHARACTERS]}.",
+            next_step="use the release that wrote it; or backfill audit",
+            **ids,
+        ) from error
 
 
 def chunk_record(row: AnyRow) -> ChunkRecord:
@@ -241,7 +264,7 @@ def set_record(row: AnyRow) -> SetRecord:
         )
     return SetRecord(
         set_id=row.set_id,
-        manifest=SetManifest.parse(row.body),
+        manifest=_read(SetManifest.parse, row.body, f"the document of set {row.set_id}", set_id=row.set_id),
         digest=row.digest,
         state=row.state,
         updated_at=row.updated_at,

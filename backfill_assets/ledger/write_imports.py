@@ -15,7 +15,7 @@ from backfill_assets.ledger.records import ImportCounts, ImportDay, ImportRecord
 from backfill_assets.ledger.schema import import_days, imports
 from backfill_assets.ledger.states import ImportState
 from backfill_assets.ledger.telling import days_digest
-from backfill_assets.ledger.writing import Happening, Step, Writing, illegal, plain, said, some
+from backfill_assets.ledger.writing import Happening, Step, Writing, illegal, plain, some, typed
 
 
 class ImportWriter(Writing, ImportReader):
@@ -38,7 +38,7 @@ class ImportWriter(Writing, ImportReader):
                 compression=offered.compression,
                 state=ImportState.LANDING,
                 first_seen_at=self.now,
-                landed_by=said("the actor", actor),
+                landed_by=typed("the actor", actor),
                 on_duplicate=offered.on_duplicate,
                 schema_versions=[],
                 ignored_columns=[],

@@ -18,7 +18,7 @@ from backfill_assets.ledger.states import PublicationState, RunState
 from backfill_assets.ledger.telling import publication_payload
 from backfill_assets.ledger.write_retention import RetentionWriter
 from backfill_assets.ledger.write_versions import VersionWriter
-from backfill_assets.ledger.writing import Happening, Step, said
+from backfill_assets.ledger.writing import Happening, Step, said, typed
 
 
 class PublicationWriter(PublicationChecks, VersionWriter, RetentionWriter):
@@ -35,8 +35,8 @@ class PublicationWriter(PublicationChecks, VersionWriter, RetentionWriter):
             MissingInput: Retention removed what would become visible.
             Refused: It would change what the manifest does not declare.
         """
-        said("the reason", intent.reason)
-        said("the one who publishes", intent.by)
+        typed("the reason", intent.reason)
+        typed("the one who publishes", intent.by)
         self.require_possible(intent)
         sequence = self._append(_begun(intent, actor))
         self._connection.execute(

@@ -13,7 +13,7 @@ from backfill_assets.ledger.read_runs import RunReader, unknown_run
 from backfill_assets.ledger.records import RunRecord
 from backfill_assets.ledger.schema import approvals, candidate_partitions, manifests, runs
 from backfill_assets.ledger.states import MEANING, ApprovalState, ChunkState, RunState
-from backfill_assets.ledger.writing import Happening, Step, Writing, illegal, plain, said, some
+from backfill_assets.ledger.writing import Happening, Step, Writing, illegal, plain, said, some, typed
 from backfill_assets.planning.chunks import chunks_of
 from backfill_assets.planning.manifest import NEVER_PUBLISHED, Manifest
 
@@ -42,9 +42,9 @@ class RunWriter(Writing, RunReader):
         Raises:
             Refused: It has no reason or no requester, or its run exists.
         """
-        said("the reason", manifest.reason)
-        said("the requester", manifest.requested_by)
-        run_id = said("the run id", manifest.run_id)
+        typed("the reason", manifest.reason)
+        typed("the requester", manifest.requested_by)
+        run_id = typed("the run id", manifest.run_id)
         if self._row(select(manifests.c.run_id).where(manifests.c.run_id == run_id)):
             raise Refused(
                 f"there is a manifest for run {run_id} already, and a manifest never changes.",
@@ -96,7 +96,7 @@ class RunWriter(Writing, RunReader):
                 next_step=f"backfill report {run_id}",
                 run_id=run_id,
             )
-        approver = said("the approver", by, NotApproved)
+        approver = typed("the approver", by, NotApproved)
         if same_person(approver, found.manifest.requested_by):
             raise NotApproved(
                 f"run {run_id} was requested by {found.manifest.requested_by}, who cannot approve it as well.",

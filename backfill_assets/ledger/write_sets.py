@@ -10,7 +10,7 @@ from backfill_assets.ledger.records import SetRecord
 from backfill_assets.ledger.schema import manifests, restatement_sets, set_members
 from backfill_assets.ledger.states import ApprovalState, SetState
 from backfill_assets.ledger.write_runs import RunWriter
-from backfill_assets.ledger.writing import Happening, Step, plain, said
+from backfill_assets.ledger.writing import Happening, Step, plain, typed
 from backfill_assets.planning.sets import SetManifest
 
 
@@ -23,9 +23,9 @@ class SetWriter(RunWriter, SetReader):
         Raises:
             Refused: It has no name or no reason, or a member is not the run whose digest it states.
         """
-        name = said("the set's name", manifest.name)
-        said("the reason", manifest.reason)
-        set_id = said("the set's id", manifest.set_id)
+        name = typed("the set's name", manifest.name)
+        typed("the reason", manifest.reason)
+        set_id = typed("the set's id", manifest.set_id)
         if self._row(select(manifests.c.run_id).where(manifests.c.run_id == set_id)):
             raise Refused(f"there is a set {set_id} already, and a set never changes.", set_id=set_id)
         for member in manifest.members:
@@ -91,7 +91,7 @@ class SetWriter(RunWriter, SetReader):
             self.approve(run_id, by=by, note=note)
         self._append(
             Happening(
-                actor=said("the approver", by),
+                actor=typed("the approver", by),
                 entity="set",
                 entity_id=set_id,
                 action="set_approved",

@@ -16,6 +16,7 @@ from backfill_assets.ledger.reading import Reading
 from backfill_assets.ledger.records import EventRecord
 from backfill_assets.ledger.schema import chain_head, events
 from backfill_assets.ledger.states import MEANING, State, may_follow
+from backfill_assets.wording import fault_of
 
 SYSTEM = "backfill"
 """The actor of steps that nobody takes by hand."""
@@ -160,6 +161,19 @@ def said(what: str, text: str, refuse: type[BackfillError] = Refused) -> str:
     return stripped
 
 
+def typed(what: str, text: str, refuse: type[BackfillError] = Refused) -> str:
+    """A text that a person must have typed: one line, which cannot pass for another line of a log or a report.
+
+    Raises:
+        Refused: It is empty, too long, or holds control characters or marks that turn the direction of writing.
+    """
+    stripped = said(what, text, refuse)
+    fault = fault_of(stripped)
+    if fault:
+        raise refuse(f"{what} {fault}.", next_step="type it again, as one line of text")
+    return stripped
+
+
 def plain(what: str, text: str) -> str:
     """A text that both databases can keep, empty or not.
 
@@ -167,7 +181,7 @@ def plain(what: str, text: str) -> str:
         Refused: It holds NUL or half a character.
     """
     if "\x00" in text or any("\ud800" <= character <= "\udfff" for character in text):
-        raise Refused(f"{what} holds characters that are no text: {text!r}.", next_step="type it again")
+        raise Refused(f"{what} holds characters that are no text: {text[:200]!r}.", next_step="type it again")
     return text
 
 

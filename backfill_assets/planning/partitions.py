@@ -90,7 +90,7 @@ def days_named(text: str) -> DayRange:
         last = first if day else next_partition(Grain.MONTHLY, date(first.year, month or 12, 1)) - ONE_DAY
     except (ValueError, OverflowError):
         raise InvalidRange(
-            f"{text!r} is neither a date like 2006-07-01 nor a month like 2006-07 nor a year like 2006.",
+            f"{text[:100]!r} is neither a date like 2006-07-01 nor a month like 2006-07 nor a year like 2006.",
             next_step="write days like 2006-07-01",
         ) from None
     return DayRange.inclusive(first, last)

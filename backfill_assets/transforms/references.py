@@ -7,15 +7,21 @@ it was planned with, whatever the file says by then.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import yaml
 
 from backfill_assets.domain import Domain, Reference, ReferenceValue
 from backfill_assets.errors import InvalidReference, MissingInput
 from backfill_assets.planning.manifest import PinnedReference
+
+MOST_BYTES = 16 << 20
+"""A reference document is read and parsed as a whole."""
+
+_MOST_CHARACTERS = 300
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +50,8 @@ def load_references(domain: Domain, folder: Path) -> Mapping[str, LoadedReferenc
     for reference in domain.references:
         path = folder / f"{reference.name}.yaml"
         try:
-            content = path.read_bytes()
+            with path.open("rb") as file:
+                content = file.read(MOST_BYTES + 1)
         except OSError as error:
             raise MissingInput(
                 f"the reference {reference.name} cannot be read from {path}.",
@@ -96,8 +103,10 @@ def _archived_path(folder: Path, name: str, sha256: str) -> Path:
 
 def _parsed(reference: Reference, content: bytes, *, origin: str) -> LoadedReference:
     try:
-        value = reference.parse(yaml.safe_load(content))
-    except (ValueError, yaml.YAMLError) as error:
+        if len(content) > MOST_BYTES:
+            raise ValueError(f"is larger than the {MOST_BYTES >> 20} MiB that a reference document can have")
+        value = reference.parse(yaml.load(content, Loader=_StrictLoader))  # noqa: S506 - it is a SafeLoader
+    except Exception as error:  # a parser is its domain's, and whatever it raises is about what the file says
         raise InvalidReference(
             f"{origin}: {_one_sentence(error)}.",
             next_step="correct the file; nothing was changed",
@@ -110,4 +119,36 @@ def _parsed(reference: Reference, content: bytes, *, origin: str) -> LoadedRefer
 
 def _one_sentence(error: Exception) -> str:
     """The error in one line; a YAML error says where in the file."""
-    return " ".join(str(error).split()).rstrip(".")
+    if isinstance(error, RecursionError):
+        return "is nested too deeply"
+    said = " ".join(str(error).split()).rstrip(".")
+    if not isinstance(error, (ValueError, yaml.YAMLError)):
+        said = f"{type(error).__name__}: {said}"
+    return said if len(said) <= _MOST_CHARACTERS else said[:_MOST_CHARACTERS] + "..."
+
+
+class _StrictLoader(yaml.SafeLoader):
+    """YAML without what a reviewer could not see: a key that is given twice, and values that are used again elsewhere.
+
+    An alias would let a few lines stand for millions of values, and what one edits in one place changes another.
+    """
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        """The next node, unless it is an alias."""
+        if self.check_event(yaml.events.AliasEvent):
+            mark = self.get_event().start_mark  # type: ignore[no-untyped-call]
+            raise yaml.constructor.ConstructorError(
+                None, None, "aliases (*name) are not read; write the value out", mark
+            )
+        return super().compose_node(parent, index)
+
+    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Hashable, Any]:
+        """A mapping, unless it names a key twice."""
+        seen: set[tuple[str, str]] = set()
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode) and (key.tag, key.value) in seen:
+                raise yaml.constructor.ConstructorError(
+                    None, None, f"the key {key.value!r} is given twice", key.start_mark
+                )
+            seen.add((key.tag, str(key.value)))
+        return super().construct_mapping(node, deep=deep)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import copy
+import random
 from collections.abc import Callable
 from dataclasses import FrozenInstanceError
 from datetime import date, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from backfill_assets.domains.enforcement_sla import DOMAIN
 from backfill_assets.domains.enforcement_sla.references import (
     DayKind,
     DeadlineRules,
@@ -19,6 +22,7 @@ from backfill_assets.domains.enforcement_sla.references import (
 )
 from backfill_assets.errors import InvalidReference
 from backfill_assets.settings import PROJECT_ROOT
+from backfill_assets.transforms.references import load_references
 
 CALENDAR: dict[str, Any] = {
     "version": "calendar-1",
@@ -180,3 +184,90 @@ def test_the_committed_reference_files_are_accepted_and_agree() -> None:
     for jurisdiction in calendar.jurisdictions:
         clocks = [clock for clock in policy.clocks if clock.jurisdiction == jurisdiction.name]
         assert {clock.day_kind for clock in clocks} == set(DayKind)
+
+
+# ------------------------------------------------------------------------------------------- hostile documents
+
+_BOMB = "a0: &a0 [x, x]\n" + "".join(f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}]\n" for n in range(1, 40))
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (b"", "has to be a mapping"),
+        (b"\x00", "special characters are not allowed"),
+        (b"\xff\xfe\x00", "yaml"),
+        (b"version: '\xff'", "invalid start byte"),
+        (b"[" * 100_000, "is nested too deeply"),
+        (b"{a: " * 5_000, "is nested too deeply"),
+        (b"&a [*a]", "aliases (*name) are not read"),
+        (_BOMB.encode(), "aliases (*name) are not read"),
+        (b"version: a\nversion: b\njurisdictions: {}", "the key 'version' is given twice"),
+        (b"version: a\njurisdictions: {IT: {timezone: UTC, timezone: UTC}}", "the key 'timezone' is given twice"),
+        (b"!!python/object/apply:os.system ['true']", "could not determine a constructor"),
+        (b"{[a]: b}", "found unhashable key"),
+        (b"version: " + b"9" * 10_000, "Exceeds the limit"),
+        (b"version: 2024-13-45", "month must be in 1..12"),
+        (b"version: .nan\njurisdictions: {}", "version has to be text, but is nan"),
+        (b"version: 1.0e+400\njurisdictions: {}", "has to be text, but is inf"),
+        (b"- " * 3, "has to be a mapping"),
+        (b"version: " + b"x" * 100_000, "lacks the key 'jurisdictions'"),
+        (b"version: a\njurisdictions: [" + b"x, " * 100_000 + b"]", "has to be a mapping of keys to values, but is"),
+        (b"#" * (17 << 20), "is larger than the 16 MiB"),
+        (b"version: a\njurisdictions: {\x1b[31m: 1}", "special characters are not allowed"),
+    ],
+    ids=range(21),
+)
+def test_a_hostile_reference_document_is_refused_with_one_short_sentence(
+    tmp_path: Path, content: bytes, sentence: str
+) -> None:
+    _write(tmp_path, "jurisdiction_calendar", content)
+    with pytest.raises(InvalidReference) as refused:
+        load_references(DOMAIN, tmp_path)
+    said = refused.value.message
+    assert sentence in said
+    assert said.startswith(str(tmp_path / "jurisdiction_calendar.yaml"))
+    assert "\n" not in said
+    assert len(said) < 600
+
+
+@pytest.mark.parametrize("name", ["jurisdiction_calendar", "sla_policy"])
+def test_a_reference_document_with_any_edit_is_read_or_refused_with_one_sentence(tmp_path: Path, name: str) -> None:
+    chance = random.Random(20)
+    whole = (PROJECT_ROOT / "data" / "reference" / f"{name}.yaml").read_bytes()
+    odd = [
+        b"~",
+        b".nan",
+        b"[]",
+        b"{}",
+        b"-1",
+        b"1e400",
+        b"'",
+        b'"',
+        b"\t",
+        b"*x",
+        b"&x",
+        b"!!binary x",
+        b"9" * 50,
+        b": ",
+        b"\xe2",
+        b"no",
+    ]
+    refused = 0
+    for _ in range(300):
+        start = chance.randrange(len(whole))
+        end = chance.choice([start, start + 1, start + chance.randrange(40), len(whole)])
+        _write(tmp_path, name, whole[:start] + chance.choice(odd) + whole[end:])
+        try:
+            load_references(DOMAIN, tmp_path)
+        except InvalidReference as error:
+            refused += 1
+            assert "\n" not in error.message
+            assert len(error.message) < 600
+    assert refused > 100
+
+
+def _write(folder: Path, name: str, content: bytes) -> None:
+    for reference in DOMAIN.references:
+        shipped = PROJECT_ROOT / "data" / "reference" / f"{reference.name}.yaml"
+        (folder / shipped.name).write_bytes(content if reference.name == name else shipped.read_bytes())

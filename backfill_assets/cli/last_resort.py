@@ -1,0 +1,84 @@
+"""What does a person read when something fails that nobody foresaw, and where are the details?"""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+import tempfile
+import traceback
+from pathlib import Path
+
+from backfill_assets.clock import system_clock
+from backfill_assets.errors import BackfillError, Unexpected
+from backfill_assets.settings import Settings
+from backfill_assets.wording import visible
+
+DEBUG = "BACKFILL_DEBUG"
+"""With this variable set the details are also on standard error."""
+
+_LOG = "unexpected.log"
+_MOST_CHARACTERS = 300
+
+_MACHINE = {
+    errno.ENOSPC: "there is no space left on the device",
+    errno.EDQUOT: "the disk quota is exhausted",
+    errno.EROFS: "the file system is read-only",
+    errno.EACCES: "permission denied",
+    errno.EPERM: "permission denied",
+    errno.EMFILE: "too many files are open",
+    errno.ENFILE: "too many files are open",
+    errno.EIO: "the device failed",
+}
+
+
+def unexpected(error: Exception) -> Unexpected:
+    """An error that nobody foresaw as one sentence; its details go to a file below the home.
+
+    Args:
+        error: Anything but a `BackfillError`.
+    """
+    if os.environ.get(DEBUG, "") not in ("", "0"):
+        sys.stderr.write("".join(traceback.format_exception(error)))
+    written = _write(error)
+    where = f"details in {written}" if written else f"its details could not be written; {DEBUG}=1 shows them"
+    return Unexpected(
+        f"{_sentence(error)}; {where}.",
+        next_step="backfill recover, which ends what was half done; then the command again",
+        log=written or "",
+    )
+
+
+def _sentence(error: Exception) -> str:
+    reason = _MACHINE.get(error.errno or 0) if isinstance(error, OSError) else None
+    if isinstance(error, OSError) and reason:
+        return f"{reason}: {visible(str(error.filename))}" if error.filename else reason
+    said = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
+    told = f"unexpected {type(error).__name__}: {said}" if said else f"unexpected {type(error).__name__}"
+    told = visible(told).rstrip(".:")
+    return told if len(told) <= _MOST_CHARACTERS else told[:_MOST_CHARACTERS] + "..."
+
+
+def _write(error: Exception) -> str | None:
+    """The file that the details went to, or None when no file could be written."""
+    # Every line is indented and escaped: whatever an error quotes cannot pass for the beginning of another one.
+    lines = "".join(traceback.format_exception(error)).splitlines()
+    text = "".join([f"{system_clock().isoformat()}\n", *(f"    {visible(line)}\n" for line in lines)])
+    for folder in (_logs(), Path(tempfile.gettempdir())):
+        if folder is None:
+            continue
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            with (folder / _LOG).open("a", encoding="utf-8") as log:
+                log.write(text)
+        except OSError:
+            continue
+        return str(folder / _LOG)
+    return None
+
+
+def _logs() -> Path | None:
+    try:
+        return Settings.from_environment().home / "logs"
+    except (BackfillError, OSError, ValueError, RuntimeError):  # the settings may be what failed
+        return None

@@ -1,0 +1,383 @@
+"""Whatever is typed, stored or read: one sentence, nothing changed, nothing that steers the reader's terminal."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import re
+import shutil
+import sqlite3
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+from typer.testing import CliRunner, Result
+
+from backfill_assets import commands
+from backfill_assets.cli import app
+from backfill_assets.identity import sha256_text
+from backfill_assets_tests.conftest import NOON
+from backfill_assets_tests.shop import RECENT, Shop, open_shop, shop_environment, ticking_clock
+
+NOT_TYPED = (
+    "two\nlines",
+    "back\rto the start",
+    "\x1b[2J\x1b[31mPUBLISHED",
+    "nul\x00",
+    "\u202edesrever",
+    "\u2066isolated",
+    "line\u2028separator",
+    "\x9b31m",
+    "half \udcff",
+    "x" * 100_000,
+)
+ODD = (
+    "../../etc/passwd",
+    "/etc/passwd",
+    "'; DROP TABLE runs;--",
+    '" OR 1=1 --',
+    "%s%n{0}{__class__}${HOME}$(id)",
+    "[red]markup[/red] [/] [link=https://example.org]x[/link]",
+    "<script>alert(1)</script>",
+    "**bold** ![x](https://example.org/x.png)",
+    "🚓 عربى שלום",
+    "--help-me",
+    "*",
+    "",
+    " ",
+)
+DAYS = ("--from", "2026-01-03", "--to", "2026-01-04")
+STEERING = re.compile("(?!\n)[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory, published_home: Path) -> Path:
+    copy = tmp_path_factory.mktemp("words") / "home"
+    shutil.copytree(published_home, copy)
+    return copy
+
+
+@pytest.fixture
+def person(home: Path, monkeypatch: pytest.MonkeyPatch, spark: SparkSession) -> Iterator[Path]:
+    monkeypatch.delenv("DAGSTER_HOME", raising=False)
+    for name, value in shop_environment(home).items():
+        monkeypatch.setenv(name, value)
+    yield home
+
+
+def types(*words: str) -> Result:
+    return CliRunner().invoke(app, list(words), catch_exceptions=False)
+
+
+def ledger_of(home: Path) -> Sequence[str]:
+    with sqlite3.connect(home / "ledger.db") as ledger:
+        return list(ledger.iterdump())
+
+
+def commands_with(word: str) -> Iterator[tuple[str, ...]]:
+    """Every command with the word wherever a word can be; `--` because a word may begin with a dash."""
+    yield from ((name, "--", word) for name in ("report", "status", "stale", "history", "reproduce"))
+    for name in ("approve", "run", "publish"):
+        yield (name, "--by", "ben", "--", word)
+    yield ("rollback", "--by", "ben", "--reason", "why", "--", word)
+    yield ("land", "--by", "ben", "--", word, "nothing.jsonl")
+    yield ("land", "--by", "ben", "--", "sales", word)
+    yield ("load", *DAYS, "--by", "ben", "--", word)
+    yield ("plan", *DAYS, "--by", "ana", "--reason", "why", "--", word)
+    yield ("plan", RECENT, *DAYS, "--by", "ana", "--reason", "why", f"--transform-version={word or 'none'}")
+    yield ("plan", RECENT, "--by", "ana", "--reason", "why", f"--from={word}", "--to", "2026-01-04")
+    yield ("plan", "--by", "ana", "--reason", "why", f"--because={word}")
+    yield ("plan", "--by", "ana", "--reason", "why", f"--because={word}:2026-01-03..2026-01-04")
+    yield ("audit", "--quick", f"--head={word or 'none'}")
+    yield ("history", RECENT, f"--partition={word}")
+
+
+@pytest.mark.parametrize("word", [*NOT_TYPED, *ODD], ids=range(len(NOT_TYPED) + len(ODD)))
+def test_no_word_of_any_command_changes_anything_or_shows_a_traceback(person: Path, word: str) -> None:
+    before = ledger_of(person)
+    every = list(commands_with(word))
+    start = [*NOT_TYPED, *ODD].index(word)
+    # Every word at some places and every place with some words; BACKFILL_FUZZ=all for each at all of them.
+    chosen = every if os.environ.get("BACKFILL_FUZZ") == "all" else [every[(start + n) % len(every)] for n in (0, 8)]
+    for words in chosen:
+        result = types(*words)
+        assert result.exit_code in (1, 2), (words[0], result.output[:500])
+        assert "Traceback" not in result.output
+        assert len(result.output) < 5_000, (words[0], result.output[:500])
+        assert "stopped: unexpected" not in result.output, (words, result.output[:500])
+        if result.exit_code == 1 and words[0] != "audit":
+            shown = result.stderr.strip()
+            assert shown.startswith(("refused: ", "stopped: ")), (words, shown)
+            assert not STEERING.search(shown), (words, shown)
+    assert ledger_of(person) == before
+
+
+@pytest.mark.parametrize("word", NOT_TYPED, ids=range(len(NOT_TYPED)))
+def test_reasons_and_names_are_one_line_of_text_however_they_arrive(person: Path, word: str) -> None:
+    before = ledger_of(person)
+    plan = ("plan", RECENT, *DAYS)
+    for words in (
+        (*plan, "--by", "ana", "--reason", word),
+        (*plan, "--reason", "why", "--by", word),
+        ("plan", "--stale", "--by", "ana", "--reason", "why", "--name", word),
+        ("load", "sales", *DAYS, "--by", "ana", "--reason", word),
+        ("recover", "--by", word),
+        ("vacuum", "--by", word),
+        ("follow", "--by", word),
+    ):
+        result = types(*words)
+        assert result.exit_code == 2, result.output[:500]
+        assert len(result.output) < 2_000
+    assert ledger_of(person) == before
+
+
+@pytest.mark.parametrize("word", NOT_TYPED, ids=range(len(NOT_TYPED)))
+def test_the_ledger_itself_refuses_words_that_are_no_line_of_text(person: Path, spark: SparkSession, word: str) -> None:
+    from backfill_assets.errors import Refused
+
+    shop = open_shop(person, clock=ticking_clock(NOON), spark=spark)
+    with pytest.raises(Refused, match=r"the reason (holds|is)"):
+        shop.planned(reason=f"because {word}")
+    shop.ws.close()
+
+
+@pytest.mark.parametrize("word", [word for word in ODD if word.strip()])
+def test_what_is_stored_is_shown_as_it_was_typed(person: Path, word: str) -> None:
+    planned = types("plan", RECENT, *DAYS, f"--reason={word}", f"--by={word}", "--json")
+    assert planned.exit_code == 0, planned.output
+    run_id = json.loads(planned.stdout)["run_id"]
+    assert re.fullmatch(r"[a-z_]+-[0-9]{8}-[0-9a-f]{8}", run_id)
+    shown = types("status", run_id)
+    assert shown.exit_code == 0
+    # A long value goes on in the next line, so blanks do not count.
+    assert "".join(f": {word} (asked by {word})".split()) in "".join(shown.stdout.split())
+    assert types("report", run_id).exit_code == 0
+    assert json.loads(types("status", run_id, "--json").stdout)["reason"] == word
+
+
+HOSTILE_NAMES = (
+    "with spaces.jsonl",
+    "two\nlines.jsonl",
+    "'quotes\".jsonl",
+    "🚓.jsonl",
+    "[red]x[bold].jsonl",
+    "\x1b[31mred.jsonl",
+    "\u202elnosj.jsonl",
+    "'; DROP TABLE imports;--.jsonl",
+    "-rf.jsonl",
+    "n" * 249 + ".jsonl",
+)
+
+
+def test_files_may_have_any_name_and_their_records_any_text(person: Path, tmp_path: Path) -> None:
+    paths = [tmp_path / name for name in HOSTILE_NAMES]
+    for path in paths:
+        line = {"sale_id": path.name, "sold_at": "\x1b[2Jnever\nrefused: forged", "amount": 1}
+        path.write_text(json.dumps(line) + "\n", encoding="utf-8")
+    for times in range(2):
+        landed = types("land", "--no-load", "--by", "ana", "--", "sales", *map(str, paths))
+        assert landed.exit_code == 0, landed.output
+        assert not STEERING.search(landed.output)
+        assert not re.search("^ *(refused|lines.jsonl)", landed.output, re.MULTILINE)
+        assert landed.stdout.count("was landed before") == (len(paths) if times else 0)
+        assert landed.stdout.count("1 record of imp-") == len(paths)
+        assert landed.stdout.count("sold_at is not a timestamp with an offset: '\\x1b[2Jnever\\nrefused") == len(paths)
+    assert types("status").exit_code == 0
+
+
+def test_what_is_no_file_is_refused(person: Path, tmp_path: Path) -> None:
+    before = ledger_of(person)
+    folder, fifo, loop = tmp_path / "folder.jsonl", tmp_path / "fifo.jsonl", tmp_path / "loop.jsonl"
+    folder.mkdir()
+    os.mkfifo(fifo)
+    loop.symlink_to(loop)
+    dangling = tmp_path / "dangling.jsonl"
+    dangling.symlink_to(tmp_path / "nothing.jsonl")
+    inside = tmp_path / "file.txt"
+    inside.write_text("x")
+    not_utf8 = os.fsdecode(os.fsencode(tmp_path) + b"/\xff\xfe.jsonl")
+    Path(not_utf8).write_text("{}\n")
+    for path in (folder, fifo, loop, dangling, inside / "x.jsonl", "n" * 300 + ".jsonl", not_utf8, "/dev/null", "/"):
+        result = types("land", "--by", "ana", "--", "sales", str(path))
+        assert result.exit_code == 1, (path, result.output)
+        assert result.stderr.startswith("refused: "), (path, result.stderr)
+    assert ledger_of(person) == before
+
+
+def test_a_link_to_a_file_is_landed_as_the_file(person: Path, tmp_path: Path) -> None:
+    target = tmp_path / "target.jsonl"
+    target.write_text('{"sale_id": "linked", "sold_at": "2026-01-02T12:00:00Z", "amount": 1}\n')
+    link = tmp_path / "link.jsonl"
+    link.symlink_to(target)
+    result = types("land", "--no-load", "--by", "ana", "--json", "--", "sales", str(link))
+    assert json.loads(result.stdout)["imports"][0]["accepted"] == 1
+
+
+# ---------------------------------------------------------------------------------------------- manifests
+
+
+@pytest.fixture
+def planned(
+    home: Path, tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[tuple[Shop, str]]:
+    copy = tmp_path / "home"
+    shutil.copytree(home, copy)
+    for name, value in shop_environment(copy).items():
+        monkeypatch.setenv(name, value)
+    shop = open_shop(copy, clock=ticking_clock(NOON), spark=spark)
+    run_id = shop.planned()
+    shop.ws.close()
+    yield shop, run_id
+
+
+def rewritten(home: Path, run_id: str, body: str, *, with_digest: bool) -> None:
+    """Another text for a manifest, by somebody who can write to the database and takes its triggers away."""
+    with sqlite3.connect(home / "ledger.db") as ledger:
+        for (trigger,) in ledger.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
+            ledger.execute(f"DROP TRIGGER {trigger}")
+        ledger.execute("UPDATE manifests SET body = ? WHERE run_id = ?", (body, run_id))
+        if with_digest:
+            ledger.execute("UPDATE manifests SET digest = ? WHERE run_id = ?", (sha256_text(body), run_id))
+
+
+@pytest.mark.parametrize(
+    ("edit", "sentence"),
+    [
+        (lambda m: {**m, "format": 99}, "a manifest of format 99; this code reads formats up to"),
+        (lambda m: {**m, "format": None}, "a manifest of format None"),
+        (lambda m: {k: v for k, v in m.items() if k != "target"}, "it lacks 'target'"),
+        (lambda m: {**m, "target": None}, "cannot be read"),
+        (lambda m: {**m, "kind": "WHIM"}, "'WHIM' is not a valid Kind"),
+        (lambda m: {**m, "limits": {"surprise": 1}}, "cannot be read"),
+        (lambda m: {**m, "requested_at": "yesterday\x1b[2J"}, "cannot be read"),
+        (lambda m: {**m, "inputs": [[]]}, "cannot be read"),
+        (lambda m: [m], "cannot be read"),
+        (lambda m: None, "cannot be read"),
+    ],
+)
+def test_a_manifest_that_cannot_be_read_is_one_sentence(planned: tuple[Shop, str], edit: object, sentence: str) -> None:
+    shop, run_id = planned
+    home = shop.ws.settings.home
+    with sqlite3.connect(home / "ledger.db") as ledger:
+        ((body,),) = ledger.execute("SELECT body FROM manifests WHERE run_id = ?", (run_id,)).fetchall()
+    assert callable(edit)
+    rewritten(home, run_id, json.dumps(edit(json.loads(body))), with_digest=True)
+    for words in (("status", run_id), ("run", run_id), ("approve", run_id, "--by", "ben"), ("status",), ("recover",)):
+        result = types(*words)
+        assert "Traceback" not in result.output
+        assert "stopped: unexpected" not in result.output
+        if words != ("recover",):
+            assert result.exit_code == 1, (words, result.output)
+            assert sentence in " ".join(result.stderr.split())
+    assert types("audit", "--quick").exit_code == 1
+
+
+def test_a_manifest_that_is_no_json_or_lost_its_digest_is_one_sentence(planned: tuple[Shop, str]) -> None:
+    shop, run_id = planned
+    for body, with_digest, sentence in (
+        ('{"format": ', True, "cannot be read"),
+        ("[" * 100_000, True, "cannot be read"),
+        ("{}", False, "was edited after it was agreed"),
+    ):
+        rewritten(shop.ws.settings.home, run_id, body, with_digest=with_digest)
+        result = types("run", run_id)
+        assert result.exit_code == 1
+        assert sentence in " ".join(result.stderr.split())
+
+
+# ------------------------------------------------------------------------------------------- the last resort
+
+
+def broken_by(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr(commands, "status", fail)
+
+
+def test_what_nobody_foresaw_is_one_sentence_and_its_details_are_in_a_file(
+    person: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken_by(monkeypatch, KeyError("a\x1b[2J\n2026-01-01T00:00:00+00:00 forged"))
+    result = types("status")
+    log = person / "logs" / "unexpected.log"
+    assert result.exit_code == 1
+    said = " ".join(result.stderr.split())
+    assert said.startswith("stopped: unexpected KeyError: 'a\\x1b[2J")
+    assert f"details in {log}" in said
+    assert "next: backfill recover" in said
+    assert "Traceback" not in result.output
+    text = log.read_text(encoding="utf-8")
+    assert "Traceback (most recent call last)" in text
+    assert not STEERING.search(text)
+    broken_by(monkeypatch, ValueError("first\n2026-01-01T00:00:00+00:00 forged"))
+    assert types("status").exit_code == 1
+    entries = [line for line in log.read_text(encoding="utf-8").splitlines() if not line.startswith("    ")]
+    assert len(entries) == 2, "an error's own text began an entry of the log"
+
+
+def test_the_details_are_shown_to_who_asks_for_them(person: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    broken_by(monkeypatch, RuntimeError("a mistake of ours"))
+    monkeypatch.setenv("BACKFILL_DEBUG", "1")
+    result = types("status")
+    assert result.exit_code == 1
+    assert "Traceback (most recent call last)" in result.stderr
+    assert "stopped: unexpected RuntimeError: a mistake of ours" in result.stderr
+
+
+def test_what_nobody_foresaw_is_json_for_machines(person: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    broken_by(monkeypatch, RuntimeError("a mistake of ours"))
+    result = types("status", "--json")
+    assert result.exit_code == 1
+    error = json.loads(result.stdout)["error"]
+    assert error["type"] == "Unexpected"
+    assert error["ids"]["log"] == str(person / "logs" / "unexpected.log")
+
+
+@pytest.mark.parametrize(
+    ("number", "sentence"),
+    [
+        (errno.ENOSPC, "stopped: there is no space left on the device: /lake/x"),
+        (errno.EACCES, "stopped: permission denied: /lake/x"),
+        (errno.EROFS, "stopped: the file system is read-only: /lake/x"),
+    ],
+)
+def test_a_machine_that_fails_is_said_in_plain_words(
+    person: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    number: int,
+    sentence: str,
+) -> None:
+    broken_by(monkeypatch, OSError(number, os.strerror(number), "/lake/x"))
+    assert types("status").stderr.startswith(sentence)
+
+
+def test_a_home_that_cannot_be_written_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("no folder")
+    for name, value in shop_environment(tmp_path / "file" / "home").items():
+        monkeypatch.setenv(name, value)
+    for words in (("status",), ("recover",), ("vacuum",), ("land", "sales", __file__, "--by", "ana")):
+        result = types(*words)
+        assert result.exit_code == 1, result.output
+        assert "Traceback" not in result.output
+        assert result.stderr.startswith(("refused: ", "stopped: ")), result.output
+
+
+def test_a_ledger_that_is_no_database_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in shop_environment(tmp_path).items():
+        monkeypatch.setenv(name, value)
+    (tmp_path / "ledger.db").write_bytes(b"not a database " * 1_000)
+    result = types("status")
+    assert result.exit_code == 1
+    assert result.stderr.startswith(("refused: ", "stopped: "))
+    assert "Traceback" not in result.output
+
+
+def test_dagster_is_never_told_to_read_a_value_as_markdown() -> None:
+    from backfill_assets import orchestration
+
+    assert orchestration.__file__ is not None
+    for module in Path(orchestration.__file__).parent.glob("*.py"):
+        assert "MetadataValue.md" not in module.read_text(encoding="utf-8"), module
