@@ -222,8 +222,11 @@ def _probe_csv(path: Path, kind: FileKind, source: SourceTable, name: str) -> Pr
         empty, valid_utf8 = _scan_text(path, kind, name)
         if empty:
             return Probe(empty=True, valid_utf8=valid_utf8)
-        with _open(path, kind) as stream:
-            header = _scan_rows(stream, name)
+        with (
+            _open(path, kind) as stream,
+            io.TextIOWrapper(stream, encoding="utf-8-sig", errors="replace", newline="") as text,
+        ):
+            header = _scan_rows(text, name)
     found = _named(header)
     counts = Counter(header)
     for column in source.schema.fieldNames():
@@ -233,9 +236,9 @@ def _probe_csv(path: Path, kind: FileKind, source: SourceTable, name: str) -> Pr
     return Probe(valid_utf8=valid_utf8, header=header, ignored_columns=_ignored(source, header))
 
 
-def _scan_rows(stream: IO[bytes], name: str) -> tuple[str, ...]:
+def _scan_rows(text: IO[str], name: str) -> tuple[str, ...]:
     """Reads a CSV to its end, so that no row is more than Spark can hold, and gives its header."""
-    rows = csv.reader(io.TextIOWrapper(stream, encoding="utf-8-sig", errors="replace", newline=""))
+    rows = csv.reader(text)
     limit = csv.field_size_limit(MOST_RECORD_BYTES)
     header: tuple[str, ...] | None = None
     try:
