@@ -14,6 +14,7 @@ once with the recovery that follows killed as well. After that `recover` runs, a
 from __future__ import annotations
 
 import argparse
+import multiprocessing
 import sys
 import tempfile
 import time
@@ -36,6 +37,7 @@ from backfill_assets.settings import Settings
 from backfill_assets.spark import open_spark
 from backfill_assets_tests.faults.dying import RECOVER, Victims
 from backfill_assets_tests.faults.homes import copied, opened, stock
+from backfill_assets_tests.faults.quick_java import with_archive
 from backfill_assets_tests.faults.scenarios import SCENARIOS, TABLES, Notes, Scenario, held, seen
 from backfill_assets_tests.shop import SALES, Shop, shop_environment
 
@@ -235,8 +237,8 @@ def cases(names: Sequence[str], hows: Sequence[str], places: Mapping[str, int]) 
     return [Case(scenario=n, visit=visit, how=how) for n in names for visit in range(places[n]) for how in hows]
 
 
-def _worker(names: Sequence[str], hows: Sequence[str]) -> list[Outcome]:
-    with tempfile.TemporaryDirectory(prefix="crashes-", dir=_memory()) as folder, Victims() as victims:
+def _worker(names: Sequence[str], hows: Sequence[str], java_options: str) -> list[Outcome]:
+    with tempfile.TemporaryDirectory(prefix="crashes-", dir=_memory()) as folder, Victims(java_options) as victims:
         environment = {**shop_environment(Path(folder) / "spark"), "BACKFILL_SPARK_MEMORY": "1g"}
         spark = open_spark(Settings.from_environment(environment))
         bench = Bench(Path(folder), spark, victims)
@@ -294,9 +296,15 @@ def main() -> int:
     given = parser.parse_args()
     names = given.scenario or list(SCENARIOS)
     began = time.monotonic()
-    with ProcessPoolExecutor(given.workers) as pool:
+    with (
+        tempfile.TemporaryDirectory(prefix="crashes-", dir=_memory()) as folder,
+        ProcessPoolExecutor(given.workers, mp_context=multiprocessing.get_context("spawn")) as pool,
+    ):
+        sys.stderr.write("Reading Spark's classes once for all.\n")
+        java_options = with_archive(Path(folder) / "spark.jsa")
         shares = [share for share in _shares(names, given.workers) if share]
-        outcomes = [o for found in pool.map(_worker, shares, [given.how or HOW] * len(shares)) for o in found]
+        waiting = [pool.submit(_worker, share, given.how or HOW, java_options) for share in shares]
+        outcomes = [outcome for worker in waiting for outcome in worker.result()]
     sys.stdout.write(table(outcomes) + f"\n{time.monotonic() - began:.0f} s\n")
     return int(any(outcome.violations for outcome in outcomes))
 
