@@ -21,9 +21,11 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
+from queue import Empty, Queue
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -237,16 +239,19 @@ def cases(names: Sequence[str], hows: Sequence[str], places: Mapping[str, int]) 
     return [Case(scenario=n, visit=visit, how=how) for n in names for visit in range(places[n]) for how in hows]
 
 
-def _worker(names: Sequence[str], hows: Sequence[str], java_options: str) -> list[Outcome]:
+def _worker(waiting: Queue[str], hows: Sequence[str], java_options: str) -> list[Outcome]:
+    """Takes scenarios from the queue until there are no more."""
     with tempfile.TemporaryDirectory(prefix="crashes-", dir=_memory()) as folder, Victims(java_options) as victims:
         environment = {**shop_environment(Path(folder) / "spark"), "BACKFILL_SPARK_MEMORY": "1g"}
         spark = open_spark(Settings.from_environment(environment))
         bench = Bench(Path(folder), spark, victims)
         outcomes: list[Outcome] = []
-        for name in names:
-            for case in cases([name], hows, {name: len(bench.clean(name).places)}):
-                outcomes.append(bench.run(case))
-                _tell(outcomes[-1])
+        with suppress(Empty):
+            while True:
+                name = waiting.get_nowait()
+                for case in cases([name], hows, {name: len(bench.clean(name).places)}):
+                    outcomes.append(bench.run(case))
+                    _tell(outcomes[-1])
         spark.stop()
         return outcomes
 
@@ -281,12 +286,6 @@ def table(outcomes: Iterable[Outcome]) -> str:
     return "\n".join(lines)
 
 
-def _shares(names: Sequence[str], workers: int) -> list[list[str]]:
-    """The scenarios dealt out, those that need Spark first, so that the workers end at about the same time."""
-    ordered = sorted(names, key=lambda name: not SCENARIOS[name].needs_spark)
-    return [ordered[start::workers] for start in range(workers)]
-
-
 def main() -> int:
     """Kills everything everywhere and prints the table; 1 when a promise was broken."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -296,15 +295,20 @@ def main() -> int:
     given = parser.parse_args()
     names = given.scenario or list(SCENARIOS)
     began = time.monotonic()
+    context = multiprocessing.get_context("spawn")
     with (
         tempfile.TemporaryDirectory(prefix="crashes-", dir=_memory()) as folder,
-        ProcessPoolExecutor(given.workers, mp_context=multiprocessing.get_context("spawn")) as pool,
+        context.Manager() as manager,
+        ProcessPoolExecutor(given.workers, mp_context=context) as pool,
     ):
+        waiting = manager.Queue()
+        for name in sorted(names, key=lambda name: not SCENARIOS[name].needs_spark):  # the long ones first
+            waiting.put(name)
         sys.stderr.write("Reading Spark's classes once for all.\n")
         java_options = with_archive(Path(folder) / "spark.jsa")
-        shares = [share for share in _shares(names, given.workers) if share]
-        waiting = [pool.submit(_worker, share, given.how or HOW, java_options) for share in shares]
-        outcomes = [outcome for worker in waiting for outcome in worker.result()]
+        workers = [pool.submit(_worker, waiting, given.how or HOW, java_options) for _ in range(given.workers)]
+        outcomes = [outcome for worker in workers for outcome in worker.result()]
+    outcomes.sort(key=lambda outcome: (names.index(outcome.case.scenario), outcome.case.visit))
     sys.stdout.write(table(outcomes) + f"\n{time.monotonic() - began:.0f} s\n")
     return int(any(outcome.violations for outcome in outcomes))
 

@@ -106,7 +106,7 @@ def _planned_load(shop: Shop) -> Notes:
 
 def _planned(shop: Shop) -> Notes:
     request = PlanRequest(
-        table=RECENT, days=THREE_DAYS, reason="the present release", by="ana", limits=AskedLimits(chunk_partitions=1)
+        table=RECENT, days=THREE_DAYS, reason="the present release", by="ana", limits=AskedLimits(chunk_partitions=2)
     )
     run_id = operations.plan(shop.ws, request).manifest.run_id
     operations.approve(shop.ws, run_id, by="ben")
