@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from itertools import count
 from typing import Any
 
-from sqlalchemy import text
+from sqlalchemy import MetaData, text
 
 from backfill_assets.clock import system_clock
 from backfill_assets.identity import EMPTY_FILE_SET, DataFile, FileSet
@@ -228,6 +228,19 @@ def disarm(url: str, table: str) -> None:
         tamper(url, f"DROP TRIGGER {table}_refuse_update", f"DROP TRIGGER {table}_refuse_delete")
     else:
         tamper(url, f"DROP FUNCTION {table}_refuse CASCADE")
+
+
+def dumped(url: str) -> Sequence[str]:
+    """Every row of every table of a ledger, as text, in an order of its own."""
+    engine = connect_engine(url)
+    try:
+        tables = MetaData()
+        tables.reflect(engine)
+        with engine.connect() as connection:
+            found = {table.name: connection.execute(table.select()) for table in tables.sorted_tables}
+            return sorted(f"{name}: {tuple(row)!r}" for name, rows in found.items() for row in rows)
+    finally:
+        engine.dispose()
 
 
 def write_events(url: str, writer_name: str, how_many: int) -> None:

@@ -14,9 +14,14 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from sqlalchemy import event
+from sqlalchemy.pool import Pool
 
 SERVER = "BACKFILL_TEST_SERVER"
 """The URL of the server's database `postgres`; set by the fixture that starts it, and inherited by processes."""
+
+_connections: list[psycopg.Connection] = []
+"""Those of workspaces that tests open and drop; they are closed with their databases."""
 
 _made: dict[str, Path] = {}
 """The databases that this process has made, with their homes."""
@@ -51,9 +56,18 @@ def copy_home(template: Path, home: Path) -> Path:
     return home
 
 
+@event.listens_for(Pool, "connect")
+def _remember(connection: object, _record: object) -> None:
+    if in_postgresql() and isinstance(connection, psycopg.Connection):
+        _connections.append(connection)
+
+
 def forget_ledgers_below(folder: Path) -> None:
     """Drops the databases of the homes in a folder, whoever is still connected."""
     gone = [name for name, home in _made.items() if home.is_relative_to(folder.resolve())]
+    for connection in [each for each in _connections if each.closed or each.info.dbname in gone]:
+        connection.close()
+        _connections.remove(connection)
     if gone:
         with psycopg.connect(os.environ[SERVER], autocommit=True) as server:
             for name in gone:

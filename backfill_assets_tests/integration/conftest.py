@@ -39,7 +39,9 @@ def postgres_server() -> Iterator[str]:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def where_homes_keep_their_ledgers(request: pytest.FixtureRequest) -> Iterator[None]:
+def where_homes_keep_their_ledgers(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[None]:
     """In files, unless the switch says otherwise: then every home of every test here has a database of its own."""
     wanted = os.environ.get(SWITCH, "sqlite")
     if wanted not in ("sqlite", "postgresql"):
@@ -48,6 +50,8 @@ def where_homes_keep_their_ledgers(request: pytest.FixtureRequest) -> Iterator[N
         if wanted == "postgresql":
             patch.setenv(SERVER, request.getfixturevalue("postgres_server"))
         yield
+        if in_postgresql():
+            forget_ledgers_below(tmp_path_factory.getbasetemp())
 
 
 @pytest.fixture(autouse=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -28,6 +27,7 @@ from backfill_assets.planning.request import AskedLimits, PlanRequest
 from backfill_assets.settings import PROJECT_ROOT, Settings
 from backfill_assets.spark import open_spark
 from backfill_assets.transforms.context import TransformContext
+from backfill_assets_tests.ledgers import copy_home
 from backfill_assets_tests.shop import OUTPUT, RECENT, Shop, open_shop, shop_environment, ticking_clock
 
 EVENTS = "event_id string, case_id string, jurisdiction string, event_type string, event_time timestamp"
@@ -106,7 +106,7 @@ def here(spark: SparkSession) -> Mapping[str, str]:
 
 @pytest.fixture
 def home(tmp_path: Path, stocked_home: Path) -> Path:
-    return Path(shutil.copytree(stocked_home, tmp_path / "home"))
+    return copy_home(stocked_home, tmp_path / "home")
 
 
 @pytest.mark.parametrize("surroundings", SURROUNDINGS)

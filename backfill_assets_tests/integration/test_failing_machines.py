@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import resource
-import shutil
 import sqlite3
 from collections.abc import Callable, Iterator
 from datetime import date
@@ -25,6 +24,7 @@ from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import AskedLimits, PlanRequest
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.integration.conftest import ONE_HOUR
+from backfill_assets_tests.ledgers import copy_home
 from backfill_assets_tests.shop import RECENT, SALES, Shop, open_shop, ticking_clock
 
 MIDDLE = DayRange.inclusive(date(2026, 1, 5), date(2026, 1, 6))
@@ -32,7 +32,7 @@ MIDDLE = DayRange.inclusive(date(2026, 1, 5), date(2026, 1, 6))
 
 @pytest.fixture
 def shop(tmp_path: Path, published_home: Path, spark: SparkSession) -> Iterator[Shop]:
-    shutil.copytree(published_home, tmp_path / "home")
+    copy_home(published_home, tmp_path / "home")
     opened = open_shop(tmp_path / "home", clock=ticking_clock(NOON + 2 * ONE_HOUR), spark=spark)
     yield opened
     opened.ws.close()

@@ -6,8 +6,6 @@ import errno
 import json
 import os
 import re
-import shutil
-import sqlite3
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -18,7 +16,10 @@ from typer.testing import CliRunner, Result
 from backfill_assets import commands
 from backfill_assets.cli import app
 from backfill_assets.identity import sha256_text
+from backfill_assets.settings import Settings
 from backfill_assets_tests.conftest import NOON
+from backfill_assets_tests.ledger_examples import disarm, dumped, tamper
+from backfill_assets_tests.ledgers import copy_home, only_with_sqlite
 from backfill_assets_tests.shop import RECENT, Shop, open_shop, shop_environment, ticking_clock
 
 NOT_TYPED = (
@@ -55,7 +56,7 @@ STEERING = re.compile("(?!\n)[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory, published_home: Path) -> Path:
     copy = tmp_path_factory.mktemp("words") / "home"
-    shutil.copytree(published_home, copy)
+    copy_home(published_home, copy)
     return copy
 
 
@@ -72,8 +73,7 @@ def types(*words: str) -> Result:
 
 
 def ledger_of(home: Path) -> Sequence[str]:
-    with sqlite3.connect(home / "ledger.db") as ledger:
-        return list(ledger.iterdump())
+    return dumped(Settings.from_environment(shop_environment(home)).ledger_url)
 
 
 def commands_with(word: str) -> Iterator[tuple[str, ...]]:
@@ -223,23 +223,22 @@ def planned(
     home: Path, tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[tuple[Shop, str]]:
     copy = tmp_path / "home"
-    shutil.copytree(home, copy)
+    copy_home(home, copy)
     for name, value in shop_environment(copy).items():
         monkeypatch.setenv(name, value)
     shop = open_shop(copy, clock=ticking_clock(NOON), spark=spark)
     run_id = shop.planned()
-    shop.ws.close()
+    disarm(shop.ws.settings.ledger_url, "manifests")
     yield shop, run_id
+    shop.ws.close()
 
 
-def rewritten(home: Path, run_id: str, body: str, *, with_digest: bool) -> None:
-    """Another text for a manifest, by somebody who can write to the database and takes its triggers away."""
-    with sqlite3.connect(home / "ledger.db") as ledger:
-        for (trigger,) in ledger.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall():
-            ledger.execute(f"DROP TRIGGER {trigger}")
-        ledger.execute("UPDATE manifests SET body = ? WHERE run_id = ?", (body, run_id))
-        if with_digest:
-            ledger.execute("UPDATE manifests SET digest = ? WHERE run_id = ?", (sha256_text(body), run_id))
+def rewritten(shop: Shop, run_id: str, body: str, *, with_digest: bool) -> None:
+    """Another text for a manifest, by somebody who can write to the database and took its triggers away."""
+    digest = ", digest = :digest" if with_digest else ""
+    values = {"digest": sha256_text(body)} if with_digest else {}
+    statement = f"UPDATE manifests SET body = :body{digest} WHERE run_id = :run_id"
+    tamper(shop.ws.settings.ledger_url, statement, body=body, run_id=run_id, **values)
 
 
 @pytest.mark.parametrize(
@@ -259,11 +258,10 @@ def rewritten(home: Path, run_id: str, body: str, *, with_digest: bool) -> None:
 )
 def test_a_manifest_that_cannot_be_read_is_one_sentence(planned: tuple[Shop, str], edit: object, sentence: str) -> None:
     shop, run_id = planned
-    home = shop.ws.settings.home
-    with sqlite3.connect(home / "ledger.db") as ledger:
-        ((body,),) = ledger.execute("SELECT body FROM manifests WHERE run_id = ?", (run_id,)).fetchall()
+    with shop.ws.ledger.read() as reader:
+        document = reader.run(run_id).manifest.document
     assert callable(edit)
-    rewritten(home, run_id, json.dumps(edit(json.loads(body))), with_digest=True)
+    rewritten(shop, run_id, json.dumps(edit(document)), with_digest=True)
     for words in (("status", run_id), ("run", run_id), ("approve", run_id, "--by", "ben"), ("status",), ("recover",)):
         result = types(*words)
         assert "Traceback" not in result.output
@@ -281,7 +279,7 @@ def test_a_manifest_that_is_no_json_or_lost_its_digest_is_one_sentence(planned: 
         ("[" * 100_000, True, "cannot be read"),
         ("{}", False, "was edited after it was agreed"),
     ):
-        rewritten(shop.ws.settings.home, run_id, body, with_digest=with_digest)
+        rewritten(shop, run_id, body, with_digest=with_digest)
         result = types("run", run_id)
         assert result.exit_code == 1
         assert sentence in " ".join(result.stderr.split())
@@ -355,6 +353,7 @@ def test_a_machine_that_fails_is_said_in_plain_words(
 
 
 def test_a_home_that_cannot_be_written_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    only_with_sqlite("the home is where the ledger is")
     (tmp_path / "file").write_text("no folder")
     for name, value in shop_environment(tmp_path / "file" / "home").items():
         monkeypatch.setenv(name, value)
@@ -366,6 +365,7 @@ def test_a_home_that_cannot_be_written_is_one_sentence(tmp_path: Path, monkeypat
 
 
 def test_a_ledger_that_is_no_database_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    only_with_sqlite("it is about that file")
     for name, value in shop_environment(tmp_path).items():
         monkeypatch.setenv(name, value)
     (tmp_path / "ledger.db").write_bytes(b"not a database " * 1_000)
