@@ -136,7 +136,7 @@ def load(source: str, first: date, last: date, *, by: str, reason: str, quiet: b
         known = DayRange(ws.settings.first_day, ws.clock().date())
         if days.start < known.start or days.last > known.end:
             raise InvalidRange(
-                f"{table.name} has partitions from {known.start} to {known.end}; {days} is not within them.",
+                f"{table.name} can have partitions from {known.start} to {known.end}; {days} is not within them.",
                 next_step="choose days within the table's range, or set BACKFILL_FIRST_DAY to an earlier first day",
             )
         partitions = partitions_over(Grain.DAILY, days)

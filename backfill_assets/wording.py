@@ -22,7 +22,9 @@ def fault_of(text: str) -> str | None:
     if len(text) > MOST_CHARACTERS:
         return f"is {len(text):,} characters long, and {MOST_CHARACTERS:,} are the most"
     found = _ANY.search(text)
-    return f"holds the character {_escaped(found)}, which is no text" if found else None
+    if found:
+        return f"holds the character {_escaped(found)}, and it has to be one line without control characters"
+    return None
 
 
 def visible(text: str, *, keep_line_breaks: bool = False) -> str:

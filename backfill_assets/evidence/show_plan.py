@@ -28,7 +28,7 @@ def plan_view(plan: Document) -> RenderableType:
             ("output range", plan["output"]["described"]),
             ("replaces", f"{replaces['rows']:,} accepted rows in {count_of(replaces['partitions'], 'partition')}"),
             ("expected", _expected(plan["estimate"])),
-            ("references", ", ".join(f"{n} {v}" for n, v in plan["references"].items())),
+            ("references", _references(plan)),
             ("limits", _limits(plan["limits"])),
             ("side effects", plan["side_effects"]),
             ("manifest", f"sha256 {plan['manifest_digest'][:16]}... (DRAFT)"),
@@ -58,6 +58,10 @@ def plan_view(plan: Document) -> RenderableType:
     if "stages" in plan:
         parts += ["", stages_view(plan["stages"])]
     return Group(*parts)
+
+
+def _references(plan: Document) -> str:
+    return ", ".join(f"{name} {version}" for name, version in plan["references"].items())
 
 
 def _expected(expected: Document) -> str:
@@ -100,6 +104,7 @@ def set_plan_view(plan: Document) -> RenderableType:
             ("set", plan["set_id"] + (f" ({plan['name']})" if plan["name"] != plan["set_id"] else "")),
             ("because", plan["because"]),
             ("reason", f"{plan['reason']} (asked by {plan['requested_by']})"),
+            ("references", "; ".join(dict.fromkeys(_references(run) for run in plan["runs"] if run["references"]))),
             ("limits of each run", "; ".join(dict.fromkeys(_limits(run["limits"]) for run in plan["runs"]))),
             ("manifest", f"sha256 {plan['manifest_digest'][:16]}... (DRAFT)"),
         ]
@@ -119,11 +124,12 @@ def set_plan_view(plan: Document) -> RenderableType:
     )
     runs = listing(
         "runs",
-        ["run", "partitions", "kind", "replaces rows", "chunks", "expected"],
+        ["run", "partitions", "by", "kind", "replaces rows", "chunks", "expected"],
         [
             [
                 r["run_id"],
                 r["output"]["described"],
+                f"{r['transform']} {r['transform_version']}",
                 r["kind"] if r["mode"] == "BACKFILL" else f"{r['kind']}, {r['mode']}",
                 r["replaces"]["rows"],
                 r["chunks"],

@@ -144,7 +144,7 @@ MEANING: Mapping[State, str] = {
     RUN.GATING: "the candidate is written and its gates are being measured",
     RUN.PASSED: "every blocking gate passed; it can be published once it is approved",
     RUN.BLOCKED: "a blocking gate failed; the published table is as it was",
-    RUN.FAILED: "staging or gating stopped with an error; it can be run again",
+    RUN.FAILED: "staging or gating stopped, with an error or because its process was gone; it can be run again",
     RUN.PUBLISHING: "the swap is under way; if its process is gone, `backfill recover` finishes or undoes it",
     RUN.PUBLISHED: "readers see its rows",
     RUN.SUPERSEDED: "a later publication replaced all of its rows",

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from sqlalchemy import insert, select
 
-from backfill_assets.errors import IllegalTransition, Refused
+from backfill_assets.errors import IllegalTransition, NotApproved, Refused
 from backfill_assets.ledger.read_sets import SetReader
 from backfill_assets.ledger.records import SetRecord
 from backfill_assets.ledger.schema import manifests, restatement_sets, set_members
 from backfill_assets.ledger.states import ApprovalState, SetState
-from backfill_assets.ledger.write_runs import RunWriter
+from backfill_assets.ledger.write_runs import RunWriter, same_person
 from backfill_assets.ledger.writing import Happening, Step, plain, typed
 from backfill_assets.planning.sets import SetManifest
 
@@ -86,6 +86,12 @@ class SetWriter(RunWriter, SetReader):
         if not drafts:
             raise IllegalTransition(
                 f"set {set_id} is approved already.", next_step=f"backfill status {set_id}", set_id=set_id
+            )
+        if same_person(typed("the approver", by, NotApproved), found.manifest.requested_by):
+            raise NotApproved(
+                f"set {set_id} was requested by {found.manifest.requested_by}, who cannot approve it as well.",
+                next_step=f"let somebody else type: backfill approve {set_id} --by NAME",
+                set_id=set_id,
             )
         for run_id in drafts:
             self.approve(run_id, by=by, note=note)

@@ -126,7 +126,7 @@ class Graph:
         latest = days_of(node.grain, partition_of(node.grain, known.last)).end
         if not len(days) or asked.start < earliest or asked.end > latest:
             raise InvalidRange(
-                f"{name} has partitions from {earliest} to {known.last}; the range {days} is not within them.",
+                f"{name} can have partitions from {earliest} to {known.last}; the range {days} is not within them.",
                 next_step="choose earlier days"
                 if asked.start >= earliest
                 else "choose later days, or set BACKFILL_FIRST_DAY to an earlier first day",

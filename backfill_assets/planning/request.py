@@ -312,10 +312,17 @@ def require_inputs(plan: Plan) -> None:
     said = "; ".join(f"{read.table} lacks {describe(read.grain, read.missing)}" for read in lacking)
     raise MissingInput(
         f"{plan.manifest.table} needs input days that have never been built: {said}.",
-        next_step=joined(fill_commands(lacking[0])),
+        next_step=_how_to_fill(lacking[0]),
         table=plan.manifest.table,
         missing={read.table: [day.isoformat() for day in read.missing] for read in lacking},
     )
+
+
+def _how_to_fill(read: InputRead) -> str:
+    commands = joined(fill_commands(read))
+    if read.table.startswith("bronze."):
+        return f"land the files that are missing; days on which there was nothing are recorded as empty with {commands}"
+    return commands
 
 
 def fill_commands(read: InputRead) -> Sequence[str]:

@@ -147,7 +147,7 @@ def plan_set(ws: Workspace, request: SetRequest, terms_of: TermsOf) -> PlannedSe
     if not request.because and not request.stale:
         raise Refused("it was not said what has changed.", next_step="add --because TABLE:DAY..DAY, or --stale")
     as_of = ws.clock()
-    named = _stale(ws, request) if request.stale else _Named()
+    named = _stale(ws, request) if request.stale else _Named(left_out=_stale_as_well(ws))
     rebuilds = _rebuilds(ws, request, named, as_of)
     if not rebuilds:
         return NothingToRebuild(left_out=named.left_out)
@@ -221,6 +221,24 @@ def _stale(ws: Workspace, request: SetRequest) -> _Named:
             next_step="give the transform a new version; or, to prove that the rows are the same, add --changed-code",
         )
     return _Named(stale=stale, new=new, left_out=tuple(left_out))
+
+
+def _stale_as_well(ws: Workspace) -> tuple[LeftOut, ...]:
+    """What is stale whatever somebody names: a set that brings a part of it to today's code has to say so."""
+    left_out = []
+    for found in stale_tables(ws):
+        if isinstance(ws.domain.table(found.table), SourceTable):
+            continue
+        partitions = [
+            partition
+            for stretch in found.ranges
+            if {reason.cause for reason in stretch.reasons} != {Cause.NEVER_BUILT}
+            for partition in stretch.partitions
+        ]
+        if partitions:
+            why = f"stale for other reasons: backfill stale {found.table}"
+            left_out.append(_left_out(found, partitions, why, f"add --stale, or backfill plan {found.table} --stale"))
+    return tuple(left_out)
 
 
 def _left_out(found: Staleness, partitions: Sequence[date], why: str, include: str) -> LeftOut:

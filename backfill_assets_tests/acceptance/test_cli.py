@@ -120,7 +120,7 @@ def test_what_a_person_reads_names_the_next_command(terminal: Terminal) -> None:
     ("words", "sentence"),
     [
         (("plan", "silver.nobody", *DAYS), "there is no table 'silver.nobody'"),
-        (("plan", SILVER, "--from", "2001-01-01", "--to", "2001-01-02"), "has partitions from 2024-12-01"),
+        (("plan", SILVER, "--from", "2001-01-01", "--to", "2001-01-02"), "can have partitions from 2024-12-01"),
         (("plan", SILVER, "--from", "2025-02-07", "--to", "2025-02-05"), "the range is reversed"),
         (("plan", SILVER, *DAYS, "--transform-version", "9.9.9"), "no transform version '9.9.9'"),
         (("plan", SILVER, "--from", "2025-06-20", "--to", "2025-06-21"), "have never been built"),
@@ -136,7 +136,7 @@ def test_missing_input_days_come_with_the_command_that_fills_them(terminal: Term
         "plan", SILVER, "--from", "2025-06-20", "--to", "2025-06-21", "--reason", "try", "--by", "ana"
     )
     assert "..2025-06-22" in said
-    assert "next: backfill load case_events --from 2025-0" in said
+    assert "recorded as empty with backfill load case_events --from 2025-0" in said
     assert said.endswith("--to 2025-06-22 --by WHO")
 
 

@@ -432,16 +432,20 @@ def test_days_that_were_not_loaded_are_loaded_range_by_range(shop: Shop) -> None
     )
 
 
-def test_what_a_stale_plan_leaves_out_is_said_with_the_way_to_include_it(late: Shop) -> None:
+def with_other_code(ws: Workspace) -> Workspace:
+    """The workspace after somebody edited the domain's package."""
+
     class Edited(Workspace):
         @cached_property
         def code_digest(self) -> str:
             return "0" * 64
 
-    ws = Edited(
-        settings=late.ws.settings, domain=late.ws.domain, clock=late.ws.clock, open_session=late.ws.open_session
-    )
-    planned = planned_set(replace(late, ws=ws), stale=True)
+    return Edited(settings=ws.settings, domain=ws.domain, clock=ws.clock, open_session=ws.open_session)
+
+
+def test_what_a_stale_plan_leaves_out_is_said_with_the_way_to_include_it(late: Shop) -> None:
+    edited = replace(late, ws=with_other_code(late.ws))
+    planned = planned_set(edited, stale=True)
     assert [rebuild.partitions for rebuild in planned.rebuilds] == [tuple(REACHED), (FEBRUARY.start,)]
     (left_out,) = planned.left_out
     # The month would be left out as well, if it did not rest on what is rebuilt.
@@ -456,7 +460,7 @@ def test_what_a_stale_plan_leaves_out_is_said_with_the_way_to_include_it(late: S
     Console(file=text, width=200).print(set_plan_view(document))
     assert "stale, and left out" in text.getvalue()
     assert "--changed-code" in text.getvalue()
-    ws.close()
+    edited.ws.close()
 
 
 def test_what_a_set_has_brought_in_is_read_at_once_and_agrees_with_its_publications(late: Shop) -> None:
@@ -478,3 +482,23 @@ def test_what_a_set_has_brought_in_is_read_at_once_and_agrees_with_its_publicati
                 len(publication.intent.changes),
                 len(publication.intent.verified),
             )
+
+
+def test_nobody_agrees_to_a_part_of_a_set_and_its_requester_is_told_so_by_its_name(late: Shop) -> None:
+    manifest = planned_set(late).manifest
+    set_id, one = manifest.set_id, manifest.members[0].run_id
+    with pytest.raises(IllegalTransition, match=f"one of the set {set_id}") as refusal:
+        operations.approve(late.ws, one, by="ben")
+    assert refusal.value.next_step == f"backfill approve {set_id} --by WHO"
+    with pytest.raises(NotApproved, match=f"set {set_id} was requested by ana"):
+        operations.approve_set(late.ws, set_id, by="ana")
+
+
+def test_a_set_because_of_a_change_says_what_is_stale_for_other_reasons_and_left_out(late: Shop) -> None:
+    edited = replace(late, ws=with_other_code(late.ws))
+    planned = planned_set(edited)
+    edited.ws.close()
+    (left_out,) = planned.left_out
+    assert (left_out.table, set(left_out.partitions)) == (RECENT, set(FEBRUARY) - set(REACHED))
+    assert left_out.why == f"stale for other reasons: backfill stale {RECENT}"
+    assert planned_set(late).left_out == ()
