@@ -245,7 +245,10 @@ def test_a_staged_file_that_was_cut_is_never_published(shop: Shop) -> None:
 def test_missing_warm_up_is_refused_with_the_days_and_the_command(shop: Shop) -> None:
     with pytest.raises(MissingInput, match=r"2025-12-30\.\.2025-12-31, 2 days") as refusal:
         shop.planned(DayRange.inclusive(date(2026, 1, 1), date(2026, 1, 3)))
-    assert refusal.value.next_step == "backfill load sales --from 2025-12-30 --to 2025-12-31 --by WHO"
+    assert refusal.value.next_step == (
+        "land the files that are missing; days on which there was nothing are recorded as empty with "
+        "backfill load sales --from 2025-12-30 --to 2025-12-31 --by WHO"
+    )
 
 
 def test_a_dry_run_and_a_reconciliation_stand_in_nobodys_way_and_are_not_found_to_be_published(shop: Shop) -> None:
