@@ -308,14 +308,6 @@ def approve(ws: Workspace, run_id: str, *, by: str, note: str = "") -> RunRecord
         IllegalTransition: It is approved or published already, or is one of a set, which is agreed to as a whole.
     """
     with ws.ledger.write() as writer:
-        set_id = writer.run(run_id).manifest.member_of
-        if set_id is not None:
-            raise IllegalTransition(
-                f"run {run_id} is one of the set {set_id}, and nobody agrees to a part of it.",
-                next_step=f"backfill approve {set_id} --by WHO",
-                run_id=run_id,
-                set_id=set_id,
-            )
         writer.approve(run_id, by=by, note=note)
         return writer.run(run_id)
 

@@ -9,8 +9,8 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from backfill_assets.evidence.show import listing
+from backfill_assets.planning.filling import load_commands
 from backfill_assets.planning.partitions import DayRange, Grain, count_of, describe
-from backfill_assets.planning.request import load_commands
 from backfill_assets.planning.staleness import Cause, Reason, Staleness, StaleRange
 
 _MOST_FILES = 3

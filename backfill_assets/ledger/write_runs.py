@@ -87,26 +87,44 @@ class RunWriter(Writing, RunReader):
         Raises:
             UnknownName: There is no such run.
             NotApproved: The approver is the requester, nobody, or claims to be a policy.
-            IllegalTransition: It is approved already, or readers see it already.
+            IllegalTransition: It is approved already, readers see it already, or it is one of a set.
         """
         found = self.run(run_id)
-        if found.manifest.mode in NEVER_PUBLISHED:
+        set_id = found.manifest.member_of
+        if set_id is not None:
             raise IllegalTransition(
-                f"run {run_id} has mode {found.manifest.mode} and is never published, so nobody needs to approve it.",
-                next_step=f"backfill report {run_id}",
+                f"run {run_id} is one of the set {set_id}, and nobody agrees to a part of it.",
+                next_step=f"backfill approve {set_id} --by WHO",
                 run_id=run_id,
+                set_id=set_id,
             )
+        approver = self._somebody_else(by, found.manifest.requested_by, name=run_id, what="run", run_id=run_id)
+        self._agree(found, approver, note)
+
+    @staticmethod
+    def _somebody_else(by: str, requested_by: str, *, name: str, what: str, **ids: str) -> str:
+        """The approver, who is not the requester and does not pass for a policy."""
         approver = typed("the approver", by, NotApproved)
-        if same_person(approver, found.manifest.requested_by):
+        if same_person(approver, requested_by):
             raise NotApproved(
-                f"run {run_id} was requested by {found.manifest.requested_by}, who cannot approve it as well.",
-                next_step=f"let somebody else type: backfill approve {run_id} --by NAME",
-                run_id=run_id,
+                f"{what} {name} was requested by {requested_by}, who cannot approve it as well.",
+                next_step=f"let somebody else type: backfill approve {name} --by NAME",
+                **ids,
             )
         if _folded(approver).startswith(POLICY):
             raise NotApproved(
                 f"a name that begins with {POLICY!r} is kept for approvals that no person gave.",
-                next_step=f"backfill approve {run_id} --by NAME",
+                next_step=f"backfill approve {name} --by NAME",
+                **ids,
+            )
+        return approver
+
+    def _agree(self, found: RunRecord, approver: str, note: str) -> None:
+        run_id = found.run_id
+        if found.manifest.mode in NEVER_PUBLISHED:
+            raise IllegalTransition(
+                f"run {run_id} has mode {found.manifest.mode} and is never published, so nobody needs to approve it.",
+                next_step=f"backfill report {run_id}",
                 run_id=run_id,
             )
         self._approve(found, approver, note)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from sqlalchemy import insert, select
 
-from backfill_assets.errors import IllegalTransition, NotApproved, Refused
+from backfill_assets.errors import IllegalTransition, Refused
 from backfill_assets.ledger.read_sets import SetReader
 from backfill_assets.ledger.records import SetRecord
 from backfill_assets.ledger.schema import manifests, restatement_sets, set_members
 from backfill_assets.ledger.states import ApprovalState, SetState
-from backfill_assets.ledger.write_runs import RunWriter, same_person
+from backfill_assets.ledger.write_runs import RunWriter
 from backfill_assets.ledger.writing import Happening, Step, plain, typed
 from backfill_assets.planning.sets import SetManifest
 
@@ -82,22 +82,18 @@ class SetWriter(RunWriter, SetReader):
             IllegalTransition: All of it is approved already, or readers see one of its runs.
         """
         found = self.restatement_set(set_id)
-        drafts = [m.run_id for m in found.manifest.members if self.run(m.run_id).approval is ApprovalState.DRAFT]
+        runs = [self.run(member.run_id) for member in found.manifest.members]
+        drafts = [run for run in runs if run.approval is ApprovalState.DRAFT]
         if not drafts:
             raise IllegalTransition(
                 f"set {set_id} is approved already.", next_step=f"backfill status {set_id}", set_id=set_id
             )
-        if same_person(typed("the approver", by, NotApproved), found.manifest.requested_by):
-            raise NotApproved(
-                f"set {set_id} was requested by {found.manifest.requested_by}, who cannot approve it as well.",
-                next_step=f"let somebody else type: backfill approve {set_id} --by NAME",
-                set_id=set_id,
-            )
-        for run_id in drafts:
-            self.approve(run_id, by=by, note=note)
+        approver = self._somebody_else(by, found.manifest.requested_by, name=set_id, what="set", set_id=set_id)
+        for run in drafts:
+            self._agree(run, approver, note)
         self._append(
             Happening(
-                actor=typed("the approver", by),
+                actor=approver,
                 entity="set",
                 entity_id=set_id,
                 action="set_approved",

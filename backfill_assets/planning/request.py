@@ -16,6 +16,7 @@ from backfill_assets.errors import MissingInput
 from backfill_assets.identity import sha256_text
 from backfill_assets.planning.chunks import Chunk, chunk_sizes, chunks_of
 from backfill_assets.planning.estimates import Estimate, estimate
+from backfill_assets.planning.filling import how_to_fill
 from backfill_assets.planning.graph import Graph, TableInput, TableNode, Window
 from backfill_assets.planning.impact import complete
 from backfill_assets.planning.manifest import (
@@ -28,7 +29,7 @@ from backfill_assets.planning.manifest import (
     PinnedPartition,
     PinnedReference,
 )
-from backfill_assets.planning.partitions import DayRange, Grain, compress, count_of, days_of, describe
+from backfill_assets.planning.partitions import DayRange, Grain, days_of, describe
 from backfill_assets.planning.proof import ProofTerms, plan_proof
 from backfill_assets.planning.state import Claim, ClaimReader, StateReader
 
@@ -312,46 +313,10 @@ def require_inputs(plan: Plan) -> None:
     said = "; ".join(f"{read.table} lacks {describe(read.grain, read.missing)}" for read in lacking)
     raise MissingInput(
         f"{plan.manifest.table} needs input days that have never been built: {said}.",
-        next_step=_how_to_fill(lacking[0]),
+        next_step=how_to_fill(lacking[0].table, lacking[0].grain, lacking[0].missing),
         table=plan.manifest.table,
         missing={read.table: [day.isoformat() for day in read.missing] for read in lacking},
     )
-
-
-def _how_to_fill(read: InputRead) -> str:
-    commands = joined(fill_commands(read))
-    if read.table.startswith("bronze."):
-        return f"land the files that are missing; days on which there was nothing are recorded as empty with {commands}"
-    return commands
-
-
-def fill_commands(read: InputRead) -> Sequence[str]:
-    """The commands that build missing partitions of an input."""
-    if read.table.startswith("bronze."):
-        return load_commands(read.table, read.missing)
-    name = read.table.partition(".")[2]
-    return [
-        f"backfill plan {name} --reason REASON --from {days.start} --to {days.last} --by WHO"
-        for days in compress(read.grain, read.missing)
-    ]
-
-
-def load_commands(table: str, days: Iterable[date]) -> Sequence[str]:
-    """The commands that build these days of a source table and no others: what lies between may never have landed."""
-    name = table.partition(".")[2]
-    return [
-        f"backfill load {name} --from {some.start} --to {some.last} --by WHO" for some in compress(Grain.DAILY, days)
-    ]
-
-
-_MOST_COMMANDS = 5
-
-
-def joined(commands: Sequence[str]) -> str:
-    """Commands as one next step; many are shortened to the first of them."""
-    more = len(commands) - _MOST_COMMANDS
-    rest = [f"and {count_of(more, 'more range')} in the same way"] if more > 0 else []
-    return "; ".join([*commands[:_MOST_COMMANDS], *rest])
 
 
 def run_id_for(request: PlanRequest, node: TableNode, as_of: datetime) -> str:

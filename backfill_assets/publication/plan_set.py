@@ -15,6 +15,7 @@ from backfill_assets.domain import SourceTable
 from backfill_assets.errors import InvalidRange, MissingInput, Refused
 from backfill_assets.identity import sha256_text
 from backfill_assets.ledger.claims import LedgerState
+from backfill_assets.planning.filling import joined, load_commands
 from backfill_assets.planning.impact import Rebuild, impact
 from backfill_assets.planning.manifest import Mode
 from backfill_assets.planning.partitions import DayRange, Grain, compress, days_named, describe
@@ -25,8 +26,6 @@ from backfill_assets.planning.request import (
     PlanRequest,
     Staged,
     Terms,
-    joined,
-    load_commands,
     propose,
     require_inputs,
 )

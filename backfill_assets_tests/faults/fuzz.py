@@ -24,7 +24,8 @@ from backfill_assets.landing.conformed import LIVE
 from backfill_assets.ledger.records import ImportCounts
 from backfill_assets.settings import Settings
 from backfill_assets.spark import open_spark
-from backfill_assets_tests.faults.corpus import KINDS, Fate, Hostile, files_without_records, hostile_file, refused_files
+from backfill_assets_tests.faults.corpus import KINDS, Fate, Hostile, hostile_file
+from backfill_assets_tests.faults.refused import files_without_records, refused_files
 from backfill_assets_tests.landing_examples import LANDED_AT, LandingRoom, landing_room
 
 FILES_IN_A_ROOM = 16

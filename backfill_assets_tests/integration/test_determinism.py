@@ -9,10 +9,8 @@ import sys
 from collections.abc import Mapping
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
-import yaml
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -27,6 +25,7 @@ from backfill_assets.planning.request import AskedLimits, PlanRequest
 from backfill_assets.settings import PROJECT_ROOT, Settings
 from backfill_assets.spark import open_spark
 from backfill_assets.transforms.context import TransformContext
+from backfill_assets.transforms.references import load_references
 from backfill_assets_tests.ledgers import copy_home
 from backfill_assets_tests.shop import OUTPUT, RECENT, Shop, open_shop, shop_environment, ticking_clock
 
@@ -58,11 +57,8 @@ SURROUNDINGS: Mapping[str, Mapping[str, str]] = {
 
 def deadlines(spark: SparkSession) -> Mapping[str, str]:
     """The content checksum of every day of the reference domain's table, as this session computes it."""
-    folder = PROJECT_ROOT / "data" / "reference"
-    references: dict[str, Any] = {
-        r.name: r.parse(yaml.safe_load((folder / f"{r.name}.yaml").read_text(encoding="utf-8")))
-        for r in DOMAIN.references
-    }
+    loaded = load_references(DOMAIN, PROJECT_ROOT / "data" / "reference")
+    references = {name: reference.value for name, reference in loaded.items()}
     ctx = TransformContext(
         run_id="run",
         kind=Kind.BOOTSTRAP,

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from datetime import date
-from typing import Any
 
 import pytest
-import yaml
 from pyspark.sql import DataFrame, Row, SparkSession
 
 from backfill_assets.domains.enforcement_sla import DOMAIN
@@ -20,6 +18,7 @@ from backfill_assets.planning.manifest import Kind, Mode
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.settings import PROJECT_ROOT
 from backfill_assets.transforms.context import TransformContext
+from backfill_assets.transforms.references import load_references
 
 PUBLISHED = DayRange.inclusive(date(2024, 12, 1), date(2025, 6, 30))
 EVENT_COLUMNS = "event_id string, case_id string, jurisdiction string, event_type string, event_time timestamp"
@@ -27,10 +26,8 @@ EVENT_COLUMNS = "event_id string, case_id string, jurisdiction string, event_typ
 
 @pytest.fixture(scope="module")
 def ctx(spark: SparkSession) -> TransformContext:
-    folder = PROJECT_ROOT / "data" / "reference"
-    references: dict[str, Any] = {
-        r.name: r.parse(yaml.safe_load((folder / f"{r.name}.yaml").read_text())) for r in DOMAIN.references
-    }
+    loaded = load_references(DOMAIN, PROJECT_ROOT / "data" / "reference")
+    references = {name: reference.value for name, reference in loaded.items()}
     return TransformContext(
         run_id="run",
         kind=Kind.BOOTSTRAP,

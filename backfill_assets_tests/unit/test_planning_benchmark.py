@@ -20,6 +20,8 @@ def benchmark(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     monkeypatch.setitem(sys.modules, spec.name, module)
+    monkeypatch.syspath_prepend(str(PROJECT_ROOT / "benchmarks"))
+    monkeypatch.delitem(sys.modules, "made_up", raising=False)
     spec.loader.exec_module(module)
     return module
 

@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from backfill_assets_tests.protocol.model import Found, Guard, Model, Process, State, history, search
+from backfill_assets_tests.protocol.model import Guard, Model, Process, State, history
+from backfill_assets_tests.protocol.search import Found, search
 
 BACKFILL = Process(name="backfill", kind="publish", run="a")
 LIVE = Process(name="live", kind="publish", run="b")

@@ -1,0 +1,91 @@
+"""Which states of the protocol can be reached, and is one of them wrong?"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from backfill_assets_tests.protocol.model import Model, Process, State, Wrong
+
+
+def require_right(state: State) -> None:
+    """What must be true in every state.
+
+    Raises:
+        Wrong: Something is not.
+    """
+    for name, publication in state.publications.items():
+        if publication.state == "ABANDONED" and name in state.landed:
+            raise Wrong(f"{name} landed, and is abandoned")
+        if publication.state == "PUBLISHED" and name not in state.landed:
+            raise Wrong(f"{name} is published, and did not land")
+        if state.told.get(name) == "GIVEN_UP" and name in state.landed:
+            raise Wrong(f"{name} landed, and the table says that it was given up")
+    for process in state.processes:
+        if process.at == "second half":
+            raise Wrong(f"readers see {process.name} in one partition and not in the other")
+    shown = frozenset().union(*state.table)
+    if not shown <= state.files:
+        raise Wrong(f"readers miss {sorted(shown - state.files)}")
+    for name, run in state.runs.items():
+        needed = frozenset().union(*run.files.values())
+        if run.state in ("PASSED", "PUBLISHING") and needed & state.marked - state.files:
+            raise Wrong(f"vacuum took the candidate of {name}")
+
+
+def require_settled(model: Model, state: State) -> None:
+    """What must be true when everybody else has stopped for good and `recover` has run to its end.
+
+    Raises:
+        Wrong: Something is still open, or ledger and table do not agree.
+    """
+    recovery = Process(name="the last recovery", kind="recover")
+    present = replace(state, processes=(recovery,))
+    for _ in range(40):
+        steps = list(model.steps(present))
+        if not steps:
+            break
+        present = steps[0][1]
+        require_right(present)
+    if still := [name for name, p in present.publications.items() if p.state == "OPEN"]:
+        raise Wrong(f"{still} cannot be ended")
+    for p, (_, files) in enumerate(present.accepted):
+        if p not in present.foreign and present.table[p] != files:
+            raise Wrong(f"the ledger accepts {sorted(files)} in {p}, and readers see {sorted(present.table[p])}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """What a search came to: how many states there are, and the way to the first wrong one."""
+
+    states: int
+    wrong: str | None
+    way: tuple[str, ...]
+
+
+def search(model: Model, first: State) -> Found:
+    """Visits every reachable state."""
+    queue: deque[State] = deque([first])
+    came: dict[State, tuple[State, str] | None] = {first: None}
+    while queue:
+        state = queue.popleft()
+        try:
+            require_right(state)
+            require_settled(model, state)
+            following = list(model.steps(state))
+        except Wrong as wrong:
+            return Found(states=len(came), wrong=str(wrong), way=_way(came, state))
+        for what, after in following:
+            if after not in came:
+                came[after] = (state, what)
+                queue.append(after)
+    return Found(states=len(came), wrong=None, way=())
+
+
+def _way(came: Mapping[State, tuple[State, str] | None], state: State) -> tuple[str, ...]:
+    steps: list[str] = []
+    while (before := came[state]) is not None:
+        state, what = before
+        steps.append(what)
+    return tuple(reversed(steps))
