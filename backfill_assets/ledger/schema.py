@@ -41,7 +41,7 @@ from backfill_assets.ledger.states import (
     VersionState,
 )
 
-HEAD_REVISION = "0002"
+HEAD_REVISION = "0003"
 """The newest revision under `migrations/`; repeated here so that opening an up-to-date ledger need not load Alembic."""
 
 SHA256 = String(64)

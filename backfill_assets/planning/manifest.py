@@ -17,8 +17,9 @@ from typing import Any
 from backfill_assets.identity import canonical_json, sha256_text
 from backfill_assets.planning.partitions import Grain
 
-FORMAT = 2
-"""What is written now. Format 1, without chunk sizes, proof and set, is still read, and keeps its own text."""
+FORMAT = 3
+"""What is written now. Earlier formats are still read, and keep their own text: 1 is without chunk sizes, proof and
+set, 2 without what `_since_format_3` names."""
 
 
 class Kind(StrEnum):
@@ -230,7 +231,12 @@ class Manifest:
                 "proof": self.proof and _proof_document(self.proof),
                 "member_of": self.member_of,
             }
+        if self.format >= 3:
+            document |= self._since_format_3()
         return document
+
+    def _since_format_3(self) -> dict[str, Any]:
+        return {}
 
     @cached_property
     def text(self) -> str:

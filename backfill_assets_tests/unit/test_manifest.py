@@ -91,8 +91,8 @@ def test_whatever_changes_in_a_manifest_changes_its_digest(changed: dict[str, ob
 
 
 def test_a_manifest_of_another_format_is_not_read() -> None:
-    document = {**json.loads(MANIFEST.text), "format": 3}
-    with pytest.raises(ValueError, match="format 3"):
+    document = {**json.loads(MANIFEST.text), "format": 4}
+    with pytest.raises(ValueError, match="format 4"):
         Manifest.parse(json.dumps(document))
 
 
