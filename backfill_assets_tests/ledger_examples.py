@@ -98,11 +98,12 @@ def stage(ledger: Ledger, run_id: str, days: Iterable[date] = DAYS) -> None:
         writer.finish_chunk(
             run_id, 1, input_rows=10, output_rows=9, candidates=staged(run_id, days), attempt="a1", checksum="xx64:1"
         )
-        writer.move_run(run_id, RunState.GATING, actor="runner", attempt="a1")
+        writer.move_run(run_id, RunState.STAGED, actor="runner", attempt="a1")
 
 
 def gate(ledger: Ledger, run_id: str, days: Iterable[date] = DAYS) -> None:
     with ledger.write() as writer:
+        writer.take_run(run_id, RunState.GATING, actor="runner", attempt="a1")
         writer.record_gates(run_id, staged(run_id, days), results_for(run_id, days), actor="runner", attempt="a1")
         writer.move_run(run_id, RunState.PASSED, actor="runner", attempt="a1")
 

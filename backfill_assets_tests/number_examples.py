@@ -61,10 +61,11 @@ def gated(ws: Workspace, run_id: str, table: str, days: Iterable[date], number: 
         writer.finish_chunk(
             run_id, 1, input_rows=1, output_rows=1, candidates=candidates, attempt="a1", checksum="xx64:1"
         )
-        writer.move_run(run_id, RunState.GATING, actor="runner", attempt="a1")
+        writer.move_run(run_id, RunState.STAGED, actor="runner", attempt="a1")
     digests = {candidate.partition: candidate.files.digest for candidate in candidates}
     results = [replace(result, digest=digests[result.partition]) for result in results_for(run_id, chosen)]
     with ledger.write() as writer:
+        writer.take_run(run_id, RunState.GATING, actor="runner", attempt="a1")
         writer.record_gates(run_id, candidates, results, actor="runner", attempt="a1")
         writer.move_run(run_id, RunState.PASSED, actor="runner", attempt="a1")
     with ledger.write() as writer:

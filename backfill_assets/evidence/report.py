@@ -90,7 +90,7 @@ def next_step(run: RunRecord) -> str | None:
     approve = f"backfill approve {named} --by SOMEBODY_ELSE"
     approved = run.approval is ApprovalState.APPROVED
     match run.state:
-        case RunState.PLANNED | RunState.FAILED:
+        case RunState.PLANNED | RunState.STAGED | RunState.FAILED:
             return f"backfill run {run.run_id}"
         case RunState.STAGING | RunState.GATING | RunState.PUBLISHING:
             return "wait for it; if its process is gone: backfill recover"
@@ -104,7 +104,7 @@ def next_step(run: RunRecord) -> str | None:
             return f"to undo it: backfill rollback {named} --by WHO --reason WHY"
         case RunState.ROLLED_BACK:
             return f"plan a correction, or to publish the same rows again: {approve}"
-        case RunState.SUPERSEDED:
+        case RunState.SUPERSEDED | RunState.CANCELLED:
             return None
 
 

@@ -72,7 +72,7 @@ def gate_run(ws: Workspace, run_id: str, *, actor: str, listener: Listener = no_
         run = writer.run(run_id)
         manifest = run.manifest
         table = ws.domain.table(manifest.table)
-        if run.state is not RunState.GATING:
+        if run.state not in (RunState.STAGED, RunState.GATING):
             # What was gated before keeps its results; a run that waits for its gates can get none, and fails below.
             require_agreed_gates(manifest, table)
         writer.take_run(run_id, RunState.GATING, actor=actor, attempt=attempt)

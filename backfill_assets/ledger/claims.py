@@ -16,6 +16,7 @@ from backfill_assets.planning.manifest import NEVER_PUBLISHED
 OPEN_STATES = (
     RunState.PLANNED,
     RunState.STAGING,
+    RunState.STAGED,
     RunState.GATING,
     RunState.PASSED,
     RunState.BLOCKED,

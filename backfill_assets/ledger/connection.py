@@ -25,7 +25,6 @@ SQLITE_PRAGMAS = (
     f"PRAGMA busy_timeout = {WAIT_SECONDS * 1000}",
     "PRAGMA journal_mode = WAL",
     "PRAGMA synchronous = FULL",
-    "PRAGMA foreign_keys = ON",
 )
 
 READ: Mapping[str, Mapping[str, Any]] = {
@@ -35,6 +34,11 @@ READ: Mapping[str, Mapping[str, Any]] = {
 WRITE: Mapping[str, Mapping[str, Any]] = {
     "sqlite": {"ledger_begin": "BEGIN IMMEDIATE"},
     "postgresql": {"isolation_level": "READ COMMITTED"},
+}
+UPGRADE: Mapping[str, Mapping[str, Any]] = {
+    # SQLite changes a constraint by making the table anew, which must not count as removing what others refer to.
+    "sqlite": {"ledger_begin": "BEGIN IMMEDIATE", "ledger_foreign_keys": "OFF"},
+    "postgresql": WRITE["postgresql"],
 }
 
 
@@ -70,7 +74,7 @@ def transaction(engine: Engine, options: Mapping[str, Mapping[str, Any]]) -> Ite
 
     Args:
         engine: The ledger's database.
-        options: READ or WRITE.
+        options: READ, WRITE or UPGRADE.
 
     Raises:
         Retryable: The database is busy or cannot be reached; nothing was changed.
@@ -158,4 +162,7 @@ def _prepare_sqlite(connection: Any, _record: object) -> None:
 
 
 def _begin_sqlite(connection: Connection) -> None:
-    connection.exec_driver_sql(connection.get_execution_options().get("ledger_begin", "BEGIN"))
+    options = connection.get_execution_options()
+    # Inside of a transaction this could not be changed.
+    connection.exec_driver_sql(f"PRAGMA foreign_keys = {options.get('ledger_foreign_keys', 'ON')}")
+    connection.exec_driver_sql(options.get("ledger_begin", "BEGIN"))

@@ -87,6 +87,19 @@ runs = Table(
 """How far each run is. `added_sequence` is the event that added it: the order in which runs were planned. `attempt`
 names the process that stages or gates it: one that was given up for dead has another name, and is refused."""
 
+leases = Table(
+    "leases",
+    metadata,
+    Column("work_id", Text, primary_key=True),
+    Column("attempt", Text, nullable=False),
+    Column("holder", Text, nullable=False),
+    Column("machine", Text, nullable=False),
+    Column("since_at", UtcDateTime, nullable=False),
+    Column("until_at", UtcDateTime, nullable=False),
+)
+"""Who is at work on a run or a landed file, and until when that holds unless it is renewed. A renewal is no event: it
+changes no state, and what an attempt may still do is decided by `runs.attempt`."""
+
 approvals = Table(
     "approvals",
     metadata,

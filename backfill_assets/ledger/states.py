@@ -30,6 +30,7 @@ class RunState(_State):
 
     PLANNED = "PLANNED"
     STAGING = "STAGING"
+    STAGED = "STAGED"
     GATING = "GATING"
     PASSED = "PASSED"
     BLOCKED = "BLOCKED"
@@ -38,6 +39,7 @@ class RunState(_State):
     PUBLISHED = "PUBLISHED"
     SUPERSEDED = "SUPERSEDED"
     ROLLED_BACK = "ROLLED_BACK"
+    CANCELLED = "CANCELLED"
 
 
 class ApprovalState(_State):
@@ -64,6 +66,7 @@ class SetState(_State):
     PUBLISHED = "PUBLISHED"
     ROLLING_BACK = "ROLLING_BACK"
     ROLLED_BACK = "ROLLED_BACK"
+    CANCELLED = "CANCELLED"
 
 
 class VersionState(_State):
@@ -96,17 +99,19 @@ RUN = RunState
 TRANSITIONS: Mapping[State, frozenset[State]] = {
     # A run. Staging may begin again wherever nothing of it is published: after a failure, a failed gate, or when the
     # target has changed since the candidate was compared with it; gating alone may begin again. Staging and gating may
-    # follow themselves: another process takes over.
-    RUN.PLANNED: frozenset({RUN.STAGING}),
-    RUN.STAGING: frozenset({RUN.GATING, RUN.FAILED, RUN.STAGING}),
-    RUN.GATING: frozenset({RUN.PASSED, RUN.BLOCKED, RUN.FAILED, RUN.STAGING, RUN.GATING}),
-    RUN.PASSED: frozenset({RUN.PUBLISHING, RUN.GATING, RUN.STAGING}),
-    RUN.BLOCKED: frozenset({RUN.GATING, RUN.STAGING}),
-    RUN.FAILED: frozenset({RUN.STAGING}),
+    # follow themselves: another process takes over. Whatever is not published, or not any more, may be cancelled.
+    RUN.PLANNED: frozenset({RUN.STAGING, RUN.CANCELLED}),
+    RUN.STAGING: frozenset({RUN.STAGED, RUN.FAILED, RUN.STAGING, RUN.CANCELLED}),
+    RUN.STAGED: frozenset({RUN.GATING, RUN.STAGING, RUN.CANCELLED}),
+    RUN.GATING: frozenset({RUN.PASSED, RUN.BLOCKED, RUN.FAILED, RUN.STAGING, RUN.GATING, RUN.CANCELLED}),
+    RUN.PASSED: frozenset({RUN.PUBLISHING, RUN.GATING, RUN.STAGING, RUN.CANCELLED}),
+    RUN.BLOCKED: frozenset({RUN.GATING, RUN.STAGING, RUN.CANCELLED}),
+    RUN.FAILED: frozenset({RUN.STAGING, RUN.CANCELLED}),
     RUN.PUBLISHING: frozenset({RUN.PUBLISHED, RUN.PASSED, RUN.ROLLED_BACK}),
     RUN.PUBLISHED: frozenset({RUN.SUPERSEDED, RUN.ROLLED_BACK}),
     RUN.SUPERSEDED: frozenset({RUN.PUBLISHED}),
-    RUN.ROLLED_BACK: frozenset({RUN.PUBLISHING, RUN.STAGING}),
+    RUN.ROLLED_BACK: frozenset({RUN.PUBLISHING, RUN.STAGING, RUN.CANCELLED}),
+    RUN.CANCELLED: frozenset(),
     # An approval is withdrawn by a rollback: publishing the same rows again is a new decision.
     ApprovalState.DRAFT: frozenset({ApprovalState.APPROVED}),
     ApprovalState.APPROVED: frozenset({ApprovalState.DRAFT}),
@@ -124,12 +129,13 @@ TRANSITIONS: Mapping[State, frozenset[State]] = {
     ImportState.FAILED: frozenset({ImportState.LANDING}),
     ChunkState.RUNNING: frozenset({ChunkState.DONE, ChunkState.RUNNING}),
     ChunkState.DONE: frozenset({ChunkState.RUNNING}),
-    SetState.PLANNED: frozenset({SetState.PUBLISHING}),
+    SetState.PLANNED: frozenset({SetState.PUBLISHING, SetState.CANCELLED}),
     SetState.PUBLISHING: frozenset({SetState.PUBLISHED, SetState.ROLLING_BACK, SetState.PLANNED}),
     SetState.PUBLISHED: frozenset({SetState.ROLLING_BACK}),
     # A rollback that cannot go on may be given up: what was brought back is published again.
     SetState.ROLLING_BACK: frozenset({SetState.ROLLED_BACK, SetState.PUBLISHING}),
-    SetState.ROLLED_BACK: frozenset({SetState.PUBLISHING}),
+    SetState.ROLLED_BACK: frozenset({SetState.PUBLISHING, SetState.CANCELLED}),
+    SetState.CANCELLED: frozenset(),
 }
 
 
@@ -141,6 +147,7 @@ def may_follow(present: State, following: State) -> bool:
 MEANING: Mapping[State, str] = {
     RUN.PLANNED: "the manifest is written; nothing has been computed",
     RUN.STAGING: "Spark is writing candidate files that nobody reads",
+    RUN.STAGED: "the candidate is written; its gates have not been measured yet",
     RUN.GATING: "the candidate is written and its gates are being measured",
     RUN.PASSED: "every blocking gate passed; it can be published once it is approved",
     RUN.BLOCKED: "a blocking gate failed; the published table is as it was",
@@ -149,6 +156,7 @@ MEANING: Mapping[State, str] = {
     RUN.PUBLISHED: "readers see its rows",
     RUN.SUPERSEDED: "a later publication replaced all of its rows",
     RUN.ROLLED_BACK: "its publication was undone; the rows before it are back",
+    RUN.CANCELLED: "somebody decided against it; it is never published, and its files may be removed",
     ApprovalState.DRAFT: "nobody but the requester has agreed yet",
     ApprovalState.APPROVED: "somebody other than the requester agreed to exactly this manifest",
     PublicationState.PUBLISHING: "intended; the table may or may not have changed yet",
@@ -169,4 +177,5 @@ MEANING: Mapping[State, str] = {
     SetState.PUBLISHED: "every table of it is what readers see",
     SetState.ROLLING_BACK: "its tables are being brought back one after the other; `backfill recover` goes on with it",
     SetState.ROLLED_BACK: "every table of it is as it was before",
+    SetState.CANCELLED: "somebody decided against it, and so against each of its runs; nothing of it is ever published",
 }

@@ -7,7 +7,7 @@ from pathlib import Path
 from sqlalchemy import Connection, Engine, inspect, text
 
 from backfill_assets.errors import Refused
-from backfill_assets.ledger.connection import READ, WRITE, transaction
+from backfill_assets.ledger.connection import READ, UPGRADE, transaction
 from backfill_assets.ledger.schema import HEAD_REVISION
 
 MIGRATIONS = Path(__file__).parent / "migrations"
@@ -25,10 +25,11 @@ def upgrade(engine: Engine) -> None:
     with transaction(engine, READ) as connection:
         if present_revision(connection) == HEAD_REVISION:
             return
-    with transaction(engine, WRITE) as connection:
+    with transaction(engine, UPGRADE) as connection:
         if engine.dialect.name == "postgresql":
             connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": UPGRADE_LOCK})
         _migrate(connection)
+        _require_references(connection)
 
 
 def present_revision(connection: Connection) -> str | None:
@@ -36,6 +37,17 @@ def present_revision(connection: Connection) -> str | None:
     if not inspect(connection).has_table("alembic_version"):
         return None
     return connection.execute(text("SELECT version_num FROM alembic_version")).scalar_one_or_none()
+
+
+def _require_references(connection: Connection) -> None:
+    """Asks SQLite, which did not look while tables were made anew, whether every reference still leads somewhere."""
+    if connection.dialect.name == "sqlite":
+        dangling = connection.exec_driver_sql("PRAGMA foreign_key_check").fetchall()
+        if dangling:
+            raise Refused(
+                f"rows of the ledger's table {dangling[0][0]} refer to rows that are not there; it was left as it was.",
+                next_step="restore the ledger from its backup",
+            )
 
 
 def _migrate(connection: Connection) -> None:

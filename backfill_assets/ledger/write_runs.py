@@ -26,7 +26,7 @@ NOBODY = ""
 TAKEN = frozenset({RunState.STAGING, RunState.GATING})
 """What a process begins, and takes the run for."""
 
-BY_HAND = frozenset({RunState.GATING, RunState.PASSED, RunState.BLOCKED, RunState.FAILED})
+BY_HAND = frozenset({RunState.STAGED, RunState.PASSED, RunState.BLOCKED, RunState.FAILED})
 """Where the process that has a run may move it; only a publication moves it into or out of the other states."""
 
 VISIBLE = frozenset({RunState.PUBLISHING, RunState.PUBLISHED, RunState.SUPERSEDED})
@@ -199,11 +199,10 @@ class RunWriter(Writing, RunReader):
 
         Raises:
             UnknownName: There is no such run.
-            IllegalTransition: The run cannot be staged any more; or it is being staged, so it cannot be gated.
+            IllegalTransition: The run cannot be staged any more; or it is not staged, so it cannot be gated.
         """
         found = self._run_state(run_id)
-        is_being_staged = to is RunState.GATING and found is RunState.STAGING
-        if to not in TAKEN or is_being_staged or found is RunState.PUBLISHING:
+        if to not in TAKEN or found is RunState.PUBLISHING:
             raise illegal(f"run {run_id}", found, to, next_step=next_command(run_id, found), ids={"run_id": run_id})
         name = said("the attempt", attempt)
         self._move_run(run_id, found, to, actor=actor, note="", payload={"attempt": name}, attempt=name)
@@ -218,11 +217,11 @@ class RunWriter(Writing, RunReader):
         note: str = "",
         payload: Mapping[str, Any] | None = None,
     ) -> None:
-        """Moves a run on to GATING, PASSED, BLOCKED or FAILED, and keeps the note with it.
+        """Moves a run on to STAGED, PASSED, BLOCKED or FAILED, and keeps the note with it.
 
         Args:
             run_id: A run.
-            to: Its next state; GATING ends its staging.
+            to: Its next state; STAGED ends its staging.
             actor: Who moves it.
             attempt: Names the process at work, which must be the one that has the run. Without it the run can only be
                 given up: FAILED takes it from whoever has it.
@@ -238,13 +237,11 @@ class RunWriter(Writing, RunReader):
         found = self._run_state(run_id)
         if to is not RunState.FAILED or attempt != NOBODY:
             self.require_holder(run_id, attempt)
-        ends_staging = to is RunState.GATING
-        if to not in BY_HAND or (ends_staging and found is not RunState.STAGING) or found is RunState.PUBLISHING:
+        if to not in BY_HAND or found is RunState.PUBLISHING:
             raise illegal(f"run {run_id}", found, to, next_step=next_command(run_id, found), ids={"run_id": run_id})
-        if ends_staging:
+        if to is RunState.STAGED and found is RunState.STAGING:
             self._require_staged(run_id)
-        holder = attempt if ends_staging else NOBODY
-        self._move_run(run_id, found, to, actor=actor, note=note, payload=payload or {}, attempt=holder)
+        self._move_run(run_id, found, to, actor=actor, note=note, payload=payload or {})
 
     def require_holder(self, run_id: str, attempt: str) -> None:
         """Refuses a process that does not have the run any more.
@@ -347,7 +344,7 @@ def _folded(name: str) -> str:
 def next_command(run_id: str, state: RunState) -> str:
     """What is usually done with a run in this state."""
     match state:
-        case RunState.PLANNED | RunState.STAGING | RunState.GATING | RunState.FAILED:
+        case RunState.PLANNED | RunState.STAGING | RunState.STAGED | RunState.GATING | RunState.FAILED:
             return f"backfill run {run_id}"
         case RunState.PASSED:
             return f"backfill publish {run_id} --by NAME (after backfill approve {run_id} --by NAME)"
@@ -361,5 +358,7 @@ def next_command(run_id: str, state: RunState) -> str:
             return f"backfill status {run_id}"
         case RunState.ROLLED_BACK:
             return f"backfill approve {run_id} --by NAME, to publish it once more"
+        case RunState.CANCELLED:
+            return "backfill plan, for a run that takes its place"
         case _:
             assert_never(state)

@@ -188,7 +188,7 @@ def _validation(table: DerivedTable, graph: Graph, pool: str | None) -> AssetsDe
     def measure_gates(context: AssetExecutionContext) -> Events:
         session: Session = context.resources.session
         with refusals_as_failures(session):
-            run = run_in_state(session, table, context, RunState.GATING)
+            run = run_in_state(session, table, context, RunState.STAGED, RunState.GATING)
             evaluated = gate(session.workspace, run.run_id, actor=actor(context), listener=_told(context, session))
         results, measured = evaluated.results, staged_partitions(session.workspace, run.run_id)
         yield from _materialized(context, key, run.manifest.partitions, described.measured(measured, results))

@@ -117,20 +117,20 @@ def run_to_load(session: Session, table: SourceTable, context: AssetExecutionCon
     return None if planned is None else _adopt(session.workspace, table, context, planned.run_id)
 
 
-def run_in_state(session: Session, table: Table, context: AssetExecutionContext, state: RunState) -> RunRecord:
-    """The run that an asset after the candidate takes on: the tagged one, else the newest in the state.
+def run_in_state(session: Session, table: Table, context: AssetExecutionContext, *states: RunState) -> RunRecord:
+    """The run that an asset after the candidate takes on: the tagged one, else the newest in one of the states.
 
     Raises:
-        MissingInput: No run of the table is in that state over exactly the partitions that were chosen.
+        MissingInput: No run of the table is in one of them over exactly the partitions that were chosen.
     """
     partitions = chosen_partitions(context)
     found = tagged_run(session.workspace, table, context)
     if found is None:
-        found = find_run(session.workspace, table.name, partitions, states=(state,))
+        found = find_run(session.workspace, table.name, partitions, states=states)
     if found is None:
         raise MissingInput(
-            f"no run of {table.name} is {state} over exactly {describe(table.partition.grain, partitions)}.",
-            next_step=_before(table, state),
+            f"no run of {table.name} is {states[0]} over exactly {describe(table.partition.grain, partitions)}.",
+            next_step=_before(table, states[0]),
             table=table.name,
         )
     return _must_target(found, table, partitions)
@@ -226,7 +226,7 @@ def _kind(text: str | None) -> Kind | None:
 
 def _before(table: Table, state: RunState) -> str:
     match state:
-        case RunState.GATING:
+        case RunState.STAGED:
             return f"materialize candidate/{table.short_name} for these partitions first"
         case _:
             return f"materialize candidate/{table.short_name} and validation/{table.short_name} for them first"

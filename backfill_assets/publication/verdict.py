@@ -25,12 +25,14 @@ from backfill_assets.planning.partitions import count_of, describe
 _NEXT = {
     RunState.PLANNED: "backfill run {run}",
     RunState.STAGING: "wait for it, or if its process is gone: backfill run {run}",
+    RunState.STAGED: "backfill run {run}",
     RunState.GATING: "wait for it, or if its process is gone: backfill run {run}",
     RunState.BLOCKED: "backfill report {run}",
     RunState.FAILED: "backfill run {run}",
     RunState.PUBLISHING: "backfill recover",
     RunState.PUBLISHED: "backfill report {run}",
     RunState.SUPERSEDED: "backfill history {table}",
+    RunState.CANCELLED: "plan it again: backfill plan {table} ...",
 }
 
 

@@ -97,7 +97,7 @@ def stage_run(
         _stage_chunks(work, finished, listener)
         with ws.ledger.write() as writer:
             _require_within_limits(manifest, writer)
-            writer.move_run(run_id, RunState.GATING, actor=actor, attempt=token)
+            writer.move_run(run_id, RunState.STAGED, actor=actor, attempt=token)
             staged = writer.candidates(run_id)
     except TakenOver:
         raise

@@ -144,7 +144,7 @@ def _published(shop: Shop, notes: Notes) -> None:
     run = operations.run_named(shop.ws, run_id)
     if run.state in (RunState.PLANNED, RunState.STAGING, RunState.FAILED, RunState.BLOCKED):
         operations.stage(shop.ws, run_id, actor="ana")
-    if operations.run_named(shop.ws, run_id).state is RunState.GATING:
+    if operations.run_named(shop.ws, run_id).state in (RunState.STAGED, RunState.GATING):
         operations.gate(shop.ws, run_id, actor="ana")
     if operations.run_named(shop.ws, run_id).state in (RunState.PASSED, RunState.ROLLED_BACK):
         operations.publish(shop.ws, run_id, by="ben")

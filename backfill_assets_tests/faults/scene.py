@@ -172,7 +172,7 @@ class Scene:
             writer.finish_chunk(
                 run_id, 1, input_rows=1, output_rows=1, candidates=candidates, attempt=name, checksum="x"
             )
-            writer.move_run(run_id, RunState.GATING, actor="ana", attempt=name)
+            writer.move_run(run_id, RunState.STAGED, actor="ana", attempt=name)
 
     def _gated(
         self,

@@ -115,7 +115,7 @@ def test_without_tags_a_launch_says_unspecified_and_later_launches_find_its_run(
     assert loaded.materialize([CANDIDATE], *some).success
     staged = newest_run(loaded)
     assert (staged.manifest.requested_by, staged.manifest.reason) == ("unspecified", "unspecified")
-    assert staged.state is RunState.GATING
+    assert staged.state is RunState.STAGED
     assert loaded.materialize([VALIDATION], *some).success
     assert the_run(loaded, staged.run_id).state is RunState.PASSED
     approve(loaded.workspace, staged.run_id, by="bob")
@@ -126,7 +126,7 @@ def test_without_tags_a_launch_says_unspecified_and_later_launches_find_its_run(
 def test_a_later_asset_does_not_take_a_run_over_other_partitions(loaded: Bench) -> None:
     assert loaded.materialize([CANDIDATE], date(2025, 2, 7), date(2025, 2, 9)).success
     result = loaded.materialize([VALIDATION], date(2025, 2, 7), date(2025, 2, 8))
-    assert "no run of silver.recent_sales is GATING over exactly 2025-02-07..2025-02-08, 2 days" in failures(result)[0]
+    assert "no run of silver.recent_sales is STAGED over exactly 2025-02-07..2025-02-08, 2 days" in failures(result)[0]
 
 
 def test_a_failed_blocking_gate_leaves_the_published_asset_unexecuted_in_the_same_run_and_in_another(

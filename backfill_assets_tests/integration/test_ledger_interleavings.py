@@ -60,15 +60,21 @@ class LedgerMachine(RuleBasedStateMachine):
     @rule(number=RUNS, to=st.sampled_from(RunState))
     def move(self, number: int, to: RunState) -> None:
         run_id = self.runs[number]
-        by_hand = to in {RunState.STAGING, RunState.GATING, RunState.PASSED, RunState.BLOCKED, RunState.FAILED}
+        by_hand = to in {
+            RunState.STAGING,
+            RunState.STAGED,
+            RunState.GATING,
+            RunState.PASSED,
+            RunState.BLOCKED,
+            RunState.FAILED,
+        }
         present = self.states[run_id]
         allowed = by_hand and present is not RunState.PUBLISHING and may_follow(present, to)
-        ends_staging = (present, to) == (RunState.STAGING, RunState.GATING)
-        if ends_staging:
+        if (present, to) == (RunState.STAGING, RunState.STAGED):
             allowed = self.staged[run_id]
 
         def act(writer: LedgerWriter) -> None:
-            if to in (RunState.STAGING, RunState.GATING) and not ends_staging:
+            if to in (RunState.STAGING, RunState.GATING):
                 writer.take_run(run_id, to, actor="ann", attempt="a1")
             else:
                 writer.move_run(run_id, to, actor="ann", attempt="a1")
@@ -89,7 +95,8 @@ class LedgerMachine(RuleBasedStateMachine):
             writer.finish_chunk(
                 run_id, 1, input_rows=1, output_rows=1, candidates=staged(run_id), attempt="a1", checksum="xx64:1"
             )
-            writer.move_run(run_id, RunState.GATING, actor="runner", attempt="a1")
+            writer.move_run(run_id, RunState.STAGED, actor="runner", attempt="a1")
+            writer.take_run(run_id, RunState.GATING, actor="runner", attempt="a1")
             writer.record_gates(run_id, staged(run_id), results_for(run_id), actor="runner", attempt="a1")
             writer.move_run(run_id, RunState.PASSED, actor="runner", attempt="a1")
         self.states[run_id] = RunState.PASSED

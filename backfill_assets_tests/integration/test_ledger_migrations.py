@@ -10,12 +10,13 @@ from alembic import command
 from alembic.config import Config
 from alembic.script import ScriptDirectory
 from sqlalchemy import Engine, text
+from sqlalchemy.exc import IntegrityError
 
 from backfill_assets.clock import Clock
 from backfill_assets.errors import Refused
 from backfill_assets.ledger.connection import connect_engine
 from backfill_assets.ledger.schema import HEAD_REVISION
-from backfill_assets.ledger.states import RunState
+from backfill_assets.ledger.states import RunState, SetState
 from backfill_assets.ledger.store import Ledger
 from backfill_assets.ledger.upgrade import MIGRATIONS
 from backfill_assets_tests import ledger_examples
@@ -144,6 +145,20 @@ def test_an_upgraded_ledger_is_carried_on(old_ledger: str, clock: Clock, monkeyp
     ledger.close()
 
 
+def test_an_upgraded_ledger_holds_every_state_and_no_other(old_ledger: str, clock: Clock) -> None:
+    Ledger.open(old_ledger, clock=clock).close()
+    tamper(
+        old_ledger,
+        "INSERT INTO restatement_sets (set_id, name, state, note, added_sequence, updated_at) "
+        "SELECT run_id, 'a set', 'PLANNED', '', 1, updated_at FROM runs WHERE run_id = 'first'",
+    )
+    for table, states in (("runs", RunState), ("restatement_sets", SetState)):
+        for state in states:
+            tamper(old_ledger, f"UPDATE {table} SET state = '{state}'")
+        with pytest.raises(IntegrityError):
+            tamper(old_ledger, f"UPDATE {table} SET state = 'FORGOTTEN'")
+
+
 def test_an_edit_of_what_an_earlier_revision_wrote_shows(old_ledger: str, clock: Clock) -> None:
     ledger = Ledger.open(old_ledger, clock=clock)
     tamper(old_ledger, "UPDATE publication_changes SET new_files = expected_files")
@@ -168,15 +183,15 @@ def test_a_ledger_of_a_newer_version_is_refused_and_left_alone(ledger_url: str, 
 
 
 def test_an_upgrade_that_fails_half_way_leaves_the_earlier_revision(old_ledger: str, clock: Clock) -> None:
-    # The last statement of an upgrade is refused, because a table of that name is there already.
-    tamper(old_ledger, "CREATE TABLE set_members (this INTEGER, that INTEGER)")
+    # One of the last statements of an upgrade is refused, because a table of that name is there already.
+    tamper(old_ledger, "CREATE TABLE leases (this INTEGER, that INTEGER)")
     engine = connect_engine(old_ledger)
     before = raw(engine)
-    with pytest.raises(Refused, match="set_members"):
+    with pytest.raises(Refused, match="leases"):
         Ledger.open(old_ledger, clock=clock)
     assert raw(engine) == before
     engine.dispose()
-    tamper(old_ledger, "DROP TABLE set_members")
+    tamper(old_ledger, "DROP TABLE leases")
     ledger = Ledger.open(old_ledger, clock=clock)
     with ledger.read() as reader:
         assert reader.chain_violations() == ()

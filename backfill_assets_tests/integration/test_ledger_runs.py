@@ -56,7 +56,7 @@ def test_runs_come_newest_first_and_can_be_narrowed(ledger: Ledger) -> None:
         assert [run.run_id for run in reader.runs()] == ["bf-3", "bf-2", "bf-1"]
         assert [run.run_id for run in reader.runs(limit=1)] == ["bf-3"]
         assert [run.run_id for run in reader.runs(table=TABLE)] == ["bf-3", "bf-1"]
-        assert [run.run_id for run in reader.runs(states=[RunState.GATING])] == ["bf-1"]
+        assert [run.run_id for run in reader.runs(states=[RunState.STAGED])] == ["bf-1"]
         assert reader.runs(states=[]) == ()
 
 
@@ -276,7 +276,7 @@ def every_step_of_staging() -> list[Callable[[LedgerWriter], None]]:
         lambda w: w.finish_chunk(
             "bf-1", 1, input_rows=0, output_rows=0, candidates=staged("bf-1"), attempt=ZOMBIE, checksum="xx64:9"
         ),
-        lambda w: w.move_run("bf-1", RunState.GATING, actor="ann", attempt=ZOMBIE),
+        lambda w: w.move_run("bf-1", RunState.STAGED, actor="ann", attempt=ZOMBIE),
         lambda w: w.move_run("bf-1", RunState.FAILED, actor="ann", attempt=ZOMBIE, note="its own reason"),
     ]
 
@@ -347,7 +347,7 @@ def test_staging_ends_when_every_chunk_is_done_and_every_partition_is_there(ledg
 
     def end() -> None:
         with ledger.write() as writer:
-            writer.move_run("bf-1", RunState.GATING, actor="ann", attempt="a1")
+            writer.move_run("bf-1", RunState.STAGED, actor="ann", attempt="a1")
 
     def finish(number: int, days: tuple[date, ...]) -> None:
         with ledger.write() as writer:

@@ -219,7 +219,7 @@ def recovers(shop: Shop, run_id: str) -> None:
     ("others", "left"),
     [
         (stages_and_gates, RunState.PASSED),
-        (stages, RunState.GATING),
+        (stages, RunState.STAGED),
         (stages_half, RunState.STAGING),
         (recovers, RunState.FAILED),
     ],

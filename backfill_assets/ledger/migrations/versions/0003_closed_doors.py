@@ -1,8 +1,67 @@
 """What closing the doors needs of the ledger; one function per subject, in the order they are called."""
 
+import re
+
+import sqlalchemy as sa
+from alembic import op
+
 revision = "0003"
 down_revision = "0002"
 
+RUN_STATES = (
+    *("PLANNED", "STAGING", "STAGED", "GATING", "PASSED", "BLOCKED", "FAILED"),
+    *("PUBLISHING", "PUBLISHED", "SUPERSEDED", "ROLLED_BACK", "CANCELLED"),
+)
+SET_STATES = ("PLANNED", "PUBLISHING", "PUBLISHED", "ROLLING_BACK", "ROLLED_BACK", "CANCELLED")
+
 
 def upgrade() -> None:
-    pass
+    add_states("runs", "run_state", RUN_STATES)
+    add_states("restatement_sets", "set_state", SET_STATES)
+    add_leases()
+
+
+def add_leases() -> None:
+    op.create_table(
+        "leases",
+        sa.Column("work_id", sa.Text, primary_key=True),
+        sa.Column("attempt", sa.Text, nullable=False),
+        sa.Column("holder", sa.Text, nullable=False),
+        sa.Column("machine", sa.Text, nullable=False),
+        sa.Column("since_at", sa.DateTime(timezone=True), nullable=False),
+        sa.Column("until_at", sa.DateTime(timezone=True), nullable=False),
+    )
+
+
+def add_states(table: str, constraint: str, states: tuple[str, ...]) -> None:
+    """Lets the column `state` of a table hold exactly these."""
+    allowed = f"state IN ({', '.join(repr(state) for state in states)})"
+    if op.get_bind().dialect.name == "postgresql":
+        op.drop_constraint(constraint, table)
+        op.create_check_constraint(constraint, table, allowed)
+    else:
+        rebuild(table, rf"CONSTRAINT {constraint} CHECK \(state IN \([^)]*\)\)", f"CONSTRAINT {constraint} CHECK ({allowed})")
+
+
+def rebuild(table: str, pattern: str, replacement: str) -> None:
+    """SQLite cannot change a constraint: the table is made anew beside itself, with its rows and indexes."""
+    connection = op.get_bind()
+    of_table = {"table": table}
+    (definition,) = connection.scalars(
+        sa.text("SELECT sql FROM sqlite_master WHERE type = 'table' AND name = :table"), of_table
+    )
+    indexes = connection.scalars(
+        sa.text("SELECT sql FROM sqlite_master WHERE type = 'index' AND tbl_name = :table AND sql IS NOT NULL"), of_table
+    ).all()
+    changed, count = re.subn(pattern, replacement, definition)
+    assert count == 1, f"{table} has not the constraint that revision 0001 or 0002 gave it"
+    beside, count = re.subn(rf'^CREATE TABLE "?{table}"?', f"CREATE TABLE {table}_beside", changed)
+    assert count == 1, definition
+    for statement in (
+        beside,
+        f"INSERT INTO {table}_beside SELECT * FROM {table}",
+        f"DROP TABLE {table}",
+        f"ALTER TABLE {table}_beside RENAME TO {table}",
+        *indexes,
+    ):
+        connection.exec_driver_sql(statement)
