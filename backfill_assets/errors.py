@@ -15,6 +15,7 @@ BackfillError
 │   ├── TakenOver             another process carries on with what this one was doing
 │   ├── TargetChanged         a partition is not what the candidate was compared with
 │   ├── InputsMovedOn         readers see what follows from newer inputs than the run has read
+│   ├── WrongSession          a Spark session in which rows could mean something else
 │   └── ContractBroken        a transform returned something else than it declares
 ├── Retryable          nothing was changed; the same request may succeed later
 │   ├── LostRace              another writer committed first, again and again
@@ -101,6 +102,10 @@ class TargetChanged(Refused):
 
 class InputsMovedOn(Refused):
     """Readers see what follows from newer inputs than those that the run was computed from."""
+
+
+class WrongSession(Refused):
+    """A setting of the Spark session, which decides what rows mean, is not what it has to be."""
 
 
 class ContractBroken(Refused):

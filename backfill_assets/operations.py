@@ -56,6 +56,7 @@ from backfill_assets.publication.recover import Recovered, recover
 from backfill_assets.publication.sets import members_of, publish_set, rollback_set, versions_of
 from backfill_assets.publication.stale import stale_tables
 from backfill_assets.publication.vacuum import Vacuumed, vacuum_lake
+from backfill_assets.session_settings import session_digest
 from backfill_assets.transforms.stage import stage_run
 from backfill_assets.workspace import Listener, Workspace, no_listener
 
@@ -179,6 +180,7 @@ def _terms(ws: Workspace, table: DerivedTable, version: str) -> Terms:
         transform=table.transform,
         transform_version=version,
         code_digest=ws.code_digest,
+        session_digest=session_digest(),
         references=tuple(ws.references[name].pinned for name in table.references),
         gates=gate_terms(table),
         limits=Limits(chunk_partitions=ws.settings.chunk_partitions, chunk_rows=ws.settings.chunk_rows),
@@ -279,6 +281,7 @@ def _load_manifest(
         transform=LOAD,
         transform_version=LOAD_VERSION,
         code_digest=ws.code_digest,
+        session_digest=session_digest(),
         configuration=contract_of(table),
         imports=tuple(record.import_id for record in imports),
         gates=gate_terms(table),

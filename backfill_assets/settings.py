@@ -17,6 +17,7 @@ from pathlib import Path
 
 from backfill_assets.domain import Domain
 from backfill_assets.errors import BackfillError, InvalidDeclaration, Refused
+from backfill_assets.session_settings import require_tuning
 
 DEFAULT_DOMAIN = "backfill_assets.domains.enforcement_sla"
 DEFAULT_FIRST_DAY = "1999-01-01"
@@ -48,7 +49,7 @@ class Settings:
         spark_remote: A Spark Connect URL, instead of a master (`BACKFILL_SPARK_REMOTE`).
         spark_memory: The driver's heap (`BACKFILL_SPARK_MEMORY`).
         spark_shuffle_partitions: (`BACKFILL_SPARK_SHUFFLE_PARTITIONS`).
-        spark_conf: Further Spark settings, as `key=value` separated by `;` (`BACKFILL_SPARK_CONF`).
+        spark_conf: Further Spark settings that only tune, as `key=value` separated by `;` (`BACKFILL_SPARK_CONF`).
         storage_options: Options of the lake's object store, as `key=value` separated by `;`
             (`BACKFILL_STORAGE_OPTIONS`); empty for a local folder.
     """
@@ -104,7 +105,7 @@ class Settings:
             spark_remote=given.get("BACKFILL_SPARK_REMOTE", ""),
             spark_memory=given.get("BACKFILL_SPARK_MEMORY") or "4g",
             spark_shuffle_partitions=_count(given, "BACKFILL_SPARK_SHUFFLE_PARTITIONS", 8),
-            spark_conf=_pairs(given, "BACKFILL_SPARK_CONF"),
+            spark_conf=_tuning(given, "BACKFILL_SPARK_CONF"),
             storage_options=_pairs(given, "BACKFILL_STORAGE_OPTIONS"),
         )
 
@@ -178,6 +179,12 @@ def _count(given: Mapping[str, str], name: str, default: int) -> int:
     if not text.isascii() or not text.isdigit() or int(text) < 1:
         raise Refused(f"{name} is {text!r}, which is not a whole number of at least 1.")
     return int(text)
+
+
+def _tuning(given: Mapping[str, str], name: str) -> Mapping[str, str]:
+    pairs = _pairs(given, name)
+    require_tuning(pairs, variable=name)
+    return pairs
 
 
 def _pairs(given: Mapping[str, str], name: str) -> Mapping[str, str]:

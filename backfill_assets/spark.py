@@ -1,30 +1,19 @@
-"""Which Spark settings do runs depend on, and how is a session opened?
+"""How is a Spark session opened, and is it one in which rows mean what they should?
 
-The first group decides what rows mean and is never a matter of taste. The second makes thousands of small partition
-files cheap on one machine; `BACKFILL_SPARK_CONF` overrides it.
+What decides the meaning of rows is fixed in `session_settings`. The settings here make thousands of small partition
+files cheap on one machine; `BACKFILL_SPARK_CONF` overrides them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 
 from pyspark.sql import SparkSession
 
+from backfill_assets.errors import WrongSession
+from backfill_assets.session_settings import JAVA, JAVA_OPTIONS, MEANING, wrong_settings
 from backfill_assets.settings import Settings
-
-MEANING: Mapping[str, str] = {
-    "spark.sql.session.timeZone": "UTC",
-    # Java formats numbers by the language of whoever started it, and Spark names files that way. These options come
-    # before the `extraJavaOptions` that a settings file may give.
-    "spark.driver.defaultJavaOptions": "-Duser.timezone=UTC -Duser.language=en -Duser.country=US",
-    "spark.executor.defaultJavaOptions": "-Duser.timezone=UTC -Duser.language=en -Duser.country=US",
-    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
-    "spark.sql.ansi.enabled": "true",
-    "spark.sql.caseSensitive": "true",
-    "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
-    # Landed Parquet files often hold nanoseconds, which Spark refuses to read as anything but a number.
-    "spark.sql.legacy.parquet.nanosAsLong": "true",
-}
 
 
 def spark_conf(settings: Settings) -> Mapping[str, str]:
@@ -46,7 +35,7 @@ def spark_conf(settings: Settings) -> Mapping[str, str]:
         "spark.sql.autoBroadcastJoinThreshold": "33554432",
     }
     master = {} if settings.spark_remote else {"spark.master": settings.spark_master}
-    return {**tuning, **master, **settings.spark_conf, **MEANING}
+    return {**tuning, **master, **settings.spark_conf, **JAVA_OPTIONS, **MEANING}
 
 
 def open_spark(settings: Settings) -> SparkSession:
@@ -57,3 +46,33 @@ def open_spark(settings: Settings) -> SparkSession:
     for key, value in spark_conf(settings).items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
+
+
+def require_meaning(spark: SparkSession, *, who: str = "this Spark session", next_step: str | None = None) -> None:
+    """Refuses a live session in which rows could mean something else.
+
+    Args:
+        spark: The session, whoever opened it.
+        who: Who has it so, for the message.
+        next_step: What to do about it.
+
+    Raises:
+        WrongSession: A setting is not what it has to be; the message says what was expected and found.
+    """
+    wrong = next(wrong_settings(spark.conf.getAll, java_properties(spark)), None)
+    if wrong is not None:
+        raise WrongSession(
+            f"{who} gives rows another meaning: {wrong}.",
+            next_step=next_step or "open a new session (start the command or the server again) without this setting",
+            setting=wrong.name,
+        )
+
+
+@lru_cache(maxsize=1)
+def java_properties(spark: SparkSession) -> Mapping[str, str]:
+    """The properties of the driver's Java that rows depend on; they stay as they were when it was started.
+
+    Spark replaces `${system:...}` when it reads a statement, so nothing is run for it, and it works over Spark Connect.
+    """
+    columns = ", ".join(f"1 AS `${{system:{name}}}`" for name in JAVA)
+    return dict(zip(JAVA, spark.sql(f"SELECT {columns}").columns, strict=True))

@@ -20,7 +20,7 @@ from backfill_assets.lake.tables import Lake
 from backfill_assets.ledger.store import Ledger
 from backfill_assets.planning.graph import Graph
 from backfill_assets.settings import Settings, load_domain
-from backfill_assets.spark import open_spark
+from backfill_assets.spark import open_spark, require_meaning
 from backfill_assets.transforms.code import code_digest
 from backfill_assets.transforms.references import LoadedReference, archive, load_references
 
@@ -90,8 +90,14 @@ class Workspace:
         )
 
     def spark(self) -> SparkSession:
-        """The process's Spark session."""
-        return self.open_session() if self.open_session else open_spark(self.settings)
+        """The process's Spark session, in which rows mean what they should.
+
+        Raises:
+            WrongSession: It was opened or changed by somebody else, and a setting is not what it has to be.
+        """
+        session = self.open_session() if self.open_session else open_spark(self.settings)
+        require_meaning(session)
+        return session
 
     @cached_property
     def ledger(self) -> Ledger:

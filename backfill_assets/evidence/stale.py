@@ -106,6 +106,8 @@ def in_words(table: str, reason: Reason) -> str:
                 f"the code changed and {reason.name} is still its version, an error to be confirmed "
                 f"(sha256 {reason.was}, now {reason.now})"
             )
+        case Cause.SESSION_CHANGED:
+            return f"session settings changed: what this release fixes of Spark (sha256 {reason.was}, now {reason.now})"
         case Cause.VERSION_CHANGED:
             return f"computed by {reason.was}; now it is {reason.now}"
         case Cause.CONFIGURATION_CHANGED:

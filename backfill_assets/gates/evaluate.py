@@ -65,7 +65,9 @@ def gate_run(ws: Workspace, run_id: str, *, actor: str, listener: Listener = no_
         MissingInput: Staged or accepted files are gone.
         ContractBroken: The table declares other gates than the manifest agreed.
         TakenOver: Another process has the run by now, or it was given up.
+        WrongSession: The Spark session gives rows another meaning.
     """
+    ws.spark()
     # As in staging: of two processes that gate the run, the later one has it.
     attempt = secrets.token_hex(4)
     with ws.ledger.write() as writer:

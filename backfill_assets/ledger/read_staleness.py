@@ -249,6 +249,7 @@ def _basis(body: str, partitions: tuple[date, ...], accepted: Mapping[str, Accep
         ),
         imports=frozenset(document["imports"]),
         requested_at=datetime.fromisoformat(document["requested_at"]),
+        session_digest=document.get("session_settings", ""),
     )
     return basis, staged
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from dagster import InitResourceContext, ResourceDefinition
+from dagster import ConfigurableResource, InitResourceContext, ResourceDefinition
 from dagster_deltalake import DeltaTableResource, LocalConfig
 from dagster_pyspark import LazyPySparkResource
 
@@ -62,12 +62,17 @@ def run_resources(settings: Settings, domain: Domain, open_session: Callable[[],
     lake = Lake(root=settings.lake, storage_options=settings.storage_options)
     remote = {"spark.remote": settings.spark_remote} if settings.spark_remote else {}
     tables = {
-        table_key(name): DeltaTableResource(url=str(lake.path(name)), storage_options=LocalConfig())
+        table_key(name): _fixed(DeltaTableResource(url=str(lake.path(name)), storage_options=LocalConfig()))
         for name in domain.tables
     }
     return {
         # Lazy: a publication needs no Spark, and starting it takes seconds.
-        PYSPARK: LazyPySparkResource(spark_config={**spark_conf(settings), **remote}),
-        SESSION: ResourceDefinition(resource_fn=session, required_resource_keys={PYSPARK}),
+        PYSPARK: _fixed(LazyPySparkResource(spark_config={**spark_conf(settings), **remote})),
+        SESSION: ResourceDefinition(resource_fn=session, required_resource_keys={PYSPARK}, config_schema={}),
         **tables,
     }
+
+
+def _fixed(resource: ConfigurableResource[Any]) -> ResourceDefinition:
+    """A resource of which a launch can configure nothing: the settings of Spark decide what rows mean."""
+    return ResourceDefinition(resource_fn=lambda _: resource, config_schema={})

@@ -151,6 +151,7 @@ class Manifest:
         chunks: How many partitions each chunk has, in order; they add up to all partitions.
         proof: What the warm-up gate computes again; None for source tables and tables that opted out.
         member_of: The restatement set that the run is part of.
+        session_digest: The Spark settings that decide what rows mean; empty before format 3.
         format: The shape of the document.
     """
 
@@ -181,6 +182,7 @@ class Manifest:
     chunks: tuple[int, ...] = ()
     proof: Proof | None = None
     member_of: str | None = None
+    session_digest: str = ""
     format: int = FORMAT
 
     @cached_property
@@ -236,7 +238,7 @@ class Manifest:
         return document
 
     def _since_format_3(self) -> dict[str, Any]:
-        return {}
+        return {"session_settings": self.session_digest}
 
     @cached_property
     def text(self) -> str:
@@ -293,6 +295,7 @@ class Manifest:
             chunks=tuple(document.get("chunks", ())),
             proof=_parse_proof(document.get("proof")),
             member_of=document.get("member_of"),
+            session_digest=document.get("session_settings", ""),
             format=document["format"],
         )
 

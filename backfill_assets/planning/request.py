@@ -90,6 +90,7 @@ class Terms:
     transform: str
     transform_version: str
     code_digest: str
+    session_digest: str
     references: tuple[PinnedReference, ...]
     gates: tuple[GateTerm, ...]
     limits: Limits
@@ -218,6 +219,7 @@ def propose(
         transform=terms.transform,
         transform_version=terms.transform_version,
         code_digest=terms.code_digest,
+        session_digest=terms.session_digest,
         configuration=configuration_of(node),
         inputs=pins,
         references=terms.references,

@@ -27,6 +27,7 @@ class Cause(StrEnum):
     """Why a partition is stale, the most pressing first."""
 
     CODE_CHANGED = "CODE_CHANGED"
+    SESSION_CHANGED = "SESSION_CHANGED"
     VERSION_CHANGED = "VERSION_CHANGED"
     CONFIGURATION_CHANGED = "CONFIGURATION_CHANGED"
     REFERENCE_CHANGED = "REFERENCE_CHANGED"
@@ -63,6 +64,7 @@ class Basis:
         partitions: The accepted partitions that it still stands for, in order.
         imports: For a source table, the landed files that they were built from.
         requested_at: When the run was planned.
+        session_digest: The settings of the session; empty for runs planned before these were recorded.
     """
 
     run_id: str
@@ -75,6 +77,7 @@ class Basis:
     inputs: tuple[BasisInput, ...]
     imports: frozenset[str]
     requested_at: datetime
+    session_digest: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,6 +126,7 @@ class Present:
     transform_version: str
     code_digest: str
     configuration: Mapping[str, Any]
+    session_digest: str = ""
     references: tuple[PinnedReference, ...] = ()
     digests: Mapping[str, Mapping[date, str]] = field(default_factory=dict)
     landed: Mapping[date, frozenset[str]] = field(default_factory=dict)
@@ -290,6 +294,9 @@ def _how_it_is_computed(node: TableNode, basis: Basis, present: Present, here: A
         digests = basis.code_digest[:12], present.code_digest[:12]
         version = " ".join(now)
         yield _Mark(Reason(cause=Cause.CODE_CHANGED, name=version, was=digests[0], now=digests[1]), here)
+    if basis.session_digest not in ("", present.session_digest):
+        sessions = basis.session_digest[:12], present.session_digest[:12]
+        yield _Mark(Reason(cause=Cause.SESSION_CHANGED, was=sessions[0], now=sessions[1]), here)
     bound = {read.argument: read.table for read in basis.inputs}, {e.argument: e.table for e in node.inputs}
     if basis.configuration != present.configuration or bound[0] != bound[1]:
         said = _configured(basis.configuration, bound[0]), _configured(present.configuration, bound[1])

@@ -18,6 +18,7 @@ from backfill_assets.ledger.read_staleness import Resting
 from backfill_assets.ledger.store import LedgerReader
 from backfill_assets.planning.request import configuration_of
 from backfill_assets.planning.staleness import Basis, Cause, Earlier, Present, Staleness, find_stale
+from backfill_assets.session_settings import session_digest
 from backfill_assets.transforms.reference_changes import narrowing
 from backfill_assets.workspace import Workspace
 
@@ -105,6 +106,7 @@ def _present(ws: Workspace, table: DerivedTable, digests: Mapping[str, Mapping[d
         transform=table.transform,
         transform_version=table.version,
         code_digest=ws.code_digest,
+        session_digest=session_digest(),
         configuration=configuration_of(ws.graph.table(table.name)),
         references=tuple(ws.references[name].pinned for name in table.references),
         digests=digests,
@@ -120,6 +122,7 @@ def _present_source(ws: Workspace, reader: LedgerReader, table: SourceTable) -> 
         transform=LOAD,
         transform_version=LOAD_VERSION,
         code_digest=ws.code_digest,
+        session_digest=session_digest(),
         configuration=contract_of(table),
         landed={day: frozenset(of_day) for day, of_day in files.items()},
     )

@@ -20,6 +20,7 @@ from backfill_assets.identity import document_digest
 from backfill_assets.lake.lineage import DERIVED_LINEAGE
 from backfill_assets.planning.manifest import Manifest, PinnedInput
 from backfill_assets.planning.partitions import Grain, partitions_over
+from backfill_assets.spark import require_meaning
 from backfill_assets.transforms.context import TransformContext
 
 _ERROR_CLASS = re.compile(r"\[([A-Z][A-Z0-9_.]{3,})\] (.*)")
@@ -39,6 +40,7 @@ def apply_transform(
 
     Raises:
         ContractBroken: The function failed, or returned other columns than declared.
+        WrongSession: It changed a setting that decides what rows mean.
     """
     named = f"the transform {table.transform} {release.version} of {table.name}"
     try:
@@ -48,6 +50,13 @@ def apply_transform(
         raise ContractBroken(
             f"{named} failed: {spark_reason(error)}", next_step="mend the transform and plan again", table=table.name
         ) from error
+    # A transform can open a session of its own, and Spark computes a frame by the settings of that one.
+    for session in (ctx.spark, frame.sparkSession):
+        require_meaning(
+            session,
+            who=f"{named} left a Spark session that",
+            next_step="take the setting out of the transform and plan again",
+        )
     if problem := columns_differ(found, table.schema):
         raise ContractBroken(
             f"{named} returned other columns than it declares: {problem}.",

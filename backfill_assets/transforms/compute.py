@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import date
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from backfill_assets.domain import DerivedTable, SourceTable
@@ -15,6 +15,7 @@ from backfill_assets.landing.bronze import bronze_rows
 from backfill_assets.ledger.records import ImportRecord
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.request import output_days
+from backfill_assets.session_settings import session_digest
 from backfill_assets.transforms.apply import apply_transform
 from backfill_assets.transforms.context import TransformContext
 from backfill_assets.transforms.inputs import InputSlice
@@ -24,11 +25,21 @@ from backfill_assets.workspace import Workspace
 
 
 def require_same_code(ws: Workspace, manifest: Manifest, *, next_step: str | None = None) -> None:
-    """Refuses to compute for a manifest with other code than it names.
+    """Refuses to compute for a manifest with other code, or by other session settings, than it names.
 
     Raises:
-        ContractBroken: The modules of the domain are not the ones the run was planned with.
+        ContractBroken: The modules of the domain, or the settings fixed in this project, are not the ones the run was
+            planned with.
     """
+    # Manifests of earlier formats do not say by which settings.
+    if manifest.session_digest not in ("", session_digest()):
+        raise ContractBroken(
+            f"run {manifest.run_id} was planned with other session settings: its manifest says "
+            f"{manifest.session_digest[:12]}, those of this release are {session_digest()[:12]}.",
+            next_step=next_step
+            or f"plan it again, or run it with the release it was planned with: backfill plan {manifest.table} ...",
+            run_id=manifest.run_id,
+        )
     if manifest.code_digest != ws.code_digest:
         raise ContractBroken(
             f"run {manifest.run_id} was planned with other code: its manifest says {manifest.code_digest[:12]}, "
@@ -50,7 +61,8 @@ def derived_rows(
     """
     read = tuple(slices)
     references = load_pinned(ws.domain, manifest.references, ws.reference_archive)
-    frames = {each.argument: _input_rows(ws, each) for each in read}
+    spark = ws.spark()
+    frames = {each.argument: _input_rows(ws, spark, each) for each in read}
     ctx = TransformContext(
         run_id=manifest.run_id,
         kind=manifest.kind,
@@ -60,15 +72,15 @@ def derived_rows(
         output_partitions=tuple(partitions),
         input_days={each.argument: each.days for each in read},
         references={name: loaded.value for name, loaded in references.items()},
-        spark=ws.spark(),
+        spark=spark,
     )
     return apply_transform(table, table.release(manifest.transform_version), frames, ctx, manifest)
 
 
-def _input_rows(ws: Workspace, read: InputSlice) -> DataFrame:
+def _input_rows(ws: Workspace, spark: SparkSession, read: InputSlice) -> DataFrame:
     source = ws.domain.table(read.table)
     return read_files(
-        ws.spark(),
+        spark,
         ws.lake,
         read.table,
         read.files,

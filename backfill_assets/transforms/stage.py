@@ -73,12 +73,15 @@ def stage_run(
         MissingInput: A pinned input version or reference is no longer there.
         ContractBroken: The code is not what the manifest says, or the transform broke its contract.
         TakenOver: Another process has the run by now, or it was given up.
+        WrongSession: The Spark session, or one that the transform left, gives rows another meaning.
     """
     with ws.ledger.read() as reader:
         run = reader.run(run_id)
     manifest = run.manifest
     table = ws.domain.table(manifest.table)
     require_same_code(ws, manifest)
+    # Looked at before anything is noted: a wrong session is refused, and is no failure of the run.
+    ws.spark()
     with ws.ledger.read() as reader:
         inputs = pinned_files(reader, run_id, manifest.inputs)
     stages, token = computing(manifest, ws.graph), secrets.token_hex(4)
@@ -270,7 +273,8 @@ def _source_rows(
     for day in days:
         touched.setdefault(day.event_date, []).append([day.import_id, arrival[day.import_id]])
     frame = source_rows(ws, manifest, table, chunk.partitions, imports)
-    provenance = {day: {"imports": sorted(touched.get(day, []))} for day in chunk.partitions}
+    session = manifest.session_digest
+    provenance = {day: {"imports": sorted(touched.get(day, [])), "session": session} for day in chunk.partitions}
     return frame, provenance, sum(record.counts.landed for record in imports)
 
 
@@ -292,6 +296,7 @@ def _provenance(
         "transform": manifest.transform,
         "transform_version": manifest.transform_version,
         "code": manifest.code_digest,
+        "session": manifest.session_digest,
         "configuration": manifest.configuration_digest,
         "references": {r.name: [r.version, r.sha256] for r in manifest.references},
     }

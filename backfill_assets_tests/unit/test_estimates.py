@@ -90,6 +90,7 @@ def plan_of(
         transform="t",
         transform_version="1",
         code_digest="c" * 64,
+        session_digest="s" * 64,
         references=(),
         gates=(),
         limits=limits,

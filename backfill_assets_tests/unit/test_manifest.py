@@ -53,6 +53,7 @@ MANIFEST = Manifest(
     gates=(GateTerm(name="unique_key", demands="no two rows share a key", blocking=True),),
     limits=Limits(chunk_partitions=10, max_rows=1000),
     because="pub-1",
+    session_digest="a" * 64,
 )
 
 
@@ -84,6 +85,7 @@ def test_parsing_the_text_gives_the_manifest_back(reason: str, kind: Kind, mode:
         {"requested_by": "ben"},
         {"limits": Limits(chunk_partitions=10)},
         {"inputs": ()},
+        {"session_digest": "b" * 64},
     ],
 )
 def test_whatever_changes_in_a_manifest_changes_its_digest(changed: dict[str, object]) -> None:
@@ -125,7 +127,7 @@ def test_chunks_are_the_partitions_in_order_and_none_is_larger_than_allowed(size
 
 def test_a_manifest_of_the_first_format_keeps_its_text_and_its_digest() -> None:
     document = {**json.loads(MANIFEST.text), "format": 1}
-    for added in ("chunks", "proof", "member_of"):
+    for added in ("chunks", "proof", "member_of", *MANIFEST._since_format_3()):
         document.pop(added)
     document["limits"] = {name: document["limits"][name] for name in ("chunk_partitions", "max_rows")}
     text = canonical_json(document)

@@ -1,0 +1,166 @@
+"""Which Spark settings decide what rows mean? They are fixed here, and configurable nowhere.
+
+The rule: every setting of `MEANING` has exactly this value, and no other `spark.sql.*` setting is given unless it is in
+`TUNING`. What Spark knows 800 names for is so either fixed, at its default, or known to move nothing but time and
+memory. Settings outside `spark.sql.` are free, but for the language and zone of Java.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from backfill_assets.errors import Refused
+from backfill_assets.identity import document_digest
+
+MEANING: Mapping[str, str] = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.ansi.enabled": "true",
+    "spark.sql.caseSensitive": "true",
+    "spark.sql.decimalOperations.allowPrecisionLoss": "true",
+    # A file that cannot be read, or is gone, is an error and not an empty one.
+    "spark.sql.files.ignoreCorruptFiles": "false",
+    "spark.sql.files.ignoreMissingFiles": "false",
+    # Landed Parquet files often hold nanoseconds, which Spark refuses to read as anything but a number.
+    "spark.sql.legacy.parquet.nanosAsLong": "true",
+    "spark.sql.legacy.timeParserPolicy": "CORRECTED",
+    "spark.sql.mapKeyDedupPolicy": "EXCEPTION",
+    "spark.sql.parquet.binaryAsString": "false",
+    "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
+    "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
+    "spark.sql.parquet.inferTimestampNTZ.enabled": "true",
+    "spark.sql.parquet.int96AsTimestamp": "true",
+    "spark.sql.parquet.int96RebaseModeInRead": "CORRECTED",
+    "spark.sql.parquet.int96RebaseModeInWrite": "CORRECTED",
+    "spark.sql.parquet.int96TimestampConversion": "false",
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
+    "spark.sql.storeAssignmentPolicy": "ANSI",
+    "spark.sql.timestampType": "TIMESTAMP_LTZ",
+    # `java_properties` below asks by it.
+    "spark.sql.variable.substitute": "true",
+}
+
+JAVA: Mapping[str, str] = {"user.timezone": "UTC", "user.language": "en"}
+"""Java formats numbers by the language of whoever started it, and Spark names files that way."""
+
+_JAVA_OPTIONS = " ".join([*(f"-D{name}={value}" for name, value in JAVA.items()), "-Duser.country=US"])
+
+JAVA_OPTIONS: Mapping[str, str] = {
+    f"spark.{process}.defaultJavaOptions": _JAVA_OPTIONS for process in ("driver", "executor")
+}
+"""How the processes of Spark are given `JAVA`; `extraJavaOptions` that somebody gives come after these."""
+
+TUNING = (
+    "spark.sql.adaptive.",
+    "spark.sql.artifact.",
+    "spark.sql.autoBroadcastJoinThreshold",
+    "spark.sql.broadcastTimeout",
+    "spark.sql.cartesianProductExec.buffer.",
+    "spark.sql.catalog.",
+    "spark.sql.catalogImplementation",
+    "spark.sql.codegen.",
+    "spark.sql.debug.maxToStringFields",
+    "spark.sql.event.truncate.length",
+    "spark.sql.execution.arrow.maxBytesPerBatch",
+    "spark.sql.execution.arrow.maxRecordsPerBatch",
+    "spark.sql.files.maxPartitionBytes",
+    "spark.sql.files.maxPartitionNum",
+    "spark.sql.files.minPartitionNum",
+    "spark.sql.files.openCostInBytes",
+    "spark.sql.hive.metastore.",
+    "spark.sql.inMemoryColumnarStorage.",
+    "spark.sql.join.preferSortMergeJoin",
+    "spark.sql.leafNodeDefaultParallelism",
+    "spark.sql.maxMetadataStringLength",
+    "spark.sql.maxPlanStringLength",
+    "spark.sql.objectHashAggregate.sortBased.fallbackThreshold",
+    "spark.sql.parquet.columnarReaderBatchSize",
+    "spark.sql.parquet.compression.codec",
+    "spark.sql.redaction.",
+    "spark.sql.session.localRelation",
+    "spark.sql.shuffle.",
+    "spark.sql.shuffleDependency.",
+    "spark.sql.sortMergeJoinExec.buffer.",
+    "spark.sql.sources.parallelPartitionDiscovery.",
+    "spark.sql.streaming.",
+    "spark.sql.thriftServer.",
+    "spark.sql.ui.",
+    "spark.sql.warehouse.dir",
+    "spark.sql.windowExec.buffer.",
+)
+"""Names, and beginnings of names that end in a dot or a part of a word, of what moves only time and memory."""
+
+_JAVA_OF_ROWS = re.compile(r"-Duser\.(timezone|language|country|variant|region)\b")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrongSetting:
+    """A setting of a session that is not what it has to be.
+
+    Attributes:
+        expected: Its fixed value; None for one that must not be given.
+        found: What the session has; None for nothing.
+    """
+
+    name: str
+    expected: str | None
+    found: str | None
+
+    def __str__(self) -> str:
+        expected = "Spark's own default" if self.expected is None else repr(self.expected)
+        return f"{self.name} is {'not set' if self.found is None else repr(self.found)} where {expected} is expected"
+
+
+def session_digest() -> str:
+    """What manifests and partition versions record of the fixed settings."""
+    return document_digest([dict(MEANING), dict(JAVA)])
+
+
+def tunes_only(name: str) -> bool:
+    """Whether a setting may be given by whoever runs Spark."""
+    if name in JAVA_OPTIONS:
+        return False
+    return not name.startswith("spark.sql.") or name.startswith(TUNING)
+
+
+def require_tuning(conf: Mapping[str, str], *, variable: str) -> None:
+    """Refuses settings that decide what rows mean.
+
+    Raises:
+        Refused: Naming the first one.
+    """
+    for name, value in conf.items():
+        if not tunes_only(name):
+            raise Refused(
+                f"{variable} holds {name}, which decides what rows mean or is not known to leave them alone.",
+                next_step=f"leave {name} out of {variable}",
+            )
+        if name.endswith("JavaOptions") and (found := _JAVA_OF_ROWS.search(value)):
+            raise Refused(
+                f"{variable} holds {name} with {found.group()}, which decides what rows mean.",
+                next_step=f"leave {found.group()} out of {variable}",
+            )
+
+
+def wrong_settings(given: Mapping[str, str], java: Mapping[str, str]) -> Iterator[WrongSetting]:
+    """The settings of a session under which rows could mean something else.
+
+    Args:
+        given: What is set in the session, by name; what is at its default may be left out.
+        java: The properties of its Java, those of `JAVA`.
+    """
+    for name, value in MEANING.items():
+        if given.get(name) != value:
+            yield WrongSetting(name=name, expected=value, found=given.get(name))
+    for name in sorted(given.keys() - MEANING.keys()):
+        if name.startswith("spark.sql.") and not tunes_only(name):
+            yield WrongSetting(name=name, expected=None, found=given[name])
+    for name, value in JAVA.items():
+        if _same_zone(java.get(name)) != value:
+            yield WrongSetting(name=f"Java's {name}", expected=value, found=java.get(name))
+
+
+def _same_zone(value: str | None) -> str | None:
+    return "UTC" if value in ("Etc/UTC", "GMT", "Etc/GMT", "Z") else value
