@@ -163,7 +163,7 @@ def gate_summaries(run: RunRecord, results: Sequence[GateResult]) -> Sequence[Ma
 def publication_document(record: PublicationRecord) -> Mapping[str, Any]:
     """One swap as plain values."""
     intent = record.intent
-    touched = [*(change.partition for change in intent.changes), *(found.partition for found in intent.verified)]
+    named = intent.partitions
     return {
         "publication_id": intent.publication_id,
         "run_id": intent.run_id,
@@ -175,8 +175,8 @@ def publication_document(record: PublicationRecord) -> Mapping[str, Any]:
         "reason": intent.reason,
         "partition_count": len(intent.changes),
         "verified_count": len(intent.verified),
-        "from": min(touched).isoformat(),
-        "to": max(touched).isoformat(),
+        "from": named[0].isoformat() if named else None,
+        "to": named[-1].isoformat() if named else None,
         "rows": sum(change.rows for change in intent.changes),
         "started_at": record.started_at.isoformat(),
         "finished_at": record.finished_at.isoformat() if record.finished_at else None,

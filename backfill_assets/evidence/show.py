@@ -207,13 +207,18 @@ def publications_view(publications: Sequence[Document]) -> RenderableType:
         )
         parts += [
             Text.assemble(done, visible(f": {p['reason']}")),
-            Text(
-                f"    {p['table']} {p['from']}..{p['to']}, {count_of(p['partition_count'], 'partition')} swapped"
-                + (f", {p['verified_count']:,} verified as equal" if p["verified_count"] else "")
-                + f", {count_of(p['rows'], 'row')}; table version {p['delta_version']}; run {p['run_id']}",
-            ),
+            Text(f"    {p['table']} {_swapped(p)}; table version {p['delta_version']}; run {p['run_id']}"),
         ]
     return Group(*parts)
+
+
+def _swapped(publication: Document) -> str:
+    p = publication
+    if p["from"] is None:
+        return "as it was: nothing had been swapped"
+    equal = f", {p['verified_count']:,} verified as equal" if p["verified_count"] else ""
+    swapped = count_of(p["partition_count"], "partition")
+    return f"{p['from']}..{p['to']}, {swapped} swapped{equal}, {count_of(p['rows'], 'row')}"
 
 
 def status_view(status: Document) -> RenderableType:

@@ -180,7 +180,7 @@ def _can_be_restored(change: PartitionChange, versions: Versions) -> bool:
 
 
 def _must_be_declared(intent: PublicationIntent, table: str, declared: tuple[date, ...] | list[date]) -> None:
-    changed = [*(change.partition for change in intent.changes), *(found.partition for found in intent.verified)]
+    changed = intent.partitions
     undeclared = sorted(set(changed) - set(declared))
     if intent.table != table or undeclared:
         raise Refused(

@@ -215,6 +215,11 @@ class PublicationIntent:
     undoes: str | None = None
     verified: tuple[VerifiedPartition, ...] = ()
 
+    @property
+    def partitions(self) -> tuple[date, ...]:
+        """What it names, in order: none for the rollback of a publication that had found everything equal."""
+        return tuple(sorted([*(c.partition for c in self.changes), *(found.partition for found in self.verified)]))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublicationRecord:

@@ -23,7 +23,7 @@ from backfill_assets.publication.recover import recover
 from backfill_assets.publication.sets import publish_set, rollback_set
 from backfill_assets.publication.vacuum import vacuum_lake
 from backfill_assets_tests.faults.baton import Actor, stop
-from backfill_assets_tests.faults.scene import DAYS, OPENED, SET_ID, SILVER, Scene
+from backfill_assets_tests.faults.scene import DAYS, EQUAL_SET_ID, OPENED, SET_ID, SILVER, Scene
 
 COMPARED = "swap: has compared, will commit"
 REPORTED = "swap: has committed, and has not heard of it"
@@ -47,6 +47,14 @@ def _withdraw(scene: Scene) -> None:
         writer.withdraw_approval("backfill", by="ben", reason="second thoughts")
 
 
+def _again(scene: Scene) -> None:
+    """A published set is rolled back, agreed to once more, and published once more."""
+    rollback_set(scene.ws, EQUAL_SET_ID, by="ben", reason="second thoughts")
+    with scene.ws.ledger.write() as writer:
+        writer.approve_set(EQUAL_SET_ID, by="ben")
+    publish_set(scene.ws, EQUAL_SET_ID, by="ben")
+
+
 ACTS: Mapping[str, Callable[[Scene], object]] = {
     **{name: lambda scene, name=name: publish_run(scene.ws, name, by="ben") for name in PUBLISHERS},  # type: ignore[misc]
     "rollback": lambda scene: rollback_run(scene.ws, "second", by="ben", reason="was wrong"),
@@ -58,6 +66,8 @@ ACTS: Mapping[str, Callable[[Scene], object]] = {
     "withdraw": _withdraw,
     "set": lambda scene: publish_set(scene.ws, SET_ID, by="ben"),
     "set back": lambda scene: rollback_set(scene.ws, SET_ID, by="ben", reason="was wrong"),
+    "equal set back": lambda scene: rollback_set(scene.ws, EQUAL_SET_ID, by="ben", reason="was wrong"),
+    "equal set again": _again,
     "one of a set": lambda scene: publish_run(scene.ws, "month", by="ben"),
     "foreign append": lambda scene: _append(scene, DAYS[1]),
     "foreign append to an empty day": lambda scene: _append(scene, DAYS[4]),
@@ -68,10 +78,10 @@ ACTS: Mapping[str, Callable[[Scene], object]] = {
 }
 
 FOREIGN = tuple(name for name in ACTS if name.startswith("foreign"))
-SETS = ("set", "set back", "one of a set")
+SETS = ("set", "set back", "equal set back", "equal set again", "one of a set")
 CHANGING = (*PUBLISHERS, "rollback", "undo", "recover", "vacuum", *SETS)
 """Actors of ours that change what readers see, or what is there to be seen."""
-BUSY = (*PUBLISHERS, "rollback", "recover", "vacuum", "set", "set back")
+BUSY = (*PUBLISHERS, "rollback", "recover", "vacuum", "set", "set back", "equal set again")
 """Those who take many steps."""
 
 PHASES = frozenset(

@@ -7,10 +7,10 @@ readers see afterwards, and what the ledger holds, has to be what a run without 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import date
+from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,7 @@ Notes = Mapping[str, str]
 FIFTH = date(2026, 1, 5)
 THREE_DAYS = DayRange.inclusive(date(2026, 1, 4), date(2026, 1, 6))
 TABLES = (SALES, RECENT, TOTALS)
+FOUR_DAYS = timedelta(days=4)
 LATE_FILE = "late.jsonl"
 
 
@@ -182,8 +183,20 @@ def _with_leftovers(shop: Shop) -> Notes:
 
 
 def _ready_set(shop: Shop) -> Notes:
-    shop.land("late.jsonl", [sale(CARNIVAL, amount=5, sale_id="late")])
-    because = ((SALES, DayRange.inclusive(CARNIVAL, CARNIVAL)),)
+    """Silver and gold change."""
+    return _ready_after(shop, [sale(CARNIVAL, amount=5, sale_id="late")])
+
+
+def _half_equal_set(shop: Shop) -> Notes:
+    """A sale was moved by four days: silver changes, gold is wholly equal."""
+    return _ready_after(
+        shop, [sale(CARNIVAL, amount=5, sale_id="new"), sale(CARNIVAL + FOUR_DAYS, amount=-5, sale_id="old")]
+    )
+
+
+def _ready_after(shop: Shop, sales: Sequence[Mapping[str, object]]) -> Notes:
+    shop.land("late.jsonl", sales)
+    because = ((SALES, DayRange.inclusive(CARNIVAL, CARNIVAL + FOUR_DAYS)),)
     planned = operations.plan_set(shop.ws, SetRequest(reason="a late sale", by="ana", because=because))
     assert isinstance(planned, PlannedSet)
     for member in planned.manifest.members:
@@ -195,6 +208,19 @@ def _ready_set(shop: Shop) -> Notes:
 def _visible_set(shop: Shop) -> Notes:
     notes = _ready_set(shop)
     operations.publish_set(shop.ws, notes["set"], by="ben")
+    return notes
+
+
+def _visible_half_equal_set(shop: Shop) -> Notes:
+    notes = _half_equal_set(shop)
+    operations.publish_set(shop.ws, notes["set"], by="ben")
+    return notes
+
+
+def _half_equal_set_agreed_again(shop: Shop) -> Notes:
+    notes = _visible_half_equal_set(shop)
+    operations.rollback_set(shop.ws, notes["set"], by="ben", reason="second thoughts")
+    operations.approve_set(shop.ws, notes["set"], by="ben")
     return notes
 
 
@@ -293,6 +319,20 @@ SCENARIOS = {
             prepare=_visible_set,
             act=lambda ws, notes: operations.rollback_set(ws, notes["set"], by="ben", reason="was right before"),
             finish=_brought_back_set,
+        ),
+        Scenario(
+            name="roll back a set with an equal table",
+            home="month",
+            prepare=_visible_half_equal_set,
+            act=lambda ws, notes: operations.rollback_set(ws, notes["set"], by="ben", reason="was right before"),
+            finish=_brought_back_set,
+        ),
+        Scenario(
+            name="publish a set with an equal table again",
+            home="month",
+            prepare=_half_equal_set_agreed_again,
+            act=lambda ws, notes: operations.publish_set(ws, notes["set"], by="ben"),
+            finish=_published_set,
         ),
         Scenario(
             name="recover an intent",

@@ -10,6 +10,7 @@ files, day 3 was empty before `second`, days 4 to 6 were never published. The ru
 | other | 4, 6 | shares with `backfill` only a day that is empty before and after |
 | equal | 1, 6 | finds day 1 as it is, so does not exchange it but relies on it |
 | one, month | 5; the month | a restatement set over both tables |
+| two, same | 7; the month | another one, published already, that had found the month equal |
 
 Files are written with pyarrow; no Spark.
 """
@@ -41,6 +42,7 @@ from backfill_assets.planning.manifest import GateTerm, Kind, Manifest, Mode
 from backfill_assets.planning.partitions import Grain
 from backfill_assets.planning.sets import SetManifest, SetMember
 from backfill_assets.publication.publish import publish_run
+from backfill_assets.publication.sets import publish_set
 from backfill_assets.settings import Settings
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests import example_domain
@@ -52,11 +54,12 @@ from backfill_assets_tests.shop import shop_environment
 SILVER, GOLD = "silver.recent_sales", "gold.sales_monthly"
 COLUMN = {SILVER: "day", GOLD: "month"}
 SCHEMA = {SILVER: example_domain.RECENT_SALES, GOLD: example_domain.SALES_MONTHLY}
-DAYS = tuple(date(2026, 1, 2) + timedelta(days=number) for number in range(7))
+DAYS = tuple(date(2026, 1, 2) + timedelta(days=number) for number in range(8))
 """`DAYS[1]` is day 1 of the table above; day 0 is nobody's but the foreign writer's."""
 MONTH = date(2026, 1, 1)
 GATE = GateTerm(name="unique", demands="no key twice", blocking=True)
 SET_ID = "set.monthly"
+EQUAL_SET_ID = "set.equal"
 OPENED = "lake: has a handle of the table"
 BEFORE_WRITE = "ledger: is about to write"
 
@@ -70,7 +73,10 @@ WAITING: Mapping[str, tuple[str, RowsOf]] = {
     "equal": (SILVER, {DAYS[1]: (11, 12), DAYS[6]: (66,)}),
     "one": (SILVER, {DAYS[5]: (75,)}),
     "month": (GOLD, {MONTH: (100,)}),
+    "two": (SILVER, {DAYS[7]: (87,)}),
+    "same": (GOLD, {MONTH: (50,)}),
 }
+SETS: Mapping[str, tuple[str, str]] = {SET_ID: ("one", "month"), EQUAL_SET_ID: ("two", "same")}
 
 HISTORY: Mapping[str, tuple[str, RowsOf]] = {
     "first": (SILVER, {DAYS[1]: (11, 12), DAYS[2]: (12,), DAYS[3]: ()}),
@@ -238,7 +244,7 @@ class Scene:
             mode=Mode.LIVE if is_live else Mode.BACKFILL,
             requested_by="ana",
             gates=(GATE,),
-            member_of=SET_ID if run_id in ("one", "month") else None,
+            member_of=next((set_id for set_id, members in SETS.items() if run_id in members), None),
         )
         with self.ws.ledger.write() as writer:
             writer.add_manifest(manifest, actor="ana")
@@ -336,27 +342,28 @@ def build(ws: Workspace) -> Scene:
         if run_id in HISTORY:
             scene.approve(run_id)
             publish_run(ws, run_id, by="ben")
-    members = tuple(
-        SetMember(run_id=run_id, table=RUNS[run_id][0], manifest_digest=manifests[run_id].digest)
-        for run_id in ("one", "month")
-    )
-    with ws.ledger.write() as writer:
-        writer.add_set(
-            SetManifest(
-                set_id=SET_ID,
-                name="monthly",
-                reason="both were wrong",
-                requested_by="ana",
-                requested_at=datetime(2026, 1, 15, tzinfo=UTC),
-                because="",
-                members=members,
-            ),
-            actor="ana",
-        )
-        writer.approve_set(SET_ID, by="ben")
+    for set_id, members in SETS.items():
+        _add_set(ws, set_id, [manifests[run_id] for run_id in members])
+    publish_set(ws, EQUAL_SET_ID, by="ben")
     for run_id in ("backfill", "other", "equal"):
         scene.approve(run_id)
     return scene
+
+
+def _add_set(ws: Workspace, set_id: str, manifests: Iterable[Manifest]) -> None:
+    members = tuple(SetMember(run_id=m.run_id, table=m.table, manifest_digest=m.digest) for m in manifests)
+    manifest = SetManifest(
+        set_id=set_id,
+        name="monthly",
+        reason="both were wrong",
+        requested_by="ana",
+        requested_at=datetime(2026, 1, 15, tzinfo=UTC),
+        because="",
+        members=members,
+    )
+    with ws.ledger.write() as writer:
+        writer.add_set(manifest, actor="ana")
+        writer.approve_set(set_id, by="ben")
 
 
 def open_home(home: Path, ledger_url: str | None = None) -> Workspace:

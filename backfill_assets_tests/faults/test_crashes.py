@@ -14,7 +14,7 @@ from backfill_assets_tests.faults.crashes import Bench, Case, Outcome, cases, ta
 from backfill_assets_tests.faults.dying import Victims
 from backfill_assets_tests.faults.scenarios import SCENARIOS
 
-WITHOUT_SPARK = ("publish", "roll back a set", "recover a commit")
+WITHOUT_SPARK = ("publish", "roll back a set with an equal table", "recover a commit")
 WITH_SPARK = (
     ("land", Point.LAND_CONFORMED),
     ("stage", Point.STAGE_FILES_WRITTEN),

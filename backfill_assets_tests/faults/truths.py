@@ -17,7 +17,7 @@ from backfill_assets.ledger.store import LedgerReader
 from backfill_assets.publication.publish import publish_run
 from backfill_assets_tests.faults.baton import Actor, Killed
 from backfill_assets_tests.faults.log import Commit, digest_of, read_log
-from backfill_assets_tests.faults.scene import COLUMN, RUNS, SET_ID, Gated, Scene
+from backfill_assets_tests.faults.scene import COLUMN, RUNS, SETS, Gated, Scene
 
 LANDED = (PublicationState.PUBLISHED, PublicationState.ROLLED_BACK)
 
@@ -72,7 +72,8 @@ def nothing_is_amiss(scene: Scene, *, audited: bool = True) -> Iterator[str]:
                         yield from _restores_exactly(commit, record, log)
             yield from _accepted_is_seen(table, log, reader)
         yield from _candidates_are_there(scene, reader)
-        yield from _set_is_whole(reader)
+        for set_id in SETS:
+            yield from _set_is_whole(reader, set_id)
     if audited:
         yield from _audit_agrees(scene)
     yield from readers_find_every_file(scene)
@@ -228,18 +229,18 @@ def _candidates_are_there(scene: Scene, reader: LedgerReader) -> Iterator[str]:
                 yield f"version {version.version} of {table} {version.partition} has lost files, and is not marked"
 
 
-def _set_is_whole(reader: LedgerReader) -> Iterator[str]:
+def _set_is_whole(reader: LedgerReader, set_id: str) -> Iterator[str]:
     """A set at rest is published as a whole or not at all."""
-    record = reader.restatement_set(SET_ID)
+    record = reader.restatement_set(set_id)
     states = {member.run_id: reader.run(member.run_id).state for member in record.manifest.members}
     published = [run_id for run_id, state in states.items() if state is RunState.PUBLISHED]
     match record.state:
         case SetState.PLANNED | SetState.ROLLED_BACK if published:
-            yield f"the set is {record.state}, and {published} are published"
+            yield f"{set_id} is {record.state}, and {published} are published"
         case SetState.PUBLISHED if len(published) < len(states):
             replaced = [run_id for run_id, state in states.items() if state is RunState.SUPERSEDED]
             if len(published) + len(replaced) < len(states):
-                yield f"the set is {record.state}, and its runs are {states}"
+                yield f"{set_id} is {record.state}, and its runs are {states}"
         case _:
             return
 

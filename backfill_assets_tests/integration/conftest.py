@@ -17,6 +17,7 @@ from backfill_assets.ledger.store import Ledger
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.integration.postgres_server import NoPostgres, running_server
 from backfill_assets_tests.ledgers import SERVER, copy_home, forget_ledgers_below, in_postgresql, url_of
+from backfill_assets_tests.month import stock_month
 from backfill_assets_tests.shop import open_shop, ticking_clock, usual_sales
 
 SWITCH = "BACKFILL_TEST_LEDGER"
@@ -109,4 +110,12 @@ def published_home(tmp_path_factory: pytest.TempPathFactory, stocked_home: Path,
     shop = open_shop(home, clock=ticking_clock(NOON + ONE_HOUR), spark=spark)
     shop.published(version="0.9.0")
     shop.ws.close()
+    return home
+
+
+@pytest.fixture(scope="session")
+def month_home(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Path:
+    """A shop's home with February in silver and gold. Tests copy it."""
+    home = tmp_path_factory.mktemp("month") / "home"
+    stock_month(home, spark)
     return home

@@ -51,7 +51,6 @@ from backfill_assets_tests.month import (
     open_month,
     planned_set,
     ready_set,
-    stock_month,
     total,
 )
 from backfill_assets_tests.shop import RECENT, SALES, Shop, sale, shop_environment
@@ -75,13 +74,6 @@ DYING = """
 
     operations.publish_set(ws, {set_id!r}, by="ben", publish=publish_or_die)
 """
-
-
-@pytest.fixture(scope="module")
-def month_home(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Path:
-    home = tmp_path_factory.mktemp("month") / "home"
-    stock_month(home, spark)
-    return home
 
 
 @pytest.fixture

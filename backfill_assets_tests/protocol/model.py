@@ -24,7 +24,7 @@ Every guard can be taken away by name; `test_protocol_model` does so one by one.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 Files = frozenset[str]
@@ -68,7 +68,7 @@ class Wrong(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Publication:
-    """A row of the ledger: what a swap is to do, and how far it is."""
+    """A row of the ledger: what a swap is to do, and how far it is; without `new` there is nothing to commit."""
 
     owner: str
     run: str
@@ -77,6 +77,7 @@ class Publication:
     versions: Mapping[int, int]
     new: Mapping[int, Files]
     undoes: str | None = None
+    equal: Mapping[int, Files] = field(default_factory=dict)
 
     def __hash__(self) -> int:
         return hash((self.owner, self.state, tuple(self.expected.items()), tuple(self.new.items())))
@@ -84,13 +85,14 @@ class Publication:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A candidate: its files, what the gates saw, and what they compared it with."""
+    """A candidate: its files, what the gates saw, what they compared it with, and whether that is the same."""
 
     files: Mapping[int, Files]
     gated: Mapping[int, Files]
     compared: Mapping[int, Files]
     state: str = "PASSED"
     approved: bool = True
+    is_equal: bool = False
 
     def __hash__(self) -> int:
         return hash((self.state, self.approved, tuple(self.files.items()), tuple(self.gated.items())))
@@ -213,7 +215,7 @@ class Model:
         run = state.runs[me.run]
         if me.kind == "rollback":
             return self._intent_back(me, run, state)
-        if run.state != "PASSED" or (self.has(Guard.APPROVAL) and not run.approved):
+        if run.state not in ("PASSED", "ROLLED_BACK") or (self.has(Guard.APPROVAL) and not run.approved):
             return None
         if self.has(Guard.GATED_FILES) and run.files != run.gated:
             return None
@@ -221,6 +223,9 @@ class Model:
             return None
         if not run.approved:
             raise Wrong("a run is being published that nobody agrees to")
+        if run.is_equal:
+            present = {p: state.accepted[p][1] for p in run.files}
+            return Publication(owner=me.name, run=me.run, state="OPEN", expected={}, versions={}, new={}, equal=present)
         return Publication(
             owner=me.name,
             run=me.run,
@@ -271,9 +276,12 @@ class Model:
             yield replace(me, at="abandon"), state, "finds that it was given up"
             return
         wanted = frozenset().union(*mine.new.values())
-        differs = any(state.table[p] != held for p, held in mine.expected.items())
+        differs = any(state.table[p] != held for p, held in {**mine.equal, **mine.expected}.items())
         if (self.has(Guard.REQUIRE_FILES) and not wanted <= state.files) or (self.has(Guard.COMPARE) and differs):
             yield replace(me, at="abandon"), state, "is refused by the table"
+            return
+        if not mine.new:
+            yield replace(me, at="acknowledge"), state, "has compared, and has nothing to commit"
             return
         yield replace(me, at="commit", seen_version=state.version), state, "has compared"
 
@@ -308,6 +316,8 @@ class Model:
         """The transaction of the acknowledgement."""
         if mine.state == "PUBLISHED" and self.has(Guard.FINISH_TWICE):
             return state
+        if mine.state == "ABANDONED" and not mine.new:
+            return state  # A recovery was faster; nothing had landed that anybody could miss.
         if mine.state == "ABANDONED" and self.has(Guard.CONDITIONAL_STEP):
             raise Wrong(f"{name} landed, and is abandoned")
         accepted, highest = list(state.accepted), list(state.highest)
@@ -412,6 +422,12 @@ class Model:
                 if run.state == "PASSED":
                     runs = {**state.runs, me.run: replace(run, approved=False)}
                     yield done, replace(state, runs=runs), "withdraws the approval"
+                return
+            case "agree":
+                run = state.runs[me.run]
+                if not run.approved:
+                    runs = {**state.runs, me.run: replace(run, approved=True)}
+                    yield done, replace(state, runs=runs), "agrees again"
                 return
             case "stage again":
                 yield from self._stage_again(me, state)

@@ -18,7 +18,7 @@ def require_right(state: State) -> None:
     for name, publication in state.publications.items():
         if publication.state == "ABANDONED" and name in state.landed:
             raise Wrong(f"{name} landed, and is abandoned")
-        if publication.state == "PUBLISHED" and name not in state.landed:
+        if publication.state == "PUBLISHED" and publication.new and name not in state.landed:
             raise Wrong(f"{name} is published, and did not land")
         if state.told.get(name) == "GIVEN_UP" and name in state.landed:
             raise Wrong(f"{name} landed, and the table says that it was given up")

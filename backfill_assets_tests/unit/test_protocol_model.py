@@ -21,6 +21,8 @@ APPEND = Process(name="stranger", kind="append")
 RESTORE = Process(name="restorer", kind="restore")
 WITHDRAW = Process(name="ben", kind="withdraw", run="a")
 STAGE_AGAIN = Process(name="stager", kind="stage again", run="a")
+AGREE_AGAIN = Process(name="cleo", kind="agree", run="z")
+PUBLISH_AGAIN = Process(name="again", kind="publish", run="z")
 EMPTY = Process(name="empty", kind="publish", run="e")
 EMPTY_TOO = Process(name="empty too", kind="publish", run="f")
 
@@ -28,6 +30,27 @@ EMPTY_TOO = Process(name="empty too", kind="publish", run="f")
 def damaged(state: State) -> State:
     """A staged file is gone before anybody acts."""
     return replace(state, files=state.files - {"a-0"})
+
+
+def found_equal(state: State) -> State:
+    """Run `z` had found everything equal: `earlier` changed nothing, and readers see `o`."""
+    o = {0: frozenset({"o-0"}), 1: frozenset({"o-1"})}
+    earlier = replace(state.publications["earlier"], expected={}, versions={}, new={}, equal=o)
+    return replace(
+        state,
+        table=(o[0], o[1], state.table[2]),
+        version=1,
+        told={},
+        publications={"earlier": earlier},
+        accepted=((1, o[0]), (1, o[1]), state.accepted[2]),
+        highest=(1, 1, 0),
+        runs={
+            **state.runs,
+            "z": replace(state.runs["z"], is_equal=True),
+            "b": replace(state.runs["b"], compared={1: o[1]}),
+        },
+        landed={},
+    )
 
 
 INSTANCES: Mapping[str, State] = {
@@ -45,6 +68,11 @@ INSTANCES: Mapping[str, State] = {
     "a publisher whose run is staged again": history(BACKFILL, STAGE_AGAIN, RECOVER),
     "two publishers of an empty partition": history(EMPTY, EMPTY_TOO, RECOVER),
     "a staged file that is gone": history(BACKFILL, RECOVER, change=damaged),
+    "what was rolled back is published again": history(ROLLBACK, AGREE_AGAIN, PUBLISH_AGAIN, RECOVER),
+    "what had changed nothing is rolled back and published again": history(
+        ROLLBACK, AGREE_AGAIN, PUBLISH_AGAIN, RECOVER, change=found_equal
+    ),
+    "what had changed nothing is rolled back beside a publisher": history(ROLLBACK, LIVE, RECOVER, change=found_equal),
     "two rollbacks": history(ROLLBACK, replace(ROLLBACK, name="rollback too"), RECOVER),
 }
 
