@@ -179,11 +179,15 @@ def run_set(set_id: str, *, by: str, quiet: bool) -> Document:
 
 
 def run_set_recorded(ws: Workspace, set_id: str, *, by: str, quiet: bool) -> Document:
-    """Stages and gates the runs of a set in an open workspace. A blocked run stops the ones that read it."""
-    done = (RunState.PASSED, RunState.PUBLISHING, RunState.PUBLISHED, RunState.SUPERSEDED, RunState.ROLLED_BACK)
+    """Stages and gates the runs of a set in an open workspace. A blocked run stops the ones that read it.
+
+    What has passed is staged again only where what it was computed from has been staged again since.
+    """
+    visible = (RunState.PUBLISHING, RunState.PUBLISHED, RunState.SUPERSEDED)
+    done = (RunState.PASSED, RunState.ROLLED_BACK)
     for member in set_document(ws, set_id)["runs"]:
         record = operations.run_named(ws, member["run_id"])
-        if record.state in done:
+        if record.state in visible or (record.state in done and not operations.is_outdated(ws, record)):
             continue
         actor = by.strip() or record.manifest.requested_by
         operations.require_stageable(record)

@@ -101,7 +101,8 @@ class TargetChanged(Refused):
 
 
 class InputsMovedOn(Refused):
-    """Readers see what follows from newer inputs than those that the run was computed from."""
+    """There are newer inputs than those that the run was computed from: readers see what follows from them, or another
+    run of its set was staged again."""
 
 
 class WrongSession(Refused):

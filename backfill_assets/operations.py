@@ -57,6 +57,7 @@ from backfill_assets.publication.sets import members_of, publish_set, rollback_s
 from backfill_assets.publication.stale import stale_tables
 from backfill_assets.publication.vacuum import Vacuumed, vacuum_lake
 from backfill_assets.session_settings import session_digest
+from backfill_assets.transforms.inputs import read_before
 from backfill_assets.transforms.stage import stage_run
 from backfill_assets.workspace import Listener, Workspace, no_listener
 
@@ -71,6 +72,7 @@ __all__ = [
     "find_run",
     "follow_ups",
     "gate",
+    "is_outdated",
     "is_set",
     "land",
     "plan",
@@ -399,6 +401,12 @@ def require_stageable(run: RunRecord) -> None:
             run_id=run.run_id,
             state=str(run.state),
         )
+
+
+def is_outdated(ws: Workspace, run: RunRecord) -> bool:
+    """Whether what a run of a set has staged was computed from candidates that have been staged again since."""
+    with ws.ledger.read() as reader:
+        return bool(read_before(reader, ws.graph, run.manifest))
 
 
 def find_run(ws: Workspace, table: str, partitions: Sequence[date], *, states: Iterable[RunState]) -> RunRecord | None:

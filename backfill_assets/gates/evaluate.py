@@ -35,6 +35,7 @@ from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.partitions import count_of, describe
 from backfill_assets.planning.stages import Prove, measuring
 from backfill_assets.transforms.apply import spark_reason
+from backfill_assets.transforms.inputs import require_read_as_staged
 from backfill_assets.transforms.schemas import business_schema, stored_schema
 from backfill_assets.transforms.stage import fail_run
 from backfill_assets.workspace import Listener, Progress, Workspace, no_listener
@@ -64,6 +65,7 @@ def gate_run(ws: Workspace, run_id: str, *, actor: str, listener: Listener = no_
         IllegalTransition: The run has not been staged.
         MissingInput: Staged or accepted files are gone.
         ContractBroken: The table declares other gates than the manifest agreed.
+        InputsMovedOn: It was computed from candidates of its set that have been staged again since.
         TakenOver: Another process has the run by now, or it was given up.
         WrongSession: The Spark session gives rows another meaning.
     """
@@ -77,6 +79,7 @@ def gate_run(ws: Workspace, run_id: str, *, actor: str, listener: Listener = no_
         if run.state not in (RunState.STAGED, RunState.GATING):
             # What was gated before keeps its results; a run that waits for its gates can get none, and fails below.
             require_agreed_gates(manifest, table)
+        require_read_as_staged(writer, ws.graph, manifest)
         writer.take_run(run_id, RunState.GATING, actor=actor, attempt=attempt)
         candidates = writer.candidates(run_id)
         accepted = writer.accepted(manifest.table, manifest.partitions)

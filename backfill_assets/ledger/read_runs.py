@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import date
 
 from sqlalchemy import Select, func, select
@@ -106,6 +106,19 @@ class RunReader(Reading):
         staged = candidate_partitions
         chosen = select(staged).where(staged.c.run_id == run_id).order_by(staged.c.partition_date)
         return {row.partition_date: rows.candidate(row) for row in self._rows(chosen)}
+
+    def staged_digests(self, run_id: str) -> dict[date, str]:
+        """The digests of what a run has staged, by partition. No file sets are read."""
+        held = candidate_partitions
+        chosen = select(held.c.partition_date, held.c.files_digest).where(held.c.run_id == run_id)
+        return {row.partition_date: row.files_digest for row in self._rows(chosen)}
+
+    def staged_inputs(self, run_id: str) -> dict[date, Mapping[str, str]]:
+        """What each staged partition of a run was computed from: by input table, the digest of its window."""
+        held = candidate_partitions
+        chosen = select(held.c.partition_date, held.c.provenance).where(held.c.run_id == run_id)
+        found = self._rows(chosen.order_by(held.c.partition_date))
+        return {row.partition_date: row.provenance.get("inputs", {}) for row in found}
 
     def staged_rows(self, run_id: str) -> int:
         """How many rows the staged partitions of a run have together."""

@@ -22,6 +22,7 @@ from backfill_assets.planning.manifest import Kind, Manifest, Mode
 from backfill_assets.planning.partitions import days_of, describe
 from backfill_assets.publication.stale import taken_back
 from backfill_assets.publication.verdict import changes_back, changes_for, require_publishable
+from backfill_assets.transforms.inputs import require_read_as_staged
 from backfill_assets.workspace import Workspace
 
 
@@ -51,7 +52,8 @@ def publish_run(ws: Workspace, run_id: str, *, by: str) -> PublicationRecord:
         NotApproved: Nobody but the requester agreed.
         GateFailed: A blocking gate did not pass for exactly these files.
         TargetChanged: A partition is not what the candidate was compared with.
-        InputsMovedOn: Readers see what follows from newer inputs than the run has read.
+        InputsMovedOn: Readers see what follows from newer inputs than the run has read, or candidates of its set that
+            it has read were staged again since.
         LostRace: Other writers kept committing first; nothing changed.
         OutcomeUnknown: It cannot be said whether the swap landed; `recover` finds out.
     """
@@ -64,6 +66,7 @@ def publish_run(ws: Workspace, run_id: str, *, by: str) -> PublicationRecord:
             run = writer.run(run_id)
         require_publishable(run)
         manifest = run.manifest
+        require_read_as_staged(writer, ws.graph, manifest)
         changes, verified = changes_for(
             manifest,
             writer.candidates(run_id),

@@ -26,6 +26,7 @@ from backfill_assets.ledger.states import MEANING, ApprovalState, RunState, SetS
 from backfill_assets.ledger.store import LedgerReader
 from backfill_assets.planning.manifest import NEVER_PUBLISHED
 from backfill_assets.publication.publish import intent_back, publish_run, rollback_run
+from backfill_assets.transforms.inputs import require_read_as_staged
 from backfill_assets.workspace import Workspace
 
 PublishOne = Callable[[str], object]
@@ -48,6 +49,7 @@ def publish_set(ws: Workspace, set_id: str, *, by: str, publish: PublishOne | No
         UnknownName: There is no such set.
         IllegalTransition: One of its runs has not passed, or the set is published already.
         NotApproved: Nobody but the requester agreed.
+        InputsMovedOn: A run has read candidates of the set that were staged again since; nothing has changed.
         Refused, Retryable: The first table could not be swapped; nothing has changed.
         HalfWay: A later table could not be swapped: the tables before it are published.
         OutcomeUnknown: It cannot be said whether a swap landed; `recover` finds out.
@@ -57,6 +59,9 @@ def publish_set(ws: Workspace, set_id: str, *, by: str, publish: PublishOne | No
         record = writer.restatement_set(set_id)
         members = members_of(writer, record)
         _require_publishable(record, members)
+        for member in members:
+            if member.state is not RunState.PUBLISHED:
+                require_read_as_staged(writer, ws.graph, member.manifest)
         if record.state is not SetState.PUBLISHING:
             writer.move_set(set_id, SetState.PUBLISHING, actor=by)
     ws.reached(Point.SET_BEGUN)

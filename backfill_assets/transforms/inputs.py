@@ -6,16 +6,21 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 
-from backfill_assets.errors import MissingInput
-from backfill_assets.identity import FileSet
+from backfill_assets.errors import InputsMovedOn, MissingInput
+from backfill_assets.identity import FileSet, document_digest
 from backfill_assets.ledger.store import LedgerReader
-from backfill_assets.planning.manifest import PinnedInput, PinnedPartition
-from backfill_assets.planning.partitions import DayRange
+from backfill_assets.planning.graph import Graph
+from backfill_assets.planning.manifest import Manifest, PinnedInput, PinnedPartition
+from backfill_assets.planning.partitions import DayRange, describe
 from backfill_assets.planning.proof import LongerRead
+from backfill_assets.planning.request import node_of
 from backfill_assets.planning.stages import Reads
 
 PinnedFiles = Mapping[str, Mapping[date, FileSet]]
 """The files of pinned input partitions, by argument of the transform and partition."""
+
+PinnedDigests = Mapping[str, Mapping[date, str]]
+"""The digests of these files, by argument and partition."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,6 +105,58 @@ def _candidate_files(
             table=pinned.table,
         )
     return {pin.partition: candidates[pin.partition].files for pin in pins}
+
+
+def digests_of(files: PinnedFiles) -> PinnedDigests:
+    """The digests of the files of pinned input partitions."""
+    return {argument: {day: held.digest for day, held in of_input.items()} for argument, of_input in files.items()}
+
+
+def window_digests(graph: Graph, manifest: Manifest, partition: date, digests: PinnedDigests) -> Mapping[str, str]:
+    """What an output partition is computed from, as in its provenance: by input table, the digest of its window."""
+    node = node_of(manifest)
+    read: dict[str, list[str]] = {}
+    for edge in node.inputs:
+        needed = graph.needed(edge, node, (partition,))
+        read.setdefault(edge.table, []).extend(digests[edge.argument].get(day, "") for day in needed)
+    return {table: document_digest(of_table) for table, of_table in read.items()}
+
+
+def read_before(reader: LedgerReader, graph: Graph, manifest: Manifest) -> tuple[date, ...]:
+    """The staged partitions of a run whose inputs, candidates of its set, have been staged again since."""
+    others = {pin.from_run for pinned in manifest.inputs for pin in pinned.partitions if pin.from_run}
+    if not others:
+        return ()
+    staged = {other: reader.staged_digests(other) for other in sorted(others)}
+    now = {
+        pinned.argument: {
+            pin.partition: staged[pin.from_run].get(pin.partition, "") if pin.from_run else pin.digest
+            for pin in pinned.partitions
+        }
+        for pinned in manifest.inputs
+    }
+    return tuple(
+        partition
+        for partition, read in reader.staged_inputs(manifest.run_id).items()
+        if read != window_digests(graph, manifest, partition, now)
+    )
+
+
+def require_read_as_staged(reader: LedgerReader, graph: Graph, manifest: Manifest) -> None:
+    """Refuses a candidate that was computed from other candidates of its set than those that are staged now.
+
+    Raises:
+        InputsMovedOn: It has to be staged again.
+    """
+    if before := read_before(reader, graph, manifest):
+        raise InputsMovedOn(
+            f"run {manifest.run_id} was computed from candidates of its set that have been staged again since: "
+            f"{describe(manifest.grain, before)} of {manifest.table}.",
+            next_step=f"stage it again: backfill run {manifest.member_of or manifest.run_id}",
+            run_id=manifest.run_id,
+            set_id=manifest.member_of,
+            partitions=[partition.isoformat() for partition in before],
+        )
 
 
 def slices_of(reads: Iterable[Reads | LongerRead], files: PinnedFiles) -> tuple[InputSlice, ...]:

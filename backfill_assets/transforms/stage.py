@@ -21,7 +21,7 @@ from pyspark.sql import functions as F
 from backfill_assets.crash_points import Point
 from backfill_assets.domain import DerivedTable, SourceTable, Table
 from backfill_assets.errors import BackfillError, ContractBroken, IllegalTransition, TakenOver
-from backfill_assets.identity import EMPTY_FILE_SET, FileSet, document_digest
+from backfill_assets.identity import EMPTY_FILE_SET, FileSet
 from backfill_assets.lake.checksums import checksum_of, row_hash, sums_of
 from backfill_assets.lake.staging import write_staged
 from backfill_assets.lake.tables import missing_files
@@ -31,11 +31,17 @@ from backfill_assets.ledger.store import LedgerReader
 from backfill_assets.planning.chunks import Chunk
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.partitions import Grain, count_of, describe
-from backfill_assets.planning.request import node_of
 from backfill_assets.planning.stages import Compute, computing
 from backfill_assets.transforms.apply import spark_reason
 from backfill_assets.transforms.compute import derived_rows, require_same_code, source_rows
-from backfill_assets.transforms.inputs import PinnedFiles, pinned_files, slices_of
+from backfill_assets.transforms.inputs import (
+    PinnedFiles,
+    digests_of,
+    pinned_files,
+    read_before,
+    slices_of,
+    window_digests,
+)
 from backfill_assets.transforms.schemas import business_schema, stored_schema
 from backfill_assets.workspace import Listener, Progress, Workspace, no_listener
 
@@ -120,8 +126,10 @@ def stage_run(
 
 
 def _finished_chunks(work: _Attempt, reader: LedgerReader) -> Sequence[int]:
-    """The chunks that an earlier attempt finished, and whose files are still there as they were written."""
+    """The chunks that an earlier attempt finished from the same inputs, and whose files are still there as written."""
     manifest = work.manifest
+    # Accepted inputs never change; candidates of the same set can be staged again.
+    outdated = set(read_before(reader, work.ws.graph, manifest))
     planned = {stage.chunk.number: stage.chunk.partitions for stage in work.stages}
     candidates = reader.candidates(manifest.run_id)
     return [
@@ -130,6 +138,7 @@ def _finished_chunks(work: _Attempt, reader: LedgerReader) -> Sequence[int]:
         if chunk.state is ChunkState.DONE
         and planned.get(chunk.number) == chunk.partitions
         and candidates.keys() >= set(chunk.partitions)
+        and outdated.isdisjoint(chunk.partitions)
         and not missing_files(work.ws.lake, manifest.table, (candidates[p].files for p in chunk.partitions))
     ]
 
@@ -290,7 +299,6 @@ def _provenance(
     ws: Workspace, manifest: Manifest, chunk: Chunk, inputs: PinnedFiles
 ) -> Mapping[date, Mapping[str, Any]]:
     """What each partition of a chunk was computed from (DESIGN, Identity)."""
-    node = node_of(manifest)
     constant = {
         "manifest": manifest.digest,
         "transform": manifest.transform,
@@ -300,11 +308,8 @@ def _provenance(
         "configuration": manifest.configuration_digest,
         "references": {r.name: [r.version, r.sha256] for r in manifest.references},
     }
-    found: dict[date, Mapping[str, Any]] = {}
-    for partition in chunk.partitions:
-        windows = {}
-        for edge in node.inputs:
-            needed = ws.graph.needed(edge, node, (partition,))
-            windows[edge.table] = document_digest([inputs[edge.argument][day].digest for day in needed])
-        found[partition] = {**constant, "inputs": windows}
-    return found
+    digests = digests_of(inputs)
+    return {
+        partition: {**constant, "inputs": window_digests(ws.graph, manifest, partition, digests)}
+        for partition in chunk.partitions
+    }
