@@ -28,6 +28,7 @@ from backfill_assets.landing.archive import require_landable
 from backfill_assets.landing.land import Landed, OnDuplicate
 from backfill_assets.ledger.records import Action, PublicationRecord, RunRecord
 from backfill_assets.ledger.states import RunState
+from backfill_assets.people import require_person
 from backfill_assets.planning.partitions import DayRange, Grain, count_of, describe, partitions_over
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets.publication.plan_set import SetRequest
@@ -53,14 +54,24 @@ def workspace() -> Iterator[Workspace]:
         opened.close()
 
 
-def required_actor(by: str) -> str:
-    """Who is acting.
+def named(by: str) -> str:
+    """Who or what is acting.
 
     Raises:
-        Refused: Nobody was named.
+        Refused: That was not said.
     """
     if not by.strip():
         raise Refused("it was not said who is acting.", next_step="add --by NAME, or set BACKFILL_USER")
+    return by.strip()
+
+
+def required_actor(by: str) -> str:
+    """The person who is acting.
+
+    Raises:
+        Refused: No person was named.
+    """
+    require_person("the one who acts", named(by))
     return by.strip()
 
 
@@ -297,7 +308,7 @@ def reproduce(run_id: str, *, sample: int | None, by: str, quiet: bool) -> Docum
         total = len(operations.run_named(ws, run_id).manifest.partitions)
         with progress_bar(run_id, min(total, sample or total), quiet=quiet) as advance:
             listen = _listener(advance)
-            return operations.reproduce(ws, run_id, by=required_actor(by), sample=sample, listener=listen).document()
+            return operations.reproduce(ws, run_id, by=named(by), sample=sample, listener=listen).document()
 
 
 def rollback(run_id: str, *, by: str, reason: str) -> Document:
@@ -372,7 +383,7 @@ def recover(*, by: str) -> Sequence[Document]:
 def vacuum(*, dry_run: bool, by: str) -> Document:
     """Removes staged files that nobody needs any more."""
     with workspace() as ws:
-        return operations.vacuum(ws, by=required_actor(by), dry_run=dry_run).document()
+        return operations.vacuum(ws, by=named(by), dry_run=dry_run).document()
 
 
 def status(run_id: str | None) -> Document:

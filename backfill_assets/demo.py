@@ -146,7 +146,7 @@ def _play(
     stage.step(
         f"The history is published, computed by version {demo.defective_version}",
         f"{name} for {describe(Grain.DAILY, demo.history)}. It is staged in files nobody reads, its gates are "
-        f"measured, somebody else approves, and one commit makes it visible.",
+        f"measured, another person approves, and one commit makes it visible.",
     )
     first = _planned(ws, demo, demo.history, "first publication", demo.defective_version)
     operations.approve(ws, first, by=AGREES)

@@ -33,9 +33,11 @@ from backfill_assets.ledger.records import (
 )
 from backfill_assets.ledger.states import MEANING, RunState, may_follow
 from backfill_assets.ledger.writing import typed
+from backfill_assets.people import require_person
 from backfill_assets.planning.graph import TableNode
 from backfill_assets.planning.manifest import NEVER_PUBLISHED, Kind, Limits, Manifest, Mode
 from backfill_assets.planning.partitions import DayRange, Grain
+from backfill_assets.planning.policy import every
 from backfill_assets.planning.proof import ProofTerms
 from backfill_assets.planning.request import (
     Plan,
@@ -48,10 +50,13 @@ from backfill_assets.planning.request import (
 from backfill_assets.planning.sets import SET_PREFIX
 from backfill_assets.planning.stages import Stage, stages_of
 from backfill_assets.publication import verdict
+from backfill_assets.publication.approve import approve_run
+from backfill_assets.publication.approve import approve_set as agree_to_set
+from backfill_assets.publication.authority import demand_of, require_agreed
 from backfill_assets.publication.follow import FollowUp, follow_ups
 from backfill_assets.publication.plan_set import NothingToRebuild, PlannedSet, SetRequest
 from backfill_assets.publication.plan_set import plan_set as write_set
-from backfill_assets.publication.publish import automatic_policy, publish_run, rollback_run
+from backfill_assets.publication.publish import publish_run, rollback_run
 from backfill_assets.publication.recover import Recovered, recover
 from backfill_assets.publication.sets import members_of, publish_set, rollback_set, versions_of
 from backfill_assets.publication.stale import stale_tables
@@ -163,16 +168,19 @@ def stages(ws: Workspace, run_id: str) -> tuple[Stage, ...]:
     """
     with ws.ledger.read() as reader:
         if not is_set(run_id):
-            manifest = reader.run(run_id).manifest
-            return stages_of([manifest], ws.graph, policy=automatic_policy(ws.domain, manifest))
+            run = reader.run(run_id)
+            return stages_of([run.manifest], ws.graph, demand=demand_of(ws, reader, run))
         members = members_of(reader, reader.restatement_set(run_id))
-    return stages_of([member.manifest for member in members], ws.graph, of=run_id)
+        asked = every(demand_of(ws, reader, member) for member in members)
+    return stages_of([member.manifest for member in members], ws.graph, of=run_id, demand=asked)
 
 
 def _require_words(request: PlanRequest | SetRequest) -> None:
     """Refuses what the ledger would refuse, before a digest is taken of it."""
     typed("the reason", request.reason)
-    typed("the requester", request.by)
+    name = typed("the requester", request.by)
+    if isinstance(request, SetRequest) or request.because is None:
+        require_person("the requester", name)
 
 
 def _terms(ws: Workspace, table: DerivedTable, version: str) -> Terms:
@@ -186,6 +194,7 @@ def _terms(ws: Workspace, table: DerivedTable, version: str) -> Terms:
         references=tuple(ws.references[name].pinned for name in table.references),
         gates=gate_terms(table),
         limits=Limits(chunk_partitions=ws.settings.chunk_partitions, chunk_rows=ws.settings.chunk_rows),
+        policy=table.policy,
         proof=_proof_terms(table),
     )
 
@@ -210,6 +219,7 @@ def land(ws: Workspace, source: str, path: Path, *, on_duplicate: OnDuplicate, b
         Refused: Its content was landed before and `on_duplicate` is `reject`.
     """
     table = ws.domain.source_table(source)
+    require_person("the one who lands", by)
 
     def quarantine(frame: DataFrame, import_id: str) -> None:
         at_ms = int(ws.clock().timestamp() * 1000)
@@ -254,6 +264,7 @@ def plan_load(
         UnknownName: No such source.
     """
     table = ws.domain.source_table(source)
+    require_person("the requester", by)
     with ws.ledger.write() as writer:
         days = pending_days(writer, table) if partitions is None else partitions
         if not days:
@@ -288,33 +299,18 @@ def _load_manifest(
         imports=tuple(record.import_id for record in imports),
         gates=gate_terms(table),
         limits=Limits(chunk_partitions=_SOURCE_CHUNK),
+        policy=table.policy,
     )
 
 
 def approve_set(ws: Workspace, set_id: str, *, by: str, note: str = "") -> SetRecord:
-    """Records that somebody other than the requester agrees to exactly this set, and so to every run of it.
-
-    Raises:
-        UnknownName: No such set.
-        NotApproved: The requester cannot approve.
-        IllegalTransition: One of its runs is published already, or can never be.
-    """
-    with ws.ledger.write() as writer:
-        writer.approve_set(set_id, by=by, note=note)
-        return writer.restatement_set(set_id)
+    """Records that another person agrees to every run of a set; see `publication.approve.approve_set`."""
+    return agree_to_set(ws, set_id, by=by, note=note)
 
 
 def approve(ws: Workspace, run_id: str, *, by: str, note: str = "") -> RunRecord:
-    """Records that somebody other than the requester agrees to exactly this manifest.
-
-    Raises:
-        UnknownName: No such run.
-        NotApproved: The requester cannot approve.
-        IllegalTransition: It is approved or published already, or is one of a set, which is agreed to as a whole.
-    """
-    with ws.ledger.write() as writer:
-        writer.approve(run_id, by=by, note=note)
-        return writer.run(run_id)
+    """Records that another person agrees to exactly this manifest; see `publication.approve.approve_run`."""
+    return approve_run(ws, run_id, by=by, note=note)
 
 
 def stage(
@@ -330,12 +326,18 @@ def gate(ws: Workspace, run_id: str, *, actor: str, listener: Listener = no_list
 
 
 def publish(ws: Workspace, run_id: str, *, by: str) -> PublicationRecord:
-    """Makes a run what readers see; see `publication.publish.publish_run`."""
+    """Makes a run what readers see; see `publication.publish.publish_run`.
+
+    A run that a person asked for is published by a person; what follows a publication, by whatever follows it.
+    """
+    if run_named(ws, run_id).manifest.because is None:
+        require_person("the one who publishes", by)
     return publish_run(ws, run_id, by=by)
 
 
 def rollback(ws: Workspace, run_id: str, *, by: str, reason: str) -> PublicationRecord:
     """Undoes a run's publication; see `publication.publish.rollback_run`."""
+    require_person("the one who rolls back", by)
     return rollback_run(ws, run_id, by=by, reason=reason)
 
 
@@ -382,10 +384,13 @@ def require_publishable(ws: Workspace, run_id: str) -> None:
 
     Raises:
         IllegalTransition: It is not gated, or is published already.
-        NotApproved: Nobody but the requester agreed, and no policy does.
+        NotApproved: Nobody has agreed who may, neither a person nor a policy.
     """
-    run = run_named(ws, run_id)
-    verdict.require_publishable(run, approved_by_policy=automatic_policy(ws.domain, run.manifest) is not None)
+    with ws.ledger.read() as reader:
+        run = reader.run(run_id)
+        asked = demand_of(ws, reader, run)
+    verdict.require_publishable(run)
+    require_agreed(ws, run, asked)
 
 
 def require_stageable(run: RunRecord) -> None:

@@ -17,7 +17,7 @@ def approve(
     note: Annotated[str, typer.Option(callback=one_line, help="What the approval rests on.")] = "",
     as_json: Json = False,
 ) -> None:
-    """Agree to exactly this manifest, or to every run of a set, as somebody other than the requester."""
+    """Agree to exactly this manifest, or to every run of a set, as another person than the requester."""
     with answering(as_json) as console:
         from backfill_assets import commands, evidence
 

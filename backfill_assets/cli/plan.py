@@ -131,7 +131,7 @@ def plan(
             print_json(document)
         else:
             asked = any(stage["stage"] == "agree" and stage["policy"] is None for stage in document["stages"])
-            agree = f"backfill approve {named} --by SOMEBODY_ELSE, and " if asked else ""
+            agree = f"backfill approve {named} --by ANOTHER_PERSON, and " if asked else ""
             evidence.show(console, view, "", f"next: {agree}backfill run {named}")
 
 

@@ -29,7 +29,6 @@ from backfill_assets.domain.gates import (
 from backfill_assets.domain.tables import (
     DerivedTable,
     Partitioning,
-    Policy,
     Release,
     SourceTable,
     Table,
@@ -40,6 +39,7 @@ from backfill_assets.domain.tables import (
 )
 from backfill_assets.planning.graph import Window
 from backfill_assets.planning.partitions import DayRange, Grain
+from backfill_assets.planning.policy import Policy
 
 __all__ = [
     "AcceptedValues",

@@ -14,6 +14,7 @@ from backfill_assets.domain.tables import DerivedTable, References, SourceTable,
 from backfill_assets.errors import InvalidDeclaration, UnknownName
 from backfill_assets.planning.graph import Graph, TableInput, TableNode, Window, topological
 from backfill_assets.planning.partitions import DayRange, Grain
+from backfill_assets.planning.policy import APPROVERS
 
 
 class ReferenceValue(Protocol):
@@ -101,6 +102,10 @@ class Domain:
         known = {reference.name for reference in self.references}
         if len(known) != len(self.references):
             raise InvalidDeclaration(f"domain {self.name} declares a reference twice.")
+        if APPROVERS in known:
+            raise InvalidDeclaration(
+                f"domain {self.name} declares a reference {APPROVERS!r}, which is the file of the groups of approvers."
+            )
         declared = {id(table) for table in every}
         for table in self.derived:
             for argument, source in table.inputs.items():

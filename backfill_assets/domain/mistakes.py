@@ -18,6 +18,7 @@ from backfill_assets.domain.gates import (
     WarmUpProof,
 )
 from backfill_assets.errors import InvalidDeclaration
+from backfill_assets.planning.policy import Policy
 
 TABLE_NAME = re.compile(r"[a-z][a-z0-9_]*\.[a-z][a-z0-9_]*")
 NAME = re.compile(r"[a-z][a-z0-9_]*")
@@ -60,6 +61,18 @@ def check_table(table: Declared) -> None:
     if not table.key:
         raise wrong(table, "it has no key")
     require_columns(table, table.key, "key column")
+
+
+def check_policy(table: Declared, policy: Policy) -> None:
+    """Refuses rules that are no rules, and groups of approvers that cannot be names."""
+    for rule in (policy.live, policy.backfill, policy.follow):
+        if rule not in ("auto", "approve"):
+            raise wrong(table, f"its policy says {rule!r}, which is neither 'auto' nor 'approve'")
+    groups = policy.approvers
+    if not isinstance(groups, tuple) or not all(isinstance(name, str) and name.strip() for name in groups):
+        raise wrong(
+            table, f"its policy names approvers as {groups!r}, which is not a tuple of names such as ('finance',)"
+        )
 
 
 def complete_gates(table: Declared, gates: tuple[Gate, ...], *, proves: int | None = None) -> tuple[Gate, ...]:

@@ -5,20 +5,20 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql.types import DateType, StringType, StructType, TimestampType
 
 from backfill_assets.domain.gates import Gate
-from backfill_assets.domain.mistakes import VERSION, check_table, complete_gates, require_columns, wrong
+from backfill_assets.domain.mistakes import VERSION, check_policy, check_table, complete_gates, require_columns, wrong
 from backfill_assets.errors import UnknownName
 from backfill_assets.planning.graph import Window
 from backfill_assets.planning.partitions import Grain
+from backfill_assets.planning.policy import SOURCE_POLICY, USUAL_POLICY, Policy
 
 Transform = Callable[..., DataFrame]
 References = Mapping[str, Any]
-Follow = Literal["auto", "approve"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,23 +39,7 @@ def monthly(column: str) -> Partitioning:
     return Partitioning(column=column, grain=Grain.MONTHLY)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Policy:
-    """What needs a person's approval before it is published.
-
-    Attributes:
-        live: Runs of kind LIVE.
-        backfill: Every other run that somebody asked for.
-        follow: Runs that follow an approved publication of an input.
-    """
-
-    live: Follow = "auto"
-    backfill: Follow = "approve"
-    follow: Follow = "auto"
-
-
 SAME_DAYS = Window()
-USUAL_POLICY = Policy()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,11 +71,12 @@ class SourceTable:
     schema: StructType
     json_columns: tuple[str, ...] = ()
     description: str = ""
-    policy: Policy = Policy(live="auto", backfill="auto")
+    policy: Policy = SOURCE_POLICY
     gates: tuple[Gate, ...] = ()
 
     def __post_init__(self) -> None:
         check_table(self)
+        check_policy(self, self.policy)
         require_columns(self, (self.event_time,), "the event time")
         require_columns(self, self.json_columns, "a JSON column")
         if not isinstance(self.schema[self.event_time].dataType, TimestampType):
@@ -139,11 +124,12 @@ class DerivedTable:
     references: tuple[str, ...] = ()
     reference_window: Window | Callable[[References], Window] | None = None
     gates: tuple[Gate, ...] = ()
-    policy: Policy = Policy()
+    policy: Policy = USUAL_POLICY
     description: str = ""
 
     def __post_init__(self) -> None:
         check_table(self)
+        check_policy(self, self.policy)
         require_columns(self, (self.partition.column,), "the partition column")
         if not isinstance(self.schema[self.partition.column].dataType, DateType):
             raise wrong(self, f"its partition column {self.partition.column!r} is not a date")

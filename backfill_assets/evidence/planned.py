@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from backfill_assets.evidence.report import policy_document
 from backfill_assets.planning.impact import TablePartitions
 from backfill_assets.planning.partitions import describe
 from backfill_assets.planning.request import InputRead, Plan
@@ -91,6 +92,7 @@ def _run_document(plan: Plan) -> Mapping[str, Any]:
         "transform": manifest.transform,
         "transform_version": manifest.transform_version,
         "manifest_digest": manifest.digest,
+        "policy": policy_document(manifest.policy),
         "output": {
             "from": manifest.partitions[0].isoformat(),
             "to": manifest.partitions[-1].isoformat(),

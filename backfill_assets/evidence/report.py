@@ -17,6 +17,7 @@ from backfill_assets.ledger.records import (
 from backfill_assets.ledger.states import MEANING, ApprovalState, PublicationState, RunState
 from backfill_assets.planning.manifest import NEVER_PUBLISHED
 from backfill_assets.planning.partitions import describe
+from backfill_assets.planning.policy import Policy
 from backfill_assets.workspace import Workspace
 
 MOVES = ("rows", "accepted_rows", "added", "removed", "changed", "unchanged")
@@ -35,9 +36,11 @@ def run_report(ws: Workspace, run_id: str) -> Mapping[str, Any]:
         results = reader.gate_results(run_id)
         chunks = reader.chunks(run_id)
         publications = reader.publications(run_id=run_id)
-        sample = _last_sample(reader.events(entity_id=run_id))
+        events = tuple(reader.events(entity_id=run_id))
+        sample = _last_sample(events)
     partitions = moves(results, candidates)
     summary = run_summary(run)
+    approved_for = _grounds(events) if run.approval is ApprovalState.APPROVED else None
     standing = [p.intent for p in publications if p.state is PublicationState.PUBLISHED]
     if standing and not any(intent.changes for intent in standing) and not run.manifest.member_of:
         # Everything was found equal: there is nothing to undo.
@@ -45,6 +48,8 @@ def run_report(ws: Workspace, run_id: str) -> Mapping[str, Any]:
     return {
         **summary,
         "manifest_digest": run.manifest_digest,
+        "policy": policy_document(run.manifest.policy),
+        "approved_for": approved_for,
         "manifest": run.manifest.document,
         "totals": {name: sum(p[name] for p in partitions) for name in MOVES} if partitions else None,
         "partitions": partitions,
@@ -87,7 +92,7 @@ def run_summary(run: RunRecord) -> Mapping[str, Any]:
 def next_step(run: RunRecord) -> str | None:
     """The command that moves a run on; None when nothing is left to do."""
     named = run.manifest.member_of or run.run_id
-    approve = f"backfill approve {named} --by SOMEBODY_ELSE"
+    approve = f"backfill approve {named} --by ANOTHER_PERSON"
     approved = run.approval is ApprovalState.APPROVED
     match run.state:
         case RunState.PLANNED | RunState.STAGED | RunState.FAILED:
@@ -197,6 +202,19 @@ def _chunk_document(chunk: ChunkRecord) -> Mapping[str, Any]:
         "started_at": chunk.started_at.isoformat(),
         "finished_at": chunk.finished_at.isoformat() if chunk.finished_at else None,
     }
+
+
+def policy_document(policy: Policy | None) -> Mapping[str, Any] | None:
+    """The policy that a manifest pinned as plain values; null for manifests that pinned none."""
+    return None if policy is None else {**policy.document, "sentence": policy.sentence}
+
+
+def _grounds(events: Iterable[EventRecord]) -> Mapping[str, Any] | None:
+    """Why the last approver may approve; null where anybody but the requester may."""
+    approved = [event.payload for event in events if event.entity == "approval" and event.action == "approved"]
+    if not approved or "groups" not in approved[-1]:
+        return None
+    return {name: approved[-1][name] for name in ("groups", "approvers_version", "approvers_sha256")}
 
 
 def _last_sample(events: Iterable[EventRecord]) -> Sequence[Mapping[str, Any]]:

@@ -82,5 +82,5 @@ def _next_step(record: SetRecord, members: Sequence[RunRecord]) -> str | None:
     if all(member.manifest.mode in NEVER_PUBLISHED for member in members):
         return None
     if any(member.approval is ApprovalState.DRAFT for member in members):
-        return f"backfill approve {set_id} --by SOMEBODY_ELSE"
+        return f"backfill approve {set_id} --by ANOTHER_PERSON"
     return f"backfill publish {set_id} --by WHO"

@@ -93,7 +93,9 @@ def _cell(value: object) -> RenderableType:
 
 def run_view(run: Document) -> RenderableType:
     """One run in a few lines."""
-    approval = f"APPROVED by {run['approved_by']}" if run["approved_by"] else "DRAFT: nobody else has agreed yet"
+    approval = f"APPROVED by {run['approved_by']}" if run["approved_by"] else "DRAFT: no other person has agreed yet"
+    if grounds := run.get("approved_for"):
+        approval += f", for {', '.join(grounds['groups'])} (approvers.yaml {grounds['approvers_version']})"
     if run["state"] == "ROLLED_BACK" and not run["approved_by"]:
         approval = "DRAFT: the rollback withdrew the approval"
     return facts(
@@ -106,6 +108,7 @@ def run_view(run: Document) -> RenderableType:
             ("partitions", run["partitions_described"]),
             ("kind", f"{run['kind']}: {run['reason']} (asked by {run['requested_by']})"),
             ("mode", MODES.get(run["mode"])),
+            ("policy", run["policy"]["sentence"] if run.get("policy") else None),
             ("set", run["set_id"]),
             ("next", run["next_step"]),
         ]

@@ -25,6 +25,7 @@ def plan_view(plan: Document) -> RenderableType:
             ("table", f"{plan['table']} by {plan['transform']} {plan['transform_version']}"),
             ("kind", f"{plan['kind']}: {plan['reason']} (asked by {plan['requested_by']})"),
             ("mode", MODES.get(plan["mode"])),
+            ("policy", plan["policy"] and plan["policy"]["sentence"]),
             ("output range", plan["output"]["described"]),
             ("replaces", f"{replaces['rows']:,} accepted rows in {count_of(replaces['partitions'], 'partition')}"),
             ("expected", _expected(plan["estimate"])),
@@ -105,6 +106,7 @@ def set_plan_view(plan: Document) -> RenderableType:
             ("because", plan["because"]),
             ("reason", f"{plan['reason']} (asked by {plan['requested_by']})"),
             ("references", "; ".join(dict.fromkeys(_references(run) for run in plan["runs"] if run["references"]))),
+            ("policies", "; ".join(dict.fromkeys(_policy(run) for run in plan["runs"] if run["policy"]))),
             ("limits of each run", "; ".join(dict.fromkeys(_limits(run["limits"]) for run in plan["runs"]))),
             ("manifest", f"sha256 {plan['manifest_digest'][:16]}... (DRAFT)"),
         ]
@@ -194,6 +196,10 @@ def set_view(found: Document) -> RenderableType:
         numbers=["changed", "verified"],
     )
     return Group(head, "", runs)
+
+
+def _policy(run: Document) -> str:
+    return f"{run['table']}: {run['policy']['sentence']}"
 
 
 def _dependents(plan: Document) -> str:

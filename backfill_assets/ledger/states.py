@@ -158,7 +158,7 @@ MEANING: Mapping[State, str] = {
     RUN.ROLLED_BACK: "its publication was undone; the rows before it are back",
     RUN.CANCELLED: "somebody decided against it; it is never published, and its files may be removed",
     ApprovalState.DRAFT: "nobody but the requester has agreed yet",
-    ApprovalState.APPROVED: "somebody other than the requester agreed to exactly this manifest",
+    ApprovalState.APPROVED: "another person than the requester agreed to exactly this manifest",
     PublicationState.PUBLISHING: "intended; the table may or may not have changed yet",
     PublicationState.PUBLISHED: "the swap landed and the ledger knows",
     PublicationState.ABANDONED: "given up before the swap; nothing changed",

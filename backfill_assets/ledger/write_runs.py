@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Mapping
 from typing import Any, assert_never
 
@@ -14,11 +13,9 @@ from backfill_assets.ledger.records import RunRecord
 from backfill_assets.ledger.schema import approvals, candidate_partitions, manifests, runs
 from backfill_assets.ledger.states import MEANING, ApprovalState, ChunkState, RunState
 from backfill_assets.ledger.writing import Happening, Step, Writing, illegal, plain, said, some, typed
+from backfill_assets.people import POLICY, require_person, same_person
 from backfill_assets.planning.chunks import chunks_of
 from backfill_assets.planning.manifest import NEVER_PUBLISHED, Manifest
-
-POLICY = "policy:"
-"""How the name of an approver begins who is not a person."""
 
 NOBODY = ""
 """The attempt of a run that no process is at work on."""
@@ -81,12 +78,18 @@ class RunWriter(Writing, RunReader):
         self._connection.execute(insert(approvals).values(run_id=run_id, state=ApprovalState.DRAFT, note=""))
         return self.run(run_id)
 
-    def approve(self, run_id: str, *, by: str, note: str = "") -> None:
-        """Somebody other than the requester agrees to exactly this manifest.
+    def approve(self, run_id: str, *, by: str, note: str = "", grounds: Mapping[str, Any] | None = None) -> None:
+        """Another person than the requester agrees to exactly this manifest.
+
+        Args:
+            run_id: A run.
+            by: Who agrees.
+            note: What the approval rests on, in their words.
+            grounds: Why they may, kept with the event; None when anybody but the requester may.
 
         Raises:
             UnknownName: There is no such run.
-            NotApproved: The approver is the requester, nobody, or claims to be a policy.
+            NotApproved: The approver is the requester, or no person.
             IllegalTransition: It is approved already, readers see it already, or it is one of a set.
         """
         found = self.run(run_id)
@@ -98,28 +101,23 @@ class RunWriter(Writing, RunReader):
                 run_id=run_id,
                 set_id=set_id,
             )
-        approver = self._somebody_else(by, found.manifest.requested_by, name=run_id, what="run", run_id=run_id)
-        self._agree(found, approver, note)
+        approver = self._another_person(by, found.manifest.requested_by, name=run_id, what="run", run_id=run_id)
+        self._agree(found, approver, note, grounds)
 
     @staticmethod
-    def _somebody_else(by: str, requested_by: str, *, name: str, what: str, **ids: str) -> str:
-        """The approver, who is not the requester and does not pass for a policy."""
+    def _another_person(by: str, requested_by: str, *, name: str, what: str, **ids: str) -> str:
+        """The approver, who is a person and not the requester."""
         approver = typed("the approver", by, NotApproved)
+        require_person("the approver", approver, NotApproved)
         if same_person(approver, requested_by):
             raise NotApproved(
                 f"{what} {name} was requested by {requested_by}, who cannot approve it as well.",
-                next_step=f"let somebody else type: backfill approve {name} --by NAME",
-                **ids,
-            )
-        if _folded(approver).startswith(POLICY):
-            raise NotApproved(
-                f"a name that begins with {POLICY!r} is kept for approvals that no person gave.",
-                next_step=f"backfill approve {name} --by NAME",
+                next_step=f"let another person type: backfill approve {name} --by NAME",
                 **ids,
             )
         return approver
 
-    def _agree(self, found: RunRecord, approver: str, note: str) -> None:
+    def _agree(self, found: RunRecord, approver: str, note: str, grounds: Mapping[str, Any] | None) -> None:
         run_id = found.run_id
         if found.manifest.mode in NEVER_PUBLISHED:
             raise IllegalTransition(
@@ -127,7 +125,7 @@ class RunWriter(Writing, RunReader):
                 next_step=f"backfill report {run_id}",
                 run_id=run_id,
             )
-        self._approve(found, approver, note)
+        self._approve(found, approver, note, grounds)
 
     def approve_by_policy(self, run_id: str, *, policy: str) -> None:
         """The declared policy of the table agrees, without a person; the approver is `policy:<policy>`.
@@ -138,7 +136,7 @@ class RunWriter(Writing, RunReader):
         """
         self._approve(self.run(run_id), f"{POLICY}{said('the policy', policy)}", "")
 
-    def _approve(self, found: RunRecord, approver: str, note: str) -> None:
+    def _approve(self, found: RunRecord, approver: str, note: str, grounds: Mapping[str, Any] | None = None) -> None:
         if found.state in VISIBLE:
             raise IllegalTransition(
                 f"run {found.run_id} is {found.state} ({MEANING[found.state]}); there is nothing left to approve.",
@@ -152,7 +150,7 @@ class RunWriter(Writing, RunReader):
                 entity="approval",
                 entity_id=found.run_id,
                 action="approved",
-                payload={"manifest_digest": found.manifest_digest, "note": note},
+                payload={"manifest_digest": found.manifest_digest, "note": note, **(grounds or {})},
             ),
             also={
                 "manifest_digest": found.manifest_digest,
@@ -330,15 +328,6 @@ class RunWriter(Writing, RunReader):
             next_step=next_command(run_id, self._run_state(run_id)),
             ids={"run_id": run_id},
         )
-
-
-def same_person(one: str, other: str) -> bool:
-    """Whether two names mean one person: upper case, spaces and look-alike forms of letters make no difference."""
-    return _folded(one) == _folded(other)
-
-
-def _folded(name: str) -> str:
-    return " ".join(unicodedata.normalize("NFKC", name).casefold().split())
 
 
 def next_command(run_id: str, state: RunState) -> str:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from sqlalchemy import insert, select
 
 from backfill_assets.errors import IllegalTransition, Refused
@@ -71,14 +74,22 @@ class SetWriter(RunWriter, SetReader):
         )
         return self.restatement_set(set_id)
 
-    def approve_set(self, set_id: str, *, by: str, note: str = "") -> None:
-        """Somebody other than the requester agrees to exactly this set, and so to every run of it.
+    def approve_set(
+        self, set_id: str, *, by: str, note: str = "", grounds: Mapping[str, Mapping[str, Any]] | None = None
+    ) -> None:
+        """Another person than the requester agrees to exactly this set, and so to every run of it.
 
         Runs of it that are approved already are left as they are.
 
+        Args:
+            set_id: A set.
+            by: Who agrees.
+            note: What the approval rests on, in their words.
+            grounds: By run, why they may; nothing for runs that anybody but the requester may approve.
+
         Raises:
             UnknownName: There is no such set.
-            NotApproved: The approver is the requester, nobody, or claims to be a policy.
+            NotApproved: The approver is the requester, or no person.
             IllegalTransition: All of it is approved already, or readers see one of its runs.
         """
         found = self.restatement_set(set_id)
@@ -88,9 +99,9 @@ class SetWriter(RunWriter, SetReader):
             raise IllegalTransition(
                 f"set {set_id} is approved already.", next_step=f"backfill status {set_id}", set_id=set_id
             )
-        approver = self._somebody_else(by, found.manifest.requested_by, name=set_id, what="set", set_id=set_id)
+        approver = self._another_person(by, found.manifest.requested_by, name=set_id, what="set", set_id=set_id)
         for run in drafts:
-            self._agree(run, approver, note)
+            self._agree(run, approver, note, (grounds or {}).get(run.run_id))
         self._append(
             Happening(
                 actor=approver,

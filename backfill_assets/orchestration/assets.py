@@ -106,9 +106,10 @@ def _bronze(table: SourceTable, graph: Graph, pool: str | None) -> AssetsDefinit
     )
     def load(context: AssetExecutionContext) -> Events:
         session: Session = context.resources.session
-        workspace, by = session.workspace, actor(context)
+        workspace = session.workspace
         with refusals_as_failures(session):
-            run = run_to_load(session, table, context)
+            by = actor(session, context)
+            run = run_to_load(session, table, context, by=by)
             if run is None:
                 context.log.info(f"No file has landed for these days of {table.name}; there is nothing to load.")
                 yield from _end_checks(key, table)
@@ -157,12 +158,13 @@ def _candidate(table: DerivedTable, domain: Domain, graph: Graph, pool: str | No
     def stage_candidate(context: AssetExecutionContext) -> Events:
         session: Session = context.resources.session
         with refusals_as_failures(session):
-            run = run_to_stage(session, table, context)
+            by = actor(session, context)
+            run = run_to_stage(session, table, context, by=by)
             if run is None:
                 context.log.info("Another run has followed this publication already; there is nothing to do.")
                 return
             context.log.info(f"{run.run_id} ({run.manifest.kind}): {run.manifest.reason}")
-            staged = stage(session.workspace, run.run_id, actor=actor(context), listener=_told(context, session))
+            staged = stage(session.workspace, run.run_id, actor=by, listener=_told(context, session))
         yield from _materialized(context, key, run.manifest.partitions, described.staged(staged))
 
     return stage_candidate
@@ -188,8 +190,9 @@ def _validation(table: DerivedTable, graph: Graph, pool: str | None) -> AssetsDe
     def measure_gates(context: AssetExecutionContext) -> Events:
         session: Session = context.resources.session
         with refusals_as_failures(session):
+            by = actor(session, context)
             run = run_in_state(session, table, context, RunState.STAGED, RunState.GATING)
-            evaluated = gate(session.workspace, run.run_id, actor=actor(context), listener=_told(context, session))
+            evaluated = gate(session.workspace, run.run_id, actor=by, listener=_told(context, session))
         results, measured = evaluated.results, staged_partitions(session.workspace, run.run_id)
         yield from _materialized(context, key, run.manifest.partitions, described.measured(measured, results))
         yield from _evaluated(context, key, results)
@@ -216,8 +219,9 @@ def _published(table: DerivedTable, graph: Graph) -> AssetsDefinition:
     def swap(context: AssetExecutionContext) -> Events:
         session: Session = context.resources.session
         with refusals_as_failures(session):
+            by = actor(session, context)
             run = run_in_state(session, table, context, RunState.PASSED)
-            record = publish(session.workspace, run.run_id, by=actor(context))
+            record = publish(session.workspace, run.run_id, by=by)
         staged = staged_partitions(session.workspace, run.run_id)
         yield from _materialized(
             context, key, run.manifest.partitions, described.published(record, staged, _url(context, table))

@@ -43,8 +43,9 @@ def candidate(table: DerivedTable) -> str:
     """The description of a candidate asset."""
     return (
         f"Staged rows of `{table.name}` that nobody reads yet. Its partition mapping is the window of days that "
-        f"the transform reads, warm-up included.\n\nLaunch a range to stage an ad-hoc run; give it the tags "
-        f"`backfill/reason`, `backfill/by` and, for another release, `backfill/transform_version`.\n\n"
+        f"the transform reads, warm-up included.\n\nLaunch a range to stage an ad-hoc run; the tag "
+        f"`backfill/by` names who asks and is required, `backfill/reason` says why, and `backfill/transform_version` "
+        f"asks for another release.\n\n"
         f"{table.description}"
     )
 

@@ -97,7 +97,7 @@ def _requests(workspace: Workspace, follow_up: FollowUp) -> Iterator[Request]:
             table=follow_up.table,
             partitions=partitions,
             # A run that a person has to approve ends with its gates.
-            steps="all" if table.policy.follow == "auto" else "candidate+validation",
+            steps="all" if table.policy.rule("follow") == "auto" else "candidate+validation",
             reason=f"follows {follow_up.publication_id} of {follow_up.source}: {describe(follow_up.grain, partitions)}",
         )
 

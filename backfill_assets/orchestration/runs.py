@@ -16,8 +16,8 @@ from dagster import AssetExecutionContext, Failure
 from backfill_assets.domain import DerivedTable, SourceTable, Table
 from backfill_assets.errors import BackfillError, InvalidRange, MissingInput, Refused, Retryable
 from backfill_assets.ledger.records import CandidatePartition, RunRecord
-from backfill_assets.ledger.states import PublicationState, RunState
-from backfill_assets.operations import find_run, plan, plan_load
+from backfill_assets.ledger.states import RunState
+from backfill_assets.operations import find_run, follow_ups, plan, plan_load
 from backfill_assets.orchestration import tags
 from backfill_assets.orchestration.resources import Session
 from backfill_assets.planning.manifest import Kind
@@ -46,9 +46,19 @@ def launch_tags(context: AssetExecutionContext) -> Mapping[str, str]:
     return run.tags if run is not None else context.run.tags
 
 
-def actor(context: AssetExecutionContext) -> str:
-    """Who asked for the Dagster run. The open-source UI does not know its users."""
-    return launch_tags(context).get(tags.BY) or tags.UNSPECIFIED
+def actor(session: Session, context: AssetExecutionContext) -> str:
+    """Who asked for the Dagster run, as its tag or the setting BACKFILL_USER says: Dagster does not know its users.
+
+    Raises:
+        Refused: Neither says it.
+    """
+    name = launch_tags(context).get(tags.BY, "").strip() or session.workspace.settings.user.strip()
+    if not name:
+        raise Refused(
+            "the launch does not say who asks for it.",
+            next_step=f"launch it again with the tag {tags.BY} and your name, or set BACKFILL_USER for this process",
+        )
+    return name
 
 
 def chosen_partitions(context: AssetExecutionContext) -> tuple[date, ...]:
@@ -56,8 +66,8 @@ def chosen_partitions(context: AssetExecutionContext) -> tuple[date, ...]:
     return tuple(date.fromisoformat(key) for key in context.partition_keys)
 
 
-def run_to_stage(session: Session, table: DerivedTable, context: AssetExecutionContext) -> RunRecord | None:
-    """The run whose manifest a candidate asset executes: the tagged one, else a new ad-hoc one.
+def run_to_stage(session: Session, table: DerivedTable, context: AssetExecutionContext, *, by: str) -> RunRecord | None:
+    """The run whose manifest a candidate asset executes: the tagged one, else a new ad-hoc one, asked for by a person.
 
     Returns:
         The run; None when it would follow a publication that another run has followed already.
@@ -71,16 +81,16 @@ def run_to_stage(session: Session, table: DerivedTable, context: AssetExecutionC
         return _must_target(tagged, table, partitions)
     because = given.get(tags.BECAUSE)
     if because:
-        _must_reach(workspace, because, table, partitions)
         for run in runs_because(workspace, because, table.name):
             if run.manifest.partitions == partitions:
                 return _adopt(workspace, table, context, run.run_id) if run.state in UNFINISHED else None
+        _must_be_asked(workspace, because, table, partitions, given)
     request = PlanRequest(
         table=table.name,
         days=DayRange(partitions[0], days_of(table.partition.grain, partitions[-1]).end),
         kind=_kind(given.get(tags.KIND)),
-        reason=given.get(tags.REASON) or tags.UNSPECIFIED,
-        by=given.get(tags.BY) or tags.UNSPECIFIED,
+        reason=given.get(tags.REASON) or tags.NO_REASON,
+        by=by,
         transform_version=given.get(tags.TRANSFORM_VERSION),
         because=because,
     )
@@ -99,7 +109,7 @@ def runs_because(workspace: Workspace, publication_id: str, table: str) -> Seque
         return [run for run in reader.runs(table=table) if run.manifest.because == publication_id]
 
 
-def run_to_load(session: Session, table: SourceTable, context: AssetExecutionContext) -> RunRecord | None:
+def run_to_load(session: Session, table: SourceTable, context: AssetExecutionContext, *, by: str) -> RunRecord | None:
     """The run whose manifest a bronze asset executes; None when nothing has landed for the partitions."""
     partitions = chosen_partitions(context)
     tagged = tagged_run(session.workspace, table, context)
@@ -111,8 +121,8 @@ def run_to_load(session: Session, table: SourceTable, context: AssetExecutionCon
         session.workspace,
         table.name,
         partitions=partitions,
-        by=given.get(tags.BY) or tags.UNSPECIFIED,
-        reason=given.get(tags.REASON) or tags.UNSPECIFIED,
+        by=by,
+        reason=given.get(tags.REASON) or tags.NO_REASON,
     )
     return None if planned is None else _adopt(session.workspace, table, context, planned.run_id)
 
@@ -153,23 +163,26 @@ def _run(workspace: Workspace, run_id: str) -> RunRecord:
         return reader.run(run_id)
 
 
-def _must_reach(workspace: Workspace, publication_id: str, table: DerivedTable, partitions: tuple[date, ...]) -> None:
-    """A run that follows may be published without a person, so nobody can claim to follow what it does not."""
-    with workspace.ledger.read() as reader:
-        record = reader.publication(publication_id)
-    node = workspace.graph.table(table.name)
-    changed = [change.partition for change in record.intent.changes]
-    reached = {
+def _must_be_asked(
+    workspace: Workspace,
+    publication_id: str,
+    table: DerivedTable,
+    partitions: tuple[date, ...],
+    given: Mapping[str, str],
+) -> None:
+    """A run that follows may be published without a person, so it is what the outbox asks for and nothing else."""
+    asked = {
         partition
-        for edge in node.inputs
-        if edge.table == record.intent.table
-        for partition in workspace.graph.reached(edge, node, changed)
+        for found in follow_ups(workspace)
+        if (found.publication_id, found.table) == (publication_id, table.name)
+        for partition in found.partitions
     }
-    if record.state is not PublicationState.PUBLISHED or not set(partitions) <= reached:
+    chosen = [tag for tag in (tags.TRANSFORM_VERSION, tags.KIND) if given.get(tag)]
+    if chosen or not set(partitions) <= asked:
+        what = f"by {' and '.join(chosen)}" if chosen else f"for {describe(table.partition.grain, partitions)}"
         raise Refused(
-            f"{publication_id} ({record.intent.table}, {record.state}) does not touch "
-            f"{describe(table.partition.grain, set(partitions) - reached)} of {table.name}.",
-            next_step=f"remove the tag {tags.BECAUSE}; somebody then has to approve the run",
+            f"{publication_id!r} does not ask {table.name} to follow {what}.",
+            next_step=f"remove the tag {tags.BECAUSE}; another person then has to approve the run",
             publication_id=publication_id,
             table=table.name,
         )

@@ -26,7 +26,8 @@ PROCESS = ".dagster/backfill_process"
 RANGE_START = "dagster/asset_partition_range_start"
 RANGE_END = "dagster/asset_partition_range_end"
 
-UNSPECIFIED = "unspecified"
+NO_REASON = "launched without a reason"
+"""Why, when a launch does not say it; who asks has to be said."""
 
 
 def own_run_id(short_name: str) -> str:

@@ -16,6 +16,7 @@ from typing import Any
 
 from backfill_assets.identity import canonical_json, sha256_text
 from backfill_assets.planning.partitions import Grain
+from backfill_assets.planning.policy import Policy
 
 FORMAT = 3
 """What is written now. Earlier formats are still read, and keep their own text: 1 is without chunk sizes, proof and
@@ -152,6 +153,7 @@ class Manifest:
         proof: What the warm-up gate computes again; None for source tables and tables that opted out.
         member_of: The restatement set that the run is part of.
         session_digest: The Spark settings that decide what rows mean; empty before format 3.
+        policy: Whose approval publication asks for, as declared when the run was planned; None in formats 1 and 2.
         format: The shape of the document.
     """
 
@@ -183,6 +185,7 @@ class Manifest:
     proof: Proof | None = None
     member_of: str | None = None
     session_digest: str = ""
+    policy: Policy | None = None
     format: int = FORMAT
 
     @cached_property
@@ -238,7 +241,10 @@ class Manifest:
         return document
 
     def _since_format_3(self) -> dict[str, Any]:
-        return {"session_settings": self.session_digest}
+        return {
+            "session_settings": self.session_digest,
+            "policy": self.policy and self.policy.document,
+        }
 
     @cached_property
     def text(self) -> str:
@@ -296,6 +302,7 @@ class Manifest:
             proof=_parse_proof(document.get("proof")),
             member_of=document.get("member_of"),
             session_digest=document.get("session_settings", ""),
+            policy=Policy.parse(document["policy"]) if document.get("policy") else None,
             format=document["format"],
         )
 

@@ -30,6 +30,7 @@ from backfill_assets.planning.manifest import (
     PinnedReference,
 )
 from backfill_assets.planning.partitions import DayRange, Grain, days_of, describe
+from backfill_assets.planning.policy import USUAL_POLICY, Policy
 from backfill_assets.planning.proof import ProofTerms, plan_proof
 from backfill_assets.planning.state import Claim, ClaimReader, StateReader
 
@@ -82,6 +83,7 @@ class Terms:
     """What a declaration contributes to a manifest.
 
     Attributes:
+        policy: Whose approval publication asks for.
         proof: What the warm-up gate computes again; None for tables that opted out.
     """
 
@@ -94,6 +96,7 @@ class Terms:
     references: tuple[PinnedReference, ...]
     gates: tuple[GateTerm, ...]
     limits: Limits
+    policy: Policy = USUAL_POLICY
     proof: ProofTerms | None = None
 
 
@@ -225,6 +228,7 @@ def propose(
         references=terms.references,
         gates=terms.gates,
         limits=limits,
+        policy=terms.policy,
         because=request.because,
         chunks=chunk_sizes(partitions, expected.rows, limits),
         member_of=request.member_of,

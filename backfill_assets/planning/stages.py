@@ -15,6 +15,7 @@ from backfill_assets.planning.chunks import Chunk, chunks_of
 from backfill_assets.planning.graph import Graph
 from backfill_assets.planning.manifest import NEVER_PUBLISHED, Manifest
 from backfill_assets.planning.partitions import DayRange, Grain, count_of, describe
+from backfill_assets.planning.policy import A_PERSON, Demand
 from backfill_assets.planning.proof import declared_window, ends_of, longer_reads, read_window
 from backfill_assets.planning.request import Dependent, dependents_of, node_of, output_days
 
@@ -95,15 +96,17 @@ class Measure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Agree:
-    """Somebody other than the requester approves the manifest, or the set that it belongs to.
+    """Another person than the requester approves the manifest, or the set that it belongs to.
 
     Attributes:
-        policy: The table's declared policy, when that approves without a person; a set always asks one.
+        policy: The policy of the table, when that approves without a person; a set always asks one.
+        whom: Of which groups the person has to be, in words; empty when that does not matter.
     """
 
     of: str
     requested_by: str
     policy: str | None = None
+    whom: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,7 +131,7 @@ Stage = Compute | Prove | Measure | Agree | Swap | Tell
 
 
 def stages_of(
-    manifests: Sequence[Manifest], graph: Graph, *, of: str | None = None, policy: str | None = None
+    manifests: Sequence[Manifest], graph: Graph, *, of: str | None = None, demand: Demand = A_PERSON
 ) -> tuple[Stage, ...]:
     """The stages of a run, or of the runs of a set.
 
@@ -136,7 +139,7 @@ def stages_of(
         manifests: One, or those of a set in the order of publication.
         graph: The tables, for what a chunk reads and who depends on it.
         of: The set's id.
-        policy: The declared policy that approves the run without a person, if one does.
+        demand: Whose approval publication asks for.
     """
     stages: list[Stage] = []
     for manifest in manifests:
@@ -145,7 +148,9 @@ def stages_of(
     publishable = [manifest for manifest in manifests if manifest.mode not in NEVER_PUBLISHED]
     if publishable:
         first = publishable[0]
-        stages.append(Agree(of=of or first.run_id, requested_by=first.requested_by, policy=policy))
+        stages.append(
+            Agree(of=of or first.run_id, requested_by=first.requested_by, policy=demand.policy, whom=demand.whom)
+        )
     inside = {manifest.table for manifest in manifests}
     for manifest in publishable:
         stages += publishing(manifest, graph, inside=inside)
@@ -247,7 +252,8 @@ def sentence(stage: Stage) -> str:
         case Agree():
             if stage.policy is not None:
                 return f"approved by policy: {stage.policy}"
-            return f"wait until somebody other than {stage.requested_by} approves {stage.of}"
+            whom = f", {stage.whom}," if stage.whom else ""
+            return f"wait until another person than {stage.requested_by}{whom} approves {stage.of}"
         case Swap():
             return f"swap {stage.table} {describe(stage.grain, stage.partitions)} in one commit; equal partitions stay"
         case Tell():
@@ -307,7 +313,7 @@ def stage_document(stage: Stage) -> dict[str, Any]:
         case Measure():
             said |= {"run_id": stage.run_id, "table": stage.table, "gates": list(stage.gates)}
         case Agree():
-            said |= {"of": stage.of, "policy": stage.policy}
+            said |= {"of": stage.of, "policy": stage.policy, "whom": stage.whom or None}
         case Swap():
             said |= {
                 "run_id": stage.run_id,

@@ -19,6 +19,7 @@ from backfill_assets.planning.filling import joined, load_commands
 from backfill_assets.planning.impact import Rebuild, impact
 from backfill_assets.planning.manifest import Mode
 from backfill_assets.planning.partitions import DayRange, Grain, compress, days_named, describe
+from backfill_assets.planning.policy import every
 from backfill_assets.planning.request import (
     NO_LIMITS_ASKED,
     AskedLimits,
@@ -32,6 +33,7 @@ from backfill_assets.planning.request import (
 from backfill_assets.planning.sets import SET_PREFIX, SetManifest, SetMember
 from backfill_assets.planning.stages import Stage, stages_of
 from backfill_assets.planning.staleness import Cause, Staleness
+from backfill_assets.publication.authority import demand_of
 from backfill_assets.publication.stale import stale_tables
 from backfill_assets.workspace import Workspace
 
@@ -168,12 +170,13 @@ def plan_set(ws: Workspace, request: SetRequest, terms_of: TermsOf) -> PlannedSe
         for plan in plans:
             writer.add_manifest(plan.manifest, actor=request.by)
         writer.add_set(manifest, actor=request.by)
+        asked = every(demand_of(ws, writer, writer.run(plan.manifest.run_id)) for plan in plans)
     return PlannedSet(
         manifest=manifest,
         rebuilds=rebuilds,
         left_out=_still_left_out(named.left_out, rebuilds),
         plans=plans,
-        stages=stages_of([plan.manifest for plan in plans], ws.graph, of=set_id),
+        stages=stages_of([plan.manifest for plan in plans], ws.graph, of=set_id, demand=asked),
     )
 
 

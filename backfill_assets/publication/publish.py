@@ -12,35 +12,18 @@ from contextlib import contextmanager
 from datetime import datetime
 
 from backfill_assets.crash_points import Point
-from backfill_assets.domain import Domain
 from backfill_assets.errors import IllegalTransition, InputsMovedOn, OutcomeUnknown, Refused, Retryable
 from backfill_assets.lake.swap import Exchange, SwapOrder, require_as_expected, swap
 from backfill_assets.ledger.records import Action, ImportDay, PublicationIntent, PublicationRecord, RunRecord
 from backfill_assets.ledger.states import ApprovalState, ImportState, PublicationState, RunState
 from backfill_assets.ledger.store import LedgerReader
-from backfill_assets.planning.manifest import Kind, Manifest, Mode
+from backfill_assets.planning.manifest import Manifest, Mode
 from backfill_assets.planning.partitions import days_of, describe
+from backfill_assets.publication.authority import demand_of, require_agreed
 from backfill_assets.publication.stale import taken_back
 from backfill_assets.publication.verdict import changes_back, changes_for, require_publishable
 from backfill_assets.transforms.inputs import require_read_as_staged
 from backfill_assets.workspace import Workspace
-
-
-def automatic_policy(domain: Domain, manifest: Manifest) -> str | None:
-    """The policy that approves this run without a person; None when a person has to agree."""
-    table = domain.table(manifest.table)
-    policy = table.policy
-    if manifest.because is not None:
-        name, rule = "follow", policy.follow
-    elif manifest.kind is Kind.LIVE:
-        name, rule = "live", policy.live
-    else:
-        name, rule = "backfill", policy.backfill
-    if rule != "auto":
-        return None
-    return f"{name} runs of {table.name} are published automatically" + (
-        f", following {manifest.because}" if manifest.because else ""
-    )
 
 
 def publish_run(ws: Workspace, run_id: str, *, by: str) -> PublicationRecord:
@@ -49,7 +32,7 @@ def publish_run(ws: Workspace, run_id: str, *, by: str) -> PublicationRecord:
     Raises:
         UnknownName: There is no such run.
         IllegalTransition: It is not gated, or is published already.
-        NotApproved: Nobody but the requester agreed.
+        NotApproved: Nobody has agreed who may, neither a person nor a policy.
         GateFailed: A blocking gate did not pass for exactly these files.
         TargetChanged: A partition is not what the candidate was compared with.
         InputsMovedOn: Readers see what follows from newer inputs than the run has read, or candidates of its set that
@@ -60,11 +43,11 @@ def publish_run(ws: Workspace, run_id: str, *, by: str) -> PublicationRecord:
     _require_not_older(ws, run_id)
     with ws.ledger.write() as writer:
         run = writer.run(run_id)
-        policy = automatic_policy(ws.domain, run.manifest)
-        if policy and run.approval is ApprovalState.DRAFT and run.state is RunState.PASSED:
-            writer.approve_by_policy(run_id, policy=policy)
-            run = writer.run(run_id)
         require_publishable(run)
+        asked = demand_of(ws, writer, run)
+        if asked.policy and run.approval is ApprovalState.DRAFT and run.state is RunState.PASSED:
+            writer.approve_by_policy(run_id, policy=asked.policy)
+        require_agreed(ws, run, asked)
         manifest = run.manifest
         require_read_as_staged(writer, ws.graph, manifest)
         changes, verified = changes_for(

@@ -25,6 +25,7 @@ from backfill_assets.ledger.records import PublicationRecord, RunRecord, SetReco
 from backfill_assets.ledger.states import MEANING, ApprovalState, RunState, SetState
 from backfill_assets.ledger.store import LedgerReader
 from backfill_assets.planning.manifest import NEVER_PUBLISHED
+from backfill_assets.publication.authority import demand_of, require_agreed
 from backfill_assets.publication.publish import intent_back, publish_run, rollback_run
 from backfill_assets.transforms.inputs import require_read_as_staged
 from backfill_assets.workspace import Workspace
@@ -48,7 +49,7 @@ def publish_set(ws: Workspace, set_id: str, *, by: str, publish: PublishOne | No
     Raises:
         UnknownName: There is no such set.
         IllegalTransition: One of its runs has not passed, or the set is published already.
-        NotApproved: Nobody but the requester agreed.
+        NotApproved: Nobody has agreed who may agree to every run of it.
         InputsMovedOn: A run has read candidates of the set that were staged again since; nothing has changed.
         Refused, Retryable: The first table could not be swapped; nothing has changed.
         HalfWay: A later table could not be swapped: the tables before it are published.
@@ -61,6 +62,7 @@ def publish_set(ws: Workspace, set_id: str, *, by: str, publish: PublishOne | No
         _require_publishable(record, members)
         for member in members:
             if member.state is not RunState.PUBLISHED:
+                require_agreed(ws, member, demand_of(ws, writer, member))
                 require_read_as_staged(writer, ws.graph, member.manifest)
         if record.state is not SetState.PUBLISHING:
             writer.move_set(set_id, SetState.PUBLISHING, actor=by)
@@ -139,9 +141,9 @@ def _require_publishable(record: SetRecord, members: Sequence[RunRecord]) -> Non
             )
         if member.approval is not ApprovalState.APPROVED:
             raise NotApproved(
-                f"set {record.set_id} is not approved; {record.manifest.requested_by} asked for it, so somebody else "
-                f"has to agree.",
-                next_step=f"backfill approve {record.set_id} --by SOMEBODY_ELSE",
+                f"set {record.set_id} is not approved; {record.manifest.requested_by} asked for it, so another "
+                f"person has to agree.",
+                next_step=f"backfill approve {record.set_id} --by ANOTHER_PERSON",
                 set_id=record.set_id,
             )
 
@@ -189,7 +191,7 @@ def rollback_set(ws: Workspace, set_id: str, *, by: str, reason: str) -> Sequenc
             raise HalfWay(
                 f"{error.message} {len(undone)} of {len(published)} published runs of set {set_id} are rolled back.",
                 next_step=f"backfill recover, which goes on with it; or, to give the rollback up: "
-                f"backfill approve {set_id} --by SOMEBODY_ELSE, then backfill publish {set_id} --by WHO",
+                f"backfill approve {set_id} --by ANOTHER_PERSON, then backfill publish {set_id} --by WHO",
                 set_id=set_id,
                 run_id=run.run_id,
             ) from error

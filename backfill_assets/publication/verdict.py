@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from datetime import date
 
-from backfill_assets.errors import GateFailed, IllegalTransition, NotApproved, TargetChanged
+from backfill_assets.errors import GateFailed, IllegalTransition, TargetChanged
 from backfill_assets.identity import EMPTY_FILE_SET
 from backfill_assets.ledger.records import (
     CandidatePartition,
@@ -18,7 +18,7 @@ from backfill_assets.ledger.records import (
     RunRecord,
     VerifiedPartition,
 )
-from backfill_assets.ledger.states import MEANING, ApprovalState, RunState
+from backfill_assets.ledger.states import MEANING, RunState
 from backfill_assets.planning.manifest import ALWAYS_SWAPPED, NEVER_PUBLISHED, Kind, Manifest
 from backfill_assets.planning.partitions import count_of, describe
 
@@ -36,16 +36,11 @@ _NEXT = {
 }
 
 
-def require_publishable(run: RunRecord, *, approved_by_policy: bool = False) -> None:
-    """Refuses a run whose state, mode or approval does not allow publication.
-
-    Args:
-        run: The run.
-        approved_by_policy: Whether the table's policy approves it without a person.
+def require_publishable(run: RunRecord) -> None:
+    """Refuses a run whose state or mode does not allow publication; whose word it needs says `publication.authority`.
 
     Raises:
         IllegalTransition: It is not gated, is published already, or is of a mode that never publishes.
-        NotApproved: Nobody but the requester agreed to its manifest.
     """
     manifest = run.manifest
     if manifest.mode in NEVER_PUBLISHED:
@@ -60,12 +55,6 @@ def require_publishable(run: RunRecord, *, approved_by_policy: bool = False) -> 
             next_step=_NEXT[run.state].format(run=run.run_id, table=manifest.table),
             run_id=run.run_id,
             state=str(run.state),
-        )
-    if run.approval is not ApprovalState.APPROVED and not approved_by_policy:
-        raise NotApproved(
-            f"run {run.run_id} is not approved; {manifest.requested_by} asked for it, so somebody else has to agree.",
-            next_step=f"backfill approve {run.run_id} --by SOMEBODY_ELSE",
-            run_id=run.run_id,
         )
 
 

@@ -46,20 +46,27 @@ def load_references(domain: Domain, folder: Path) -> Mapping[str, LoadedReferenc
         MissingInput: A file is not there.
         InvalidReference: A file is not YAML, or says something impossible.
     """
-    loaded: dict[str, LoadedReference] = {}
-    for reference in domain.references:
-        path = folder / f"{reference.name}.yaml"
-        try:
-            with path.open("rb") as file:
-                content = file.read(MOST_BYTES + 1)
-        except OSError as error:
-            raise MissingInput(
-                f"the reference {reference.name} cannot be read from {path}.",
-                next_step=f"put {reference.name}.yaml there, or set BACKFILL_REFERENCE to the folder that has it",
-                reference=reference.name,
-            ) from error
-        loaded[reference.name] = _parsed(reference, content, origin=str(path))
-    return loaded
+    return {reference.name: load_reference(reference, folder) for reference in domain.references}
+
+
+def load_reference(reference: Reference, folder: Path) -> LoadedReference:
+    """One reference, from `<name>.yaml` in the folder.
+
+    Raises:
+        MissingInput: The file is not there.
+        InvalidReference: The file is not YAML, or says something impossible.
+    """
+    path = folder / f"{reference.name}.yaml"
+    try:
+        with path.open("rb") as file:
+            content = file.read(MOST_BYTES + 1)
+    except OSError as error:
+        raise MissingInput(
+            f"the reference {reference.name} cannot be read from {path}.",
+            next_step=f"put {reference.name}.yaml there, or set BACKFILL_REFERENCE to the folder that has it",
+            reference=reference.name,
+        ) from error
+    return _parsed(reference, content, origin=str(path))
 
 
 def archive(references: Iterable[LoadedReference], folder: Path) -> None:

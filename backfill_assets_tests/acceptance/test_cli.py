@@ -142,7 +142,7 @@ def test_missing_input_days_come_with_the_command_that_fills_them(terminal: Term
 
 def test_steps_out_of_order_are_refused(terminal: Terminal) -> None:
     run_id = terminal.planned()
-    assert "somebody else" in terminal.is_refused("approve", run_id, "--by", "ana")
+    assert "another person" in terminal.is_refused("approve", run_id, "--by", "ana")
     assert "nothing has been computed" in terminal.is_refused("publish", run_id, "--by", "ben")
     assert "there is no run" in terminal.is_refused("publish", "nobody", "--by", "ben")
     assert "who is acting" in terminal.is_refused("approve", run_id, "--by", " ")

@@ -103,11 +103,7 @@ def _same_target(patch: pytest.MonkeyPatch) -> None:
 
 def _approval(patch: pytest.MonkeyPatch) -> None:
     """Nobody asks again at the moment of the intent whether the run is approved; both layers."""
-    require = verdict.require_publishable
     may_publish = PublicationChecks._may_publish
-
-    def agreed(run: Any, **_: object) -> None:
-        require(run, approved_by_policy=True)
 
     def unasked(self: Any, intent: Any) -> None:
         try:
@@ -115,7 +111,7 @@ def _approval(patch: pytest.MonkeyPatch) -> None:
         except NotApproved:
             return
 
-    patch.setattr(publishing, "require_publishable", agreed)
+    patch.setattr(publishing, "require_agreed", _nothing)
     patch.setattr(PublicationChecks, "_may_publish", unasked)
 
 

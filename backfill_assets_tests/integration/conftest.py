@@ -19,6 +19,7 @@ from backfill_assets_tests.integration.postgres_server import NoPostgres, runnin
 from backfill_assets_tests.ledgers import SERVER, copy_home, forget_ledgers_below, in_postgresql, url_of
 from backfill_assets_tests.month import stock_month
 from backfill_assets_tests.shop import open_shop, ticking_clock, usual_sales
+from backfill_assets_tests.waiting_runs import add_waiting_runs
 
 SWITCH = "BACKFILL_TEST_LEDGER"
 """`postgresql`: the homes of tests keep their ledgers, and Dagster its runs, in PostgreSQL (`make test-postgres`)."""
@@ -118,4 +119,13 @@ def month_home(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) ->
     """A shop's home with February in silver and gold. Tests copy it."""
     home = tmp_path_factory.mktemp("month") / "home"
     stock_month(home, spark)
+    return home
+
+
+@pytest.fixture(scope="session")
+def waiting_home(tmp_path_factory: pytest.TempPathFactory, published_home: Path, spark: SparkSession) -> Path:
+    """The published home with runs that wait to be approved. Tests copy it."""
+    home = tmp_path_factory.mktemp("waiting") / "home"
+    copy_home(published_home, home)
+    add_waiting_runs(home, spark)
     return home

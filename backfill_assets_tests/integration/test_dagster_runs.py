@@ -7,10 +7,11 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import date, timedelta
 
 import pytest
-from dagster import AssetCheckKey, DagsterEventType, build_sensor_context
+from dagster import AssetCheckKey, AssetKey, DagsterEventType, build_sensor_context
 from dagster._core.event_api import PartitionKeyFilter
 from pyspark.sql import SparkSession
 
@@ -62,6 +63,11 @@ def the_run(made: Bench, run_id: str) -> RunRecord:
         return reader.run(run_id)
 
 
+def events(made: Bench) -> int:
+    with made.workspace.ledger.read() as reader:
+        return len(list(reader.events()))
+
+
 def newest_run(made: Bench) -> RunRecord:
     with made.workspace.ledger.read() as reader:
         return reader.runs(table="silver.recent_sales", limit=1)[0]
@@ -110,13 +116,40 @@ def test_what_is_launched_in_the_ui_is_staged_and_gated_but_never_published_with
     assert not loaded.materialized(PUBLISHED) & keys(*FEBRUARY)
 
 
-def test_without_tags_a_launch_says_unspecified_and_later_launches_find_its_run(loaded: Bench) -> None:
+@pytest.mark.parametrize("asset", [BRONZE, CANDIDATE, VALIDATION, PUBLISHED])
+def test_a_launch_that_does_not_say_who_asks_is_refused_before_anything_is_planned(
+    loaded: Bench, asset: AssetKey
+) -> None:
+    before = events(loaded)
+    for given in ({}, {"by": " "}):
+        said = failures(loaded.materialize([asset], date(2025, 2, 3), date(2025, 2, 5), **given))[0]
+        assert "the launch does not say who asks for it. Next: launch it again with the tag backfill/by" in said
+    assert events(loaded) == before
+
+
+@pytest.mark.parametrize("by", ["sensor", "unspecified", "policy:follow"])
+def test_a_launch_is_asked_for_by_a_person(loaded: Bench, by: str) -> None:
+    before = events(loaded)
+    for asset in (BRONZE, CANDIDATE):
+        result = loaded.materialize([asset], date(2025, 2, 3), date(2025, 2, 5), by=by)
+        assert f"cannot be {by!r}: that name is kept for what acts without a person" in failures(result)[0]
+    assert events(loaded) == before
+
+
+def test_the_setting_of_the_process_says_who_asks_where_no_tag_does(loaded: Bench) -> None:
+    settings = replace(loaded.workspace.settings, user="uma")
+    own = replace(loaded, workspace=replace(loaded.workspace, settings=settings))
+    assert own.materialize([CANDIDATE], date(2025, 2, 3), date(2025, 2, 3)).success
+    assert newest_run(loaded).manifest.requested_by == "uma"
+
+
+def test_later_launches_find_the_run_that_an_earlier_one_has_staged(loaded: Bench) -> None:
     some = (date(2025, 2, 3), date(2025, 2, 5))
-    assert loaded.materialize([CANDIDATE], *some).success
+    assert loaded.materialize([CANDIDATE], *some, by="uma").success
     staged = newest_run(loaded)
-    assert (staged.manifest.requested_by, staged.manifest.reason) == ("unspecified", "unspecified")
+    assert (staged.manifest.requested_by, staged.manifest.reason) == ("uma", "launched without a reason")
     assert staged.state is RunState.STAGED
-    assert loaded.materialize([VALIDATION], *some).success
+    assert loaded.materialize([VALIDATION], *some, by="uma").success
     assert the_run(loaded, staged.run_id).state is RunState.PASSED
     approve(loaded.workspace, staged.run_id, by="bob")
     assert loaded.materialize([PUBLISHED], *some, by="bob").success
@@ -124,8 +157,8 @@ def test_without_tags_a_launch_says_unspecified_and_later_launches_find_its_run(
 
 
 def test_a_later_asset_does_not_take_a_run_over_other_partitions(loaded: Bench) -> None:
-    assert loaded.materialize([CANDIDATE], date(2025, 2, 7), date(2025, 2, 9)).success
-    result = loaded.materialize([VALIDATION], date(2025, 2, 7), date(2025, 2, 8))
+    assert loaded.materialize([CANDIDATE], date(2025, 2, 7), date(2025, 2, 9), by="uma").success
+    result = loaded.materialize([VALIDATION], date(2025, 2, 7), date(2025, 2, 8), by="uma")
     assert "no run of silver.recent_sales is STAGED over exactly 2025-02-07..2025-02-08, 2 days" in failures(result)[0]
 
 
@@ -170,7 +203,7 @@ def test_every_gate_has_a_status_for_every_partition(loaded: Bench) -> None:
 
 def test_a_manifest_is_executed_over_exactly_its_partitions_or_not_at_all(loaded: Bench) -> None:
     run_id = loaded.plan(date(2025, 2, 3), date(2025, 2, 6))
-    result = loaded.materialize([CANDIDATE], date(2025, 2, 3), date(2025, 2, 5), run_id=run_id)
+    result = loaded.materialize([CANDIDATE], date(2025, 2, 3), date(2025, 2, 5), by="uma", run_id=run_id)
     assert (
         f"the manifest of {run_id} covers 2025-02-03..2025-02-06, 4 days, but 2025-02-03..2025-02-05"
         in (failures(result)[0])
@@ -179,12 +212,12 @@ def test_a_manifest_is_executed_over_exactly_its_partitions_or_not_at_all(loaded
 
 
 def test_nobody_is_approved_by_policy_for_claiming_to_follow_or_to_be_live(loaded: Bench) -> None:
-    live = loaded.materialize([CANDIDATE], *FEBRUARY, kind="LIVE")
+    live = loaded.materialize([CANDIDATE], *FEBRUARY, by="uma", kind="LIVE")
     assert "is 'LIVE', which a launch cannot ask for" in failures(live)[0]
     with loaded.workspace.ledger.read() as reader:
         load = next(p for p in reader.publications() if p.intent.table == "bronze.sales").intent.publication_id
-    far = loaded.materialize([CANDIDATE], date(2025, 3, 10), date(2025, 3, 12), because=load)
-    assert f"{load} (bronze.sales, PUBLISHED) does not touch 2025-03-10..2025-03-12" in failures(far)[0]
+    far = loaded.materialize([CANDIDATE], date(2025, 3, 10), date(2025, 3, 12), by="uma", because=load)
+    assert f"'{load}' does not ask silver.recent_sales to follow for 2025-03-10..2025-03-12" in failures(far)[0]
 
 
 def test_dependents_follow_a_publication_once(loaded: Bench) -> None:

@@ -149,7 +149,7 @@ def test_publishing_before_the_gates_is_refused(shop: Shop) -> None:
 
 def test_publishing_without_approval_is_refused(shop: Shop) -> None:
     run_id = shop.staged(shop.planned())
-    with pytest.raises(NotApproved, match="somebody else"):
+    with pytest.raises(NotApproved, match="another person"):
         shop.publish(run_id)
     assert not shop.ws.lake.open(RECENT).file_uris()
 

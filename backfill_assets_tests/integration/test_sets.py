@@ -18,6 +18,7 @@ from pyspark.sql import SparkSession
 from rich.console import Console
 
 from backfill_assets import operations
+from backfill_assets.domain import Policy
 from backfill_assets.errors import (
     HalfWay,
     IllegalTransition,
@@ -42,6 +43,7 @@ from backfill_assets.planning.stages import Agree, Compute, Measure, Prove, Stag
 from backfill_assets.publication.plan_set import PlannedSet, SetRequest
 from backfill_assets.publication.publish import rollback_run
 from backfill_assets.workspace import Workspace
+from backfill_assets_tests.example_domain import recent_sales, sales_monthly
 from backfill_assets_tests.ledgers import copy_home
 from backfill_assets_tests.month import (
     CARNIVAL,
@@ -195,6 +197,30 @@ def test_a_set_is_agreed_by_somebody_else_and_as_a_whole(late: Shop) -> None:
     assert set_state(late, set_id) is SetState.PLANNED
     operations.approve_set(late.ws, set_id, by="ben")
     assert set_document(late.ws, set_id)["approved_by"] == "ben"
+
+
+def test_a_set_is_agreed_by_somebody_who_may_approve_every_run_of_it(late: Shop) -> None:
+    ours = replace(recent_sales, policy=Policy(approvers=("finance",)))
+    theirs = replace(sales_monthly, inputs={"recent": ours}, policy=Policy(approvers=("platform",)))
+    domain = replace(late.ws.domain, derived=(ours, theirs))
+    shop = replace(late, ws=replace(late.ws, domain=domain))
+    planned = planned_set(shop)
+    (agree,) = [stage for stage in planned.stages if isinstance(stage, Agree)]
+    assert agree.whom == "of finance and of platform"
+    reference = shop.ws.settings.reference / "approvers.yaml"
+    reference.parent.mkdir(parents=True, exist_ok=True)
+    reference.write_text('version: "1"\ngroups: {finance: [ben, dora], platform: [cara, dora]}\n', encoding="utf-8")
+    set_id = planned.manifest.set_id
+    for either in ("ben", "cara"):
+        with pytest.raises(NotApproved, match=f"and {either} is none"):
+            operations.approve_set(shop.ws, set_id, by=either)
+    operations.approve_set(shop.ws, set_id, by="dora")
+    assert set_document(shop.ws, set_id)["approved_by"] == "dora"
+    with shop.ws.ledger.read() as reader:
+        approved = [
+            e for m in planned.manifest.members for e in reader.events(entity_id=m.run_id) if e.action == "approved"
+        ]
+    assert [event.payload["groups"] for event in approved] == [["finance"], ["platform"]]
 
 
 def test_a_table_cannot_be_published_before_what_it_was_computed_from(late: Shop) -> None:

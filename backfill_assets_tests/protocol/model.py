@@ -40,7 +40,7 @@ class Guard(StrEnum):
     INTENT_FIRST = "publish: the intent is in the ledger before the table changes"
     ONE_OPEN = "publication_checks._must_be_free: one open publication of a table"
     SAME_TARGET = "verdict._require_same_target, publication_checks._must_expect_what_is_accepted"
-    APPROVAL = "verdict.require_publishable, publication_checks._may_publish: asked in the intent's transaction"
+    APPROVAL = "authority.require_agreed, publication_checks._may_publish: asked in the intent's transaction"
     GATED_FILES = "verdict._require_gates: passed for exactly these files"
     NOT_REMOVED = "write_retention._must_be_there: what retention marked is not brought back"
     REQUIRE_FILES = "swap._require_files: every new file is there before the commit"

@@ -15,6 +15,7 @@ from backfill_assets.evidence.show_plan import plan_view, set_plan_view
 from backfill_assets.planning.graph import Window
 from backfill_assets.planning.manifest import Kind, Limits, Mode
 from backfill_assets.planning.partitions import DayRange, Grain
+from backfill_assets.planning.policy import Demand
 from backfill_assets.planning.proof import ProofTerms
 from backfill_assets.planning.request import AskedLimits, Plan
 from backfill_assets.planning.sets import SetManifest, SetMember
@@ -120,15 +121,20 @@ def agreements(stages: tuple[Stage, ...]) -> list[str]:
 def test_who_approves_is_said_as_it_is() -> None:
     manifest = plan().manifest
     assert agreements(stages_of([manifest], GRAPH)) == [
-        f"wait until somebody other than ana approves {manifest.run_id}"
+        f"wait until another person than ana approves {manifest.run_id}"
     ]
-    assert agreements(stages_of([manifest], GRAPH, policy="runs are published automatically")) == [
+    groups = Demand(groups=(("finance", "platform"), ("audit",)))
+    assert agreements(stages_of([manifest], GRAPH, demand=groups)) == [
+        f"wait until another person than ana, of finance or platform and of audit, approves {manifest.run_id}"
+    ]
+    automatic = Demand(policy="runs are published automatically")
+    assert agreements(stages_of([manifest], GRAPH, demand=automatic)) == [
         "approved by policy: runs are published automatically"
     ]
     # A table may want a person for what arrives by itself as well.
     live = replace(manifest, kind=Kind.LIVE, mode=Mode.LIVE)
-    assert agreements(stages_of([live], GRAPH)) == [f"wait until somebody other than ana approves {manifest.run_id}"]
-    assert agreements(stages_of([replace(manifest, mode=Mode.DRY_RUN)], GRAPH, policy="any")) == []
+    assert agreements(stages_of([live], GRAPH)) == [f"wait until another person than ana approves {manifest.run_id}"]
+    assert agreements(stages_of([replace(manifest, mode=Mode.DRY_RUN)], GRAPH, demand=automatic)) == []
 
 
 def test_a_monthly_table_is_proven_too() -> None:

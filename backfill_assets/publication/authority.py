@@ -1,0 +1,195 @@
+"""Whose word lets a run be published? Asked when somebody approves, and once more in the transaction that publishes.
+
+The stricter of two policies counts: the one that the manifest pinned, and the one that is declared now. Who is in a
+group of approvers says `approvers.yaml` of the reference folder, as it is at that moment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from backfill_assets.domain import Reference
+from backfill_assets.errors import MissingInput, NotApproved, Refused
+from backfill_assets.ledger.records import RunRecord
+from backfill_assets.ledger.states import ApprovalState, RunState
+from backfill_assets.ledger.store import LedgerReader
+from backfill_assets.people import folded, require_person, same_person
+from backfill_assets.planning.manifest import Kind, Manifest
+from backfill_assets.planning.policy import APPROVERS, Cause, Demand, Policy, demand
+from backfill_assets.transforms.references import archive, load_reference
+from backfill_assets.workspace import Workspace
+
+EVER_PUBLISHED = (RunState.PUBLISHED, RunState.SUPERSEDED, RunState.ROLLED_BACK)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Approvers:
+    """Who is in which group: what `approvers.yaml` says. Names are kept as they are compared."""
+
+    version: str
+    groups: Mapping[str, frozenset[str]]
+
+    def groups_of(self, name: str) -> frozenset[str]:
+        """The groups that a person is a member of."""
+        return frozenset(group for group, people in self.groups.items() if folded(name) in people)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grounds:
+    """What an approval rests on: the approver's groups, and the version and digest of the file that says so."""
+
+    groups: tuple[str, ...]
+    version: str
+    sha256: str
+
+    @property
+    def document(self) -> Mapping[str, Any]:
+        return {"groups": list(self.groups), "approvers_version": self.version, "approvers_sha256": self.sha256}
+
+
+def parse_approvers(document: Any) -> Approvers:
+    """What `approvers.yaml` says: `version`, and under `groups` the names of people by group.
+
+    Raises:
+        ValueError: What is wrong with it.
+    """
+    if not isinstance(document, dict) or set(document) != {"version", "groups"}:
+        raise ValueError("it has to say `version` and `groups`, and nothing else")
+    version, groups = document["version"], document["groups"]
+    if not isinstance(version, str) or not version.strip():
+        raise ValueError('`version` has to be a text, such as "1"')
+    if not isinstance(groups, dict):
+        raise ValueError("`groups` has to be lists of names by group, such as finance: [ana, ben]")
+    found: dict[str, frozenset[str]] = {}
+    for group, people in groups.items():
+        if not isinstance(group, str) or not folded(group) or folded(group) in found:
+            raise ValueError(f"the group {group!r} has no name, or the name of another group")
+        found[folded(group)] = _members(group, people)
+    return Approvers(version=version.strip(), groups=found)
+
+
+def _members(group: str, people: Any) -> frozenset[str]:
+    if not isinstance(people, list) or not all(isinstance(name, str) for name in people):
+        raise ValueError(f"the group {group!r} has to be a list of names, such as [ana, ben]")
+    for name in people:
+        try:
+            require_person(f"a member of the group {group!r}", name)
+        except Refused as refusal:
+            raise ValueError(refusal.message) from refusal
+    return frozenset(folded(name) for name in people)
+
+
+WHO_APPROVES = Reference(name=APPROVERS, parse=parse_approvers)
+
+
+def demand_of(ws: Workspace, reader: LedgerReader, run: RunRecord) -> Demand:
+    """What publication of a run asks for: the stricter of what its manifest pinned and what is declared now.
+
+    Loosening is a decision as well: what the table was last published under can still ask for an approval. And what was
+    rolled back is not published again without a person.
+
+    Raises:
+        UnknownName: The domain has no such table any more.
+    """
+    manifest, table = run.manifest, ws.domain.table(run.manifest.table)
+    last = reader.runs(table=table.name, states=EVER_PUBLISHED, limit=1)
+    asked = demand(
+        table.name,
+        _cause(manifest),
+        counting=_known(manifest.policy, table.policy),
+        loosened=_known(*(earlier.manifest.policy for earlier in last)),
+    )
+    return replace(asked, policy=None) if run.state is RunState.ROLLED_BACK else asked
+
+
+def _cause(manifest: Manifest) -> Cause:
+    if manifest.because is not None:
+        return "follow"
+    return "live" if manifest.kind is Kind.LIVE else "backfill"
+
+
+def _known(*policies: Policy | None) -> tuple[Policy, ...]:
+    return tuple(policy for policy in policies if policy is not None)
+
+
+def grounds_of(ws: Workspace, run: RunRecord, asked: Demand, approver: str) -> Grounds | None:
+    """Why a person may approve a run; None when anybody but the requester may.
+
+    Raises:
+        NotApproved: The person may not, or there is no file that says who may.
+        InvalidReference: The file says something impossible.
+    """
+    what, table = f"run {run.run_id}", run.manifest.table
+    require_person("the approver", approver, NotApproved)
+    if same_person(approver, run.manifest.requested_by):
+        raise NotApproved(
+            f"{what} was requested by {run.manifest.requested_by}, who cannot approve it as well.",
+            next_step=f"let another person type: backfill approve {run.manifest.member_of or run.run_id} --by NAME",
+            run_id=run.run_id,
+        )
+    if not asked.groups:
+        return None
+    path = ws.settings.reference / f"{APPROVERS}.yaml"
+    loaded = _loaded(ws, path, table, asked)
+    approvers: Approvers = loaded.value
+    own = approvers.groups_of(approver)
+    if not all(own & {folded(group) for group in groups} for groups in asked.groups):
+        raise NotApproved(
+            f"{what} of {table} is approved by a member {asked.whom}, and {approver} is none: {path} (version "
+            f"{approvers.version}).",
+            next_step=f"let one of them type: backfill approve {run.manifest.member_of or run.run_id} --by NAME",
+            run_id=run.run_id,
+        )
+    archive([loaded], ws.reference_archive)
+    named = {folded(group) for groups in asked.groups for group in groups}
+    return Grounds(groups=tuple(sorted(own & named)), version=approvers.version, sha256=loaded.sha256)
+
+
+def _loaded(ws: Workspace, path: Path, table: str, asked: Demand) -> Any:
+    try:
+        return load_reference(WHO_APPROVES, ws.settings.reference)
+    except MissingInput as error:
+        group = asked.groups[0][0]
+        raise NotApproved(
+            f"{table} is approved by a member {asked.whom}, and the file that says who that is cannot be read.",
+            next_step=f'write {path}: version: "1", and below groups: the line {group}: [NAME, NAME]',
+            table=table,
+        ) from error
+
+
+def require_agreed(ws: Workspace, run: RunRecord, asked: Demand) -> None:
+    """Refuses a run that nobody has agreed to who counts now.
+
+    Raises:
+        NotApproved: There is no approval, or not by somebody who may give it.
+        InvalidReference: The file that says who may says something impossible.
+    """
+    if asked.policy is not None:
+        return
+    if run.approval is not ApprovalState.APPROVED or run.approved_by is None:
+        raise NotApproved(
+            f"run {run.run_id} is not approved; {run.manifest.requested_by} asked for it, so another person"
+            f"{' ' + asked.whom if asked.whom else ''} has to agree.",
+            next_step=f"backfill approve {run.manifest.member_of or run.run_id} --by ANOTHER_PERSON",
+            run_id=run.run_id,
+        )
+    try:
+        grounds_of(ws, run, asked, run.approved_by)
+    except NotApproved as error:
+        raise NotApproved(
+            f"the approval of run {run.run_id} by {run.approved_by} does not count: {error.message}",
+            next_step=error.next_step,
+            run_id=run.run_id,
+        ) from error
+
+
+def counts(ws: Workspace, run: RunRecord, asked: Demand) -> bool:
+    """Whether a run has an approval that counts now."""
+    try:
+        require_agreed(ws, run, asked)
+    except NotApproved:
+        return False
+    return run.approval is ApprovalState.APPROVED

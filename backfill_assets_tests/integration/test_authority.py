@@ -1,0 +1,181 @@
+"""Two named people agree, the second one may, and the stricter of the pinned and the present policy counts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import date
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from backfill_assets import operations
+from backfill_assets.domain import Policy
+from backfill_assets.errors import IllegalTransition, InvalidReference, NotApproved, Refused
+from backfill_assets.evidence.report import run_report
+from backfill_assets.ledger.records import EventRecord
+from backfill_assets.planning.partitions import DayRange
+from backfill_assets.planning.request import PlanRequest
+from backfill_assets_tests.conftest import NOON
+from backfill_assets_tests.integration.conftest import ONE_HOUR
+from backfill_assets_tests.ledgers import copy_home
+from backfill_assets_tests.shop import RECENT, Shop, open_shop, ticking_clock
+from backfill_assets_tests.waiting_runs import AUTO, declared, run_of
+
+PLATFORM = Policy(approvers=("Platform ", "audit"))
+
+
+@pytest.fixture
+def shop(tmp_path: Path, waiting_home: Path, spark: SparkSession) -> Iterator[Shop]:
+    copy_home(waiting_home, tmp_path / "home")
+    opened = open_shop(tmp_path / "home", clock=ticking_clock(NOON + 3 * ONE_HOUR), spark=spark)
+    yield opened
+    opened.ws.close()
+
+
+def writes(shop: Shop, text: str) -> Path:
+    path = shop.ws.settings.reference / "approvers.yaml"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def says(shop: Shop, version: str = "1", **groups: str) -> Path:
+    lines = [f"  {group}: [{names}]" for group, names in groups.items()]
+    return writes(shop, "\n".join([f'version: "{version}"', "groups:", *lines]))
+
+
+def last_approval(shop: Shop, run_id: str) -> EventRecord:
+    with shop.ws.ledger.read() as reader:
+        return [event for event in reader.events(entity_id=run_id) if event.action == "approved"][-1]
+
+
+@pytest.mark.parametrize("by", ["", "\u200b", "sensor", "unspecified", "policy:backfill", "\uff50olicy:x"])
+def test_a_run_without_a_named_requester_is_not_planned(shop: Shop, by: str) -> None:
+    days = DayRange.inclusive(date(2026, 1, 4), date(2026, 1, 4))
+    with shop.ws.ledger.read() as reader:
+        before = len(list(reader.events()))
+    with pytest.raises(Refused, match="the requester"):
+        operations.plan(shop.ws, PlanRequest(table=RECENT, days=days, reason="why not", by=by))
+    with pytest.raises(Refused, match="the requester"):
+        operations.plan_load(shop.ws, "sales", partitions=(date(2026, 1, 4),), by=by, reason="why not")
+    with shop.ws.ledger.read() as reader:
+        assert len(list(reader.events())) == before
+
+
+@pytest.mark.parametrize(
+    "by", ["ana", " ANA ", "\uff41\uff4e\uff41", "an\u200da", "policy:backfill", "sensor", "recover"]
+)
+def test_the_requester_approves_under_no_spelling_and_for_nobody_else(shop: Shop, by: str) -> None:
+    run_id = run_of(shop.ws, "plain")
+    with pytest.raises(NotApproved):
+        operations.approve(shop.ws, run_id, by=by)
+    with pytest.raises(NotApproved, match="is not approved"):
+        shop.publish(run_id)
+
+
+def test_a_run_of_a_person_is_published_and_undone_by_a_person(shop: Shop) -> None:
+    run_id = run_of(shop.ws, "plain")
+    operations.approve(shop.ws, run_id, by="ben")
+    with pytest.raises(Refused, match="kept for what acts without a person"):
+        operations.publish(shop.ws, run_id, by="sensor")
+    shop.publish(run_id)
+    with pytest.raises(Refused, match="kept for what acts without a person"):
+        operations.rollback(shop.ws, run_id, by="recover", reason="why not")
+
+
+def test_a_member_of_a_group_approves_and_the_event_says_on_what_grounds(shop: Shop) -> None:
+    run_id = run_of(shop.ws, "finance")
+    for path_is_there in (False, True):
+        with pytest.raises(NotApproved) as refusal:
+            operations.approve(shop.ws, run_id, by="ben")
+        if not path_is_there:
+            path = says(shop, "2026-11", finance="BEN2, ana", platform="ben")
+            assert (
+                refusal.value.next_step
+                == f'write {path}: version: "1", and below groups: the line finance: [NAME, NAME]'
+            )
+    assert "is approved by a member of finance, and ben is none" in refusal.value.message
+    with pytest.raises(NotApproved, match="cannot approve it as well"):
+        operations.approve(shop.ws, run_id, by="ana")
+    operations.approve(shop.ws, run_id, by="Ben2")
+    payload = last_approval(shop, run_id).payload
+    assert (payload["groups"], payload["approvers_version"]) == (["finance"], "2026-11")
+    archived = shop.ws.reference_archive / "approvers" / f"{payload['approvers_sha256']}.yaml"
+    assert archived.read_bytes() == path.read_bytes()
+    report = run_report(shop.ws, run_id)
+    assert report["approved_for"]["groups"] == ["finance"]
+    assert report["policy"]["sentence"] == "live auto, backfill approve, follow auto; approvers finance"
+    shop.publish(run_id)
+
+
+def test_an_approver_who_has_left_the_group_does_not_count_and_makes_room_for_another(shop: Shop) -> None:
+    run_id = run_of(shop.ws, "finance")
+    says(shop, finance="ben, cara")
+    operations.approve(shop.ws, run_id, by="ben")
+    with pytest.raises(IllegalTransition):
+        operations.approve(shop.ws, run_id, by="cara")
+    says(shop, "2", finance="cara")
+    for ask in (operations.require_publishable, lambda ws, run: operations.publish(ws, run, by="ben")):
+        with pytest.raises(NotApproved, match=f"the approval of run {run_id} by ben does not count"):
+            ask(shop.ws, run_id)
+    operations.approve(shop.ws, run_id, by="cara")
+    assert last_approval(shop, run_id).payload["approvers_version"] == "2"
+    shop.publish(run_id)
+
+
+def test_an_approval_satisfies_the_pinned_and_the_present_groups(shop: Shop) -> None:
+    run_id = run_of(shop.ws, "finance")
+    later = declared(shop, PLATFORM)
+    says(shop, finance="ben, dora", platform="cara, dora")
+    for either in ("ben", "cara"):
+        with pytest.raises(NotApproved, match="of finance and of Platform or audit"):
+            operations.approve(later.ws, run_id, by=either)
+    operations.approve(shop.ws, run_id, by="ben")
+    with pytest.raises(NotApproved, match="does not count"):
+        later.publish(run_id)
+    operations.approve(later.ws, run_id, by="dora")
+    later.publish(run_id)
+
+
+def test_a_policy_that_was_loosened_since_loosens_nothing_that_was_planned(shop: Shop) -> None:
+    loose = declared(shop, AUTO)
+    with pytest.raises(NotApproved, match="is not approved"):
+        loose.publish(run_of(shop.ws, "plain"))
+    with pytest.raises(NotApproved, match="is not approved"):
+        operations.require_publishable(loose.ws, run_of(shop.ws, "plain"))
+
+
+def test_a_policy_that_was_tightened_since_counts(shop: Shop) -> None:
+    with pytest.raises(NotApproved, match="is not approved"):
+        shop.publish(run_of(shop.ws, "auto"))
+
+
+def test_a_domain_of_ones_own_that_asks_nobody_is_not_enough_where_rows_were_approved(shop: Shop) -> None:
+    loose, run_id = declared(shop, AUTO), run_of(shop.ws, "auto")
+    with pytest.raises(NotApproved, match="is not approved"):
+        loose.publish(run_id)
+    # Whoever agrees to that run agrees to what it pins: from then on nobody is asked.
+    operations.approve(loose.ws, run_id, by="ben")
+    loose.publish(run_id)
+    days = DayRange.inclusive(date(2026, 1, 7), date(2026, 1, 7))
+    run_id = loose.staged(loose.planned(days))
+    loose.publish(run_id)
+    assert (
+        operations.run_named(shop.ws, run_id).approved_by
+        == f"policy:backfill runs of {RECENT} are published automatically"
+    )
+    operations.rollback(loose.ws, run_id, by="ben", reason="second thoughts")
+    with pytest.raises(NotApproved, match="is not approved"):
+        loose.publish(run_id)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "version: 1\n", "groups: [", 'version: "1"\ngroups: {finance: ben}\n', "a: &b 1\nc: *b\n", "\x00"]
+)
+def test_a_malformed_file_of_approvers_is_one_sentence(shop: Shop, text: str) -> None:
+    path = writes(shop, text)
+    with pytest.raises(InvalidReference) as refusal:
+        operations.approve(shop.ws, run_of(shop.ws, "finance"), by="ben")
+    assert str(path) in refusal.value.message
+    assert "\n" not in refusal.value.message

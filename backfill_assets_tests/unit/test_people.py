@@ -1,0 +1,58 @@
+"""A name is compared as a person reads it, and what acts by itself has names that no person can use."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from backfill_assets.errors import Refused
+from backfill_assets.people import SYSTEM_NAMES, folded, is_policy, require_person, same_person
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        " Ana ",
+        "ANA",
+        "\uff41\uff4e\uff41",  # full-width letters
+        "a\u200bna",  # a zero-width space
+        "ana\u2060",  # a word joiner
+        "\u00adana",  # a soft hyphen
+        "an\ufe0fa",  # a variation selector
+        "ana\u3164",  # a Hangul filler, which is drawn as a space
+        "\u2003ana\u00a0",
+    ],
+)
+def test_another_spelling_of_a_name_is_the_same_person(other: str) -> None:
+    assert same_person("ana", other)
+
+
+def test_other_people_are_others() -> None:
+    assert not same_person("ana", "anna")
+    assert not same_person("ana", "ana b")
+
+
+@given(st.text())
+def test_comparing_twice_makes_no_difference(name: str) -> None:
+    assert folded(folded(name)) == folded(name)
+
+
+@pytest.mark.parametrize("name", ["policy:backfill", "POLICY: x", "\uff50olicy\uff1ax", "pol\u200bicy:x", "policy : x"])
+def test_nobody_passes_for_a_policy(name: str) -> None:
+    assert is_policy(name)
+    with pytest.raises(Refused, match="kept for what acts without a person"):
+        require_person("the approver", name)
+
+
+@pytest.mark.parametrize("name", sorted(SYSTEM_NAMES))
+def test_nobody_passes_for_what_acts_by_itself(name: str) -> None:
+    for spelling in (name, name.upper(), f" {name}\u200b"):
+        with pytest.raises(Refused, match="kept for what acts without a person"):
+            require_person("the requester", spelling)
+
+
+@pytest.mark.parametrize("name", ["", "  ", "\u200b", "\u3164", "--", "\u2800"])
+def test_a_name_has_letters(name: str) -> None:
+    with pytest.raises(Refused, match="the requester has no name"):
+        require_person("the requester", name)
