@@ -380,6 +380,12 @@ def recover(*, by: str) -> Sequence[Document]:
         return [found.document() for found in operations.recover(ws, by=by)]
 
 
+def erase_samples(run_id: str, *, by: str, reason: str) -> Document:
+    """Deletes the values of rows that the ledger holds of a run."""
+    with workspace() as ws:
+        return {"run_id": run_id, "erased": operations.erase_samples(ws, run_id, by=required_actor(by), reason=reason)}
+
+
 def vacuum(*, dry_run: bool, by: str) -> Document:
     """Removes staged files that nobody needs any more."""
     with workspace() as ws:

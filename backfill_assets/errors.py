@@ -29,6 +29,7 @@ BackfillError
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Self
 
 
 class BackfillError(Exception):
@@ -41,12 +42,23 @@ class BackfillError(Exception):
     """
 
     exit_code = 1
+    _recorded = ""
 
     def __init__(self, message: str, *, next_step: str | None = None, **ids: object) -> None:
         super().__init__(message)
         self.message = message
         self.next_step = next_step
         self.ids: Mapping[str, object] = dict(ids)
+
+    @property
+    def recorded(self) -> str:
+        """The message as the ledger keeps it for ever, which may not hold values of rows."""
+        return self._recorded or self.message
+
+    def record_as(self, sentence: str) -> Self:
+        """The same error, recorded with another sentence than the one that a person reads."""
+        self._recorded = sentence
+        return self
 
     def __str__(self) -> str:
         return f"{self.message} Next: {self.next_step}" if self.next_step else self.message

@@ -59,7 +59,6 @@ class DataFile:
         path: Relative to the table's root, with forward slashes, not URL-encoded.
         size_bytes: As listed by the store after writing.
         rows: From the Parquet footer.
-        stats: Delta statistics of the file as a JSON text; `{}` when unknown. Not part of its identity.
         sha256: Of the file's bytes, as they were when it was staged; empty when unknown. Not part of its identity,
             which a table's log can tell as well.
     """
@@ -67,7 +66,6 @@ class DataFile:
     path: str
     size_bytes: int
     rows: int
-    stats: str = field(default="{}", compare=False)
     sha256: str = field(default="", compare=False)
 
 

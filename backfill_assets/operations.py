@@ -74,6 +74,7 @@ __all__ = [
     "Vacuumed",
     "approve",
     "approve_set",
+    "erase_samples",
     "find_run",
     "follow_ups",
     "gate",
@@ -346,6 +347,22 @@ def reproduce(
 ) -> Reproduced:
     """Rebuilds a published run and compares checksums; see `evidence.reproduce.reproduce_run`."""
     return reproduce_run(ws, run_id, by=by, sample=sample, listener=listener)
+
+
+def erase_samples(ws: Workspace, run_id: str, *, by: str, reason: str) -> int:
+    """Deletes the values of rows that the ledger holds of a run, for ever; an event says who did it and why.
+
+    Returns:
+        How many samples were erased.
+
+    Raises:
+        UnknownName: There is no such run.
+        Refused: It is not said by whom and why, or there are none.
+    """
+    with ws.ledger.write() as writer:
+        erased = writer.erase_samples(run_id, by=by, reason=reason)
+    ws.ledger.compact_log()
+    return erased
 
 
 def vacuum(ws: Workspace, *, by: str, dry_run: bool = False) -> Vacuumed:

@@ -40,7 +40,7 @@ def number_file(lake: Lake, table: str, run_id: str, day: date, number: int) -> 
     path.parent.mkdir(parents=True, exist_ok=True)
     pq.write_table(pa.table({"number": pa.array([number], pa.int64())}), path)
     relative = path.relative_to(lake.path(table)).as_posix()
-    return FileSet.of([DataFile(path=relative, size_bytes=path.stat().st_size, rows=1, stats='{"numRecords":1}')])
+    return FileSet.of([DataFile(path=relative, size_bytes=path.stat().st_size, rows=1)])
 
 
 def gated(ws: Workspace, run_id: str, table: str, days: Iterable[date], number: int) -> Sequence[CandidatePartition]:

@@ -18,8 +18,10 @@ from typing import Any
 from sqlalchemy import Connection, Engine, inspect, text
 
 from backfill_assets.ledger.connection import connect_engine
-from backfill_assets.ledger.records import ImportCounts, ImportDay
+from backfill_assets.ledger.records import ImportCounts, ImportDay, Sample, SampleKind
+from backfill_assets.ledger.states import RunState
 from backfill_assets.ledger.store import Ledger
+from backfill_assets.planning.sets import SetManifest, SetMember
 from backfill_assets_tests.ledger_examples import (
     DAYS,
     an_offered_file,
@@ -27,8 +29,10 @@ from backfill_assets_tests.ledger_examples import (
     plan,
     publication_of,
     publish,
+    results_for,
     roll_back,
     stage,
+    staged,
 )
 
 RELEASED = Path(__file__).parent / "integration" / "released"
@@ -59,11 +63,46 @@ def live_a_little(ledger: Ledger) -> None:
     publish(ledger, "second", days=DAYS[1:], at=2)
     make_publishable(ledger, "wrong", days=DAYS[:1])
     roll_back(ledger, publish(ledger, "wrong", days=DAYS[:1], at=3), at=4)
+    show_rows(ledger, "shown")
     make_publishable(ledger, "elsewhere", table="silver.other")
     carry_out_half(ledger, "elsewhere", "silver.other")
     plan(ledger, "planned")
     plan(ledger, "staged")
     stage(ledger, "staged")
+    plan_together(ledger, "set.months", "member")
+
+
+def show_rows(ledger: Ledger, run_id: str) -> None:
+    """A run that its gates block, with rows for its reviewer."""
+    plan(ledger, run_id)
+    stage(ledger, run_id)
+    before, after = {"state": "é"}, {"state": "late"}
+    changed = {"partition": str(DAYS[0]), "key": {"case_id": "case-1742"}, "before": before, "after": after}
+    failing = {"partition": str(DAYS[1]), "gate": "unique", "key": {"case_id": "case-1743"}}
+    shown = Sample(kind=SampleKind.CHANGED_ROWS, rows=(changed,)), Sample(kind=SampleKind.FAILING_KEYS, rows=(failing,))
+    with ledger.write() as writer:
+        writer.take_run(run_id, RunState.GATING, actor="runner", attempt="a1")
+        writer.record_gates(run_id, staged(run_id), results_for(run_id), actor="runner", attempt="a1", samples=shown)
+        writer.move_run(run_id, RunState.BLOCKED, actor="runner", attempt="a1", note="blocked by unique")
+
+
+def plan_together(ledger: Ledger, set_id: str, run_id: str) -> None:
+    """A set of one run."""
+    manifest = plan(ledger, run_id, member_of=set_id)
+    member = SetMember(run_id=run_id, table=manifest.table, manifest_digest=manifest.digest)
+    with ledger.write() as writer:
+        writer.add_set(
+            SetManifest(
+                set_id=set_id,
+                name="months",
+                reason="deadlines were a day off",
+                requested_by="Ann Lee",
+                requested_at=AT,
+                because="bronze.events:2024-10-01..2024-10-03",
+                members=(member,),
+            ),
+            actor="ann",
+        )
 
 
 def carry_out_half(ledger: Ledger, run_id: str, table: str) -> None:

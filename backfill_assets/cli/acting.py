@@ -6,7 +6,19 @@ from typing import Annotated
 
 import typer
 
-from backfill_assets.cli.answers import FOLLOW, By, Json, RunOrSet, answering, app, one_line, print_json, run_or_set
+from backfill_assets.cli.answers import (
+    FOLLOW,
+    By,
+    Json,
+    RunId,
+    RunOrSet,
+    answering,
+    app,
+    one_line,
+    print_json,
+    run_or_set,
+)
+from backfill_assets.planning.partitions import count_of
 from backfill_assets.planning.sets import SET_PREFIX
 
 
@@ -100,6 +112,24 @@ def recover(by: By = "recover", as_json: Json = False) -> None:
         else:
             lines = [f"{r['what']} {r['id']} {r['outcome']}" for r in found]
             evidence.show(console, *(lines or ["nothing was half done"]))
+
+
+@app.command()
+def erase(
+    run: RunId,
+    reason: Annotated[str, typer.Option(callback=one_line, help="Why its rows may not be kept.")],
+    by: By = "",
+    as_json: Json = False,
+) -> None:
+    """Delete the values of rows that the ledger keeps for the reviewers of a run; that they were there stays known."""
+    with answering(as_json) as console:
+        from backfill_assets import commands, evidence
+
+        document = commands.erase_samples(run, by=by, reason=reason)
+        if as_json:
+            print_json(document)
+        else:
+            evidence.show(console, f"{count_of(document['erased'], 'sample')} of run {run} erased")
 
 
 @app.command()

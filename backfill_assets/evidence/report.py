@@ -13,6 +13,7 @@ from backfill_assets.ledger.records import (
     GateResult,
     PublicationRecord,
     RunRecord,
+    SampleKind,
 )
 from backfill_assets.ledger.states import MEANING, ApprovalState, PublicationState, RunState
 from backfill_assets.planning.manifest import NEVER_PUBLISHED
@@ -37,7 +38,9 @@ def run_report(ws: Workspace, run_id: str) -> Mapping[str, Any]:
         chunks = reader.chunks(run_id)
         publications = reader.publications(run_id=run_id)
         events = tuple(reader.events(entity_id=run_id))
-        sample = _last_sample(events)
+        sample = reader.samples(run_id, SampleKind.CHANGED_ROWS)
+        failing_keys = reader.samples(run_id, SampleKind.FAILING_KEYS)
+        erased = reader.samples_erased(run_id)
     partitions = moves(results, candidates)
     summary = run_summary(run)
     approved_for = _grounds(events) if run.approval is ApprovalState.APPROVED else None
@@ -56,7 +59,9 @@ def run_report(ws: Workspace, run_id: str) -> Mapping[str, Any]:
         "equal_partitions": sum(p["equal"] for p in partitions) if partitions else None,
         "changed_columns": changed_columns(results),
         "gates": gate_summaries(run, results),
-        "sample": sample,
+        "sample": list(sample),
+        "failing_keys": list(failing_keys),
+        "samples_erased": _erasure(erased) if erased else None,
         "chunks": [_chunk_document(chunk) for chunk in chunks],
         "publications": [publication_document(record) for record in publications],
     }
@@ -217,10 +222,5 @@ def _grounds(events: Iterable[EventRecord]) -> Mapping[str, Any] | None:
     return {name: approved[-1][name] for name in ("groups", "approvers_version", "approvers_sha256")}
 
 
-def _last_sample(events: Iterable[EventRecord]) -> Sequence[Mapping[str, Any]]:
-    """The sample of the latest gating: it was kept with the event that ended it."""
-    sample: Sequence[Mapping[str, Any]] = ()
-    for event in events:
-        if "sample" in event.payload:
-            sample = event.payload["sample"]
-    return sample
+def _erasure(event: EventRecord) -> Mapping[str, Any]:
+    return {"by": event.actor, "at": event.at.isoformat(), "reason": event.payload["reason"]}

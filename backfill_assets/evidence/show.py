@@ -127,7 +127,11 @@ def report_view(report: Document) -> RenderableType:
         parts += [facts([("rows that differ, by column", changed)]), ""]
     if report["sample"]:
         parts += [sample_view(report["sample"]), ""]
+    if erased := report["samples_erased"]:
+        parts += [facts([("rows", f"erased by {erased['by']}: {erased['reason']}")]), ""]
     parts.append(_gates(report["gates"]))
+    if report["failing_keys"]:
+        parts += ["", _failing_keys(report["failing_keys"])]
     if report["publications"]:
         parts += ["", publications_view(report["publications"])]
     return Group(*parts)
@@ -177,6 +181,13 @@ def sample_view(sample: Sequence[Document]) -> RenderableType:
                 rows.append([key, name, "null" if before is None else before, "null" if after is None else after])
                 key = ""
     return listing("some rows, before and after", ["key", "column", "before", "after"], rows)
+
+
+def _failing_keys(found: Sequence[Document]) -> RenderableType:
+    rows: list[list[object]] = [
+        [row["gate"], row["partition"], ", ".join(str(value) for value in row["key"].values())] for row in found
+    ]
+    return listing("keys of rows that fail", ["gate", "partition", "key"], rows)
 
 
 def _gates(gates: Sequence[Document]) -> RenderableType:

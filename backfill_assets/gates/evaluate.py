@@ -29,12 +29,12 @@ from backfill_assets.lake.checksums import NO_ROWS
 from backfill_assets.lake.evidence import ValidationRow, append_validation
 from backfill_assets.lake.snapshot import read_files
 from backfill_assets.lake.staging import footer_columns
-from backfill_assets.ledger.records import CandidatePartition, GateResult, PartitionVersion
+from backfill_assets.ledger.records import CandidatePartition, GateResult, PartitionVersion, Sample, SampleKind
 from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.partitions import count_of, describe
 from backfill_assets.planning.stages import Prove, measuring
-from backfill_assets.transforms.apply import spark_reason
+from backfill_assets.transforms.apply import recorded_reason, spark_reason
 from backfill_assets.transforms.inputs import require_read_as_staged
 from backfill_assets.transforms.schemas import business_schema, stored_schema
 from backfill_assets.transforms.stage import fail_run
@@ -101,7 +101,7 @@ def gate_run(ws: Workspace, run_id: str, *, actor: str, listener: Listener = no_
             f"Spark stopped while it measured {manifest.table}: {spark_reason(error)}",
             next_step=f"backfill run {run_id}",
             run_id=run_id,
-        )
+        ).record_as(f"Spark stopped while it measured {manifest.table}: {recorded_reason(error)}")
         fail_run(ws, run_id, actor=actor, attempt=attempt, error=failure)
         raise failure from error
     except BackfillError as error:
@@ -109,14 +109,16 @@ def gate_run(ws: Workspace, run_id: str, *, actor: str, listener: Listener = no_
         raise
     failed = sorted({r.gate for r in evaluated.results if r.blocking and not r.passed})
     with ws.ledger.write() as writer:
-        writer.record_gates(run_id, compared.values(), evaluated.results, actor=actor, attempt=attempt)
+        changed = Sample(kind=SampleKind.CHANGED_ROWS, rows=tuple(row.document() for row in evaluated.sample))
+        writer.record_gates(
+            run_id, compared.values(), evaluated.results, actor=actor, attempt=attempt, samples=(changed,)
+        )
         writer.move_run(
             run_id,
             RunState.BLOCKED if failed else RunState.PASSED,
             actor=actor,
             attempt=attempt,
             note=f"blocked by {', '.join(failed)}" if failed else "",
-            payload={"sample": [row.document() for row in evaluated.sample]},
         )
     ws.reached(Point.GATE_RECORDED)
     listener(_progress(manifest, len(candidates), "blocked" if failed else "every blocking gate passed"))

@@ -297,7 +297,8 @@ def _add(file: DataFile, column: str, value: str, at_ms: int) -> AddAction:
         partition_values={column: value},
         modification_time=at_ms,
         data_change=True,
-        stats=file.stats,
+        # No bounds of columns: a log is never rewritten, and a bound of a key is the key of a row (ADR 10).
+        stats=json.dumps({"numRecords": file.rows}),
     )
 
 

@@ -53,7 +53,7 @@ class CanonicalJson(TypeDecorator[Any]):
 
 
 class FileSetText(TypeDecorator[FileSet]):
-    """A file set, one `[path, size, rows, statistics, sha256]` per file, in the order of its paths."""
+    """A file set, one `[path, size, rows, sha256]` per file, in the order of its paths."""
 
     impl = Text
     cache_ok = True
@@ -62,16 +62,13 @@ class FileSetText(TypeDecorator[FileSet]):
         """The file set as text."""
         if value is None:
             return None
-        return canonical_json(
-            [[file.path, file.size_bytes, file.rows, file.stats, file.sha256] for file in value.files]
-        )
+        return canonical_json([[file.path, file.size_bytes, file.rows, file.sha256] for file in value.files])
 
     def process_result_value(self, value: str | None, dialect: Dialect) -> FileSet | None:  # noqa: ARG002 - the signature is SQLAlchemy's
         """The file set."""
         if value is None:
             return None
         return FileSet.of(
-            # Files that were staged by an earlier release have no sha256.
-            DataFile(path=path, size_bytes=size, rows=rows, stats=stats, sha256=sha256[0] if sha256 else "")
-            for path, size, rows, stats, *sha256 in json.loads(value)
+            DataFile(path=path, size_bytes=size, rows=rows, sha256=sha256)
+            for path, size, rows, sha256 in json.loads(value)
         )

@@ -7,7 +7,7 @@ the other: on SQLite by BEGIN IMMEDIATE, on PostgreSQL by locking the head of th
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,8 @@ SQLITE_PRAGMAS = (
     f"PRAGMA busy_timeout = {WAIT_SECONDS * 1000}",
     "PRAGMA journal_mode = WAL",
     "PRAGMA synchronous = FULL",
+    # What is erased is overwritten with zeros, and not only forgotten.
+    "PRAGMA secure_delete = ON",
 )
 
 READ: Mapping[str, Mapping[str, Any]] = {
@@ -101,6 +103,13 @@ def transaction(engine: Engine, options: Mapping[str, Mapping[str, Any]]) -> Ite
             f"connections for {WAIT_SECONDS} s.",
             next_step="try again",
         ) from error
+
+
+def compact_log(engine: Engine) -> None:
+    """Writes SQLite's log into the database and empties it; whatever another process is reading now stays in it."""
+    if engine.dialect.name == "sqlite":
+        with closing(engine.raw_connection()) as connection:
+            connection.cursor().execute("PRAGMA wal_checkpoint(TRUNCATE)").close()
 
 
 def _commit(commit: Any) -> None:

@@ -25,6 +25,9 @@ from backfill_assets.ledger.schema import (
 from backfill_assets.ledger.states import ApprovalState
 
 UNHEARD_OF = "nothing"
+MOVED_OUT = "row_values_moved"
+"""The upgrade that moved values of rows out of the events."""
+
 STATEFUL = {
     "run": (runs.c.run_id, runs.c.state, UNHEARD_OF),
     "approval": (approvals.c.run_id, approvals.c.state, str(ApprovalState.DRAFT)),
@@ -62,7 +65,8 @@ class EventReader(Reading):
             return False
         if int(sequence) == 0:
             return digest == GENESIS_HASH
-        return digest in self._values(select(events.c.hash).where(events.c.sequence == int(sequence)))
+        named = select(events.c.hash, events.c.former_hash).where(events.c.sequence == int(sequence))
+        return any(digest in (row.hash, row.former_hash) for row in self._rows(named))
 
     def chain_violations(self) -> tuple[str, ...]:
         """What was changed behind the ledger's back, one sentence each; empty when nothing was.
@@ -70,7 +74,7 @@ class EventReader(Reading):
         Finds events that were edited, removed or reordered, manifests that were edited, added or removed, and states
         that no event explains. One pass over the events; memory grows with the number of entities, not of events.
         """
-        broken = tuple(self._broken_links())
+        broken = (*self._broken_links(), *self._former_hashes_against_events())
         try:
             return (*broken, *self._manifests_against_events(), *self._states_against_events())
         except (ValueError, TypeError, KeyError):
@@ -88,6 +92,19 @@ class EventReader(Reading):
             yield from broken_links(self.events(), ChainHead(sequence=row.sequence, hash=row.hash))
         except (ValueError, TypeError) as error:
             yield f"an event was edited into something that cannot be read: {error}"
+
+    def _former_hashes_against_events(self) -> Iterator[str]:
+        """The hashes that events had before an upgrade, against the event that digests them."""
+        changed = select(events.c.sequence, events.c.former_hash).where(events.c.former_hash.is_not(None))
+        former = "".join(
+            f"{row.sequence}:{row.former_hash}\n" for row in self._rows(changed.order_by(events.c.sequence))
+        )
+        told = self._rows(select(events.c.sequence, events.c.payload).where(events.c.action == MOVED_OUT))
+        if [sha256_text(former)] * bool(former or told) != [row.payload["former_hashes_digest"] for row in told]:
+            yield "the hashes that events had before an upgrade were edited: they are not what its event says."
+        for row in told:
+            for sequence in row.payload["broken"]:
+                yield f"event {sequence} was edited or moved before the upgrade that event {row.sequence} tells of."
 
     def _manifests_against_events(self) -> Iterator[str]:
         planned = select(events.c.sequence, events.c.entity_id, events.c.payload).where(

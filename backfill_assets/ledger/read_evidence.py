@@ -15,6 +15,7 @@ from sqlalchemy import and_, or_, select
 from backfill_assets.identity import document_digest
 from backfill_assets.ledger import rows
 from backfill_assets.ledger.read_events import EventReader
+from backfill_assets.ledger.read_samples import SampleReader
 from backfill_assets.ledger.read_versions import VersionReader
 from backfill_assets.ledger.records import Action
 from backfill_assets.ledger.schema import (
@@ -34,7 +35,7 @@ COUNTS = ("landed", "accepted", "duplicate", "superseded", "rejected")
 STANDING = (PublicationState.PUBLISHED, PublicationState.ROLLED_BACK)
 
 
-class EvidenceReader(VersionReader, EventReader):
+class EvidenceReader(VersionReader, EventReader, SampleReader):
     """Whether the rows agree with the events."""
 
     def row_violations(self) -> Iterator[str]:
@@ -42,6 +43,7 @@ class EvidenceReader(VersionReader, EventReader):
         yield from self._publications_against_events()
         yield from self._versions_against_publications()
         yield from self._gates_against_events()
+        yield from self._samples_against_events()
         yield from self._approvals_against_events()
         yield from self._imports_against_events()
 

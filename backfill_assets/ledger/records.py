@@ -99,7 +99,7 @@ class GateResult:
 
     Attributes:
         digest: The file set digest of exactly the files that were measured.
-        observed: Counts and samples: canonical values for people and machines.
+        observed: Counts, as canonical values for people and machines; never values of rows, which are a `Sample`.
         verdict: One sentence.
     """
 
@@ -111,6 +111,26 @@ class GateResult:
     digest: str
     verdict: str
     observed: Mapping[str, Any] = field(default_factory=dict)
+
+
+class SampleKind(StrEnum):
+    """What the rows of a sample show."""
+
+    CHANGED_ROWS = "CHANGED_ROWS"
+    FAILING_KEYS = "FAILING_KEYS"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """Values of some rows. They are kept where they can be erased, and nowhere else in the ledger.
+
+    Attributes:
+        rows: Plain documents: `partition` and `key`, and `before` and `after` of a changed row or the `gate` that a
+            key fails.
+    """
+
+    kind: SampleKind
+    rows: tuple[Mapping[str, Any], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

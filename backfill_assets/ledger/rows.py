@@ -322,7 +322,7 @@ def import_day(row: AnyRow) -> ImportDay:
 
 def event_record(row: AnyRow) -> EventRecord:
     """One entry of the chain."""
-    return EventRecord(**row._mapping)
+    return EventRecord(**{name: value for name, value in row._mapping.items() if name != "former_hash"})
 
 
 def dates_of(texts: list[str]) -> tuple[date, ...]:

@@ -30,7 +30,7 @@ from sqlalchemy import (
 )
 
 from backfill_assets.ledger.columns import CanonicalJson, FileSetText, UtcDateTime
-from backfill_assets.ledger.records import Action
+from backfill_assets.ledger.records import Action, SampleKind
 from backfill_assets.ledger.states import (
     ApprovalState,
     ChunkState,
@@ -130,9 +130,24 @@ events = Table(
     Column("payload", CanonicalJson, nullable=False),
     Column("previous_hash", SHA256, nullable=False),
     Column("hash", SHA256, nullable=False),
+    Column("former_hash", SHA256),
     Index("events_by_entity", "entity_id", "sequence"),
 )
-"""What happened, chained by hash. Rows are never updated or deleted; triggers see to it."""
+"""What happened, chained by hash. Rows are never updated or deleted; triggers see to it. `former_hash` is the hash that
+an event had before an upgrade of the ledger moved row values out of the chain."""
+
+samples = Table(
+    "samples",
+    metadata,
+    Column("sequence", BigInteger, primary_key=True, autoincrement=False),
+    Column("kind", _one_of(SampleKind, "sample_kind"), primary_key=True),
+    Column("run_id", Text, ForeignKey("runs.run_id"), nullable=False),
+    Column("salt", Text, nullable=False),
+    Column("body", Text, nullable=False),
+    Index("samples_by_run", "run_id", "sequence"),
+)
+"""Values of rows, kept apart from the events because these can never be erased. The event of that sequence names the
+salted digest of the body; the salt goes with the body, so that the digest proves nothing once both are erased."""
 
 chain_head = Table(
     "chain_head",

@@ -15,7 +15,7 @@ from sqlalchemy.exc import DBAPIError
 
 from backfill_assets.clock import Clock
 from backfill_assets.errors import Refused, Retryable
-from backfill_assets.ledger.connection import READ, WRITE, connect_engine, transaction
+from backfill_assets.ledger.connection import READ, WRITE, compact_log, connect_engine, transaction
 from backfill_assets.ledger.read_evidence import EvidenceReader
 from backfill_assets.ledger.read_imports import ImportReader
 from backfill_assets.ledger.read_retention import RetentionReader
@@ -93,6 +93,10 @@ class Ledger:
     def close(self) -> None:
         """Closes its connections."""
         self._engine.dispose()
+
+    def compact_log(self) -> None:
+        """Lets nothing that was erased outlive in SQLite's log, as far as no other process is reading."""
+        compact_log(self._engine)
 
     @contextmanager
     def read(self) -> Iterator[LedgerReader]:

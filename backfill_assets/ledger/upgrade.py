@@ -7,7 +7,7 @@ from pathlib import Path
 from sqlalchemy import Connection, Engine, inspect, text
 
 from backfill_assets.errors import Refused
-from backfill_assets.ledger.connection import READ, UPGRADE, transaction
+from backfill_assets.ledger.connection import READ, UPGRADE, compact_log, transaction
 from backfill_assets.ledger.schema import HEAD_REVISION
 
 MIGRATIONS = Path(__file__).parent / "migrations"
@@ -30,6 +30,8 @@ def upgrade(engine: Engine) -> None:
             connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": UPGRADE_LOCK})
         _migrate(connection)
         _require_references(connection)
+    # What an upgrade moves out of a table must not stay in SQLite's log.
+    compact_log(engine)
 
 
 def present_revision(connection: Connection) -> str | None:

@@ -11,15 +11,16 @@ from backfill_assets.errors import IllegalTransition, Refused, TakenOver
 from backfill_assets.identity import document_digest
 from backfill_assets.ledger import rows
 from backfill_assets.ledger.reading import batches
-from backfill_assets.ledger.records import CandidatePartition, GateResult
+from backfill_assets.ledger.records import CandidatePartition, GateResult, Sample
 from backfill_assets.ledger.schema import candidate_partitions, chunk_runs, gate_results
 from backfill_assets.ledger.states import MEANING, ChunkState, RunState
 from backfill_assets.ledger.telling import gates_payload
-from backfill_assets.ledger.write_runs import VISIBLE, RunWriter, next_command
+from backfill_assets.ledger.write_runs import VISIBLE, next_command
+from backfill_assets.ledger.write_samples import SampleWriter
 from backfill_assets.ledger.writing import SYSTEM, Happening, Step, some
 
 
-class CandidateWriter(RunWriter):
+class CandidateWriter(SampleWriter):
     """Records chunks, candidates and gate results. A candidate only changes while its run is STAGING."""
 
     def start_chunk(self, run_id: str, number: int, partitions: Sequence[date], *, attempt: str) -> None:
@@ -177,6 +178,7 @@ class CandidateWriter(RunWriter):
         *,
         actor: str,
         attempt: str,
+        samples: Iterable[Sample] = (),
     ) -> None:
         """What the gates measured; it takes the place of the run's earlier results.
 
@@ -186,6 +188,7 @@ class CandidateWriter(RunWriter):
             results: One per partition and gate.
             actor: Who or what measured.
             attempt: Names the process that has the run.
+            samples: Values of rows that reviewers are shown: the only place for them, because it can be erased.
 
         Raises:
             UnknownName: There is no such run.
@@ -202,14 +205,16 @@ class CandidateWriter(RunWriter):
         self._connection.execute(delete(gate_results).where(gate_results.c.run_id == run_id))
         if found:
             self._connection.execute(insert(gate_results), [rows.gate_row(result) for result in found])
-        self._append(
+        self._append_with_samples(
             Happening(
                 actor=actor,
                 entity="gates",
                 entity_id=run_id,
                 action="gates_recorded",
                 payload={"partitions": len(measured), **gates_payload(found)},
-            )
+            ),
+            run_id,
+            samples,
         )
 
     def _update_measured(self, run_id: str, measured: tuple[CandidatePartition, ...]) -> None:

@@ -172,7 +172,7 @@ def carry_out(ws: Workspace, run: RunRecord, intent: PublicationIntent, *, by: s
         raise
     except (Refused, Retryable) as error:
         with _told_or_left_open(intent, f"{error.message} So nothing was published"):
-            close(ws, intent.publication_id, by=by, reason=error.message)
+            close(ws, intent.publication_id, by=by, reason=error.recorded)
         ws.reached(Point.SWAP_ABANDONED)
         raise
     ws.reached(Point.SWAP_COMMITTED)

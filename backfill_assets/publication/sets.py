@@ -98,7 +98,7 @@ def _stopped(ws: Workspace, set_id: str, error: BackfillError, *, by: str) -> tu
         moved = [m for m in members if m.state in (RunState.PUBLISHED, RunState.PUBLISHING)]
         if not moved:
             if record.state is SetState.PUBLISHING:
-                writer.move_set(set_id, SetState.PLANNED, actor=by, note=error.message)
+                writer.move_set(set_id, SetState.PLANNED, actor=by, note=error.recorded)
             return writer.restatement_set(set_id), None
     published = sum(member.state is RunState.PUBLISHED for member in members)
     return record, HalfWay(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from pyspark.errors import PySparkException
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
@@ -48,8 +48,10 @@ def apply_transform(
         found = frame.schema
     except PySparkException as error:
         raise ContractBroken(
-            f"{named} failed: {spark_reason(error)}", next_step="mend the transform and plan again", table=table.name
-        ) from error
+            f"{named} failed: {spark_reason(error)}",
+            next_step="mend the transform and plan again",
+            table=table.name,
+        ).record_as(f"{named} failed: {recorded_reason(error)}") from error
     # A transform can open a session of its own, and Spark computes a frame by the settings of that one.
     for session in (ctx.spark, frame.sparkSession):
         require_meaning(
@@ -130,3 +132,11 @@ def spark_reason(error: Exception) -> str:
     name, sentence = found.groups()
     sentence = sentence.partition(" SQLSTATE:")[0].strip()
     return sentence if name == "USER_RAISED_EXCEPTION" else f"{sentence} [{name}]"
+
+
+def recorded_reason(error: Exception) -> str:
+    """Why Spark stopped, as the ledger keeps it for ever: by the error's class, because messages quote values."""
+    if isinstance(error, AnalysisException):
+        return spark_reason(error)  # about columns and types, before any row was read
+    found = _ERROR_CLASS.search(str(error))
+    return f"{found.group(1) if found else type(error).__name__} (what it says is shown where the run was started)"

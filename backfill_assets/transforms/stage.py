@@ -32,7 +32,7 @@ from backfill_assets.planning.chunks import Chunk
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.partitions import Grain, count_of, describe
 from backfill_assets.planning.stages import Compute, computing
-from backfill_assets.transforms.apply import spark_reason
+from backfill_assets.transforms.apply import recorded_reason, spark_reason
 from backfill_assets.transforms.compute import derived_rows, require_same_code, source_rows
 from backfill_assets.transforms.inputs import (
     PinnedFiles,
@@ -115,7 +115,7 @@ def stage_run(
             f"Spark stopped while it computed {manifest.table}: {spark_reason(error)}",
             next_step=f"mend the cause and stage it again: backfill run {run_id}",
             run_id=run_id,
-        )
+        ).record_as(f"Spark stopped while it computed {manifest.table}: {recorded_reason(error)}")
         fail_run(ws, run_id, actor=actor, attempt=token, error=failure)
         raise failure from error
     except BackfillError as error:
@@ -185,7 +185,7 @@ def fail_run(ws: Workspace, run_id: str, *, actor: str, attempt: str, error: Bac
     """
     try:
         with ws.ledger.write() as writer:
-            writer.move_run(run_id, RunState.FAILED, actor=actor, attempt=attempt, note=error.message)
+            writer.move_run(run_id, RunState.FAILED, actor=actor, attempt=attempt, note=error.recorded)
     except TakenOver as taken:
         raise TakenOver(
             f"{taken.message} This one had stopped: {error.message}", next_step=taken.next_step, **taken.ids
@@ -224,7 +224,6 @@ def _stage_chunk(work: _Attempt, stage: Compute) -> int:
         run_id=manifest.run_id,
         attempt=f"{chunk.number:04d}-{work.token}",
         partition_column=manifest.partition_column,
-        statistics=_statistics(table),
     )
     ws.reached(Point.STAGE_FILES_WRITTEN)
     _require_declared(manifest, chunk, staged)
@@ -264,11 +263,6 @@ def _require_declared(manifest: Manifest, chunk: Chunk, staged: Mapping[str, Fil
             next_step="mend the transform and plan again",
             run_id=manifest.run_id,
         )
-
-
-def _statistics(table: Table) -> Sequence[str]:
-    times = (table.event_time,) if isinstance(table, SourceTable) else ()
-    return (*table.key, *times)
 
 
 def _source_rows(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from itertools import count
+from pathlib import Path
 
 import pytest
 from alembic import command
@@ -15,6 +16,7 @@ from sqlalchemy.exc import IntegrityError
 from backfill_assets.clock import Clock
 from backfill_assets.errors import Refused
 from backfill_assets.ledger.connection import connect_engine
+from backfill_assets.ledger.records import SampleKind
 from backfill_assets.ledger.schema import HEAD_REVISION
 from backfill_assets.ledger.states import RunState, SetState
 from backfill_assets.ledger.store import Ledger
@@ -80,8 +82,97 @@ def test_every_row_of_an_earlier_revision_is_there_after_the_upgrade(
     Ledger.open(old_ledger, clock=clock).close()
     after = raw(engine)
     for name, rows in before.items():
-        assert [{column: row[column] for column in rows[0]} for row in after[name]] == rows if rows else True, name
+        kept = [{column: row[column] for column in rows[0]} for row in after[name]] if rows else []
+        assert without_row_values(name, kept)[: len(rows)] == without_row_values(name, rows), name
+    assert len(after["events"]) == len(before["events"]) + 1, "the upgrade appends what it did"
     engine.dispose()
+
+
+def without_row_values(table: str, rows: Rows) -> Rows:
+    """Rows as they are before and after the upgrade, apart from what it is there to change."""
+    moved = {"events": {"payload", "previous_hash", "hash"}, "gate_results": {"verdict", "observed"}}
+    moved |= {"chain_head": {"sequence", "hash"}}
+    return [
+        {
+            column: [[path, size, count] for path, size, count, *_ in json.loads(value)]
+            if column.endswith("files")
+            else value
+            for column, value in row.items()
+            if column not in moved.get(table, set())
+        }
+        for row in rows
+    ]
+
+
+def test_no_value_of_a_row_is_left_where_it_can_never_be_erased(old_ledger: str, clock: Clock) -> None:
+    ledger = Ledger.open(old_ledger, clock=clock)
+    engine = connect_engine(old_ledger)
+    after = raw(engine)
+    assert "minValues" not in str(after)
+    moved = str(after.pop("samples"))
+    assert "case-" not in str(after)
+    with ledger.read() as reader:
+        if "shown" in {run.run_id for run in reader.runs()}:
+            assert "case-1742" in moved and "case-1743" in moved
+            (changed,) = reader.samples("shown", SampleKind.CHANGED_ROWS)
+            (failing,) = reader.samples("shown", SampleKind.FAILING_KEYS)
+            assert changed["before"] == {"state": "é"}
+            assert (failing["gate"], failing["key"]) == ("warm_up_proof", {"case_id": "case-1743"})
+            verdicts = {result.verdict for result in reader.gate_results("shown")}
+            assert "with 2 instead of 1 day back, 1 of 3 rows differ: the window is too short" in verdicts
+        (told,) = [event for event in reader.events() if event.action == "row_values_moved"]
+        assert told.payload["broken"] == []
+    if old_ledger.startswith("sqlite"):
+        content = b"".join(path.read_bytes() for path in Path(str(engine.url.database)).parent.iterdir())
+        assert b"minValues" not in content, "what was moved out is overwritten"
+    engine.dispose()
+    ledger.close()
+
+
+def test_every_head_that_an_audit_noted_before_the_upgrade_is_still_contained(old_ledger: str, clock: Clock) -> None:
+    engine = connect_engine(old_ledger)
+    heads = [f"{event['sequence']}:{event['hash']}" for event in raw(engine)["events"]]
+    engine.dispose()
+    ledger = Ledger.open(old_ledger, clock=clock)
+    with ledger.read() as reader:
+        assert all(reader.still_contains(head) for head in heads)
+        assert not reader.still_contains(heads[-1][:-1] + ("0" if heads[-1][-1] != "0" else "1"))
+        (told,) = [event for event in reader.events() if event.action == "row_values_moved"]
+        assert told.payload["former_head"] == heads[-1]
+    ledger.close()
+
+
+def test_an_upgrade_does_not_make_an_edited_history_whole(old_ledger: str, clock: Clock) -> None:
+    disarm_updates(old_ledger)
+    engine = connect_engine(old_ledger)
+    last = raw(engine)["events"][-1]["sequence"]
+    engine.dispose()
+    tamper(old_ledger, f"UPDATE events SET actor = 'mallory' WHERE sequence = {last}")
+    ledger = Ledger.open(old_ledger, clock=clock)
+    with ledger.read() as reader:
+        assert any(f"event {last} was edited or moved before" in found for found in reader.chain_violations())
+    ledger.close()
+
+
+def test_an_edited_former_hash_shows(old_ledger: str, clock: Clock) -> None:
+    ledger = Ledger.open(old_ledger, clock=clock)
+    disarm_updates(old_ledger)
+    tamper(old_ledger, f"UPDATE events SET former_hash = '{'0' * 64}' WHERE sequence = 3")
+    with ledger.read() as reader:
+        assert any("before an upgrade were edited" in found for found in reader.chain_violations())
+    ledger.close()
+
+
+def disarm_updates(url: str) -> None:
+    """Lets events be edited; the triggers are there again after an upgrade."""
+    if url.startswith("sqlite"):
+        tamper(
+            url,
+            "DROP TRIGGER events_refuse_update",
+            "CREATE TRIGGER events_refuse_update BEFORE UPDATE ON events BEGIN SELECT 1; END",
+        )
+    else:
+        tamper(url, "ALTER TABLE events DISABLE TRIGGER events_refuse_change")
 
 
 def test_an_upgraded_ledger_is_shaped_like_a_new_one(
@@ -115,7 +206,7 @@ def test_what_an_earlier_revision_wrote_still_agrees_with_itself(old_ledger: str
             "elsewhere": RunState.PUBLISHING,
             "planned": RunState.PLANNED,
             "staged": RunState.GATING,
-        }
+        } | ({"shown": RunState.BLOCKED, "member": RunState.PLANNED} if reader.restatement_sets() else {})
         for version in reader.versions("silver.example"):
             assert version.files.files[0].path.startswith("_runs/")
         assert states_of_versions(reader, DAYS[0]) == {1: "ACCEPTED", 2: "ROLLED_BACK"}
@@ -182,16 +273,30 @@ def test_a_ledger_of_a_newer_version_is_refused_and_left_alone(ledger_url: str, 
     engine.dispose()
 
 
+REFUSE_THE_LAST_STEP = {
+    "sqlite": (
+        "CREATE TRIGGER last_step BEFORE UPDATE ON alembic_version WHEN NEW.version_num = '{head}' "
+        "BEGIN SELECT RAISE(ABORT, 'no further'); END",
+    ),
+    "postgresql": (
+        "CREATE FUNCTION no_further() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
+        "IF NEW.version_num = '{head}' THEN RAISE EXCEPTION 'no further'; END IF; RETURN NEW; END $$",
+        "CREATE TRIGGER last_step BEFORE UPDATE ON alembic_version FOR EACH ROW EXECUTE FUNCTION no_further()",
+    ),
+}
+"""The last statement of every upgrade names its revision, whatever else it does."""
+
+
 def test_an_upgrade_that_fails_half_way_leaves_the_earlier_revision(old_ledger: str, clock: Clock) -> None:
-    # One of the last statements of an upgrade is refused, because a table of that name is there already.
-    tamper(old_ledger, "CREATE TABLE leases (this INTEGER, that INTEGER)")
+    backend = "sqlite" if old_ledger.startswith("sqlite") else "postgresql"
+    tamper(old_ledger, *(statement.format(head=HEAD_REVISION) for statement in REFUSE_THE_LAST_STEP[backend]))
     engine = connect_engine(old_ledger)
     before = raw(engine)
-    with pytest.raises(Refused, match="leases"):
+    with pytest.raises(Refused, match="no further"):
         Ledger.open(old_ledger, clock=clock)
     assert raw(engine) == before
     engine.dispose()
-    tamper(old_ledger, "DROP TABLE leases")
+    tamper(old_ledger, "DROP TRIGGER last_step" + ("" if backend == "sqlite" else " ON alembic_version"))
     ledger = Ledger.open(old_ledger, clock=clock)
     with ledger.read() as reader:
         assert reader.chain_violations() == ()

@@ -204,8 +204,6 @@ def test_staged_partitions_and_their_gates_come_back_as_recorded(ledger: Ledger)
         )
     with ledger.read() as reader:
         assert reader.candidates("bf-1") == {each.partition: each for each in measured}
-        held = [file.stats for each in reader.candidates("bf-1").values() for file in each.files.files]
-        assert held == ['{"numRecords":3}'] * 3
         assert list(reader.gate_results("bf-1")) == results_for("bf-1", gates=("schema", "unique"))
         [chunk] = reader.chunks("bf-1")
         assert (chunk.state, chunk.partitions, chunk.input_rows, chunk.output_rows) == (ChunkState.DONE, DAYS, 10, 9)

@@ -410,6 +410,10 @@ def test_what_a_transform_raises_itself_is_the_reason_a_person_reads(
     with pytest.raises(ContractBroken) as refusal:
         operations.stage(shop.ws, run_id, actor="ana")
     assert refusal.value.message == "Spark stopped while it computed silver.recent_sales: no such shop"
+    with shop.ws.ledger.read() as reader:
+        assert "USER_RAISED_EXCEPTION" in reader.run(run_id).note
+        # It may be the value of a row, and events can never be erased.
+        assert "no such shop" not in str([reader.run(run_id), *reader.events(entity_id=run_id)])
 
 
 def test_a_run_that_read_older_inputs_cannot_take_readers_back(shop: Shop) -> None:

@@ -36,7 +36,7 @@ def staged(lake: Lake, run_id: str, day: str, number: int) -> FileSet:
     path.parent.mkdir(parents=True, exist_ok=True)
     pq.write_table(pa.table({"number": pa.array([number], pa.int64())}), path)
     relative = path.relative_to(lake.path(TABLE)).as_posix()
-    return FileSet.of([DataFile(path=relative, size_bytes=path.stat().st_size, rows=1, stats='{"numRecords":1}')])
+    return FileSet.of([DataFile(path=relative, size_bytes=path.stat().st_size, rows=1)])
 
 
 def order(publication_id: str, *exchanges: Exchange) -> SwapOrder:

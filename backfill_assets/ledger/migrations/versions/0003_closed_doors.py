@@ -5,9 +5,12 @@ import re
 import sqlalchemy as sa
 from alembic import op
 
+from backfill_assets.ledger.migrations.row_values import move_out
+
 revision = "0003"
 down_revision = "0002"
 
+EVENT_IS_FINAL = "an event never changes: what happened has happened"
 RUN_STATES = (
     *("PLANNED", "STAGING", "STAGED", "GATING", "PASSED", "BLOCKED", "FAILED"),
     *("PUBLISHING", "PUBLISHED", "SUPERSEDED", "ROLLED_BACK", "CANCELLED"),
@@ -19,6 +22,7 @@ def upgrade() -> None:
     add_states("runs", "run_state", RUN_STATES)
     add_states("restatement_sets", "set_state", SET_STATES)
     add_leases()
+    move_row_values_out()
 
 
 def add_leases() -> None:
@@ -65,3 +69,37 @@ def rebuild(table: str, pattern: str, replacement: str) -> None:
         *indexes,
     ):
         connection.exec_driver_sql(statement)
+
+
+def move_row_values_out() -> None:
+    """Values of rows go to a table from which they can be erased."""
+    op.create_table(
+        "samples",
+        sa.Column("sequence", sa.BigInteger, primary_key=True, autoincrement=False),
+        sa.Column(
+            "kind",
+            sa.Enum(
+                *("CHANGED_ROWS", "FAILING_KEYS"),
+                name="sample_kind",
+                native_enum=False,
+                create_constraint=True,
+                length=16,
+            ),
+            primary_key=True,
+        ),
+        sa.Column("run_id", sa.Text, sa.ForeignKey("runs.run_id"), nullable=False),
+        sa.Column("salt", sa.Text, nullable=False),
+        sa.Column("body", sa.Text, nullable=False),
+    )
+    op.create_index("samples_by_run", "samples", ["run_id", "sequence"])
+    op.add_column("events", sa.Column("former_hash", sa.String(64)))
+    is_sqlite = op.get_bind().dialect.name == "sqlite"
+    op.execute(
+        "DROP TRIGGER events_refuse_update" if is_sqlite else "ALTER TABLE events DISABLE TRIGGER events_refuse_change"
+    )
+    move_out(op.get_bind())
+    op.execute(
+        f"CREATE TRIGGER events_refuse_update BEFORE UPDATE ON events BEGIN SELECT RAISE(ABORT, '{EVENT_IS_FINAL}'); END"
+        if is_sqlite
+        else "ALTER TABLE events ENABLE TRIGGER events_refuse_change"
+    )
