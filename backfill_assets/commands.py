@@ -17,6 +17,7 @@ from backfill_assets.console import Advance, progress_bar, quiet_spark
 from backfill_assets.domain import SourceTable
 from backfill_assets.errors import BackfillError, InvalidRange, Refused
 from backfill_assets.evidence.audit import audit as audit_everything
+from backfill_assets.evidence.follow import waiting_sentences
 from backfill_assets.evidence.history import import_document, partition_history, table_history
 from backfill_assets.evidence.history import status as status_of_everything
 from backfill_assets.evidence.planned import plan_document, set_plan_document
@@ -26,9 +27,10 @@ from backfill_assets.evidence.stale import stale_document
 from backfill_assets.lake.rows import few_rows
 from backfill_assets.landing.archive import require_landable
 from backfill_assets.landing.land import Landed, OnDuplicate
-from backfill_assets.ledger.records import Action, PublicationRecord, RunRecord
+from backfill_assets.ledger.records import Action, PublicationRecord
 from backfill_assets.ledger.states import RunState
 from backfill_assets.people import require_person
+from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.partitions import DayRange, Grain, count_of, describe, partitions_over
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets.publication.plan_set import SetRequest
@@ -38,7 +40,7 @@ from backfill_assets.workspace import Listener, Progress, Workspace
 if TYPE_CHECKING:
     # Dagster takes seconds to import, and most commands do not need it: it is imported where it is used.
     from backfill_assets.orchestration.jobs import Steps
-    from backfill_assets.orchestration.launch import Outcome
+    from backfill_assets.orchestration.launch import Followed
 
 Document = Mapping[str, Any]
 
@@ -339,39 +341,69 @@ def follow_recorded(ws: Workspace, *, by: str, quiet: bool) -> Document:
     from backfill_assets.orchestration.launch import follow_in_process, open_instance
 
     ws.spark()
-    waiting = [
-        f"{found.table} {describe(found.grain, found.waiting)} waits: it needs partitions of {found.source} that have "
-        f"no accepted version; what readers see of it, if anything, is from before"
-        for found in operations.follow_ups(ws)
-        if found.waiting
-    ]
+    waiting = [sentence for each in operations.asked_follow_ups(ws) for sentence in waiting_sentences(each)]
     with open_instance(ws.settings) as instance, progress_bar("follow", 1, quiet=quiet) as advance:
-        outcomes = follow_in_process(ws, instance=instance, by=by, progress=_listener(advance))
-    sentences = [*(_followed(outcome) for outcome in outcomes), *waiting]
+        followed = follow_in_process(ws, instance=instance, by=by, progress=_listener(advance))
+    return _followed_document(followed, waiting)
+
+
+def cancel_follow_ups(publication_id: str, *, by: str, reason: str) -> Document:
+    """Decides that nothing follows a publication any more."""
+    actor = required_actor(by)
+    with workspace() as ws:
+        operations.cancel_follow_ups(ws, publication_id, by=actor, reason=reason)
     return {
-        "followed": [
-            {
-                "table": outcome.table,
-                "run_id": outcome.run.run_id if outcome.run else None,
-                "state": str(outcome.run.state) if outcome.run else None,
-                "partitions_described": _described(outcome.run),
-                "error": str(outcome.error) if outcome.error else None,
-            }
-            for outcome in outcomes
-        ],
+        "publication_id": publication_id,
+        "cancelled_by": actor,
+        "reason": reason.strip(),
+        "sentences": [f"nothing follows {publication_id} any more; what depends on it is as it was"],
+    }
+
+
+def _followed_document(followed: Followed, waiting: Sequence[str]) -> Document:
+    """What became of what was asked for; `failed` says whether a person has to look."""
+    runs = [
+        {
+            "table": outcome.table,
+            "run_id": outcome.run.run_id,
+            "state": str(outcome.run.state),
+            "partitions_described": _described(outcome.run.manifest),
+            "publications": list(outcome.run.manifest.cause.publications),
+            "failed": outcome.error is not None or outcome.run.state in (RunState.FAILED, RunState.BLOCKED),
+            "error": str(outcome.error) if outcome.error else None,
+        }
+        for outcome in followed.outcomes
+    ]
+    unplanned = [
+        {
+            "table": each.follow_up.table,
+            "run_id": None,
+            "state": None,
+            "partitions_described": describe(each.follow_up.grain, each.follow_up.partitions),
+            "publications": list(each.follow_up.publications),
+            "failed": True,
+            "error": str(each.error),
+        }
+        for each in followed.failed
+    ]
+    elsewhere = [f"{run.manifest.table}: {run.run_id} is under way in another process" for run in followed.elsewhere]
+    everything = [*runs, *unplanned]
+    sentences = [*map(_followed_sentence, everything), *elsewhere, *waiting]
+    return {
+        "followed": everything,
+        "failed": any(each["failed"] for each in everything),
         "sentences": sentences or ["no publication waits for its dependents"],
     }
 
 
-def _followed(outcome: Outcome) -> str:
-    if outcome.run is None:
-        return f"{outcome.table}: {outcome.error or 'nothing was planned'}"
-    reason = f" ({outcome.error})" if outcome.error else ""
-    return f"{outcome.table} {_described(outcome.run)}: {outcome.run.state} as {outcome.run.run_id}{reason}"
+def _followed_sentence(each: Document) -> str:
+    became = f"{each['state']} as {each['run_id']}" if each["run_id"] else "was not planned"
+    reason = f" ({each['error']})" if each["error"] else ""
+    return f"{each['table']} {each['partitions_described']}: {became}{reason}"
 
 
-def _described(run: RunRecord | None) -> str | None:
-    return describe(run.manifest.grain, run.manifest.partitions) if run else None
+def _described(manifest: Manifest) -> str:
+    return describe(manifest.grain, manifest.partitions)
 
 
 def recover(*, by: str) -> Sequence[Document]:

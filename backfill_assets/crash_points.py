@@ -38,6 +38,8 @@ class Point(StrEnum):
     RECOVER_FENCED = "recover: the table says for good whether the swap landed, the ledger does not know it"
     RECOVER_CLOSED = "recover: one thing that was under way is closed"
     RECOVER_SWEPT = "recover: abandoned landings are FAILED, their folders are still there"
+    FOLLOW_UP_PLANNED = "follow: a run is planned, what asked for it is still open"
+    FOLLOW_UPS_DELIVERED = "follow: what asks for nothing more is delivered"
     VACUUM_MARKED = "vacuum: the ledger knows what goes, every file is still there"
     VACUUM_TABLE_DONE = "vacuum: the files of a table are gone"
 

@@ -35,7 +35,7 @@ from backfill_assets.ledger.states import MEANING, RunState, may_follow
 from backfill_assets.ledger.writing import typed
 from backfill_assets.people import require_person
 from backfill_assets.planning.graph import TableNode
-from backfill_assets.planning.manifest import NEVER_PUBLISHED, Kind, Limits, Manifest, Mode
+from backfill_assets.planning.manifest import NEVER_PUBLISHED, WHAT_LANDED, CauseKind, Kind, Limits, Manifest, Mode
 from backfill_assets.planning.partitions import DayRange, Grain
 from backfill_assets.planning.policy import every
 from backfill_assets.planning.proof import ProofTerms
@@ -49,11 +49,11 @@ from backfill_assets.planning.request import (
 )
 from backfill_assets.planning.sets import SET_PREFIX
 from backfill_assets.planning.stages import Stage, stages_of
-from backfill_assets.publication import verdict
+from backfill_assets.publication import follow, verdict
 from backfill_assets.publication.approve import approve_run
 from backfill_assets.publication.approve import approve_set as agree_to_set
 from backfill_assets.publication.authority import demand_of, require_agreed
-from backfill_assets.publication.follow import FollowUp, follow_ups
+from backfill_assets.publication.follow import Asking, PlannedFollowUps, Tries, always
 from backfill_assets.publication.plan_set import NothingToRebuild, PlannedSet, SetRequest
 from backfill_assets.publication.plan_set import plan_set as write_set
 from backfill_assets.publication.publish import publish_run, rollback_run
@@ -67,21 +67,24 @@ from backfill_assets.transforms.stage import stage_run
 from backfill_assets.workspace import Listener, Workspace, no_listener
 
 __all__ = [
+    "Asking",
     "Evaluated",
-    "FollowUp",
+    "PlannedFollowUps",
     "Recovered",
     "Reproduced",
     "Vacuumed",
     "approve",
     "approve_set",
+    "asked_follow_ups",
+    "cancel_follow_ups",
     "erase_samples",
     "find_run",
-    "follow_ups",
     "gate",
     "is_outdated",
     "is_set",
     "land",
     "plan",
+    "plan_follow_ups",
     "plan_load",
     "plan_set",
     "publish",
@@ -149,16 +152,37 @@ def plan(ws: Workspace, request: PlanRequest) -> Plan:
     return proposed
 
 
+def plan_follow_ups(ws: Workspace, *, by: str, tries: Tries = always) -> PlannedFollowUps:
+    """Plans every run that the ledger's outbox asks for; see `publication.follow.plan_follow_ups`.
+
+    Nothing of such a run can be chosen: policy may publish it without a person.
+    """
+    typed("the one who follows", by)
+    return follow.plan_follow_ups(ws, by=by, terms_of=lambda name: _present_terms(ws, name), tries=tries)
+
+
+def asked_follow_ups(ws: Workspace) -> tuple[Asking, ...]:
+    """What publications ask of their dependents, now or when what it needs is there."""
+    with ws.ledger.read() as reader:
+        return follow.what_waits(ws, reader)
+
+
+def cancel_follow_ups(ws: Workspace, publication_id: str, *, by: str, reason: str) -> None:
+    """Decides that dependents do not follow a publication; what has followed already is left as it is.
+
+    Raises:
+        UnknownName: There is no such publication, or it asked nothing.
+        IllegalTransition: Nothing of it waits.
+    """
+    with ws.ledger.write() as writer:
+        writer.cancel_follow_ups(publication_id, by=by, reason=reason)
+
+
 def plan_set(ws: Workspace, request: SetRequest) -> PlannedSet | NothingToRebuild:
     """Plans everything that a change makes stale, as one restatement set; see `publication.plan_set.plan_set`."""
-
     _require_words(request)
 
-    def terms_of(name: str) -> Terms:
-        table = ws.domain.derived_table(name)
-        return _terms(ws, table, table.version)
-
-    return write_set(ws, request, terms_of)
+    return write_set(ws, request, lambda name: _present_terms(ws, name))
 
 
 def stages(ws: Workspace, run_id: str) -> tuple[Stage, ...]:
@@ -179,9 +203,12 @@ def stages(ws: Workspace, run_id: str) -> tuple[Stage, ...]:
 def _require_words(request: PlanRequest | SetRequest) -> None:
     """Refuses what the ledger would refuse, before a digest is taken of it."""
     typed("the reason", request.reason)
-    name = typed("the requester", request.by)
-    if isinstance(request, SetRequest) or request.because is None:
-        require_person("the requester", name)
+    require_person("the requester", typed("the requester", request.by))
+
+
+def _present_terms(ws: Workspace, name: str) -> Terms:
+    table = ws.domain.derived_table(name)
+    return _terms(ws, table, table.version)
 
 
 def _terms(ws: Workspace, table: DerivedTable, version: str) -> Terms:
@@ -287,6 +314,7 @@ def _load_manifest(
         reason=reason,
         requested_by=by,
         requested_at=as_of,
+        cause=WHAT_LANDED,
         domain=ws.domain.name,
         table=table.name,
         grain=Grain.DAILY,
@@ -331,7 +359,7 @@ def publish(ws: Workspace, run_id: str, *, by: str) -> PublicationRecord:
 
     A run that a person asked for is published by a person; what follows a publication, by whatever follows it.
     """
-    if run_named(ws, run_id).manifest.because is None:
+    if run_named(ws, run_id).manifest.cause.kind is not CauseKind.FOLLOW_UP:
         require_person("the one who publishes", by)
     return publish_run(ws, run_id, by=by)
 
@@ -405,6 +433,7 @@ def require_publishable(ws: Workspace, run_id: str) -> None:
     """
     with ws.ledger.read() as reader:
         run = reader.run(run_id)
+        reader.require_still_asked(run)
         asked = demand_of(ws, reader, run)
     verdict.require_publishable(run)
     require_agreed(ws, run, asked)

@@ -91,13 +91,27 @@ def rollback(
 
 
 @app.command()
-def follow(by: By = "follow", as_json: Json = False) -> None:
+def follow(
+    by: By = "",
+    cancel: Annotated[
+        str,
+        typer.Option(metavar="PUBLICATION", callback=one_line, help="Let dependents be: nothing follows it any more."),
+    ] = "",
+    reason: Annotated[str, typer.Option(callback=one_line, help="Why nothing follows it; with --cancel.")] = "",
+    as_json: Json = False,
+) -> None:
     """Compute again what depends on new publications, as the sensor of the daemon does."""
     with answering(as_json) as console:
         from backfill_assets import commands, evidence
 
-        document = commands.follow(by=by, quiet=as_json)
+        if cancel:
+            document = commands.cancel_follow_ups(cancel, by=by, reason=reason)
+            print_json(document) if as_json else evidence.show(console, *document["sentences"])
+            return
+        document = commands.follow(by=by or "follow", quiet=as_json)
         print_json(document) if as_json else evidence.show(console, *document["sentences"])
+        if document["failed"]:
+            raise typer.Exit(1)
 
 
 @app.command()

@@ -74,6 +74,9 @@ def audit(ws: Workspace, *, head: str | None = None, is_quick: bool = False) -> 
         # Rows are held against events; where these are not what was written, that would say everything twice.
         if not broken:
             problems += reader.row_violations()
+        problems += (
+            f"{name} does not stand, and still asks its dependents to follow it." for name in reader.unwithdrawn()
+        )
         events = sum(1 for _ in reader.events())
         records = reader.publications()
         for name in ws.domain.tables:

@@ -6,14 +6,15 @@ from collections.abc import Mapping, Sequence
 from datetime import date
 from typing import Any
 
-from backfill_assets.domain import SourceTable
 from backfill_assets.errors import MissingInput
+from backfill_assets.evidence.follow import asking_document
 from backfill_assets.evidence.report import publication_document, run_summary
 from backfill_assets.evidence.sets import described_set
 from backfill_assets.ledger.records import ImportRecord, PartitionVersion
 from backfill_assets.ledger.states import MEANING, PublicationState, VersionState
 from backfill_assets.ledger.store import LedgerReader
 from backfill_assets.planning.partitions import describe, partition_of
+from backfill_assets.publication.follow import what_waits
 from backfill_assets.workspace import Workspace
 
 
@@ -150,7 +151,7 @@ def status(ws: Workspace, *, limit: int = 20) -> Mapping[str, Any]:
         tables = [_table_line(ws, reader, name) for name in ws.domain.tables]
         runs = reader.runs(limit=limit)
         imports = reader.imports()
-        waiting = [entry for entry in reader.outbox(undelivered_only=True) if _has_followers(ws, entry.table)]
+        asking = [asking_document(each) for each in what_waits(ws, reader)]
         sets = [described_set(reader, record) for record in reader.restatement_sets(limit=5)]
     return {
         "home": str(ws.settings.home),
@@ -158,14 +159,9 @@ def status(ws: Workspace, *, limit: int = 20) -> Mapping[str, Any]:
         "runs": [run_summary(run) for run in runs],
         "sets": sets,
         "imports": [import_document(record) for record in imports[-limit:]],
-        "undelivered_publications": len(waiting),
+        "to_follow": asking,
+        "undelivered_publications": len(asking),
     }
-
-
-def _has_followers(ws: Workspace, table: str) -> bool:
-    """Whether tables follow this one on their own; what is derived from a source table does not."""
-    source = ws.domain.table(table)
-    return not isinstance(source, SourceTable) and any(source in t.inputs.values() for t in ws.domain.derived)
 
 
 def _table_line(ws: Workspace, reader: LedgerReader, name: str) -> Mapping[str, Any]:

@@ -9,6 +9,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from backfill_assets.evidence.follow import asking_sentence
 from backfill_assets.planning.manifest import ALWAYS_SWAPPED
 from backfill_assets.planning.partitions import count_of
 from backfill_assets.wording import visible
@@ -265,9 +266,9 @@ def status_view(status: Document) -> RenderableType:
         parts += ["", listing("restatement sets, newest first", ["set", "name", "because", "state", "done"], sets)]
     if status["imports"]:
         parts += ["", imports_view(status["imports"])]
-    if status["undelivered_publications"]:
-        waiting = count_of(status["undelivered_publications"], "publication")
-        parts += ["", f"{waiting} not followed by their dependents yet: backfill follow"]
+    if status["to_follow"]:
+        lines = (visible(asking_sentence(each)) for each in status["to_follow"])
+        parts += ["", Text("publications that are not followed by their dependents yet", style="bold"), *lines]
     return Group(*parts)
 
 

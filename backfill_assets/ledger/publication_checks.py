@@ -8,6 +8,7 @@ from datetime import date
 from sqlalchemy import select
 
 from backfill_assets.errors import IllegalTransition, NotApproved, Refused, TargetChanged
+from backfill_assets.ledger.read_outbox import OutboxReader
 from backfill_assets.ledger.read_versions import VersionReader
 from backfill_assets.ledger.reading import batches
 from backfill_assets.ledger.records import Action, PartitionChange, PublicationIntent, RunRecord
@@ -29,7 +30,7 @@ Versions = Mapping[tuple[date, int], tuple[VersionState, int]]
 """State and replaced version, by partition and version."""
 
 
-class PublicationChecks(RunWriter, VersionReader):
+class PublicationChecks(RunWriter, OutboxReader, VersionReader):
     """Refuses a swap before anything was tried."""
 
     def _must_be_free(self, intent: PublicationIntent) -> None:
@@ -65,6 +66,7 @@ class PublicationChecks(RunWriter, VersionReader):
             )
         self._must_be_its_sets_turn(intent, SetState.PUBLISHING)
         self._must_follow_its_set(found)
+        self.require_still_asked(found)
         if not may_follow(found.state, RunState.PUBLISHING):
             raise illegal(
                 f"run {found.run_id}",

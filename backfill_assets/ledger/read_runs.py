@@ -32,7 +32,12 @@ class RunReader(Reading):
         return rows.run_record(row)
 
     def runs(
-        self, *, table: str | None = None, states: Iterable[RunState] | None = None, limit: int | None = None
+        self,
+        *,
+        table: str | None = None,
+        states: Iterable[RunState] | None = None,
+        limit: int | None = None,
+        after: int = 0,
     ) -> tuple[RunRecord, ...]:
         """Runs, the last planned first.
 
@@ -40,8 +45,9 @@ class RunReader(Reading):
             table: Only those that target this table.
             states: Only those in one of these states.
             limit: At most this many.
+            after: Only those that were planned after the event of this sequence.
         """
-        chosen = _runs().order_by(runs.c.added_sequence.desc()).limit(limit)
+        chosen = _runs().where(runs.c.added_sequence > after).order_by(runs.c.added_sequence.desc()).limit(limit)
         if table is not None:
             chosen = chosen.where(runs.c.table_name == table)
         if states is not None:

@@ -11,14 +11,12 @@ from backfill_assets.errors import UnknownName
 from backfill_assets.ledger import rows
 from backfill_assets.ledger.reading import Reading, batches, optional_batches
 from backfill_assets.ledger.records import (
-    OutboxEntry,
     PartitionChange,
     PartitionVersion,
     PublicationRecord,
     VerifiedPartition,
 )
 from backfill_assets.ledger.schema import (
-    outbox,
     partition_versions,
     publication_changes,
     publications,
@@ -28,7 +26,7 @@ from backfill_assets.ledger.states import PublicationState, VersionState
 
 
 class VersionReader(Reading):
-    """Partition versions, publications and the outbox."""
+    """Partition versions and publications."""
 
     def accepted(self, table: str, partitions: Iterable[date] | None = None) -> dict[date, PartitionVersion]:
         """What readers of a table see, in the order of its partitions.
@@ -169,15 +167,3 @@ class VersionReader(Reading):
             for row in self._rows(chosen):
                 found[row.publication_id].append(rows.verified(row))
         return {publication_id: tuple(verified) for publication_id, verified in found.items()}
-
-    def outbox(self, *, after: int = 0, undelivered_only: bool = False) -> tuple[OutboxEntry, ...]:
-        """Publications that dependents should follow, in order.
-
-        Args:
-            after: The sequence that was seen last.
-            undelivered_only: Leave out what somebody has marked as delivered.
-        """
-        chosen = select(outbox).where(outbox.c.sequence > after).order_by(outbox.c.sequence)
-        if undelivered_only:
-            chosen = chosen.where(outbox.c.delivered_at.is_(None))
-        return tuple(rows.outbox_entry(row) for row in self._rows(chosen))

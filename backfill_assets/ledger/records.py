@@ -272,7 +272,14 @@ class SetRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutboxEntry:
-    """A publication that dependents should follow. `sequence` only grows; delivery is at least once."""
+    """A publication that dependents should follow. `sequence` only grows.
+
+    Attributes:
+        delivered_at: When every follow-up that it asks for was planned.
+        withdrawn_at: When its publication was undone, or a person cancelled what it asks for.
+        attempts: How many plans of its follow-ups have failed.
+        note: Why the last plan failed, or why it was withdrawn.
+    """
 
     sequence: int
     publication_id: str
@@ -281,6 +288,14 @@ class OutboxEntry:
     partitions: tuple[date, ...]
     created_at: datetime
     delivered_at: datetime | None
+    withdrawn_at: datetime | None = None
+    attempts: int = 0
+    note: str = ""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it still asks for something."""
+        return self.delivered_at is None and self.withdrawn_at is None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

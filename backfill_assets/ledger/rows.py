@@ -282,6 +282,9 @@ def outbox_entry(row: AnyRow) -> OutboxEntry:
         partitions=dates_of(row.partitions),
         created_at=row.created_at,
         delivered_at=row.delivered_at,
+        withdrawn_at=row.withdrawn_at,
+        attempts=row.attempts,
+        note=row.note,
     )
 
 

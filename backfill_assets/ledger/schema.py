@@ -318,7 +318,13 @@ outbox = Table(
     Column("partitions", CanonicalJson, nullable=False),
     Column("created_at", UtcDateTime, nullable=False),
     Column("delivered_at", UtcDateTime),
+    Column("withdrawn_at", UtcDateTime),
+    Column("attempts", Integer, nullable=False, server_default="0"),
+    Column("note", Text, nullable=False, server_default=""),
 )
+"""What publications ask of their dependents. An entry is delivered when every follow-up that it asks for is planned,
+and withdrawn when its publication is undone or a person cancels it. `attempts` counts the plans that failed, and
+`note` says why the last one did, or why the entry was withdrawn."""
 
 imports = Table(
     "imports",

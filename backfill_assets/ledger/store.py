@@ -18,8 +18,8 @@ from backfill_assets.errors import Refused, Retryable
 from backfill_assets.ledger.connection import READ, WRITE, compact_log, connect_engine, transaction
 from backfill_assets.ledger.read_evidence import EvidenceReader
 from backfill_assets.ledger.read_imports import ImportReader
+from backfill_assets.ledger.read_outbox import OutboxReader
 from backfill_assets.ledger.read_retention import RetentionReader
-from backfill_assets.ledger.read_runs import RunReader
 from backfill_assets.ledger.read_sets import SetReader
 from backfill_assets.ledger.read_staleness import ClaimReader
 from backfill_assets.ledger.upgrade import upgrade
@@ -30,7 +30,7 @@ from backfill_assets.ledger.write_sets import SetWriter
 from backfill_assets.ledger.writing import Happening, said
 
 
-class LedgerReader(RunReader, SetReader, EvidenceReader, ClaimReader, ImportReader, RetentionReader):
+class LedgerReader(OutboxReader, SetReader, EvidenceReader, ClaimReader, ImportReader, RetentionReader):
     """Everything that can be asked of the ledger."""
 
 

@@ -7,21 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from sqlalchemy import and_, insert, select, update
+from sqlalchemy import insert
 
-from backfill_assets.errors import UnknownName
 from backfill_assets.ledger import rows
 from backfill_assets.ledger.publication_checks import PublicationChecks
 from backfill_assets.ledger.records import Action, PublicationIntent, PublicationRecord
-from backfill_assets.ledger.schema import outbox, publication_changes, publications, verifications
+from backfill_assets.ledger.schema import publication_changes, publications, verifications
 from backfill_assets.ledger.states import PublicationState, RunState
 from backfill_assets.ledger.telling import publication_payload
+from backfill_assets.ledger.write_outbox import OutboxWriter
 from backfill_assets.ledger.write_retention import RetentionWriter
 from backfill_assets.ledger.write_versions import VersionWriter
 from backfill_assets.ledger.writing import Happening, Step, said, typed
 
 
-class PublicationWriter(PublicationChecks, VersionWriter, RetentionWriter):
+class PublicationWriter(PublicationChecks, OutboxWriter, VersionWriter, RetentionWriter):
     """Begins, finishes and abandons publications and rollbacks."""
 
     def begin_publication(self, intent: PublicationIntent, *, actor: str) -> None:
@@ -132,6 +132,7 @@ class PublicationWriter(PublicationChecks, VersionWriter, RetentionWriter):
             ),
             also={"note": f"undone by {intent.publication_id}"},
         )
+        self._withdraw(undone.intent.publication_id, actor=actor, why=f"undone by {intent.publication_id}")
         self._move_by(intent.publication_id, intent.run_id, RunState.PUBLISHED, RunState.ROLLED_BACK, actor)
         self._withdraw_approval(intent.run_id, actor, f"rolled back: {intent.reason}")
         for run_id in restored:
@@ -155,33 +156,6 @@ class PublicationWriter(PublicationChecks, VersionWriter, RetentionWriter):
         if found.intent.action is Action.PUBLISH:
             self._move_by(publication_id, found.intent.run_id, RunState.PUBLISHING, RunState.PASSED, actor, why)
 
-    def mark_delivered(self, sequence: int, *, actor: str) -> None:
-        """Dependents have been asked to follow this publication. Saying so again changes nothing.
-
-        Raises:
-            UnknownName: There is no such outbox entry.
-        """
-        row = self._row(select(outbox.c.delivered_at, outbox.c.publication_id).where(outbox.c.sequence == sequence))
-        if row is None:
-            raise UnknownName(f"there is no outbox entry {sequence}.", next_step="backfill status")
-        undelivered = and_(outbox.c.sequence == sequence, outbox.c.delivered_at.is_(None))
-        if self._connection.execute(update(outbox).where(undelivered).values(delivered_at=self.now)).rowcount:
-            self._append(_happening(row.publication_id, "delivered", actor, {"outbox_sequence": sequence}, "outbox"))
-
-    def _tell_dependents(self, intent: PublicationIntent) -> None:
-        if not intent.changes:
-            return
-        self._connection.execute(
-            insert(outbox).values(
-                sequence=self._next_outbox_sequence(),
-                publication_id=intent.publication_id,
-                run_id=intent.run_id,
-                table_name=intent.table,
-                partitions=rows.texts_of(tuple(sorted(change.partition for change in intent.changes))),
-                created_at=self.now,
-            )
-        )
-
     def _move_by(
         self, publication_id: str, run_id: str, begins: RunState, ends: RunState, actor: str, note: str = ""
     ) -> None:
@@ -199,10 +173,8 @@ def _begun(intent: PublicationIntent, actor: str) -> Happening:
     )
 
 
-def _happening(
-    publication_id: str, action: str, actor: str, payload: dict[str, object], entity: str = "publication"
-) -> Happening:
-    return Happening(actor=actor, entity=entity, entity_id=publication_id, action=action, payload=payload)
+def _happening(publication_id: str, action: str, actor: str, payload: dict[str, object]) -> Happening:
+    return Happening(actor=actor, entity="publication", entity_id=publication_id, action=action, payload=payload)
 
 
 def _step(found: PublicationRecord, ends: PublicationState) -> Step:

@@ -15,7 +15,7 @@ from backfill_assets.ledger.states import MEANING, ApprovalState, ChunkState, Ru
 from backfill_assets.ledger.writing import Happening, Step, Writing, illegal, plain, said, some, typed
 from backfill_assets.people import POLICY, require_person, same_person
 from backfill_assets.planning.chunks import chunks_of
-from backfill_assets.planning.manifest import NEVER_PUBLISHED, Manifest
+from backfill_assets.planning.manifest import NEVER_PUBLISHED, CauseKind, Manifest
 
 NOBODY = ""
 """The attempt of a run that no process is at work on."""
@@ -37,8 +37,18 @@ class RunWriter(Writing, RunReader):
         """Writes a manifest down. Its run is PLANNED and its approval a DRAFT.
 
         Raises:
-            Refused: It has no reason or no requester, or its run exists.
+            Refused: It has no reason or no requester, its run exists, or it claims to be a follow-up.
         """
+        if manifest.cause.kind is CauseKind.FOLLOW_UP:
+            # Policy may publish a follow-up, so only the outbox brings one about (`write_outbox`).
+            raise Refused(
+                f"run {manifest.run_id} is not planned as a follow-up: only what the outbox asks for is.",
+                next_step="backfill follow",
+                run_id=manifest.run_id,
+            )
+        return self._add_manifest(manifest, actor=actor)
+
+    def _add_manifest(self, manifest: Manifest, *, actor: str) -> RunRecord:
         typed("the reason", manifest.reason)
         typed("the requester", manifest.requested_by)
         run_id = typed("the run id", manifest.run_id)

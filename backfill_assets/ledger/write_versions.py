@@ -13,7 +13,6 @@ from backfill_assets.errors import IllegalTransition
 from backfill_assets.ledger.reading import batches
 from backfill_assets.ledger.records import PublicationIntent
 from backfill_assets.ledger.schema import (
-    outbox,
     partition_versions,
     publication_changes,
     publications,
@@ -142,9 +141,6 @@ class VersionWriter(Writing):
             for visible in (own, equal):
                 seen.update(self._values(visible.where(held.c.state == VersionState.ACCEPTED)))
         return [run_id for run_id in chosen if run_id not in seen]
-
-    def _next_outbox_sequence(self) -> int:
-        return int(self._values(select(func.coalesce(func.max(outbox.c.sequence), 0)))[0]) + 1
 
 
 def _is_found_equal() -> ColumnElement[bool]:

@@ -161,7 +161,7 @@ def _candidate(table: DerivedTable, domain: Domain, graph: Graph, pool: str | No
             by = actor(session, context)
             run = run_to_stage(session, table, context, by=by)
             if run is None:
-                context.log.info("Another run has followed this publication already; there is nothing to do.")
+                context.log.info("Another process has taken this follow-up on already; there is nothing to do.")
                 return
             context.log.info(f"{run.run_id} ({run.manifest.kind}): {run.manifest.reason}")
             staged = stage(session.workspace, run.run_id, actor=by, listener=_told(context, session))

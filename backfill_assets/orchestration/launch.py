@@ -17,16 +17,17 @@ from dagster._core.utils import make_new_run_id
 
 from backfill_assets.errors import BackfillError
 from backfill_assets.ledger.records import PublicationRecord, RunRecord
+from backfill_assets.operations import plan_follow_ups
 from backfill_assets.orchestration import tags
 from backfill_assets.orchestration.assets import published_key
 from backfill_assets.orchestration.batches import one_commit
 from backfill_assets.orchestration.build import definitions_over
-from backfill_assets.orchestration.follow import open_requests
+from backfill_assets.orchestration.follow import attempts_of, unfinished
 from backfill_assets.orchestration.jobs import Steps, job_name
 from backfill_assets.orchestration.partitions import key_of
 from backfill_assets.orchestration.resources import Session
-from backfill_assets.orchestration.runs import runs_because
 from backfill_assets.orchestration.storage import dagster_folder, storage_below
+from backfill_assets.publication.follow import FailedFollowUp
 from backfill_assets.settings import Settings
 from backfill_assets.workspace import Listener, Workspace, no_listener
 
@@ -46,15 +47,30 @@ class Outcome:
     Attributes:
         dagster_run_id: For links into the UI.
         succeeded: Whether every step did.
-        run: The manifest's run as the ledger has it now; None when it could not be planned.
+        run: The manifest's run as the ledger has it now.
         error: What stopped it, as the operations raised it; None when it succeeded, or a gate blocked.
     """
 
     dagster_run_id: str
     table: str
     succeeded: bool
-    run: RunRecord | None
+    run: RunRecord
     error: BackfillError | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Followed:
+    """What became of everything that publications asked for.
+
+    Attributes:
+        outcomes: The runs that this process executed, in order.
+        failed: What could not be planned; it is still asked for.
+        elsewhere: Runs that a Dagster run outside this process is at work on.
+    """
+
+    outcomes: tuple[Outcome, ...]
+    failed: tuple[FailedFollowUp, ...]
+    elsewhere: tuple[RunRecord, ...]
 
 
 @contextmanager
@@ -109,7 +125,11 @@ def run_in_process(
     dagster_run_id, succeeded, errors = _execute(
         workspace,
         job_name(table, steps),
-        {**tags.partition_range(run.manifest.partitions), **_run_tags(run, by)},
+        {
+            **tags.partition_range(run.manifest.partitions),
+            **tags.of_run(run, by),
+            tags.PROCESS: _this_process(),
+        },
         instance,
         progress,
     )
@@ -124,35 +144,30 @@ def run_in_process(
 
 def follow_in_process(
     workspace: Workspace, *, instance: DagsterInstance, by: str, progress: Listener = no_listener
-) -> Sequence[Outcome]:
-    """Follows every publication that waits for it, and those that come of it, without a daemon.
-
-    Returns:
-        One outcome per run, in order. A request whose run ended before it planned anything is left in the outbox.
-    """
-    outcomes: list[Outcome] = []
+) -> Followed:
+    """Follows every publication that waits for it, and those that come of it, without a daemon."""
+    outcomes: dict[str, Outcome] = {}
+    elsewhere: dict[str, RunRecord] = {}
+    failed: list[FailedFollowUp] = []
     tried: set[str] = set()
-    while waiting := [request for request in open_requests(workspace) if request.key not in tried]:
+    while True:
+        planned = plan_follow_ups(workspace, by=by, tries=lambda entry: entry.publication_id not in tried)
+        failed += planned.failed
+        tried.update(name for each in planned.failed for name in each.follow_up.publications)
+        waiting = [r for r in unfinished(workspace) if r.run.run_id not in outcomes.keys() | elsewhere.keys()]
+        if not waiting:
+            return Followed(
+                outcomes=tuple(outcomes.values()), failed=tuple(failed), elsewhere=tuple(elsewhere.values())
+            )
         for request in waiting:
-            tried.add(request.key)
-            dagster_run_id, succeeded, errors = _execute(
-                workspace,
-                job_name(workspace.domain.table(request.table), request.steps),
-                {**request.tags(by), tags.PROCESS: _this_process()},
-                instance,
-                progress,
+            run_id = request.run.run_id
+            end_abandoned_runs(instance, run_id)
+            if attempts_of(instance, run_id) is None:
+                elsewhere[run_id] = request.run
+                continue
+            outcomes[run_id] = run_in_process(
+                workspace, run_id, steps=request.steps, instance=instance, by=by, progress=progress
             )
-            planned = runs_because(workspace, request.publication_id, request.table)
-            outcomes.append(
-                Outcome(
-                    dagster_run_id=dagster_run_id,
-                    table=request.table,
-                    succeeded=succeeded,
-                    run=next((run for run in planned if run.manifest.partitions == request.partitions), None),
-                    error=errors[-1] if errors else None,
-                )
-            )
-    return outcomes
 
 
 def _execute(
@@ -204,17 +219,6 @@ def end_abandoned_runs(instance: DagsterInstance, run_id: str) -> None:
         host, _, pid = run.tags.get(tags.PROCESS, "").partition(":")
         if host == socket.gethostname() and pid.isdigit() and not _is_alive(int(pid)):
             instance.report_run_failed(run, "The process that executed this run ended before the run did.")
-
-
-def _run_tags(run: RunRecord, by: str) -> Mapping[str, str]:
-    return {
-        tags.RUN_ID: run.run_id,
-        tags.TABLE: run.manifest.table,
-        tags.KIND: str(run.manifest.kind),
-        tags.REASON: run.manifest.reason,
-        tags.BY: by,
-        tags.PROCESS: _this_process(),
-    }
 
 
 def _is_alive(pid: int) -> bool:

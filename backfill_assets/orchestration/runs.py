@@ -7,7 +7,7 @@ its table, in the right state, over exactly the partitions that were chosen.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import date
 
@@ -17,16 +17,16 @@ from backfill_assets.domain import DerivedTable, SourceTable, Table
 from backfill_assets.errors import BackfillError, InvalidRange, MissingInput, Refused, Retryable
 from backfill_assets.ledger.records import CandidatePartition, RunRecord
 from backfill_assets.ledger.states import RunState
-from backfill_assets.operations import find_run, follow_ups, plan, plan_load
+from backfill_assets.operations import find_run, plan, plan_load
 from backfill_assets.orchestration import tags
 from backfill_assets.orchestration.resources import Session
-from backfill_assets.planning.manifest import Kind
+from backfill_assets.planning.manifest import CauseKind, Kind
 from backfill_assets.planning.partitions import DayRange, days_of, describe
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets.workspace import Workspace
 
-UNFINISHED = (RunState.PLANNED, RunState.FAILED)
-"""States in which a run that was asked for again is carried on with."""
+UNFINISHED = (RunState.PLANNED, RunState.STAGED, RunState.FAILED)
+"""States in which a follow-up that is launched again is carried on with."""
 
 
 @contextmanager
@@ -70,7 +70,7 @@ def run_to_stage(session: Session, table: DerivedTable, context: AssetExecutionC
     """The run whose manifest a candidate asset executes: the tagged one, else a new ad-hoc one, asked for by a person.
 
     Returns:
-        The run; None when it would follow a publication that another run has followed already.
+        The run; None for a follow-up that another process has taken on already.
 
     Raises:
         Refused: The tagged manifest is for something else, or the partitions cannot be planned.
@@ -78,13 +78,15 @@ def run_to_stage(session: Session, table: DerivedTable, context: AssetExecutionC
     workspace, partitions, given = session.workspace, chosen_partitions(context), launch_tags(context)
     tagged = tagged_run(workspace, table, context)
     if tagged is not None:
-        return _must_target(tagged, table, partitions)
-    because = given.get(tags.BECAUSE)
-    if because:
-        for run in runs_because(workspace, because, table.name):
-            if run.manifest.partitions == partitions:
-                return _adopt(workspace, table, context, run.run_id) if run.state in UNFINISHED else None
-        _must_be_asked(workspace, because, table, partitions, given)
+        target = _must_target(tagged, table, partitions)
+        is_done = target.manifest.cause.kind is CauseKind.FOLLOW_UP and target.state not in UNFINISHED
+        return None if is_done else target
+    if given.get(tags.BECAUSE):
+        raise Refused(
+            f"the tag {tags.BECAUSE} is given, and a launch cannot say what it follows: only the ledger asks for that.",
+            next_step=f"remove the tag {tags.BECAUSE}; a person then has to approve the run. What is asked for is "
+            "computed by `backfill follow` and the sensor",
+        )
     request = PlanRequest(
         table=table.name,
         days=DayRange(partitions[0], days_of(table.partition.grain, partitions[-1]).end),
@@ -92,7 +94,6 @@ def run_to_stage(session: Session, table: DerivedTable, context: AssetExecutionC
         reason=given.get(tags.REASON) or tags.NO_REASON,
         by=by,
         transform_version=given.get(tags.TRANSFORM_VERSION),
-        because=because,
     )
     return _adopt(workspace, table, context, plan(workspace, request).manifest.run_id)
 
@@ -101,12 +102,6 @@ def staged_partitions(workspace: Workspace, run_id: str) -> Mapping[date, Candid
     """What a run has staged, as the ledger knows it by now."""
     with workspace.ledger.read() as reader:
         return reader.candidates(run_id)
-
-
-def runs_because(workspace: Workspace, publication_id: str, table: str) -> Sequence[RunRecord]:
-    """The runs of a table that follow a publication, the newest first."""
-    with workspace.ledger.read() as reader:
-        return [run for run in reader.runs(table=table) if run.manifest.because == publication_id]
 
 
 def run_to_load(session: Session, table: SourceTable, context: AssetExecutionContext, *, by: str) -> RunRecord | None:
@@ -161,31 +156,6 @@ def _adopt(workspace: Workspace, table: Table, context: AssetExecutionContext, r
 def _run(workspace: Workspace, run_id: str) -> RunRecord:
     with workspace.ledger.read() as reader:
         return reader.run(run_id)
-
-
-def _must_be_asked(
-    workspace: Workspace,
-    publication_id: str,
-    table: DerivedTable,
-    partitions: tuple[date, ...],
-    given: Mapping[str, str],
-) -> None:
-    """A run that follows may be published without a person, so it is what the outbox asks for and nothing else."""
-    asked = {
-        partition
-        for found in follow_ups(workspace)
-        if (found.publication_id, found.table) == (publication_id, table.name)
-        for partition in found.partitions
-    }
-    chosen = [tag for tag in (tags.TRANSFORM_VERSION, tags.KIND) if given.get(tag)]
-    if chosen or not set(partitions) <= asked:
-        what = f"by {' and '.join(chosen)}" if chosen else f"for {describe(table.partition.grain, partitions)}"
-        raise Refused(
-            f"{publication_id!r} does not ask {table.name} to follow {what}.",
-            next_step=f"remove the tag {tags.BECAUSE}; another person then has to approve the run",
-            publication_id=publication_id,
-            table=table.name,
-        )
 
 
 def _must_target(run: RunRecord, table: Table, partitions: tuple[date, ...]) -> RunRecord:

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import date
 
+from backfill_assets.ledger.records import RunRecord
+
 RUN_ID = "backfill/run_id"
 """The manifest that the Dagster run executes; without it an ad-hoc one is made."""
 
@@ -17,7 +19,7 @@ BY = "backfill/by"
 TRANSFORM_VERSION = "backfill/transform_version"
 
 BECAUSE = "backfill/because"
-"""The publication that the run follows; set by the sensor."""
+"""What earlier releases took for the publication that a run follows. It is refused: only the ledger says so."""
 
 TABLE = "backfill/table"
 PROCESS = ".dagster/backfill_process"
@@ -38,3 +40,14 @@ def own_run_id(short_name: str) -> str:
 def partition_range(partitions: tuple[date, ...]) -> Mapping[str, str]:
     """The tags that make Dagster run an asset once for a range of partitions."""
     return {RANGE_START: min(partitions).isoformat(), RANGE_END: max(partitions).isoformat()}
+
+
+def of_run(run: RunRecord, by: str) -> Mapping[str, str]:
+    """The tags of a Dagster run that executes a manifest."""
+    return {
+        RUN_ID: run.run_id,
+        TABLE: run.manifest.table,
+        KIND: str(run.manifest.kind),
+        REASON: run.manifest.reason,
+        BY: by,
+    }

@@ -45,6 +45,30 @@ class Mode(StrEnum):
     RECONCILIATION = "RECONCILIATION"
 
 
+class CauseKind(StrEnum):
+    """What made a run exist."""
+
+    PERSON = "PERSON"
+    FOLLOW_UP = "FOLLOW_UP"
+    LIVE = "LIVE"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunCause:
+    """What made a run exist, which decides which policy of its table counts.
+
+    Attributes:
+        kind: A person who asked for it, the ledger's outbox that asked for a follow-up, or what landed.
+        publications: The publications that a follow-up follows, in the order of the outbox; empty for the other kinds.
+    """
+
+    kind: CauseKind
+    publications: tuple[str, ...] = ()
+
+
+A_PERSON = RunCause(kind=CauseKind.PERSON)
+WHAT_LANDED = RunCause(kind=CauseKind.LIVE)
+
 NEVER_PUBLISHED = frozenset({Mode.DRY_RUN, Mode.RECONCILIATION})
 """Modes of runs that stage and gate, and end there."""
 
@@ -148,7 +172,8 @@ class Manifest:
         inputs: For a derived table, the exact input versions, warm-up included.
         configuration: What else steers the transform (the window, for example), canonical values only.
         supersedes: The run that this one corrects, if it was said.
-        because: The publication that this run follows, for runs that nobody asked for by hand.
+        cause: What made the run exist. Only the ledger makes one a follow-up (`LedgerWriter.add_follow_up`).
+        because: Formats 1 and 2: the publication that the run was said to follow. It could be typed and grants nothing.
         chunks: How many partitions each chunk has, in order; they add up to all partitions.
         proof: What the warm-up gate computes again; None for source tables and tables that opted out.
         member_of: The restatement set that the run is part of.
@@ -180,6 +205,7 @@ class Manifest:
     publish_mode: str = "REPLACE_PARTITIONS"
     side_effects: str = "FORBIDDEN"
     supersedes: str | None = None
+    cause: RunCause = A_PERSON
     because: str | None = None
     chunks: tuple[int, ...] = ()
     proof: Proof | None = None
@@ -223,8 +249,9 @@ class Manifest:
             },
             "side_effects": self.side_effects,
             "supersedes": self.supersedes,
-            "because": self.because,
         }
+        if self.format < 3:
+            document["because"] = self.because
         if self.format >= 2:
             document["limits"] |= {
                 "chunk_rows": self.limits.chunk_rows,
@@ -244,7 +271,13 @@ class Manifest:
         return {
             "session_settings": self.session_digest,
             "policy": self.policy and self.policy.document,
+            "cause": {"kind": str(self.cause.kind), "publications": list(self.cause.publications)},
         }
+
+    @property
+    def followed(self) -> tuple[str, ...]:
+        """The publications that the run follows, or was said to follow by an earlier format."""
+        return self.cause.publications or ((self.because,) if self.because else ())
 
     @cached_property
     def text(self) -> str:
@@ -297,7 +330,8 @@ class Manifest:
             limits=Limits(**document["limits"]),
             side_effects=document["side_effects"],
             supersedes=document["supersedes"],
-            because=document["because"],
+            cause=_parse_cause(document),
+            because=document.get("because"),
             chunks=tuple(document.get("chunks", ())),
             proof=_parse_proof(document.get("proof")),
             member_of=document.get("member_of"),
@@ -305,6 +339,14 @@ class Manifest:
             policy=Policy.parse(document["policy"]) if document.get("policy") else None,
             format=document["format"],
         )
+
+
+def _parse_cause(document: Mapping[str, Any]) -> RunCause:
+    """The cause; before format 3 only the kind LIVE could not be asked for by a person."""
+    if document["format"] < 3:
+        return WHAT_LANDED if document["kind"] == Kind.LIVE else A_PERSON
+    cause = document["cause"]
+    return RunCause(kind=CauseKind(cause["kind"]), publications=tuple(cause["publications"]))
 
 
 def _input_document(pinned: PinnedInput) -> Mapping[str, Any]:

@@ -20,6 +20,7 @@ from backfill_assets.planning.filling import how_to_fill
 from backfill_assets.planning.graph import Graph, TableInput, TableNode, Window
 from backfill_assets.planning.impact import complete
 from backfill_assets.planning.manifest import (
+    A_PERSON,
     GateTerm,
     Kind,
     Limits,
@@ -28,6 +29,7 @@ from backfill_assets.planning.manifest import (
     PinnedInput,
     PinnedPartition,
     PinnedReference,
+    RunCause,
 )
 from backfill_assets.planning.partitions import DayRange, Grain, days_of, describe
 from backfill_assets.planning.policy import USUAL_POLICY, Policy
@@ -61,7 +63,6 @@ class PlanRequest:
     Attributes:
         days: The output days; a monthly table takes every month they touch.
         kind: None lets the plan say: RESTATEMENT where accepted rows would be replaced, BACKFILL otherwise.
-        because: The publication that the run follows.
         limits: Bounds that differ from the usual ones.
         member_of: The restatement set that the run is part of.
     """
@@ -73,7 +74,6 @@ class PlanRequest:
     kind: Kind | None = None
     mode: Mode = Mode.BACKFILL
     transform_version: str | None = None
-    because: str | None = None
     limits: AskedLimits = NO_LIMITS_ASKED
     member_of: str | None = None
 
@@ -177,6 +177,7 @@ def propose(
     state: StateReader,
     as_of: datetime,
     upstream: Upstream = NO_UPSTREAM,
+    cause: RunCause = A_PERSON,
 ) -> Plan:
     """The plan for a request.
 
@@ -187,6 +188,7 @@ def propose(
         state: A reader of what is accepted.
         as_of: The present instant, aware UTC.
         upstream: What is read as another run of the set stages it, not as it is accepted now.
+        cause: What made the run exist; the ledger refuses a follow-up that its outbox does not ask for.
 
     Raises:
         UnknownName: There is no such table.
@@ -229,7 +231,7 @@ def propose(
         gates=terms.gates,
         limits=limits,
         policy=terms.policy,
-        because=request.because,
+        cause=cause,
         chunks=chunk_sizes(partitions, expected.rows, limits),
         member_of=request.member_of,
         proof=plan_proof(terms.proof, node, partitions, pins, graph=graph, state=state) if terms.proof else None,
@@ -327,7 +329,7 @@ def require_inputs(plan: Plan) -> None:
 
 def run_id_for(request: PlanRequest, node: TableNode, as_of: datetime) -> str:
     """A name for the run: table, day, and a digest of who asked for what and when."""
-    asked = f"{as_of.isoformat()}|{request.table}|{request.days}|{request.by}|{request.reason}|{request.because}"
+    asked = f"{as_of.isoformat()}|{request.table}|{request.days}|{request.by}|{request.reason}"
     return f"{node.name.partition('.')[2]}-{as_of:%Y%m%d}-{sha256_text(asked)[:8]}"
 
 

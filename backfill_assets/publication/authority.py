@@ -11,13 +11,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from backfill_assets.domain import Reference
+from backfill_assets.domain import DerivedTable, Reference, Table
 from backfill_assets.errors import MissingInput, NotApproved, Refused
 from backfill_assets.ledger.records import RunRecord
 from backfill_assets.ledger.states import ApprovalState, RunState
 from backfill_assets.ledger.store import LedgerReader
 from backfill_assets.people import folded, require_person, same_person
-from backfill_assets.planning.manifest import Kind, Manifest
+from backfill_assets.planning.manifest import CauseKind, Manifest
 from backfill_assets.planning.policy import APPROVERS, Cause, Demand, Policy, demand
 from backfill_assets.transforms.references import archive, load_reference
 from backfill_assets.workspace import Workspace
@@ -102,13 +102,29 @@ def demand_of(ws: Workspace, reader: LedgerReader, run: RunRecord) -> Demand:
         counting=_known(manifest.policy, table.policy),
         loosened=_known(*(earlier.manifest.policy for earlier in last)),
     )
-    return replace(asked, policy=None) if run.state is RunState.ROLLED_BACK else asked
+    return replace(asked, policy=None) if _needs_a_person(run, table) else asked
 
 
 def _cause(manifest: Manifest) -> Cause:
-    if manifest.because is not None:
-        return "follow"
-    return "live" if manifest.kind is Kind.LIVE else "backfill"
+    match manifest.cause.kind:
+        case CauseKind.FOLLOW_UP:
+            return "follow"
+        case CauseKind.LIVE:
+            return "live"
+        case CauseKind.PERSON:
+            return "backfill"
+
+
+def _needs_a_person(run: RunRecord, table: Table) -> bool:
+    """Whether no policy agrees: to what was rolled back, to what a tag made a follow-up in earlier formats, and to a
+    follow-up by another release than the present one."""
+    manifest = run.manifest
+    is_outdated = manifest.cause.kind is CauseKind.FOLLOW_UP and manifest.transform_version != _version(table)
+    return run.state is RunState.ROLLED_BACK or manifest.because is not None or is_outdated
+
+
+def _version(table: Table) -> str | None:
+    return table.version if isinstance(table, DerivedTable) else None
 
 
 def _known(*policies: Policy | None) -> tuple[Policy, ...]:

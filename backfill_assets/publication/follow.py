@@ -1,61 +1,133 @@
-"""What do publications ask of the tables that depend on them?"""
+"""How do dependents follow publications, each exactly once, whatever dies in between?
+
+The outbox holds what was published and not yet followed. An entry leaves it when every run that it asks for is planned:
+from then on the ledger knows the runs. A plan that fails leaves the entry where it is, with the reason.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import date
 
+from backfill_assets.crash_points import Point
 from backfill_assets.domain import SourceTable
+from backfill_assets.errors import BackfillError, Refused, Retryable
 from backfill_assets.ledger.claims import LedgerState
-from backfill_assets.ledger.records import OutboxEntry
+from backfill_assets.ledger.records import OutboxEntry, RunRecord
+from backfill_assets.ledger.states import SetState
 from backfill_assets.ledger.store import LedgerReader
-from backfill_assets.planning.partitions import Grain
-from backfill_assets.planning.request import complete_partitions
+from backfill_assets.planning.following import FollowUp, Wanted, follow_ups
+from backfill_assets.planning.graph import TableNode
+from backfill_assets.planning.manifest import CauseKind, RunCause
+from backfill_assets.planning.partitions import partition_of
+from backfill_assets.planning.request import PlanRequest, Terms, complete_partitions, propose, require_inputs
+from backfill_assets.publication.stale import rests_on_other_inputs
 from backfill_assets.workspace import Workspace
+
+UNDER_WAY = (SetState.PUBLISHING, SetState.ROLLING_BACK)
+"""The states of sets whose dependents wait: when the set is done, they are computed once for all of it."""
+
+
+Tries = Callable[[OutboxEntry], bool]
+"""Whether a process tries what an entry asks for."""
+
+
+def always(_entry: OutboxEntry) -> bool:
+    """Tries everything, however often it has failed."""
+    return True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FollowUp:
-    """A dependent that a publication asks to be computed again.
+class Asking:
+    """An open outbox entry and what it still asks for.
 
     Attributes:
-        sequence: Its place in the outbox.
-        partitions: What can be computed now.
-        waiting: What cannot, because days it needs have never been built.
-        followed_by: The run that followed already, if there is one.
+        set_id: The set that is being published or brought back, for which its dependents wait.
     """
 
-    sequence: int
-    publication_id: str
-    source: str
-    table: str
-    grain: Grain
-    partitions: tuple[date, ...]
-    waiting: tuple[date, ...]
-    followed_by: str | None
+    entry: OutboxEntry
+    wanted: tuple[Wanted, ...]
+    set_id: str | None = None
+
+    @property
+    def is_followed(self) -> bool:
+        """Whether there is nothing left to plan for it now."""
+        return self.set_id is None and not any(each.partitions for each in self.wanted)
 
 
-def follow_ups(ws: Workspace) -> tuple[FollowUp, ...]:
-    """What the undelivered publications ask of their direct dependents that follow on their own.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailedFollowUp:
+    """A follow-up that could not be planned."""
 
-    Source tables are left out: what is derived from bronze is restated by decision, not because an event came in.
+    follow_up: FollowUp
+    error: BackfillError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedFollowUps:
+    """What became of everything that the outbox asked for."""
+
+    runs: tuple[RunRecord, ...]
+    failed: tuple[FailedFollowUp, ...]
+
+
+def plan_follow_ups(
+    ws: Workspace, *, by: str, terms_of: Callable[[str], Terms], tries: Tries = always
+) -> PlannedFollowUps:
+    """Plans every run that the outbox asks for, and nothing else: present release, exactly the partitions asked for.
+
+    Args:
+        ws: The workspace.
+        by: On whose behalf.
+        terms_of: What the present declaration of a table contributes to a manifest.
+        tries: Which open entries are tried.
+
+    Returns:
+        The planned runs, and what could not be planned with the reason. Another process may have planned some of it.
     """
     with ws.ledger.read() as reader:
-        return tuple(
-            follow_up for entry in reader.outbox(undelivered_only=True) for follow_up in _follow(ws, reader, entry)
-        )
+        asking = what_is_asked(ws, reader, reader.outbox(open_only=True))
+    chosen = [each for each in asking if tries(each.entry)]
+    runs: list[RunRecord] = []
+    failed: list[FailedFollowUp] = []
+    for follow_up in follow_ups(wanted for each in chosen for wanted in each.wanted):
+        try:
+            run = _plan(ws, follow_up, terms_of(follow_up.table), by=by)
+        except (Refused, Retryable) as error:
+            failed.append(FailedFollowUp(follow_up=follow_up, error=error))
+            with ws.ledger.write() as writer:
+                writer.note_failed_follow_up(follow_up.publications, table=follow_up.table, why=error.message, actor=by)
+            continue
+        if run is not None:
+            runs.append(run)
+        ws.reached(Point.FOLLOW_UP_PLANNED)
+    _deliver(ws, by=by)
+    return PlannedFollowUps(runs=tuple(runs), failed=tuple(failed))
 
 
-def built_with(reader: LedgerReader, run_id: str, table: str) -> set[date]:
-    """The partitions of a table that the set of a run builds itself, so that nobody has to follow for them."""
-    found = reader.set_of(run_id)
-    members = found.manifest.members if found else ()
-    of_table = reader.runs_named(member.run_id for member in members if member.table == table)
-    return {partition for run in of_table for partition in run.manifest.partitions}
+def what_is_asked(ws: Workspace, reader: LedgerReader, entries: Iterable[OutboxEntry]) -> tuple[Asking, ...]:
+    """What open entries of the outbox ask of direct dependents that follow on their own, in their order.
+
+    Source tables ask nothing: what is derived from bronze is restated by decision, not because an event came in.
+    """
+    found = []
+    for entry in entries:
+        its_set = reader.set_of(entry.run_id)
+        is_under_way = its_set is not None and its_set.state in UNDER_WAY
+        wanted = tuple(_wanted(ws, reader, entry))
+        set_id = its_set.set_id if its_set and is_under_way and wanted else None
+        found.append(Asking(entry=entry, wanted=() if set_id else wanted, set_id=set_id))
+    return tuple(found)
 
 
-def _follow(ws: Workspace, reader: LedgerReader, entry: OutboxEntry) -> Iterable[FollowUp]:
+def what_waits(ws: Workspace, reader: LedgerReader) -> tuple[Asking, ...]:
+    """The open entries that ask for something, now or when what it needs is there."""
+    asking = what_is_asked(ws, reader, reader.outbox(open_only=True))
+    return tuple(each for each in asking if each.wanted or each.set_id)
+
+
+def _wanted(ws: Workspace, reader: LedgerReader, entry: OutboxEntry) -> Iterator[Wanted]:
     if isinstance(ws.domain.table(entry.table), SourceTable):
         return
     days = ws.graph.days(ws.clock().date())
@@ -65,16 +137,67 @@ def _follow(ws: Workspace, reader: LedgerReader, entry: OutboxEntry) -> Iterable
             if edge.table == entry.table:
                 reached.update(ws.graph.reached(edge, node, entry.partitions))
         reached -= built_with(reader, entry.run_id, node.name)
-        possible = [partition for partition in reached if partition < days.end]
-        ready, waiting = complete_partitions(node, ws.graph, possible, LedgerState(reader))
-        earlier = [r.run_id for r in reader.runs(table=node.name) if r.manifest.because == entry.publication_id]
-        yield FollowUp(
-            sequence=entry.sequence,
+        reached -= reader.following(node.name, [entry.publication_id])[entry.publication_id]
+        first = partition_of(node.grain, days.start)
+        possible = sorted(partition for partition in reached if first <= partition < days.end)
+        outdated = _outdated(ws, reader, node, possible)
+        if not outdated:
+            continue
+        ready, waiting = complete_partitions(node, ws.graph, outdated, LedgerState(reader))
+        yield Wanted(
             publication_id=entry.publication_id,
             source=entry.table,
             table=node.name,
             grain=node.grain,
             partitions=ready,
             waiting=waiting,
-            followed_by=earlier[0] if earlier else None,
         )
+
+
+def _outdated(ws: Workspace, reader: LedgerReader, node: TableNode, partitions: list[date]) -> set[date]:
+    """Those that were never built, or were computed from other inputs than what is accepted now.
+
+    What follows from the present inputs already is not computed again: a person may have done it, or the publication
+    was undone before anything had followed it.
+    """
+    if not partitions:
+        return set()
+    built = reader.claims(node.name, partitions).keys()
+    table = ws.domain.derived_table(node.name)
+    return (set(partitions) - built) | rests_on_other_inputs(ws, reader, table, partitions)
+
+
+def built_with(reader: LedgerReader, run_id: str, table: str) -> set[date]:
+    """The partitions of a table that the set of a run builds itself, so that no run has to follow for them."""
+    found = reader.set_of(run_id)
+    members = found.manifest.members if found else ()
+    of_table = reader.runs_named(member.run_id for member in members if member.table == table)
+    return {partition for run in of_table for partition in run.manifest.partitions}
+
+
+def _plan(ws: Workspace, follow_up: FollowUp, terms: Terms, *, by: str) -> RunRecord | None:
+    request = PlanRequest(table=follow_up.table, days=follow_up.days, reason=follow_up.reason, by=by)
+    cause = RunCause(kind=CauseKind.FOLLOW_UP, publications=follow_up.publications)
+    with ws.ledger.read() as reader:
+        proposed = propose(request, terms, graph=ws.graph, state=LedgerState(reader), as_of=ws.clock(), cause=cause)
+    require_inputs(proposed)
+    with ws.ledger.write() as writer:
+        return writer.add_follow_up(proposed.manifest, actor=by)
+
+
+def _deliver(ws: Workspace, *, by: str) -> None:
+    """Marks the entries as delivered that ask for nothing more."""
+    with ws.ledger.read() as reader:
+        followed = _followed(ws, reader)
+    if followed:
+        # Asked once more: a rollback since may have undone a planned run, and what else it followed is asked for again.
+        with ws.ledger.write() as writer:
+            for entry in _followed(ws, writer, [entry.publication_id for entry in followed]):
+                writer.mark_delivered(entry.sequence, actor=by)
+    ws.reached(Point.FOLLOW_UPS_DELIVERED)
+
+
+def _followed(ws: Workspace, reader: LedgerReader, publication_ids: Collection[str] | None = None) -> list[OutboxEntry]:
+    entries = reader.outbox(open_only=True)
+    chosen = entries if publication_ids is None else [e for e in entries if e.publication_id in publication_ids]
+    return [asking.entry for asking in what_is_asked(ws, reader, chosen) if asking.is_followed]

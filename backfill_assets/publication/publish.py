@@ -31,7 +31,7 @@ def publish_run(ws: Workspace, run_id: str, *, by: str) -> PublicationRecord:
 
     Raises:
         UnknownName: There is no such run.
-        IllegalTransition: It is not gated, or is published already.
+        IllegalTransition: It is not gated, is published already, or follows publications that were undone or withdrawn.
         NotApproved: Nobody has agreed who may, neither a person nor a policy.
         GateFailed: A blocking gate did not pass for exactly these files.
         TargetChanged: A partition is not what the candidate was compared with.
@@ -79,6 +79,7 @@ def _require_not_older(ws: Workspace, run_id: str) -> None:
     """
     with ws.ledger.read() as reader:
         run = reader.run(run_id)
+        reader.require_still_asked(run)
         # Out of its set's turn it is refused by the ledger, with a better reason.
         upstream = {pin.from_run for pinned in run.manifest.inputs for pin in pinned.partitions if pin.from_run}
         is_early = any(found.state is not RunState.PUBLISHED for found in reader.runs_named(sorted(upstream)))

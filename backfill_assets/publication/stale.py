@@ -73,6 +73,18 @@ def taken_back(ws: Workspace, run_id: str) -> tuple[date, ...]:
     return tuple(sorted(older & accepted - older_now))
 
 
+def rests_on_other_inputs(
+    ws: Workspace, reader: LedgerReader, table: DerivedTable, partitions: Sequence[date]
+) -> frozenset[date]:
+    """Those of the accepted partitions that were computed from other inputs than what is accepted now."""
+    inputs = [edge.table for edge in ws.graph.table(table.name).inputs]
+    known = reader.resting([table.name], inputs=inputs)
+    found = _stale(ws, reader, table, known, known.bases[table.name], known.earlier, partitions)
+    return frozenset(
+        p for r in found.ranges if any(why.cause is Cause.INPUT_CHANGED for why in r.reasons) for p in r.partitions
+    )
+
+
 def _by_input(found: Staleness) -> frozenset[date]:
     """The partitions whose inputs or references are not those that they rest on."""
     causes = (Cause.INPUT_CHANGED, Cause.REFERENCE_CHANGED)

@@ -38,7 +38,7 @@ from backfill_assets.lake.tables import Lake
 from backfill_assets.ledger.records import CandidatePartition, GateResult, PartitionVersion
 from backfill_assets.ledger.states import ApprovalState, RunState
 from backfill_assets.ledger.store import Ledger, LedgerReader, LedgerWriter
-from backfill_assets.planning.manifest import GateTerm, Kind, Manifest, Mode
+from backfill_assets.planning.manifest import A_PERSON, WHAT_LANDED, GateTerm, Kind, Manifest, Mode
 from backfill_assets.planning.partitions import Grain
 from backfill_assets.planning.sets import SetManifest, SetMember
 from backfill_assets.publication.publish import publish_run
@@ -242,6 +242,7 @@ class Scene:
             partition_column=COLUMN[table],
             kind=Kind.LIVE if is_live else Kind.RESTATEMENT,
             mode=Mode.LIVE if is_live else Mode.BACKFILL,
+            cause=WHAT_LANDED if is_live else A_PERSON,
             requested_by="ana",
             gates=(GATE,),
             member_of=next((set_id for set_id, members in SETS.items() if run_id in members), None),

@@ -64,7 +64,7 @@ def test_the_whole_way_with_ledger_and_dagster_in_one_database(
         approve(made.workspace, run_id, by="bob")
         assert run_in_process(made.workspace, run_id, steps="published", instance=made.instance, by="bob").succeeded
         followed = follow_in_process(made.workspace, instance=made.instance, by="bob")
-        assert [(outcome.table, outcome.run and outcome.run.state) for outcome in followed] == [
+        assert [(outcome.table, outcome.run.state) for outcome in followed.outcomes] == [
             ("gold.sales_monthly", RunState.PUBLISHED)
         ]
         assert len(made.materialized(BRONZE)) == 62

@@ -216,8 +216,10 @@ def test_nobody_is_approved_by_policy_for_claiming_to_follow_or_to_be_live(loade
     assert "is 'LIVE', which a launch cannot ask for" in failures(live)[0]
     with loaded.workspace.ledger.read() as reader:
         load = next(p for p in reader.publications() if p.intent.table == "bronze.sales").intent.publication_id
-    far = loaded.materialize([CANDIDATE], date(2025, 3, 10), date(2025, 3, 12), by="uma", because=load)
-    assert f"'{load}' does not ask silver.recent_sales to follow for 2025-03-10..2025-03-12" in failures(far)[0]
+    claimed = {"because": load, "transform_version": "0.9.0", "by": "x"}
+    result = loaded.materialize([CANDIDATE, VALIDATION, PUBLISHED], date(2025, 2, 5), date(2025, 2, 7), **claimed)
+    assert "a launch cannot say what it follows: only the ledger asks for that" in failures(result)[0]
+    assert not loaded.materialized(PUBLISHED) & keys(date(2025, 2, 6), date(2025, 2, 7))
 
 
 def test_dependents_follow_a_publication_once(loaded: Bench) -> None:
@@ -229,7 +231,7 @@ def test_dependents_follow_a_publication_once(loaded: Bench) -> None:
     approve(loaded.workspace, run_id, by="bob")
     assert run_in_process(loaded.workspace, run_id, steps="published", instance=loaded.instance, by="bob").succeeded
     # No month is complete yet, so nothing can follow and nothing is left waiting.
-    assert not follow_in_process(loaded.workspace, instance=loaded.instance, by="bob")
+    assert not follow_in_process(loaded.workspace, instance=loaded.instance, by="bob").outcomes
 
     doctored = {TOO_MUCH: 20}
     loaded.land(loaded.workspace.spark(), doctored, name="corrected")
@@ -257,7 +259,7 @@ def test_dependents_follow_a_publication_once(loaded: Bench) -> None:
     assert loaded.materialized(MONTHLY) == {"2025-02-01"}
     assert not sensor.evaluate_tick(context).run_requests
     with loaded.workspace.ledger.read() as reader:
-        assert not [entry for entry in reader.outbox(undelivered_only=True) if entry.table == "silver.recent_sales"]
+        assert not [entry for entry in reader.outbox(open_only=True) if entry.table == "silver.recent_sales"]
 
 
 def test_a_run_whose_process_is_gone_is_not_shown_as_running(loaded: Bench) -> None:

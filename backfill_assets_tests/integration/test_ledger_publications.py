@@ -325,7 +325,7 @@ def test_the_outbox_is_read_from_a_cursor_and_delivered_once(ledger: Ledger) -> 
         writer.mark_delivered(1, actor="sensor")
     with ledger.read() as reader:
         assert [entry.sequence for entry in reader.outbox(after=1)] == [2]
-        assert [entry.sequence for entry in reader.outbox(undelivered_only=True)] == [2]
+        assert [entry.sequence for entry in reader.outbox(open_only=True)] == [2]
         assert reader.outbox()[0].delivered_at == NOON
         assert [event.action for event in reader.events()].count("delivered") == 1
     with pytest.raises(UnknownName), ledger.write() as writer:

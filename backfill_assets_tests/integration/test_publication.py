@@ -349,8 +349,10 @@ def test_a_day_without_sales_is_recorded_as_empty_and_counts_as_built(shop: Shop
 
 def test_a_month_follows_its_days_once_and_waits_until_it_has_all_of_them(shop: Shop) -> None:
     shop.published()
-    (waiting,) = operations.follow_ups(shop.ws)
-    assert (waiting.partitions, waiting.waiting) == ((), (date(2026, 1, 1),))
+    (asking,) = operations.asked_follow_ups(shop.ws)
+    assert [(each.partitions, each.waiting) for each in asking.wanted] == [((), (date(2026, 1, 1),))]
+    assert operations.plan_follow_ups(shop.ws, by="ops").runs == ()
+    assert operations.asked_follow_ups(shop.ws) == ()
 
 
 def test_approval_is_about_exactly_this_manifest(shop: Shop) -> None:

@@ -13,6 +13,9 @@ from hypothesis import strategies as st
 from backfill_assets.identity import DataFile, FileSet, canonical_json, document_digest
 from backfill_assets.planning.chunks import chunks_of
 from backfill_assets.planning.manifest import (
+    A_PERSON,
+    WHAT_LANDED,
+    CauseKind,
     GateTerm,
     Kind,
     Limits,
@@ -21,6 +24,7 @@ from backfill_assets.planning.manifest import (
     PinnedInput,
     PinnedPartition,
     PinnedReference,
+    RunCause,
 )
 from backfill_assets.planning.partitions import Grain
 
@@ -52,8 +56,8 @@ MANIFEST = Manifest(
     references=(PinnedReference(name="sla_policy", version="1", sha256="e" * 64),),
     gates=(GateTerm(name="unique_key", demands="no two rows share a key", blocking=True),),
     limits=Limits(chunk_partitions=10, max_rows=1000),
-    because="pub-1",
     session_digest="a" * 64,
+    cause=RunCause(kind=CauseKind.FOLLOW_UP, publications=("pub-1", "pub-2")),
 )
 
 
@@ -86,10 +90,23 @@ def test_parsing_the_text_gives_the_manifest_back(reason: str, kind: Kind, mode:
         {"limits": Limits(chunk_partitions=10)},
         {"inputs": ()},
         {"session_digest": "b" * 64},
+        {"cause": A_PERSON},
     ],
 )
 def test_whatever_changes_in_a_manifest_changes_its_digest(changed: dict[str, object]) -> None:
     assert replace(MANIFEST, **changed).digest != MANIFEST.digest  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("earlier", [1, 2])
+@pytest.mark.parametrize("kind", [Kind.RESTATEMENT, Kind.LIVE])
+def test_an_earlier_format_keeps_its_text_and_what_it_said_to_follow_is_no_cause(earlier: int, kind: Kind) -> None:
+    cause = WHAT_LANDED if kind is Kind.LIVE else A_PERSON
+    old = replace(MANIFEST, format=earlier, kind=kind, cause=cause, because="pub-1", limits=Limits(chunk_partitions=10))
+    old = replace(old, session_digest="")
+    found = Manifest.parse(old.text)
+    assert (found, found.text) == (old, old.text)
+    assert (found.cause, found.followed) == (cause, ("pub-1",))
+    assert "cause" not in json.loads(old.text)
 
 
 def test_a_manifest_of_another_format_is_not_read() -> None:
@@ -126,7 +143,7 @@ def test_chunks_are_the_partitions_in_order_and_none_is_larger_than_allowed(size
 
 
 def test_a_manifest_of_the_first_format_keeps_its_text_and_its_digest() -> None:
-    document = {**json.loads(MANIFEST.text), "format": 1}
+    document = {**json.loads(MANIFEST.text), "format": 1, "because": None}
     for added in ("chunks", "proof", "member_of", *MANIFEST._since_format_3()):
         document.pop(added)
     document["limits"] = {name: document["limits"][name] for name in ("chunk_partitions", "max_rows")}

@@ -23,6 +23,7 @@ def upgrade() -> None:
     add_states("restatement_sets", "set_state", SET_STATES)
     add_leases()
     move_row_values_out()
+    withdraw_what_undone_publications_asked_for()
 
 
 def add_leases() -> None:
@@ -102,4 +103,16 @@ def move_row_values_out() -> None:
         f"CREATE TRIGGER events_refuse_update BEFORE UPDATE ON events BEGIN SELECT RAISE(ABORT, '{EVENT_IS_FINAL}'); END"
         if is_sqlite
         else "ALTER TABLE events ENABLE TRIGGER events_refuse_change"
+    )
+
+
+def withdraw_what_undone_publications_asked_for() -> None:
+    op.add_column("outbox", sa.Column("withdrawn_at", sa.DateTime(timezone=True)))
+    op.add_column("outbox", sa.Column("attempts", sa.Integer, nullable=False, server_default="0"))
+    op.add_column("outbox", sa.Column("note", sa.Text, nullable=False, server_default=""))
+    op.execute(
+        "UPDATE outbox SET note = 'undone by a rollback', withdrawn_at = ("
+        "SELECT max(back.finished_at) FROM publications AS back "
+        "WHERE back.undoes = outbox.publication_id AND back.state = 'PUBLISHED') "
+        "WHERE publication_id IN (SELECT publication_id FROM publications WHERE state = 'ROLLED_BACK')"
     )

@@ -1,0 +1,82 @@
+"""What do publications ask of the tables that depend on them, and as which runs is it done?
+
+Pure. A dependent is computed once for everything that asks for it at the same time: one run per range of partitions
+without a gap, which follows every publication that asks for some of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import date
+
+from backfill_assets.planning.partitions import DayRange, Grain, compress, describe, partitions_over
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What one publication still asks of one dependent.
+
+    Attributes:
+        publication_id: What asks.
+        source: The table that it changed.
+        table: The dependent.
+        partitions: What can be computed now, and no run follows for it yet.
+        waiting: What cannot, because input partitions that it needs have no accepted version.
+    """
+
+    publication_id: str
+    source: str
+    table: str
+    grain: Grain
+    partitions: tuple[date, ...]
+    waiting: tuple[date, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FollowUp:
+    """One run that is asked for.
+
+    Attributes:
+        publications: What asks for some of its partitions, in the order of the outbox.
+        sources: The tables that they changed, each once.
+        partitions: Without a gap, because a Dagster run names a range.
+    """
+
+    publications: tuple[str, ...]
+    sources: tuple[str, ...]
+    table: str
+    grain: Grain
+    partitions: tuple[date, ...]
+
+    @property
+    def days(self) -> DayRange:
+        """The days that its partitions cover."""
+        (days,) = compress(self.grain, self.partitions)
+        return days
+
+    @property
+    def reason(self) -> str:
+        """Why the run exists, in words."""
+        named = ", ".join(self.publications[:3])
+        more = f" and {len(self.publications) - 3} more" if len(self.publications) > 3 else ""
+        return f"follows {named}{more} of {', '.join(self.sources)}: {describe(self.grain, self.partitions)}"
+
+
+def follow_ups(wanted: Iterable[Wanted]) -> Iterator[FollowUp]:
+    """The fewest runs that do everything that is asked for, table by table."""
+    by_table: dict[str, list[Wanted]] = {}
+    for each in wanted:
+        by_table.setdefault(each.table, []).append(each)
+    for table, asking in by_table.items():
+        grain = asking[0].grain
+        for days in compress(grain, {partition for each in asking for partition in each.partitions}):
+            partitions = partitions_over(grain, days)
+            here = [each for each in asking if not set(partitions).isdisjoint(each.partitions)]
+            yield FollowUp(
+                publications=tuple(each.publication_id for each in here),
+                sources=tuple(dict.fromkeys(each.source for each in here)),
+                table=table,
+                grain=grain,
+                partitions=partitions,
+            )

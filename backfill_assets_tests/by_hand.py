@@ -1,0 +1,161 @@
+"""Two tables of the example domain whose runs are staged and gated by hand: real Delta and a real ledger, no Spark.
+
+Silver has a row for every day of January 2026, gold one for the month, with the sum of the days.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from itertools import count
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql.types import StructType
+
+from backfill_assets import operations
+from backfill_assets.identity import EMPTY_FILE_SET, DataFile, FileSet
+from backfill_assets.ledger.records import CandidatePartition, GateResult
+from backfill_assets.ledger.states import RunState
+from backfill_assets.planning.chunks import chunks_of
+from backfill_assets.planning.partitions import DayRange, Grain
+from backfill_assets.settings import Settings
+from backfill_assets.workspace import Workspace
+from backfill_assets_tests import example_domain
+from backfill_assets_tests.ledger_examples import a_manifest
+from backfill_assets_tests.shop import shop_environment, ticking_clock
+
+SILVER, GOLD = "silver.recent_sales", "gold.sales_monthly"
+JANUARY = DayRange.inclusive(date(2026, 1, 1), date(2026, 1, 31))
+MONTH = JANUARY.start
+COLUMN = {SILVER: "day", GOLD: "month"}
+SCHEMA = {SILVER: example_domain.RECENT_SALES, GOLD: example_domain.SALES_MONTHLY}
+LATER = datetime(2026, 3, 10, 12, tzinfo=UTC)
+
+_numbers = count(1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hand:
+    """A home in which runs are staged by hand."""
+
+    ws: Workspace
+
+    def silver(self, amounts: Mapping[date, int]) -> str:
+        """A run of silver that only has to be published; it reads nothing."""
+        run_id = f"silver-{next(_numbers)}"
+        days = tuple(sorted(amounts))
+        manifest = a_manifest(
+            run_id, table=SILVER, days=days, domain="example", partition_column="day", transform="recent_sales"
+        )
+        with self.ws.ledger.write() as writer:
+            writer.add_manifest(manifest, actor="ana")
+        self.stage(run_id, amounts)
+        with self.ws.ledger.write() as writer:
+            writer.approve(run_id, by="ben")
+        return run_id
+
+    def published(self, amounts: Mapping[date, int]) -> str:
+        """The publication of a run of silver."""
+        return self.publish(self.silver(amounts))
+
+    def publish(self, run_id: str) -> str:
+        """The publication of a run."""
+        return operations.publish(self.ws, run_id, by="ben").intent.publication_id
+
+    def undo(self, publication_id: str) -> None:
+        """Rolls the run of a publication back."""
+        with self.ws.ledger.read() as reader:
+            run_id = reader.publication(publication_id).intent.run_id
+        operations.rollback(self.ws, run_id, by="ben", reason="was right before")
+
+    def month(self, run_id: str) -> str:
+        """A planned run of gold, staged and gated with the sum of what silver holds."""
+        rows = self.ws.lake.open(SILVER).to_pyarrow_table(columns=["amount"]).to_pylist()
+        self.stage(run_id, {MONTH: sum(row["amount"] for row in rows)})
+        return run_id
+
+    def total(self) -> int | None:
+        """What readers see of the month in gold."""
+        rows = self.ws.lake.open(GOLD).to_pyarrow_table(columns=["amount"]).to_pylist()
+        return rows[0]["amount"] if rows else None
+
+    def stage(self, run_id: str, amounts: Mapping[date, int]) -> None:
+        """Stages and gates a planned run, one row per partition; every gate passes."""
+        attempt = f"a{next(_numbers)}"
+        with self.ws.ledger.write() as writer:
+            manifest = writer.run(run_id).manifest
+            writer.take_run(run_id, RunState.STAGING, actor="ana", attempt=attempt)
+            writer.clear_candidates(run_id)
+        files = {day: self._file(manifest.table, run_id, attempt, day, amounts[day]) for day in manifest.partitions}
+        candidates = [CandidatePartition(run_id=run_id, partition=day, files=files[day], rows=1) for day in files]
+        with self.ws.ledger.write() as writer:
+            for chunk in chunks_of(manifest):
+                of_chunk = [each for each in candidates if each.partition in chunk.partitions]
+                writer.start_chunk(run_id, chunk.number, chunk.partitions, attempt=attempt)
+                writer.finish_chunk(
+                    run_id,
+                    chunk.number,
+                    input_rows=1,
+                    output_rows=len(of_chunk),
+                    candidates=of_chunk,
+                    attempt=attempt,
+                    checksum="x",
+                )
+            writer.move_run(run_id, RunState.STAGED, actor="ana", attempt=attempt)
+            writer.take_run(run_id, RunState.GATING, actor="ana", attempt=attempt)
+            accepted = writer.accepted(manifest.table, manifest.partitions)
+            compared = [
+                CandidatePartition(
+                    run_id=run_id,
+                    partition=day,
+                    files=files[day],
+                    rows=1,
+                    checksum=f"1:{amounts[day]}",
+                    compared_version=accepted[day].version if day in accepted else 0,
+                    compared_digest=(accepted[day].files if day in accepted else EMPTY_FILE_SET).digest,
+                    compared_checksum=accepted[day].checksum if day in accepted else "",
+                )
+                for day in files
+            ]
+            results = [
+                GateResult(
+                    run_id=run_id,
+                    partition=day,
+                    gate=gate.name,
+                    blocking=gate.blocking,
+                    passed=True,
+                    digest=files[day].digest,
+                    verdict="as it should be",
+                )
+                for day in files
+                for gate in manifest.gates
+            ]
+            writer.record_gates(run_id, compared, results, actor="ana", attempt=attempt)
+            writer.move_run(run_id, RunState.PASSED, actor="ana", attempt=attempt)
+
+    def _file(self, table: str, run_id: str, attempt: str, day: date, amount: int) -> FileSet:
+        root = self.ws.lake.path(table)
+        path = root / "_runs" / run_id / attempt / f"{COLUMN[table]}={day}" / "part-0.parquet"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        shop = {"shop": ["only"]} if table == SILVER else {}
+        pq.write_table(pa.table({**shop, "amount": pa.array([amount], pa.int64())}), path)
+        relative = path.relative_to(root).as_posix()
+        return FileSet.of([DataFile(path=relative, size_bytes=path.stat().st_size, rows=1)])
+
+
+def open_by_hand(home: Path, *, ledger_url: str | None = None) -> Hand:
+    """January of 10 a day in silver, and the month in gold, which followed."""
+    elsewhere = {"BACKFILL_LEDGER_URL": ledger_url} if ledger_url else {}
+    settings = Settings.from_environment({**shop_environment(home), **elsewhere})
+    hand = Hand(ws=Workspace.open(settings, clock=ticking_clock(LATER)))
+    for table, schema in SCHEMA.items():
+        hand.ws.lake.ensure(table, StructType(schema.fields), COLUMN[table])
+    hand.published(dict.fromkeys(JANUARY, 10))
+    (run,) = operations.plan_follow_ups(hand.ws, by="ops").runs
+    hand.publish(hand.month(run.run_id))
+    assert operations.plan_follow_ups(hand.ws, by="ops").runs == ()
+    assert run.manifest.grain is Grain.MONTHLY
+    return hand
