@@ -94,8 +94,7 @@ def _bronze(table: SourceTable, graph: Graph, pool: str | None) -> AssetsDefinit
         key=key,
         partitions_def=partitions_definition(table.partition.grain, graph.first_day),
         backfill_policy=WHOLE_RANGE,
-        # The days that landed are not always a range. Then each loaded day is reported by itself, and no output is.
-        output_required=False,
+        output_required=False,  # a run with gaps, see `_materialized`
         check_specs=gate_specs(key, table.gates, None),
         required_resource_keys={SESSION, table_key(table.name)},
         pool=pool,
@@ -179,6 +178,7 @@ def _validation(table: DerivedTable, graph: Graph, pool: str | None) -> AssetsDe
         deps=[candidate_key(table)],
         partitions_def=partitions,
         backfill_policy=WHOLE_RANGE,
+        output_required=False,  # a run with gaps, see `_materialized`
         check_specs=gate_specs(key, table.gates, partitions),
         required_resource_keys={SESSION},
         pool=pool,
@@ -210,6 +210,7 @@ def _published(table: DerivedTable, graph: Graph) -> AssetsDefinition:
         deps=[validation_key(table)],
         partitions_def=partitions_definition(table.partition.grain, graph.first_day),
         backfill_policy=WHOLE_RANGE,
+        output_required=False,  # a run with gaps, see `_materialized`
         required_resource_keys={SESSION, table_key(table.name)},
         group_name=layer_of(table),
         kinds={"delta"},
@@ -233,7 +234,12 @@ def _published(table: DerivedTable, graph: Graph) -> AssetsDefinition:
 def _materialized(
     context: AssetExecutionContext, key: AssetKey, partitions: Iterable[date], numbers: described.Numbers
 ) -> Events:
-    """The materialization of exactly these partitions, each with its own numbers."""
+    """The materialization of exactly these partitions, each with its own numbers.
+
+    An output would speak for the whole range that the Dagster run names. So where a run has gaps, each partition is
+    reported by itself and there is no output; an asset after it in the same Dagster run is then skipped, which is why
+    `launch` gives each a run of its own.
+    """
     keys = [key_of(partition) for partition in partitions]
     own = {key_of(partition): metadata for partition, metadata in numbers.by_partition.items()}
     if keys == list(context.partition_keys):

@@ -40,12 +40,13 @@ def table_jobs(domain: Domain) -> Sequence[AssetJob]:
 def _job(table: Table, steps: Steps, description: str) -> AssetJob:
     return define_asset_job(
         job_name(table, steps),
-        selection=AssetSelection.assets(*_keys(table, steps)),
+        selection=AssetSelection.assets(*keys_of(table, steps)),
         description=description,
     )
 
 
-def _keys(table: Table, steps: Steps) -> Sequence[AssetKey]:
+def keys_of(table: Table, steps: Steps) -> Sequence[AssetKey]:
+    """The assets that a job executes, in order."""
     if isinstance(table, SourceTable):
         return [published_key(table)]
     staged = [candidate_key(table), validation_key(table)]

@@ -11,7 +11,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from dagster import AssetMaterialization, DagsterInstance, DagsterRunStatus, Failure, RunsFilter
+from dagster import AssetKey, AssetMaterialization, DagsterInstance, DagsterRunStatus, Failure, RunsFilter
 from dagster._core.instance.ref import InstanceRef
 from dagster._core.utils import make_new_run_id
 
@@ -23,10 +23,12 @@ from backfill_assets.orchestration.assets import published_key
 from backfill_assets.orchestration.batches import one_commit
 from backfill_assets.orchestration.build import definitions_over
 from backfill_assets.orchestration.follow import attempts_of, unfinished
-from backfill_assets.orchestration.jobs import Steps, job_name
+from backfill_assets.orchestration.jobs import Steps, job_name, keys_of
 from backfill_assets.orchestration.partitions import key_of
 from backfill_assets.orchestration.resources import Session
 from backfill_assets.orchestration.storage import dagster_folder, storage_below
+from backfill_assets.planning.manifest import Manifest
+from backfill_assets.planning.partitions import compress
 from backfill_assets.publication.follow import FailedFollowUp
 from backfill_assets.settings import Settings
 from backfill_assets.workspace import Listener, Workspace, no_listener
@@ -122,17 +124,17 @@ def run_in_process(
     run = _run(workspace, run_id)
     table = workspace.domain.table(run.manifest.table)
     end_abandoned_runs(instance, run_id)
-    dagster_run_id, succeeded, errors = _execute(
-        workspace,
-        job_name(table, steps),
-        {
-            **tags.partition_range(run.manifest.partitions),
-            **tags.of_run(run, by),
-            tags.PROCESS: _this_process(),
-        },
-        instance,
-        progress,
-    )
+    given = {
+        **tags.partition_range(run.manifest.partitions),
+        **tags.of_run(run, by),
+        tags.PROCESS: _this_process(),
+    }
+    for keys in _together(run.manifest, keys_of(table, steps)):
+        dagster_run_id, succeeded, errors = _execute(
+            workspace, job_name(table, steps), given, instance, progress, only=keys
+        )
+        if not succeeded:
+            break
     return Outcome(
         dagster_run_id=dagster_run_id,
         table=table.name,
@@ -140,6 +142,12 @@ def run_in_process(
         run=_run(workspace, run_id),
         error=errors[-1] if errors else None,
     )
+
+
+def _together(manifest: Manifest, keys: Sequence[AssetKey]) -> Sequence[Sequence[AssetKey]]:
+    """Which assets one Dagster run executes: all, or each by itself where the partitions have gaps."""
+    has_gaps = len(compress(manifest.grain, manifest.partitions)) > 1
+    return [[key] for key in keys] if has_gaps else [keys]
 
 
 def follow_in_process(
@@ -171,14 +179,20 @@ def follow_in_process(
 
 
 def _execute(
-    workspace: Workspace, job: str, run_tags: Mapping[str, str], instance: DagsterInstance, progress: Listener
+    workspace: Workspace,
+    job: str,
+    run_tags: Mapping[str, str],
+    instance: DagsterInstance,
+    progress: Listener,
+    *,
+    only: Sequence[AssetKey] | None = None,
 ) -> tuple[str, bool, Sequence[BackfillError]]:
     session = Session(workspace=workspace, progress=progress)
     definitions = definitions_over(workspace, lambda: session, pool=None)
     dagster_run_id = make_new_run_id()
     try:
         definitions.resolve_job_def(job).execute_in_process(
-            instance=instance, tags=dict(run_tags), run_config=SILENT, run_id=dagster_run_id
+            instance=instance, tags=dict(run_tags), run_config=SILENT, run_id=dagster_run_id, asset_selection=only
         )
     except Failure:
         # What an asset says on purpose. Anything else is a mistake of ours, and is not dressed up as an outcome.

@@ -78,7 +78,7 @@ def run_to_stage(session: Session, table: DerivedTable, context: AssetExecutionC
     workspace, partitions, given = session.workspace, chosen_partitions(context), launch_tags(context)
     tagged = tagged_run(workspace, table, context)
     if tagged is not None:
-        target = _must_target(tagged, table, partitions)
+        target = _must_span(tagged, table, partitions)
         is_done = target.manifest.cause.kind is CauseKind.FOLLOW_UP and target.state not in UNFINISHED
         return None if is_done else target
     if given.get(tags.BECAUSE):
@@ -109,8 +109,7 @@ def run_to_load(session: Session, table: SourceTable, context: AssetExecutionCon
     partitions = chosen_partitions(context)
     tagged = tagged_run(session.workspace, table, context)
     if tagged is not None:
-        # What landed need not be days in a row; the Dagster run can only name the range around them.
-        return _must_lie_within(tagged, table, partitions)
+        return _must_span(tagged, table, partitions)
     given = launch_tags(context)
     planned = plan_load(
         session.workspace,
@@ -138,7 +137,7 @@ def run_in_state(session: Session, table: Table, context: AssetExecutionContext,
             next_step=_before(table, states[0]),
             table=table.name,
         )
-    return _must_target(found, table, partitions)
+    return _must_span(found, table, partitions)
 
 
 def tagged_run(workspace: Workspace, table: Table, context: AssetExecutionContext) -> RunRecord | None:
@@ -158,27 +157,16 @@ def _run(workspace: Workspace, run_id: str) -> RunRecord:
         return reader.run(run_id)
 
 
-def _must_target(run: RunRecord, table: Table, partitions: tuple[date, ...]) -> RunRecord:
+def _must_span(run: RunRecord, table: Table, partitions: tuple[date, ...]) -> RunRecord:
     _must_be_of(run, table)
-    if run.manifest.partitions != partitions:
+    own = run.manifest.partitions
+    if (own[0], own[-1]) != (partitions[0], partitions[-1]) or not set(own) <= set(partitions):
         grain = table.partition.grain
         raise InvalidRange(
-            f"the manifest of {run.run_id} covers {describe(grain, run.manifest.partitions)}, "
+            f"the manifest of {run.run_id} covers {describe(grain, own)}, "
             f"but {describe(grain, partitions)} were chosen.",
-            next_step=f"choose exactly the partitions of the manifest, or remove the tag {tags.RUN_ID}",
-            run_id=run.run_id,
-        )
-    return run
-
-
-def _must_lie_within(run: RunRecord, table: Table, partitions: tuple[date, ...]) -> RunRecord:
-    _must_be_of(run, table)
-    outside = set(run.manifest.partitions) - set(partitions)
-    if outside:
-        raise InvalidRange(
-            f"the manifest of {run.run_id} also covers {describe(table.partition.grain, outside)}, "
-            f"which were not chosen.",
-            next_step=f"choose every partition of the manifest, or remove the tag {tags.RUN_ID}",
+            next_step=f"choose the partitions of the manifest, from its first to its last, or remove the tag "
+            f"{tags.RUN_ID}",
             run_id=run.run_id,
         )
     return run

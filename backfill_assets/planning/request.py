@@ -62,6 +62,7 @@ class PlanRequest:
 
     Attributes:
         days: The output days; a monthly table takes every month they touch.
+        partitions: Of these only exactly these, with gaps between them; None for all.
         kind: None lets the plan say: RESTATEMENT where accepted rows would be replaced, BACKFILL otherwise.
         limits: Bounds that differ from the usual ones.
         member_of: The restatement set that the run is part of.
@@ -71,6 +72,7 @@ class PlanRequest:
     days: DayRange
     reason: str
     by: str
+    partitions: tuple[date, ...] | None = None
     kind: Kind | None = None
     mode: Mode = Mode.BACKFILL
     transform_version: str | None = None
@@ -196,7 +198,7 @@ def propose(
         MissingInput: A reconciliation over partitions that were never published.
     """
     node = graph.table(request.table)
-    partitions = graph.partitions_in(node.name, request.days, as_of=as_of.date())
+    partitions = _output(request, graph, as_of)
     reads, pins = _inputs(node, partitions, graph, state, upstream)
     present = state.claims(node.name, partitions)
     if request.mode is Mode.RECONCILIATION:
@@ -246,6 +248,14 @@ def propose(
         conflicts=tuple(state.open_runs(node.name, partitions)),
         estimate=expected,
     )
+
+
+def _output(request: PlanRequest, graph: Graph, as_of: datetime) -> tuple[date, ...]:
+    named = graph.partitions_in(request.table, request.days, as_of=as_of.date())
+    if request.partitions is None:
+        return named
+    chosen = set(request.partitions)
+    return tuple(partition for partition in named if partition in chosen)
 
 
 def _own_rows(node: TableNode, partitions: Sequence[date], reads: Iterable[InputRead]) -> Mapping[date, int]:
@@ -359,7 +369,7 @@ def node_of(manifest: Manifest) -> TableNode:
 
 
 def output_days(manifest: Manifest, partitions: Iterable[date]) -> DayRange:
-    """The days from the first to the last of these partitions."""
+    """The days from the first to the last of these partitions; there may be gaps between them."""
     chosen = sorted(partitions)
     return DayRange(chosen[0], days_of(manifest.grain, chosen[-1]).end)
 

@@ -27,7 +27,7 @@ class Reads:
     Attributes:
         argument: The argument of the transform.
         partitions: Every partition in the window.
-        days: The days that the transform may look at, warm-up and look-ahead included.
+        days: From the first to the last day that the transform may look at, warm-up and look-ahead included.
     """
 
     argument: str

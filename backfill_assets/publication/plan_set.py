@@ -1,8 +1,7 @@
 """Which runs does a change ask for, table by table, and what does each read of the others?
 
-The closure over the graph becomes a restatement set: one run per table and range of partitions, inputs before
-dependents. A run reads what the runs before it stage, so the whole set can be seen and approved before any of it is
-published.
+The closure over the graph becomes a restatement set: one run per table, inputs before dependents. A run reads what the
+runs before it stage, so the whole set can be seen and approved before any of it is published.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from backfill_assets.ledger.claims import LedgerState
 from backfill_assets.planning.filling import joined, load_commands
 from backfill_assets.planning.impact import Rebuild, impact
 from backfill_assets.planning.manifest import Mode
-from backfill_assets.planning.partitions import DayRange, Grain, compress, days_named, describe
+from backfill_assets.planning.partitions import DayRange, Grain, days_named, days_of, describe
 from backfill_assets.planning.policy import every
 from backfill_assets.planning.request import (
     NO_LIMITS_ASKED,
@@ -117,7 +116,7 @@ class PlannedSet:
     Attributes:
         rebuilds: What has to be rebuilt, table by table, and what is only read.
         left_out: Stale partitions that are not rebuilt, because that was not asked for.
-        plans: One per run, in the order of the set.
+        plans: One per table, in the order of the set.
         stages: What will be done, in order.
     """
 
@@ -280,27 +279,22 @@ def _plans(
     with ws.ledger.read() as reader:
         state = LedgerState(reader)
         for rebuild in rebuilds:
-            # A run names a range without a gap, as a Dagster run does.
-            for days in compress(rebuild.grain, rebuild.partitions):
-                asked = PlanRequest(
-                    table=rebuild.table,
-                    days=days,
-                    reason=request.reason,
-                    by=request.by,
-                    mode=request.mode,
-                    limits=request.limits,
-                    member_of=set_id,
-                )
-                plan = propose(
-                    asked, terms_of(rebuild.table), graph=ws.graph, state=state, as_of=as_of, upstream=staged
-                )
-                require_inputs(plan)
-                plans.append(plan)
-            for plan in plans:
-                if plan.manifest.table == rebuild.table:
-                    own = staged.setdefault(rebuild.table, {})
-                    rows, run_id = plan.estimate.rows, plan.manifest.run_id
-                    own.update({p: Staged(run_id=run_id, rows=rows[p]) for p in plan.manifest.partitions})
+            # One run, and so one commit, per table, whatever lies between its partitions.
+            asked = PlanRequest(
+                table=rebuild.table,
+                days=DayRange(rebuild.partitions[0], days_of(rebuild.grain, rebuild.partitions[-1]).end),
+                partitions=rebuild.partitions,
+                reason=request.reason,
+                by=request.by,
+                mode=request.mode,
+                limits=request.limits,
+                member_of=set_id,
+            )
+            plan = propose(asked, terms_of(rebuild.table), graph=ws.graph, state=state, as_of=as_of, upstream=staged)
+            require_inputs(plan)
+            plans.append(plan)
+            rows, run_id = plan.estimate.rows, plan.manifest.run_id
+            staged[rebuild.table] = {p: Staged(run_id=run_id, rows=rows[p]) for p in plan.manifest.partitions}
     return tuple(plans)
 
 

@@ -25,10 +25,12 @@ class TransformContext:
         kind: Why history is computed.
         mode: How the run may act.
         transform_version: The registered release that was called.
-        output: The output days of this call, half-open. Rows outside are dropped by the caller, so a transform may
-            use the range to save work, never to decide a value.
-        output_partitions: The output partitions within it, in order.
-        input_days: Per argument, the input days that were read, warm-up included.
+        output: The days from the first to the last output day of this call, half-open. Rows of other partitions than
+            `output_partitions` are dropped by the caller, so a transform may use the range to save work, never to
+            decide a value.
+        output_partitions: The output partitions, in order; a set may leave gaps between them.
+        input_days: Per argument, the first to the last input day that was read, warm-up included. Where the output
+            has gaps, only the windows of the output partitions were read.
         references: The parsed reference values that the table declares, by name.
         spark: For building small DataFrames from references; a transform reads nothing with it and runs no action.
     """

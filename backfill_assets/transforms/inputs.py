@@ -29,7 +29,7 @@ class InputSlice:
 
     Attributes:
         files: The file sets to read, in the order of their partitions.
-        days: The input days that the transform may look at, warm-up included.
+        days: From the first to the last input day that the transform may look at, warm-up included.
     """
 
     argument: str
