@@ -291,17 +291,22 @@ def _latest(ws: Workspace, run_id: str, action: Action) -> PublicationRecord:
     return max(own, key=lambda record: record.started_at)
 
 
-def rollback_set(set_id: str, *, by: str, reason: str) -> Document:
+def rollback_set(set_id: str, *, by: str, reason: str, with_dependents: bool = False) -> Document:
     """Brings every table of a set back, dependents first."""
-    from backfill_assets.orchestration.launch import open_instance, report_rollback
-
     actor = required_actor(by)
     with workspace() as ws:
-        records = operations.rollback_set(ws, set_id, by=actor, reason=reason)
-        with open_instance(ws.settings) as instance:
-            for record in records:
-                report_rollback(ws, record, instance=instance)
+        undo = operations.rollback_with_dependents if with_dependents else operations.rollback_set
+        _report_rollbacks(ws, undo(ws, set_id, by=actor, reason=reason))
         return set_document(ws, set_id)
+
+
+def _report_rollbacks(ws: Workspace, records: Sequence[PublicationRecord]) -> None:
+    """Dagster records what readers see again."""
+    from backfill_assets.orchestration.launch import open_instance, report_rollback
+
+    with open_instance(ws.settings) as instance:
+        for record in records:
+            report_rollback(ws, record, instance=instance)
 
 
 def reproduce(run_id: str, *, sample: int | None, by: str, quiet: bool) -> Document:
@@ -313,21 +318,23 @@ def reproduce(run_id: str, *, sample: int | None, by: str, quiet: bool) -> Docum
             return operations.reproduce(ws, run_id, by=named(by), sample=sample, listener=listen).document()
 
 
-def rollback(run_id: str, *, by: str, reason: str) -> Document:
-    """Undoes a run's publication."""
+def rollback(run_id: str, *, by: str, reason: str, with_dependents: bool = False) -> Document:
+    """Undoes a run's publication, with those that would be left without their input if that was asked for."""
     actor = required_actor(by)
     with workspace() as ws:
-        return rollback_recorded(ws, run_id, by=actor, reason=reason)
+        if not with_dependents:
+            return rollback_recorded(ws, run_id, by=actor, reason=reason)
+        records = operations.rollback_with_dependents(ws, run_id, by=actor, reason=reason)
+        _report_rollbacks(ws, records)
+        documents = [publication_document(record) for record in records]
+        return {**documents[-1], "dependents": documents[:-1]}
 
 
 def rollback_recorded(ws: Workspace, run_id: str, *, by: str, reason: str) -> Document:
     """Undoes a publication in an open workspace; Dagster records what readers see again."""
-    from backfill_assets.orchestration.launch import open_instance, report_rollback
-
     record = operations.rollback(ws, run_id, by=by, reason=reason)
-    with open_instance(ws.settings) as instance:
-        report_rollback(ws, record, instance=instance)
-    return publication_document(record)
+    _report_rollbacks(ws, [record])
+    return {**publication_document(record), "dependents": []}
 
 
 def follow(*, by: str, quiet: bool) -> Document:

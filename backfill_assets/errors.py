@@ -14,7 +14,8 @@ BackfillError
 │   ├── GateFailed            a blocking gate has not passed for exactly these files
 │   ├── TakenOver             another process carries on with what this one was doing
 │   ├── TargetChanged         a partition is not what the candidate was compared with
-│   ├── InputsMovedOn         readers see what follows from newer inputs than the run has read
+│   ├── InputsMovedOn         there are newer inputs than the run has read
+│   ├── LeavesOrphans         a rollback would leave published partitions without their input
 │   ├── WrongSession          a Spark session in which rows could mean something else
 │   └── ContractBroken        a transform returned something else than it declares
 ├── Retryable          nothing was changed; the same request may succeed later
@@ -119,6 +120,10 @@ class InputsMovedOn(Refused):
 
 class WrongSession(Refused):
     """A setting of the Spark session, which decides what rows mean, is not what it has to be."""
+
+
+class LeavesOrphans(Refused):
+    """A rollback would leave published partitions without an accepted version of their input."""
 
 
 class ContractBroken(Refused):

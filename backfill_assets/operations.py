@@ -60,6 +60,7 @@ from backfill_assets.publication.publish import publish_run, rollback_run
 from backfill_assets.publication.recover import Recovered, recover
 from backfill_assets.publication.sets import members_of, publish_set, rollback_set, versions_of
 from backfill_assets.publication.stale import stale_tables
+from backfill_assets.publication.undo import rollback_with_dependents
 from backfill_assets.publication.vacuum import Vacuumed, vacuum_lake
 from backfill_assets.session_settings import session_digest
 from backfill_assets.transforms.inputs import read_before
@@ -96,6 +97,7 @@ __all__ = [
     "require_stageable",
     "rollback",
     "rollback_set",
+    "rollback_with_dependents",
     "run_named",
     "set_versions",
     "stage",

@@ -76,6 +76,10 @@ def rollback(
     run: RunOrSet,
     reason: Annotated[str, typer.Option(callback=one_line, help="Why it is undone.")],
     by: By = "",
+    with_dependents: Annotated[
+        bool,
+        typer.Option("--with-dependents", help="First undo what would be left without its input."),
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Bring back exactly the files that a publication replaced; of a set, all of them."""
@@ -83,11 +87,12 @@ def rollback(
         from backfill_assets import commands, evidence
 
         if run.startswith(SET_PREFIX):
-            document = commands.rollback_set(run, by=by, reason=reason)
+            document = commands.rollback_set(run, by=by, reason=reason, with_dependents=with_dependents)
             print_json(document) if as_json else evidence.show(console, evidence.set_view(document), FOLLOW)
             return
-        document = commands.rollback(run, by=by, reason=reason)
-        print_json(document) if as_json else evidence.show(console, evidence.publications_view([document]), FOLLOW)
+        document = commands.rollback(run, by=by, reason=reason, with_dependents=with_dependents)
+        shown = evidence.publications_view([*document["dependents"], document])
+        print_json(document) if as_json else evidence.show(console, shown, FOLLOW)
 
 
 @app.command()

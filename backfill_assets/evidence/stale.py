@@ -46,7 +46,12 @@ def stale_document(
 
 def _plan_commands(stale: Sequence[Staleness], table: str | None, days: DayRange | None) -> Iterator[str]:
     """The plans that would rebuild what is stale; what was never built is planned by its days."""
-    causes = [{reason.cause for reason in each.reasons} for found in stale for each in found.ranges]
+    causes = [
+        {reason.cause for reason in each.reasons}
+        for found in stale
+        for each in found.ranges
+        if not set(each.partitions) <= set(found.blocked)
+    ]
     changed = [some for some in causes if some != {Cause.NEVER_BUILT}]
     # Changed code alone is an error to be confirmed, so building it again has to be asked for.
     only_code = " --changed-code" if changed and all(some == {Cause.CODE_CHANGED} for some in changed) else ""
@@ -72,6 +77,8 @@ def _table_document(stale: Staleness) -> Mapping[str, Any]:
         "accepted_partitions": stale.accepted,
         "stale_partitions": len(stale.partitions),
         "described": describe(stale.grain, stale.partitions),
+        "blocked_partitions": len(stale.blocked),
+        "blocked_described": describe(stale.grain, stale.blocked) if stale.blocked else None,
         "ranges": [_range_document(stale, found) for found in stale.ranges],
     }
 
@@ -151,6 +158,14 @@ def stale_view(document: Mapping[str, Any]) -> RenderableType:
                 for place, reason in enumerate(found["reasons"])
             ]
             parts += [listing(title, ["partitions", "because"], rows), ""]
+        if table["blocked_described"]:
+            parts += [
+                Text(
+                    f"cannot be built again, because an input has no accepted version any more: {table['table']} "
+                    f"{table['blocked_described']}. Build the input, or roll back what rests on it."
+                ),
+                "",
+            ]
     if fresh:
         parts.append(Text(f"not stale: {', '.join(fresh)}"))
     return Group(*parts)

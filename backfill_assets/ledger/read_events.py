@@ -11,7 +11,7 @@ from backfill_assets.identity import sha256_text
 from backfill_assets.ledger import rows
 from backfill_assets.ledger.chain import GENESIS_HASH, ChainHead, broken_links
 from backfill_assets.ledger.reading import Reading
-from backfill_assets.ledger.records import EventRecord
+from backfill_assets.ledger.records import EventRecord, RollbackOrder
 from backfill_assets.ledger.schema import (
     approvals,
     chain_head,
@@ -28,6 +28,8 @@ UNHEARD_OF = "nothing"
 MOVED_OUT = "row_values_moved"
 """The upgrade that moved values of rows out of the events."""
 
+ROLLBACK, ORDERED, ENDED = "rollback", "rollback_ordered", "rollback_ended"
+"""The events of a rollback that takes dependents along: it is under way while it was ordered and has not ended."""
 STATEFUL = {
     "run": (runs.c.run_id, runs.c.state, UNHEARD_OF),
     "approval": (approvals.c.run_id, approvals.c.state, str(ApprovalState.DRAFT)),
@@ -52,6 +54,20 @@ class EventReader(Reading):
         if entity_id is not None:
             chosen = chosen.where(events.c.entity_id == entity_id)
         return (rows.event_record(row) for row in self._paged(chosen, events.c.sequence, after=after))
+
+    def rollbacks_under_way(self) -> tuple[RollbackOrder, ...]:
+        """Rollbacks with dependents that were begun and have not ended, the first begun first."""
+        open_ones: dict[str, RollbackOrder] = {}
+        for row in self._rows(select(events).where(events.c.entity == ROLLBACK).order_by(events.c.sequence)):
+            open_ones.pop(row.entity_id, None)
+            if row.action == ORDERED:
+                open_ones[row.entity_id] = RollbackOrder(
+                    of=row.entity_id,
+                    dependents=tuple(row.payload["dependents"]),
+                    by=row.actor,
+                    reason=row.payload["reason"],
+                )
+        return tuple(open_ones.values())
 
     def chain_head(self) -> str:
         """The last event as `SEQUENCE:HASH`: noted elsewhere, it shows later whether the history before it was kept."""

@@ -254,6 +254,21 @@ class PublicationRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RollbackOrder:
+    """A rollback that takes dependents along, noted before the first of them is undone.
+
+    Attributes:
+        of: The run or set that is rolled back, after its dependents.
+        dependents: Runs, in the order in which they are undone.
+    """
+
+    of: str
+    dependents: tuple[str, ...]
+    by: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SetRecord:
     """A restatement set: its document, how far its publication is, and the runs that belong to it, in order.
 

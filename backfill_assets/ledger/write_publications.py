@@ -11,7 +11,8 @@ from sqlalchemy import insert
 
 from backfill_assets.ledger import rows
 from backfill_assets.ledger.publication_checks import PublicationChecks
-from backfill_assets.ledger.records import Action, PublicationIntent, PublicationRecord
+from backfill_assets.ledger.read_events import ENDED, ORDERED, ROLLBACK
+from backfill_assets.ledger.records import Action, PublicationIntent, PublicationRecord, RollbackOrder
 from backfill_assets.ledger.schema import publication_changes, publications, verifications
 from backfill_assets.ledger.states import PublicationState, RunState
 from backfill_assets.ledger.telling import publication_payload
@@ -155,6 +156,21 @@ class PublicationWriter(PublicationChecks, OutboxWriter, VersionWriter, Retentio
         )
         if found.intent.action is Action.PUBLISH:
             self._move_by(publication_id, found.intent.run_id, RunState.PUBLISHING, RunState.PASSED, actor, why)
+
+    def order_rollback(self, order: RollbackOrder) -> None:
+        """Notes a rollback that takes dependents along, before the first of them is undone.
+
+        Raises:
+            Refused: It was not said why, or by whom.
+        """
+        payload = {"dependents": list(order.dependents), "reason": typed("the reason", order.reason)}
+        by = typed("the one who rolls back", order.by)
+        self._append(Happening(actor=by, entity=ROLLBACK, entity_id=order.of, action=ORDERED, payload=payload))
+
+    def end_rollback(self, of: str, *, actor: str, note: str = "") -> None:
+        """Such a rollback is complete, or was given up for the reason in the note."""
+        payload = {"note": note} if note else {}
+        self._append(Happening(actor=actor, entity=ROLLBACK, entity_id=of, action=ENDED, payload=payload))
 
     def _move_by(
         self, publication_id: str, run_id: str, begins: RunState, ends: RunState, actor: str, note: str = ""

@@ -168,6 +168,7 @@ class Staleness:
     Attributes:
         accepted: How many accepted partitions were looked at.
         waiting: Partitions that were never built and cannot be yet, because something that they need is not there.
+        blocked: Stale partitions that cannot be built again, because an input has no accepted version any more.
     """
 
     table: str
@@ -175,6 +176,7 @@ class Staleness:
     accepted: int
     ranges: tuple[StaleRange, ...]
     waiting: tuple[date, ...] = ()
+    blocked: tuple[date, ...] = ()
 
     @property
     def partitions(self) -> tuple[date, ...]:
@@ -231,12 +233,16 @@ def find_stale(
             marks += _marks_of(node, graph, basis, present, here)
     marks = _by_no_basis(node, graph, marks, present, earlier)
     waiting: set[date] = set()
+    blocked: AbstractSet[date] = frozenset()
     if node.is_source:
         pending = {day: files for day, files in present.landed.items() if day not in accepted}
         marks.append(_without_files(node, {d: f for d, f in pending.items() if wanted is None or d in wanted}))
     else:
         lacking = set(chosen) - accepted
-        buildable = complete(graph, node, lacking, {table: there.keys() for table, there in present.digests.items()})
+        there = {table: digests.keys() for table, digests in present.digests.items()}
+        buildable = complete(graph, node, lacking, there)
+        changed = {p for mark in marks if mark.reason.cause is Cause.INPUT_CHANGED for p in mark.partitions}
+        blocked = changed - complete(graph, node, changed, there)
         marks.append(_Mark(Reason(cause=Cause.NEVER_BUILT), buildable))
         waiting = lacking - buildable
     return Staleness(
@@ -245,6 +251,7 @@ def find_stale(
         accepted=len(accepted) if wanted is None else len(accepted & wanted),
         ranges=tuple(_ranges(node, graph, [mark for mark in marks if mark.partitions])),
         waiting=tuple(sorted(waiting)),
+        blocked=tuple(sorted(blocked)),
     )
 
 

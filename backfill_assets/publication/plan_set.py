@@ -36,6 +36,7 @@ from backfill_assets.publication.authority import demand_of
 from backfill_assets.publication.stale import stale_tables
 from backfill_assets.workspace import Workspace
 
+_BLOCKED = "an input has no accepted version any more"
 _ONLY_CODE = "only the code changed, and the version is the same"
 
 TermsOf = Callable[[str], Terms]
@@ -200,14 +201,19 @@ def _stale(ws: Workspace, request: SetRequest) -> _Named:
             continue
         of_code: list[date] = []
         gaps: list[date] = []
+        # Where days are named, the input may be among what is built for the first time.
+        blocked = frozenset(found.blocked) if request.days is None else frozenset[date]()
+        if blocked:
+            to_include = f"build the input first, or roll back what rests on it: backfill stale {found.table}"
+            left_out.append(_left_out(found, sorted(blocked), _BLOCKED, to_include))
         for stretch in found.ranges:
             causes = {reason.cause for reason in stretch.reasons}
             if causes == {Cause.NEVER_BUILT}:
                 (gaps if request.days is None else new.setdefault(found.table, [])).extend(stretch.partitions)
             elif causes == {Cause.CODE_CHANGED} and not request.changed_code:
                 of_code += stretch.partitions
-            else:
-                stale.setdefault(found.table, []).extend(stretch.partitions)
+            elif possible := [partition for partition in stretch.partitions if partition not in blocked]:
+                stale.setdefault(found.table, []).extend(possible)
         if of_code:
             only_code.append(f"{found.table} {describe(found.grain, of_code)}")
             left_out.append(

@@ -18,8 +18,9 @@ from backfill_assets.ledger.records import Action, ImportDay, PublicationIntent,
 from backfill_assets.ledger.states import ApprovalState, ImportState, PublicationState, RunState
 from backfill_assets.ledger.store import LedgerReader
 from backfill_assets.planning.manifest import Manifest, Mode
-from backfill_assets.planning.partitions import days_of, describe
+from backfill_assets.planning.partitions import count_of, days_of, describe
 from backfill_assets.publication.authority import demand_of, require_agreed
+from backfill_assets.publication.orphans import require_no_orphans
 from backfill_assets.publication.stale import taken_back
 from backfill_assets.publication.verdict import changes_back, changes_for, require_publishable
 from backfill_assets.transforms.inputs import require_read_as_staged
@@ -50,6 +51,7 @@ def publish_run(ws: Workspace, run_id: str, *, by: str) -> PublicationRecord:
         require_agreed(ws, run, asked)
         manifest = run.manifest
         require_read_as_staged(writer, ws.graph, manifest)
+        _require_inputs(writer, manifest)
         changes, verified = changes_for(
             manifest,
             writer.candidates(run_id),
@@ -98,6 +100,29 @@ def _require_not_older(ws: Workspace, run_id: str) -> None:
         )
 
 
+def _require_inputs(reader: LedgerReader, manifest: Manifest) -> None:
+    """Refuses what was computed from partitions that have no accepted version any more, whichever it was."""
+    taken = {
+        (record.intent.table, change.partition)
+        for record in reader.publications(states=[PublicationState.PUBLISHING])
+        for change in record.intent.changes
+        if change.restores == 0
+    }
+    for pinned in manifest.inputs:
+        # What another run of the set stages is published before, or the ledger refuses with a better reason.
+        read = [pin.partition for pin in pinned.partitions if pin.from_run is None]
+        there = reader.claims(pinned.table, read).keys()
+        if lacking := [p for p in read if p not in there or (pinned.table, p) in taken]:
+            raise InputsMovedOn(
+                f"run {manifest.run_id} was computed from {pinned.table} {lacking[0]}, which was rolled back since and "
+                f"has no accepted version ({count_of(len(lacking), 'such partition')}).",
+                next_step=f"build that again first: backfill history {pinned.table} --partition {lacking[0]}",
+                run_id=manifest.run_id,
+                table=pinned.table,
+                partitions=[partition.isoformat() for partition in lacking],
+            )
+
+
 def rollback_run(ws: Workspace, run_id: str, *, by: str, reason: str) -> PublicationRecord:
     """Brings back exactly the files that a run's publication replaced.
 
@@ -105,10 +130,12 @@ def rollback_run(ws: Workspace, run_id: str, *, by: str, reason: str) -> Publica
         UnknownName: There is no such run.
         IllegalTransition: The run is not published, or was rolled back already.
         TargetChanged: Some of its partitions were published again since.
+        LeavesOrphans: Published partitions would be left without their input; see `undo.rollback_with_dependents`.
     """
     with ws.ledger.write() as writer:
         run = writer.run(run_id)
         intent = intent_back(ws, writer, run, by=by, reason=reason)
+        require_no_orphans(ws.graph, writer, [intent], of=run_id)
         writer.begin_publication(intent, actor=by)
     ws.reached(Point.SWAP_INTENDED)
     return carry_out(ws, run, intent, by=by)

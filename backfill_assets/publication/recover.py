@@ -12,13 +12,14 @@ from functools import partial
 from typing import Any
 
 from backfill_assets.crash_points import Point
-from backfill_assets.errors import IllegalTransition, OutcomeUnknown, Retryable
+from backfill_assets.errors import HalfWay, IllegalTransition, OutcomeUnknown, Refused, Retryable
 from backfill_assets.lake.swap import fence
 from backfill_assets.landing.land import clean_up_landing
-from backfill_assets.ledger.records import PublicationRecord
+from backfill_assets.ledger.records import PublicationRecord, RollbackOrder
 from backfill_assets.ledger.states import ImportState, PublicationState, RunState, SetState
 from backfill_assets.publication.publish import acknowledge, close
 from backfill_assets.publication.sets import recover_set
+from backfill_assets.publication.undo import carry_out_order
 from backfill_assets.workspace import Workspace
 
 
@@ -45,14 +46,17 @@ def recover(ws: Workspace, *, by: str) -> tuple[Recovered, ...]:
         under_way = reader.publications(states=[PublicationState.PUBLISHING])
         computing = reader.runs(states=[RunState.STAGING, RunState.GATING])
         landing = reader.imports(states=[ImportState.LANDING])
-        sets = reader.restatement_sets(states=[SetState.PUBLISHING, SetState.ROLLING_BACK])
+        orders = reader.rollbacks_under_way()
     found = [
         _ended("publication", record.intent.publication_id, partial(_publication, ws, record, by=by))
         for record in under_way
     ]
     for run in computing:
         found.append(_computation(ws, run.run_id, run.state, by=by))
-    # After the publications: how far a set is can only be said when none of them is open.
+    # After the publications: how far a set or a rollback is can only be said when none of them is open.
+    found += [_ended("rollback", order.of, partial(_rollback, ws, order)) for order in orders]
+    with ws.ledger.read() as reader:
+        sets = reader.restatement_sets(states=[SetState.PUBLISHING, SetState.ROLLING_BACK])
     found += [_ended("set", each.set_id, partial(recover_set, ws, each, by=by)) for each in sets]
     if landing:
         failed = clean_up_landing(ws.ledger, ws.settings, ws.domain.sources, by=by, reached=ws.reached)
@@ -84,6 +88,14 @@ def _publication(ws: Workspace, record: PublicationRecord, *, by: str) -> str:
         manifest = reader.run(intent.run_id).manifest
     acknowledge(ws, manifest, intent, delta_version=version, by=by)
     return f"had landed as version {version} of {intent.table}; the ledger knows now"
+
+
+def _rollback(ws: Workspace, order: RollbackOrder) -> str:
+    try:
+        carry_out_order(ws, order)
+    except (Refused, HalfWay) as error:
+        return f"could not be completed, and is given up: {error.message} Next: {error.next_step}"
+    return "was half-way; now it is rolled back with its dependents"
 
 
 def _computation(ws: Workspace, run_id: str, state: RunState, *, by: str) -> Recovered:

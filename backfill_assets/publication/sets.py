@@ -21,11 +21,12 @@ from backfill_assets.errors import (
     Retryable,
     TargetChanged,
 )
-from backfill_assets.ledger.records import PublicationRecord, RunRecord, SetRecord
+from backfill_assets.ledger.records import PublicationIntent, PublicationRecord, RunRecord, SetRecord
 from backfill_assets.ledger.states import MEANING, ApprovalState, RunState, SetState
 from backfill_assets.ledger.store import LedgerReader
 from backfill_assets.planning.manifest import NEVER_PUBLISHED
 from backfill_assets.publication.authority import demand_of, require_agreed
+from backfill_assets.publication.orphans import require_no_orphans
 from backfill_assets.publication.publish import intent_back, publish_run, rollback_run
 from backfill_assets.transforms.inputs import require_read_as_staged
 from backfill_assets.workspace import Workspace
@@ -162,6 +163,7 @@ def rollback_set(ws: Workspace, set_id: str, *, by: str, reason: str) -> Sequenc
         UnknownName: There is no such set.
         IllegalTransition: None of it is published, or one of its runs is being published; nothing has changed.
         TargetChanged: Partitions of it were published again since; nothing has changed.
+        LeavesOrphans: Published partitions would be left without their input; see `undo.rollback_with_dependents`.
         HalfWay: A later table could not be brought back: the tables before it are.
         OutcomeUnknown: It cannot be said whether a swap landed; `recover` finds out.
     """
@@ -178,28 +180,41 @@ def rollback_set(ws: Workspace, set_id: str, *, by: str, reason: str) -> Sequenc
         if record.state is not SetState.ROLLING_BACK:
             # From here on whoever still publishes the set is refused its next table.
             writer.move_set(set_id, SetState.ROLLING_BACK, actor=by, note=reason)
-        published = [run for run in reversed(members) if run.state is RunState.PUBLISHED]
-        for run in published:
+        back = intents_back(ws, writer, record, by=by, reason=reason)
+        for intent in back:
             # All of them, before the first is touched; when one cannot be undone, this transaction leaves no trace.
-            writer.require_possible(intent_back(ws, writer, run, by=by, reason=reason))
+            writer.require_possible(intent)
+        require_no_orphans(ws.graph, writer, back, of=set_id)
     ws.reached(Point.SET_ROLLING_BACK)
     undone: list[PublicationRecord] = []
-    for run in published:
+    for intent in back:
         try:
-            undone.append(rollback_run(ws, run.run_id, by=by, reason=reason))
+            undone.append(rollback_run(ws, intent.run_id, by=by, reason=reason))
         except (Refused, Retryable) as error:
             raise HalfWay(
-                f"{error.message} {len(undone)} of {len(published)} published runs of set {set_id} are rolled back.",
+                f"{error.message} {len(undone)} of {len(back)} published runs of set {set_id} are rolled back.",
                 next_step=f"backfill recover, which goes on with it; or, to give the rollback up: "
                 f"backfill approve {set_id} --by ANOTHER_PERSON, then backfill publish {set_id} --by WHO",
                 set_id=set_id,
-                run_id=run.run_id,
+                run_id=intent.run_id,
             ) from error
         ws.reached(Point.SET_TABLE_BROUGHT_BACK)
     with ws.ledger.write() as writer:
         writer.move_set(set_id, SetState.ROLLED_BACK, actor=by, note=reason)
     ws.reached(Point.SET_FINISHED)
     return undone
+
+
+def intents_back(
+    ws: Workspace, reader: LedgerReader, record: SetRecord, *, by: str, reason: str
+) -> Sequence[PublicationIntent]:
+    """What undoing the published runs of a set would do, dependents first; nothing is begun.
+
+    Raises:
+        TargetChanged: Partitions of it were published again since.
+    """
+    published = [run for run in reversed(members_of(reader, record)) if run.state is RunState.PUBLISHED]
+    return [intent_back(ws, reader, run, by=by, reason=reason) for run in published]
 
 
 def _require_undone_together(record: SetRecord, members: Iterable[RunRecord]) -> None:

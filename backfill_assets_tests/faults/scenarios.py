@@ -244,6 +244,18 @@ def _brought_back_set(shop: Shop, notes: Notes) -> None:
         operations.rollback_set(shop.ws, notes["set"], by="ben", reason="was right before")
 
 
+def _first_silver(shop: Shop) -> Notes:
+    """The run that built silver for the first time; gold rests on it."""
+    with shop.ws.ledger.read() as reader:
+        (run,) = reader.runs(table=RECENT)
+    return {"run": run.run_id}
+
+
+def _brought_back_with_gold(shop: Shop, notes: Notes) -> None:
+    if operations.run_named(shop.ws, notes["run"]).state is RunState.PUBLISHED:
+        operations.rollback_with_dependents(shop.ws, notes["run"], by="ben", reason="was never right")
+
+
 def _staged_and_gated(ws: Workspace, notes: Notes) -> None:
     operations.stage(ws, notes["run"], actor="ana")
     operations.gate(ws, notes["run"], actor="ana")
@@ -333,6 +345,13 @@ SCENARIOS = {
             prepare=_half_equal_set_agreed_again,
             act=lambda ws, notes: operations.publish_set(ws, notes["set"], by="ben"),
             finish=_published_set,
+        ),
+        Scenario(
+            name="roll back with dependents",
+            home="month",
+            prepare=_first_silver,
+            act=lambda ws, notes: operations.rollback_with_dependents(ws, notes["run"], by="ben", reason="never right"),
+            finish=_brought_back_with_gold,
         ),
         Scenario(
             name="recover an intent",

@@ -1,0 +1,216 @@
+"""Which published partitions would be left without an input if publications were undone?
+
+A partition whose input has an earlier version again follows it by itself (`backfill follow`). One whose input would
+have no accepted version at all cannot be computed again, and readers would see rows that rest on nothing: it is undone
+as well, before what it was computed from, or nothing is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date
+
+from backfill_assets.errors import IllegalTransition, LeavesOrphans, TargetChanged
+from backfill_assets.ledger.records import Action, PartitionVersion, PublicationIntent
+from backfill_assets.ledger.states import PublicationState
+from backfill_assets.ledger.store import LedgerReader
+from backfill_assets.planning.graph import Graph, TableInput, TableNode
+from backfill_assets.planning.partitions import Grain, describe
+from backfill_assets.planning.staleness import Basis
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Orphans:
+    """Published partitions that would be left without an input, and the run whose publication shows them.
+
+    Attributes:
+        set_id: The set that the run belongs to; it is only undone as a whole.
+    """
+
+    table: str
+    grain: Grain
+    partitions: tuple[date, ...]
+    run_id: str
+    publication_id: str
+    set_id: str | None
+
+
+def require_no_orphans(graph: Graph, reader: LedgerReader, undone: Sequence[PublicationIntent], *, of: str) -> None:
+    """Refuses a rollback that would leave published partitions without an input.
+
+    Args:
+        graph: The tables.
+        reader: The ledger, inside the transaction that begins the rollback.
+        undone: What the rollback would do, dependents first.
+        of: The run or set that is rolled back.
+
+    Raises:
+        LeavesOrphans: There are such partitions.
+        TargetChanged, IllegalTransition: As in `orphans_of`.
+    """
+    if left := orphans_of(graph, reader, undone):
+        raise LeavesOrphans(
+            f"rolling back {of} would leave published partitions without their input: {said(left)}.",
+            next_step=f"roll them back with it: backfill rollback {of} --with-dependents --by WHO --reason WHY",
+            of=of,
+            dependents=[orphans.run_id for orphans in left],
+        )
+
+
+def said(left: Iterable[Orphans]) -> str:
+    """Orphans as a person reads them."""
+    return "; ".join(
+        f"{each.table} {describe(each.grain, each.partitions)} by {each.set_id or each.run_id}" for each in left
+    )
+
+
+def orphans_of(graph: Graph, reader: LedgerReader, undone: Sequence[PublicationIntent]) -> tuple[Orphans, ...]:
+    """What would have to be undone before these publications are, in that order.
+
+    Raises:
+        TargetChanged: A publication that would have to be undone as a whole was partly replaced since.
+        IllegalTransition: A dependent of what would be taken away is being published.
+    """
+    if not any(change.restores == 0 for intent in undone for change in intent.changes):
+        return ()
+    after = _After(reader)
+    for intent in undone:
+        after.undo(intent.table, str(intent.undoes))
+    by_table: list[list[Orphans]] = []
+    for node in graph.tables.values():
+        _require_none_on_its_way(graph, reader, node, after)
+        found: list[Orphans] = []
+        while left := _without_input(graph, after, node):
+            # The latest publication first: what it replaced is only then what would be accepted.
+            publication_id = max(left, key=lambda each: after.landed(node.name, each))
+            run = reader.run(reader.publication(publication_id).intent.run_id)
+            found.append(
+                Orphans(
+                    table=node.name,
+                    grain=node.grain,
+                    partitions=tuple(sorted(left[publication_id])),
+                    run_id=run.run_id,
+                    publication_id=publication_id,
+                    set_id=run.manifest.member_of,
+                )
+            )
+            after.undo(node.name, publication_id)
+        by_table.append(found)
+    # Dependents before their inputs; within a table the later publication before the earlier one.
+    return tuple(orphans for found in reversed(by_table) for orphans in found)
+
+
+@dataclass(slots=True)
+class _Table:
+    """One table after some of its publications were undone.
+
+    Attributes:
+        standing: What would be accepted.
+        every: Every version that it ever had.
+        accepted: The bases of what is accepted now.
+    """
+
+    standing: dict[date, PartitionVersion]
+    every: Mapping[tuple[date, int], PartitionVersion]
+    accepted: Sequence[Basis]
+    restored: set[date] = field(default_factory=set)
+
+
+class _After:
+    """What would be accepted after some publications were undone."""
+
+    def __init__(self, reader: LedgerReader) -> None:
+        self._reader = reader
+        self._tables: dict[str, _Table] = {}
+        self.gone: dict[str, set[date]] = {}
+
+    def table(self, name: str) -> _Table:
+        """A table, read when it is asked for."""
+        if name not in self._tables:
+            self._tables[name] = _Table(
+                standing=self._reader.accepted(name),
+                every={(v.partition, v.version): v for v in self._reader.versions(name)},
+                accepted=self._reader.resting([name]).bases[name],
+            )
+        return self._tables[name]
+
+    def undo(self, name: str, publication_id: str) -> None:
+        """Takes away what a publication brought in; what was there before it stands again."""
+        table = self.table(name)
+        for version in [v for v in table.every.values() if v.publication_id == publication_id]:
+            present = table.standing.get(version.partition)
+            if present is None or present.version != version.version:
+                raise _replaced(version, present)
+            before = table.every.get((version.partition, version.replaces))
+            if before is None:
+                del table.standing[version.partition]
+                self.gone.setdefault(name, set()).add(version.partition)
+            else:
+                table.standing[version.partition] = before
+                table.restored.add(version.partition)
+
+    def landed(self, name: str, publication_id: str) -> int:
+        """The table version that a publication made."""
+        return max(v.delta_version for v in self.table(name).every.values() if v.publication_id == publication_id)
+
+    def bases(self, name: str) -> Iterator[tuple[Basis, frozenset[date]]]:
+        """What the partitions that would stand rest on."""
+        table = self.table(name)
+        for basis in table.accepted:
+            yield basis, frozenset(basis.partitions) & table.standing.keys() - table.restored
+        by_run: dict[str, list[date]] = {}
+        for partition in sorted(table.restored & table.standing.keys()):
+            by_run.setdefault(table.standing[partition].run_id, []).append(partition)
+        for run_id, partitions in by_run.items():
+            yield self._reader.basis_of(run_id, partitions), frozenset(partitions)
+
+
+def _without_input(graph: Graph, after: _After, node: TableNode) -> Mapping[str, set[date]]:
+    """The partitions of a table with an input that would be gone, by the publication that shows them."""
+    if node.is_source or not after.gone:
+        return {}
+    left: dict[str, set[date]] = {}
+    for basis, partitions in after.bases(node.name):
+        for partition in partitions & _reached(graph, node, basis, after.gone):
+            left.setdefault(after.table(node.name).standing[partition].publication_id, set()).add(partition)
+    return left
+
+
+def _reached(graph: Graph, node: TableNode, basis: Basis, gone: Mapping[str, set[date]]) -> set[date]:
+    """The partitions of a table whose window, as the run agreed it, holds something that would be gone."""
+    return {
+        partition
+        for read in basis.inputs
+        for partition in graph.reached(
+            TableInput(argument=read.argument, table=read.table, window=read.window), node, gone.get(read.table, ())
+        )
+    }
+
+
+def _require_none_on_its_way(graph: Graph, reader: LedgerReader, node: TableNode, after: _After) -> None:
+    """What is being published now is not accepted yet, and will be."""
+    for record in reader.publications(states=[PublicationState.PUBLISHING]):
+        intent = record.intent
+        if intent.table != node.name or intent.action is not Action.PUBLISH:
+            continue
+        basis = reader.basis_of(intent.run_id, intent.partitions)
+        if _reached(graph, node, basis, after.gone) & set(intent.partitions):
+            raise IllegalTransition(
+                f"run {intent.run_id} of {node.name} is being published, and was computed from what would be gone.",
+                next_step="wait for it; if its process is gone: backfill recover",
+                run_id=intent.run_id,
+            )
+
+
+def _replaced(version: PartitionVersion, present: PartitionVersion | None) -> TargetChanged:
+    by = f"run {present.run_id}" if present else "a rollback"
+    return TargetChanged(
+        f"{version.table} {version.partition} was changed by {by} after publication {version.publication_id}, which "
+        f"would have to be rolled back as a whole.",
+        next_step=f"undo that first: backfill rollback {present.run_id} --by WHO --reason WHY"
+        if present
+        else f"backfill history {version.table} --partition {version.partition}",
+        table=version.table,
+        publication_id=version.publication_id,
+    )

@@ -1,0 +1,112 @@
+"""A rollback that takes along what would be left without its input.
+
+The ledger notes first which runs are undone and in which order: dependents before what they were computed from, each
+with a swap of its own, so that at no moment a published partition lacks its input. What stops half-way is completed by
+`recover`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from backfill_assets.errors import HalfWay, IllegalTransition, LeavesOrphans, Refused
+from backfill_assets.ledger.records import PublicationIntent, PublicationRecord, RollbackOrder
+from backfill_assets.ledger.states import RunState, SetState
+from backfill_assets.ledger.store import LedgerReader
+from backfill_assets.planning.sets import SET_PREFIX
+from backfill_assets.publication.orphans import Orphans, orphans_of, said
+from backfill_assets.publication.publish import intent_back, rollback_run
+from backfill_assets.publication.sets import intents_back, rollback_set
+from backfill_assets.workspace import Workspace
+
+
+def rollback_with_dependents(ws: Workspace, name: str, *, by: str, reason: str) -> Sequence[PublicationRecord]:
+    """Undoes a run or a set, and before it every publication that would be left without its input.
+
+    Returns:
+        The rollbacks in the order in which they were done.
+
+    Raises:
+        UnknownName: There is no such run or set.
+        IllegalTransition: It has nothing to undo, or a dependent is being published.
+        TargetChanged: A publication that would have to be undone as a whole was partly replaced since.
+        LeavesOrphans: A dependent belongs to another set, which is undone by itself and as a whole.
+        HalfWay: A later swap was refused: those before it are done, and nothing lacks its input.
+        OutcomeUnknown: It cannot be said whether a swap landed; `recover` finds out and goes on.
+    """
+    with ws.ledger.write() as writer:
+        orphans = orphans_of(ws.graph, writer, _intents(ws, writer, name, by=by, reason=reason))
+        _require_in_no_set(orphans, name)
+        order = RollbackOrder(of=name, dependents=tuple(each.run_id for each in orphans), by=by, reason=reason)
+        writer.order_rollback(order)
+    return carry_out_order(ws, order)
+
+
+def carry_out_order(ws: Workspace, order: RollbackOrder) -> Sequence[PublicationRecord]:
+    """Does what is left of a rollback that the ledger has noted.
+
+    Raises:
+        Refused, HalfWay: It cannot go on, and is given up; what was undone stays undone.
+        Retryable, OutcomeUnknown: It may go on later: `backfill recover`.
+    """
+    done: list[PublicationRecord] = []
+    try:
+        for run_id in order.dependents:
+            if _run_state(ws, run_id) is RunState.PUBLISHED:
+                why = f"{order.reason} (with {order.of})"
+                done.append(rollback_run(ws, run_id, by=order.by, reason=why))
+        done += _root(ws, order)
+    except Refused as error:
+        with ws.ledger.write() as writer:
+            writer.end_rollback(order.of, actor=order.by, note=error.message)
+        if not done:
+            raise
+        undone = ", ".join(record.intent.run_id for record in done)
+        raise HalfWay(
+            f"{error.message} So {order.of} was not rolled back; its dependents were: {undone}.",
+            next_step=error.next_step,
+            **error.ids,
+        ) from error
+    with ws.ledger.write() as writer:
+        writer.end_rollback(order.of, actor=order.by)
+    return done
+
+
+def _root(ws: Workspace, order: RollbackOrder) -> Sequence[PublicationRecord]:
+    if not order.of.startswith(SET_PREFIX):
+        if _run_state(ws, order.of) is RunState.ROLLED_BACK:
+            return ()
+        return (rollback_run(ws, order.of, by=order.by, reason=order.reason),)
+    with ws.ledger.read() as reader:
+        state = reader.restatement_set(order.of).state
+    return () if state is SetState.ROLLED_BACK else rollback_set(ws, order.of, by=order.by, reason=order.reason)
+
+
+def _run_state(ws: Workspace, run_id: str) -> RunState:
+    with ws.ledger.read() as reader:
+        return reader.run(run_id).state
+
+
+def _intents(ws: Workspace, reader: LedgerReader, name: str, *, by: str, reason: str) -> Sequence[PublicationIntent]:
+    if name.startswith(SET_PREFIX):
+        return intents_back(ws, reader, reader.restatement_set(name), by=by, reason=reason)
+    run = reader.run(name)
+    if run.manifest.member_of is not None:
+        raise IllegalTransition(
+            f"run {name} belongs to set {run.manifest.member_of}, and is undone with it.",
+            next_step=f"backfill rollback {run.manifest.member_of} --with-dependents --by WHO --reason WHY",
+            run_id=name,
+        )
+    return (intent_back(ws, reader, run, by=by, reason=reason),)
+
+
+def _require_in_no_set(orphans: Iterable[Orphans], name: str) -> None:
+    of_sets = [each for each in orphans if each.set_id is not None]
+    if of_sets:
+        raise LeavesOrphans(
+            f"rolling back {name} would leave published partitions of a set without their input: {said(of_sets)}.",
+            next_step=f"a set is undone as a whole, so undo it first: backfill rollback {of_sets[0].set_id} --by WHO "
+            f"--reason WHY",
+            of=name,
+            set_id=of_sets[0].set_id,
+        )
