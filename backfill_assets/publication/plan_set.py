@@ -182,10 +182,10 @@ def plan_set(ws: Workspace, request: SetRequest, terms_of: TermsOf) -> PlannedSe
 
 def _rebuilds(ws: Workspace, request: SetRequest, named: _Named, as_of: datetime) -> tuple[Rebuild, ...]:
     today = as_of.date()
-    changed = {
-        ws.domain.table(table).name: ws.graph.partitions_in(ws.domain.table(table).name, days, as_of=today)
-        for table, days in request.because
-    }
+    changed: dict[str, set[date]] = {}
+    for table, days in request.because:
+        name = ws.domain.table(table).name
+        changed.setdefault(name, set()).update(ws.graph.partitions_in(name, days, as_of=today))
     with ws.ledger.read() as reader:
         return impact(ws.graph, changed, LedgerState(reader).accepted, rebuild=named.stale, never_built=named.new)
 
