@@ -58,12 +58,11 @@ from backfill_assets.publication.plan_set import NothingToRebuild, PlannedSet, S
 from backfill_assets.publication.plan_set import plan_set as write_set
 from backfill_assets.publication.publish import publish_run, rollback_run
 from backfill_assets.publication.recover import Recovered, recover
-from backfill_assets.publication.sets import members_of, publish_set, rollback_set, versions_of
+from backfill_assets.publication.sets import is_outdated, members_of, publish_set, rollback_set, versions_of
 from backfill_assets.publication.stale import stale_tables
 from backfill_assets.publication.undo import rollback_with_dependents
 from backfill_assets.publication.vacuum import Vacuumed, vacuum_lake
 from backfill_assets.session_settings import session_digest
-from backfill_assets.transforms.inputs import read_before
 from backfill_assets.transforms.stage import stage_run
 from backfill_assets.workspace import Listener, Workspace, no_listener
 
@@ -454,12 +453,6 @@ def require_stageable(run: RunRecord) -> None:
             run_id=run.run_id,
             state=str(run.state),
         )
-
-
-def is_outdated(ws: Workspace, run: RunRecord) -> bool:
-    """Whether what a run of a set has staged was computed from candidates that have been staged again since."""
-    with ws.ledger.read() as reader:
-        return bool(read_before(reader, ws.graph, run.manifest))
 
 
 def find_run(ws: Workspace, table: str, partitions: Sequence[date], *, states: Iterable[RunState]) -> RunRecord | None:

@@ -28,7 +28,7 @@ from backfill_assets.planning.manifest import NEVER_PUBLISHED
 from backfill_assets.publication.authority import demand_of, require_agreed
 from backfill_assets.publication.orphans import require_no_orphans
 from backfill_assets.publication.publish import intent_back, publish_run, rollback_run
-from backfill_assets.transforms.inputs import require_read_as_staged
+from backfill_assets.transforms.inputs import read_before, require_read_as_staged
 from backfill_assets.workspace import Workspace
 
 PublishOne = Callable[[str], object]
@@ -109,6 +109,12 @@ def _stopped(ws: Workspace, set_id: str, error: BackfillError, *, by: str) -> tu
         set_id=set_id,
         **{name: value for name, value in error.ids.items() if name != "set_id"},
     )
+
+
+def is_outdated(ws: Workspace, run: RunRecord) -> bool:
+    """Whether what a run of a set has staged was computed from candidates that have been staged again since."""
+    with ws.ledger.read() as reader:
+        return bool(read_before(reader, ws.graph, run.manifest))
 
 
 def members_of(reader: LedgerReader, record: SetRecord) -> Sequence[RunRecord]:
