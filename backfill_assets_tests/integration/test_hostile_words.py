@@ -145,14 +145,14 @@ def test_the_ledger_itself_refuses_words_that_are_no_line_of_text(person: Path, 
 
 @pytest.mark.parametrize("word", [word for word in ODD if word.strip()])
 def test_what_is_stored_is_shown_as_it_was_typed(person: Path, word: str) -> None:
-    planned = types("plan", RECENT, *DAYS, f"--reason={word}", f"--by={word}", "--json")
+    planned = types("plan", RECENT, *DAYS, f"--reason={word}", f"--by=ana {word}", "--json")
     assert planned.exit_code == 0, planned.output
     run_id = json.loads(planned.stdout)["run_id"]
     assert re.fullmatch(r"[a-z_]+-[0-9]{8}-[0-9a-f]{8}", run_id)
     shown = types("status", run_id)
     assert shown.exit_code == 0
     # A long value goes on in the next line, so blanks do not count.
-    assert "".join(f": {word} (asked by {word})".split()) in "".join(shown.stdout.split())
+    assert "".join(f": {word} (asked by ana {word})".split()) in "".join(shown.stdout.split())
     assert types("report", run_id).exit_code == 0
     assert json.loads(types("status", run_id, "--json").stdout)["reason"] == word
 
