@@ -229,7 +229,7 @@ def _terms(ws: Workspace, table: DerivedTable, version: str) -> Terms:
 
 
 def _proof_terms(table: DerivedTable) -> ProofTerms | None:
-    asked = [ProofTerms(partitions=g.first, extra_days=g.extra_days) for g in table.gates if isinstance(g, WarmUpProof)]
+    asked = [ProofTerms(partitions=g.asked, extra_days=g.extra_days) for g in table.gates if isinstance(g, WarmUpProof)]
     return asked[0] if asked else None
 
 

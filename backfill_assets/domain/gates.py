@@ -166,15 +166,20 @@ class ComparedWithAccepted:
         return ()
 
 
+WARM_UP = "warm_up"
+"""The name of the gate that proves the window."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WarmUpProof:
-    """The partitions at the ends of a run are the same when they are computed with a longer window. Every derived
+    """Partitions between others are the same when they are computed with exactly the declared window. Every derived
     table has this gate.
 
     Attributes:
-        partitions: How many of the first ones are computed again, besides the last; None for three days or one month.
-            0 opts out.
-        extra_days: How many more days the window has on each side; by default as many again as declared, at least 7.
+        partitions: How many are computed again in a run of one chunk; where chunks meet, every seam is. None for three
+            days or one month. 0 opts out.
+        extra_days: A run in which no partition lies between two others is proven by a longer window: how many more
+            days it has on each side; by default as many again as declared, at least 7.
     """
 
     partitions: int | None = None
@@ -183,15 +188,16 @@ class WarmUpProof:
 
     @property
     def name(self) -> str:
-        return "warm_up"
+        return WARM_UP
 
     @property
     def demands(self) -> str:
-        return f"the first {count_of(self.first, 'partition')} and the last one are the same with a longer window"
+        of_one_chunk = f"{count_of(self.asked, 'partition')} of a run in one chunk"
+        return f"seams between chunks, or {of_one_chunk}, are the same with exactly the declared window"
 
     @property
-    def first(self) -> int:
-        """How many partitions are computed again."""
+    def asked(self) -> int:
+        """How many partitions are computed again where no chunks meet."""
         return self.partitions or 0
 
     @property
@@ -232,13 +238,15 @@ def row_count(*, at_least: int = 0, at_most: int | None = None, blocking: bool =
 def warm_up_proof(
     partitions: int | None = None, extra_days: int | None = None, *, blocking: bool = True
 ) -> WarmUpProof:
-    """The first output partitions of a run, and the last, are computed a second time, with a longer window, and must be
-    the same.
+    """Some partitions of a run are computed a second time, with exactly the declared window, and must be the same.
+
+    Where chunks meet, that is the last partition of each but the last chunk.
 
     Args:
-        partitions: How many of the first; by default 3 of a daily table, 1 of a monthly one. 0 opts out.
-        extra_days: How many more days the window has on each side, as far as they are accepted; by default as many
-            again as declared, and at least 7.
+        partitions: How many in a run of one chunk; by default 3 of a daily table, 1 of a monthly one. 0 opts out.
+        extra_days: Of a run in which no partition lies between two others, the ends are computed with a longer window
+            instead: how many more days it has on each side, as far as they are accepted; by default as many again as
+            declared, and at least 7.
         blocking: Whether a difference keeps the run from being published.
     """
     return WarmUpProof(partitions=partitions, extra_days=extra_days, blocking=blocking)

@@ -101,7 +101,7 @@ def complete_gates(table: Declared, gates: tuple[Gate, ...], *, proves: int | No
         for gate in complete
     ]
     complete = [_proof(table, gate, proves) if isinstance(gate, WarmUpProof) else gate for gate in complete]
-    complete = [gate for gate in complete if not (isinstance(gate, WarmUpProof) and gate.first == 0)]
+    complete = [gate for gate in complete if not (isinstance(gate, WarmUpProof) and gate.asked == 0)]
     seen: set[str] = set()
     for gate in complete:
         if not NAME.fullmatch(gate.name):

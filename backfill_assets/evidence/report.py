@@ -17,7 +17,7 @@ from backfill_assets.ledger.records import (
 )
 from backfill_assets.ledger.states import MEANING, ApprovalState, PublicationState, RunState
 from backfill_assets.planning.manifest import NEVER_PUBLISHED
-from backfill_assets.planning.partitions import describe
+from backfill_assets.planning.partitions import Grain, count_of, describe
 from backfill_assets.planning.policy import Policy
 from backfill_assets.workspace import Workspace
 
@@ -163,11 +163,20 @@ def gate_summaries(run: RunRecord, results: Sequence[GateResult]) -> Sequence[Ma
                 "blocking": term.blocking,
                 "passed_partitions": len(own) - len(failed),
                 "failed_partitions": len(failed),
+                "outcome": _outcome(manifest.grain, len(failed), len(own)),
                 "failed_in": describe(manifest.grain, (r.partition for r in failed)) if failed else None,
                 "first_failure": f"{failed[0].partition}: {failed[0].verdict}" if failed else None,
             }
         )
     return found
+
+
+def _outcome(grain: Grain, failed: int, measured: int) -> str:
+    """How many partitions passed or failed, in words that cannot be read the other way round."""
+    every = count_of(measured, grain.noun)
+    if not measured:
+        return "not measured yet"
+    return f"{failed:,} of {every} failed" if failed else f"{every} passed"
 
 
 def publication_document(record: PublicationRecord) -> Mapping[str, Any]:

@@ -15,6 +15,7 @@ from typing import Any
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
 from backfill_assets.domain import SourceTable, Table
 from backfill_assets.errors import ContractBroken, IllegalTransition, Refused
@@ -222,13 +223,15 @@ class _Rebuilding:
     def table(self) -> Table:
         return self.ws.domain.table(self.manifest.table)
 
-    def rows(self, partitions: Sequence[date]) -> DataFrame:
-        """The rows of some partitions, by the same path as staging."""
+    def rows(self, computed: Sequence[date], partitions: Sequence[date]) -> DataFrame:
+        """The rows of some of the partitions that are computed in one call, by the same path as staging."""
         table = self.table
         if isinstance(table, SourceTable):
             return source_rows(self.ws, self.manifest, table, partitions, self.imports)
-        slices = slices_of(reads_of(self.manifest, self.ws.graph, partitions), self.inputs)
-        return derived_rows(self.ws, self.manifest, table, partitions, slices)
+        slices = slices_of(reads_of(self.manifest, self.ws.graph, computed), self.inputs)
+        rows = derived_rows(self.ws, self.manifest, table, computed, slices)
+        column = F.col(self.manifest.partition_column)
+        return rows.where(~column.isin(list(set(computed) - set(partitions)))) if computed != partitions else rows
 
     def read(self, file_sets: Sequence[FileSet]) -> DataFrame:
         """The business columns of these files."""
@@ -254,14 +257,14 @@ def _rebuild(work: _Rebuilding, chosen: Sequence[date], *, whole: bool, listener
     found: list[_Part] = []
     done = 0
     with scratch(lake, manifest.table, begun_at=work.ws.clock()) as name:
-        for number, partitions in enumerate(_calls(manifest, chosen, whole=whole), start=1):
+        for number, (computed, partitions) in enumerate(_calls(manifest, chosen, whole=whole), start=1):
             span = describe(manifest.grain, partitions)
             listener(_progress(done, len(chosen), f"rebuilding {span}"))
             attempt = f"{name}/{number:04d}"
             staged = write_staged(
                 lake,
                 manifest.table,
-                work.rows(partitions),
+                work.rows(computed, partitions),
                 run_id=SCRATCH_FOLDER,
                 attempt=attempt,
                 partition_column=manifest.partition_column,
@@ -276,26 +279,34 @@ def _rebuild(work: _Rebuilding, chosen: Sequence[date], *, whole: bool, listener
     return found
 
 
-def _calls(manifest: Manifest, chosen: Sequence[date], *, whole: bool) -> Iterator[tuple[date, ...]]:
-    """The partitions of each call of the transform: the chunks of the run, or of a sample what shares most input.
+def _calls(
+    manifest: Manifest, chosen: Sequence[date], *, whole: bool
+) -> Iterator[tuple[tuple[date, ...], tuple[date, ...]]]:
+    """Each call of the transform: the chunks of the run, or of a sample what shares most input.
 
     Reading is what costs. So partitions of a sample are computed in one call when the windows between them overlap, and
     those of a source table in one call for each chunk, for it reads its landed files whole.
+
+    Returns:
+        What is computed and what of it is rebuilt: without the seam that a chunk computes for the proof of its window.
     """
     node = node_of(manifest) if manifest.inputs else None
     reach = declared_window(node) if node else None
     wanted = set(chosen)
     for chunk in chunks_of(manifest):
+        if whole:
+            yield chunk.computed, chunk.partitions
+            continue
         inside = [partition for partition in chunk.partitions if partition in wanted]
         call: list[date] = []
         for partition in inside:
             is_far = reach is not None and call and (partition - call[-1]).days > reach.days_back + reach.days_ahead + 1
-            if is_far and not whole:
-                yield tuple(call)
+            if is_far:
+                yield tuple(call), tuple(call)
                 call = []
             call.append(partition)
         if call:
-            yield tuple(call)
+            yield tuple(call), tuple(call)
 
 
 def _compare(work: _Rebuilding, partitions: Sequence[date], staged: Mapping[date, FileSet]) -> _Part:

@@ -194,23 +194,18 @@ def _failing_keys(found: Sequence[Document]) -> RenderableType:
 def _gates(gates: Sequence[Document]) -> RenderableType:
     rows: list[list[object]] = []
     for gate in gates:
-        measured = gate["passed_partitions"] + gate["failed_partitions"]
-        if not measured:
-            verdict = Text("not measured yet", style="dim")
-        elif gate["failed_partitions"]:
-            verdict = Text("FAILED", style="red" if gate["blocking"] else "yellow")
-        else:
-            verdict = Text("passed", style="green")
+        style = "dim" if gate["outcome"] == "not measured yet" else "green"
+        if gate["failed_partitions"]:
+            style = "red" if gate["blocking"] else "yellow"
         rows.append(
             [
                 gate["gate"],
-                verdict,
-                f"{gate['passed_partitions']:,} of {measured:,}" if measured else "",
+                Text(gate["outcome"], style=style),
                 "blocks" if gate["blocking"] else "informs",
                 gate["first_failure"] or gate["demands"],
             ]
         )
-    return listing("gates", ["gate", "verdict", "partitions", "", "demands, or the first failure"], rows)
+    return listing("gates", ["gate", "verdict", "", "demands, or the first failure"], rows)
 
 
 def publications_view(publications: Sequence[Document]) -> RenderableType:

@@ -29,7 +29,14 @@ from backfill_assets.lake.checksums import NO_ROWS
 from backfill_assets.lake.evidence import ValidationRow, append_validation
 from backfill_assets.lake.snapshot import read_files
 from backfill_assets.lake.staging import footer_columns
-from backfill_assets.ledger.records import CandidatePartition, GateResult, PartitionVersion, Sample, SampleKind
+from backfill_assets.ledger.records import (
+    CandidatePartition,
+    ChunkRecord,
+    GateResult,
+    PartitionVersion,
+    Sample,
+    SampleKind,
+)
 from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.partitions import count_of, describe
@@ -84,11 +91,12 @@ def gate_run(ws: Workspace, run_id: str, *, actor: str, listener: Listener = no_
         candidates = writer.candidates(run_id)
         accepted = writer.accepted(manifest.table, manifest.partitions)
         earlier = writer.gate_results(run_id)
+        chunks = writer.chunks(run_id)
     ws.reached(Point.GATE_BEGUN)
     try:
         require_agreed_gates(manifest, table)
         listener(_progress(manifest, 0, f"measuring {count_of(len(candidates), manifest.grain.noun)}"))
-        evaluated, compared = _evaluate(ws, manifest, candidates, accepted, earlier, listener)
+        evaluated, compared = _evaluate(ws, manifest, candidates, accepted, earlier, chunks, listener)
         append_validation(
             ws.lake,
             manifest.table,
@@ -141,6 +149,7 @@ def _evaluate(
     candidates: Mapping[date, CandidatePartition],
     accepted: Mapping[date, PartitionVersion],
     earlier: Sequence[GateResult],
+    chunks: Sequence[ChunkRecord],
     listener: Listener,
 ) -> tuple[Evaluated, Mapping[date, CandidatePartition]]:
     table = ws.domain.table(manifest.table)
@@ -155,8 +164,8 @@ def _evaluate(
     proofs = [stage for stage in measuring(manifest, ws.graph) if isinstance(stage, Prove)]
     if proofs and any(isinstance(gate, WarmUpProof) for gate in gates):
         again = describe(manifest.grain, proofs[0].partitions)
-        listener(_progress(manifest, 0, f"computing {again} with a longer window"))
-        proven = prove(ws, manifest, table, staged_files, measured)
+        listener(_progress(manifest, 0, f"proving the window on {again}"))
+        proven = prove(ws, manifest, table, proofs[0], staged_files, measured, chunks)
     wrong_columns = _wrong_columns(ws, table, staged_files)
     results = (*judge(gates, candidates.values(), measured, wrong_columns, proven), *kept)
     compared = {

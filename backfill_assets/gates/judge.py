@@ -38,7 +38,7 @@ def judge(
         candidates: What was staged, empty partitions included.
         measured: What was found in the partitions that have rows on either side.
         wrong_columns: Partitions whose files have other columns than declared, with what is wrong.
-        proven: What computing the ends of the run with a longer window came to; None when that was not asked for.
+        proven: What computing some partitions with another window came to; None when that was not asked for.
     """
     gates = tuple(gates)
     return tuple(

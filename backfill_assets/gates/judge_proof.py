@@ -8,13 +8,12 @@ from typing import Any
 
 from backfill_assets.gates.measure import Measured
 from backfill_assets.gates.proof import Proven
-from backfill_assets.gates.sample import SampledRow
 from backfill_assets.gates.verdict import Verdict
 from backfill_assets.planning.partitions import count_of
 
 NOT_ASKED = "not asked for when the run was planned"
 NOTHING_THERE = "no input partition before or after the window is accepted, so there is nothing to compare with"
-_MOST_IN_A_SENTENCE = 2
+NOT_USABLE = "the proof of the window is not usable"
 
 
 def warm_up_verdict(partition: date, proven: Sequence[Proven] | None) -> Verdict:
@@ -22,7 +21,7 @@ def warm_up_verdict(partition: date, proven: Sequence[Proven] | None) -> Verdict
 
     Args:
         partition: The partition.
-        proven: What was found at each end of the run; None when the run was planned without a proof.
+        proven: What was found at the seams or at each end of the run; None when it was planned without a proof.
     """
     if proven is None:
         return Verdict(passed=True, sentence=NOT_ASKED, observed={})
@@ -32,13 +31,11 @@ def warm_up_verdict(partition: date, proven: Sequence[Proven] | None) -> Verdict
     return _elsewhere(proven)
 
 
-def _computed_again(partition: date, end: Proven) -> Verdict:
-    observed = _window_observed(end)
-    if not end.is_longer:
+def _computed_again(partition: date, proven: Proven) -> Verdict:
+    observed = _window_observed(proven)
+    if not proven.is_compared:
         return Verdict(passed=True, sentence=NOTHING_THERE, observed=observed)
-    found = end.again.get(partition, Measured(partition=partition))
-    moved = found.added + found.removed + found.changed
-    examples = [row for row in end.examples if row.partition == partition]
+    found = proven.again.get(partition, Measured(partition=partition))
     observed = {
         **observed,
         "added": found.added,
@@ -46,27 +43,37 @@ def _computed_again(partition: date, end: Proven) -> Verdict:
         "changed": found.changed,
         "unchanged": found.unchanged,
         "changed_columns": dict(found.changed_columns),
-        "examples": [row.document() for row in examples],
     }
-    if partition not in end.differing:
-        return Verdict(passed=True, sentence=f"{_same(found.rows)} with {_longer(end)}", observed=observed)
+    if partition not in proven.differing:
+        return Verdict(passed=True, sentence=f"{_same(found.rows)} with {_other(proven)}", observed=observed)
+    if found.surplus:
+        return Verdict(
+            passed=False,
+            sentence=f"{NOT_USABLE}: {count_of(found.surplus, 'row')} share their key with another row, so which rows "
+            f"differ with {_other(proven)} cannot be told",
+            observed=observed,
+        )
+    moved = found.added + found.removed + found.changed
     several = f"{moved:,} of {moved + found.unchanged:,} rows differ" if moved else "rows differ"
-    shown = "; ".join(_say(row) for row in examples[:_MOST_IN_A_SENTENCE])
     return Verdict(
         passed=False,
-        sentence=f"with {_longer(end)}, {several}{f', for example {shown}' if shown else ''}: the window is too short",
+        sentence=f"with {_other(proven)}, {several}: the window is too short",
         observed=observed,
     )
 
 
 def _elsewhere(proven: Sequence[Proven]) -> Verdict:
-    observed = {"proven_on": [partition.isoformat() for end in proven for partition in end.partitions]}
-    if differing := [partition for end in proven for partition in end.differing]:
-        return Verdict(passed=False, sentence=f"the window is too short, as {differing[0]} shows", observed=observed)
-    longer = [f"{end.described}, with {_longer(end)}" for end in proven if end.is_longer]
-    if not longer:
+    observed = {"proven_on": " and ".join(each.described for each in proven)}
+    differing = [(p, each.again[p].surplus) for each in proven for p in each.differing]
+    if told := [partition for partition, surplus in differing if not surplus]:
+        return Verdict(passed=False, sentence=f"the window is too short, as {told[0]} shows", observed=observed)
+    if differing:
+        sentence = f"{NOT_USABLE}: the key is not unique on {differing[0][0]}"
+        return Verdict(passed=False, sentence=sentence, observed=observed)
+    compared = [f"{each.described}, with {_other(each)}" for each in proven if each.is_compared]
+    if not compared:
         return Verdict(passed=True, sentence=NOTHING_THERE, observed=observed)
-    return Verdict(passed=True, sentence=f"proven on {' and on '.join(longer)}", observed=observed)
+    return Verdict(passed=True, sentence=f"proven on {' and on '.join(compared)}", observed=observed)
 
 
 def _same(rows: int) -> str:
@@ -74,29 +81,24 @@ def _same(rows: int) -> str:
 
 
 def _window_observed(proven: Proven) -> Mapping[str, Any]:
+    again = proven.longer or proven.declared
     return {
-        "proven_on": [partition.isoformat() for partition in proven.partitions],
+        "proven_on": proven.described,
         "days_back": proven.declared.days_back,
         "days_ahead": proven.declared.days_ahead,
-        "proof_days_back": proven.longer.days_back,
-        "proof_days_ahead": proven.longer.days_ahead,
+        "proof_days_back": again.days_back,
+        "proof_days_ahead": again.days_ahead,
     }
 
 
-def _longer(proven: Proven) -> str:
+def _other(proven: Proven) -> str:
+    """The window that the rows were computed again with."""
     declared, longer = proven.declared, proven.longer
+    if longer is None:
+        return f"exactly {count_of(declared.days_back, 'day')} back and {declared.days_ahead:,} ahead"
     sides = []
     if longer.days_back > declared.days_back:
         sides.append(f"{longer.days_back} instead of {count_of(declared.days_back, 'day')} back")
     if longer.days_ahead > declared.days_ahead:
         sides.append(f"{longer.days_ahead} instead of {count_of(declared.days_ahead, 'day')} ahead")
     return " and ".join(sides)
-
-
-def _say(row: SampledRow) -> str:
-    key = ", ".join(str(value) for value in row.key.values())
-    if row.before is None or row.after is None:
-        return f"({key}) is {'missing' if row.before is None else 'too much'}"
-    before, after = row.before, row.after
-    changed = [f"{name} {before[name]} becomes {after[name]}" for name in before if before[name] != after[name]]
-    return f"({key}) {' and '.join(changed[:2])}"

@@ -1,12 +1,13 @@
-"""Is the declared window long enough? The partitions at the ends of a run are computed again, with a longer one.
+"""Is the declared window long enough? Some partitions are computed again with another one, and must be the same.
 
-The rows come from the same path as staging, from files that were pinned when the run was planned, and are compared
-with the staged ones by content checksum. Only where those differ are rows looked at.
+Seams between chunks were computed again while the chunks were staged; what is left of the proof is computed here, by
+the same path as staging, from files that were pinned when the run was planned. Content checksums are compared with
+those of the staged files. Only where they differ are rows looked at.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 from functools import reduce
@@ -20,119 +21,227 @@ from backfill_assets.gates.sample import SampledRow, sample_rows
 from backfill_assets.identity import FileSet
 from backfill_assets.lake.checksums import NO_ROWS
 from backfill_assets.lake.snapshot import read_files
+from backfill_assets.ledger.records import ChunkRecord
 from backfill_assets.planning.graph import Window
 from backfill_assets.planning.manifest import Manifest, PinnedInput
 from backfill_assets.planning.partitions import describe
-from backfill_assets.planning.proof import LongerRead, ProvenEnd, declared_window, ends_of, longer_reads, read_window
+from backfill_assets.planning.proof import LongerRead, declared_window, ends_of, longer_reads, read_window
 from backfill_assets.planning.request import node_of
+from backfill_assets.planning.stages import Prove, Reads, computing, reads_of
 from backfill_assets.transforms.compute import derived_rows, require_same_code
 from backfill_assets.transforms.inputs import pinned_files, slices_of
 from backfill_assets.transforms.schemas import business_schema
 from backfill_assets.workspace import Workspace
 
+_MOST_SHOWN = 3
+"""Of how many differing seams between chunks rows are looked at: each is a chunk to compute."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proven:
-    """What computing the partitions at one end of a run with a longer window came to.
+    """What computing some partitions of a run with another window came to.
 
     Attributes:
         partitions: Those that were computed again.
         described: The same as a person reads them.
         declared: The longest window of the run itself.
-        longer: The window of the proof: never shorter, and no longer than there were accepted input partitions.
-        again: What was measured, with the rows computed again as the new side and the staged ones as the old.
+        longer: The window at an end of the run: never shorter, and no longer than there were accepted input
+            partitions. None for seams, which are computed with exactly the declared window.
+        again: What was measured, with the rows computed again as the new side and the staged ones as the old; `surplus`
+            counts rows that share their key on either side. Where rows were not looked at it has no differences.
         differing: The partitions whose content is another one.
-        examples: Some of the rows that differ in the first such partition: `before` as staged, `after` with the
-            longer window.
+        examples: Some of the rows that differ in the first such partition: `before` as staged, `after` as computed
+            again.
     """
 
     partitions: tuple[date, ...]
     described: str
     declared: Window
-    longer: Window
+    longer: Window | None = None
     again: Mapping[date, Measured] = field(default_factory=dict)
     differing: tuple[date, ...] = ()
     examples: tuple[SampledRow, ...] = ()
 
     @property
-    def is_longer(self) -> bool:
+    def is_compared(self) -> bool:
         """Whether there was anything to compare with."""
         return self.longer != self.declared
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Call:
+    """One call of the transform: what it computes, which of that is compared, and what it reads."""
+
+    computed: tuple[date, ...]
+    compared: tuple[date, ...]
+    reads: Sequence[Reads | LongerRead]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Proving:
+    """A staged run under proof: its files by partition, and what was measured in them."""
+
+    ws: Workspace
+    manifest: Manifest
+    table: DerivedTable
+    staged: Mapping[date, FileSet]
+    measured: Mapping[date, Measured]
+
+
 def prove(
-    ws: Workspace, manifest: Manifest, table: Table, staged: Mapping[date, FileSet], measured: Mapping[date, Measured]
-) -> tuple[Proven, ...] | None:
-    """Computes what the manifest's proof asks for again, and compares it with what was staged.
+    ws: Workspace,
+    manifest: Manifest,
+    table: Table,
+    stage: Prove,
+    staged: Mapping[date, FileSet],
+    measured: Mapping[date, Measured],
+    chunks: Iterable[ChunkRecord],
+) -> tuple[Proven, ...]:
+    """Compares what the manifest's proof asks for with what was staged, computing again what was not yet.
 
     Args:
         ws: The workspace.
         manifest: The run's contract.
         table: Its table.
+        stage: What the proof asks for.
         staged: The staged files by partition.
         measured: What was measured in them, for their checksums.
+        chunks: What staging noted of each chunk, for the checksums of its seam.
 
     Returns:
-        What was found at each end of the run; None for a manifest without a proof.
+        What was found at the seams, or at each end of the run.
 
     Raises:
         ContractBroken: The code is no longer the one that computed the staged rows.
         MissingInput: A pinned input partition or reference is gone.
     """
-    proof = manifest.proof
-    if proof is None or not isinstance(table, DerivedTable):
-        return None
+    if not isinstance(table, DerivedTable):
+        return ()
+    work = _Proving(ws=ws, manifest=manifest, table=table, staged=staged, measured=measured)
+    if stage.ends:
+        return _at_the_ends(work)
+    return (_at_the_seams(work, stage, chunks),)
+
+
+def _at_the_seams(work: _Proving, stage: Prove, chunks: Iterable[ChunkRecord]) -> Proven:
+    """Seams between chunks by the checksums that staging noted, the others by computing each alone."""
+    manifest, graph = work.manifest, work.ws.graph
+    checksums = {chunk.number: chunk.seam_checksum for chunk in chunks}
+    calls = [
+        _Call(computed=(seam,), compared=(seam,), reads=reads_of(manifest, graph, (seam,))) for seam in stage.alone
+    ]
+    unlike: list[date] = []
+    for compute in computing(manifest, graph):
+        seam, noted = compute.chunk.seam, checksums.get(compute.chunk.number)
+        if seam is None or noted == _checksum(work.measured, seam):
+            continue
+        if noted:
+            unlike.append(seam)
+        if not noted or len(unlike) <= _MOST_SHOWN:
+            calls.append(_Call(computed=compute.chunk.computed, compared=(seam,), reads=compute.reads))
+    found = _compare(work, calls, unlike)
+    return Proven(
+        partitions=stage.partitions,
+        described=describe(manifest.grain, stage.partitions),
+        declared=declared_window(node_of(manifest)),
+        again={**{seam: _not_looked_at(work, seam, unlike) for seam in stage.partitions}, **found.again},
+        differing=found.differing,
+        examples=found.examples,
+    )
+
+
+def _at_the_ends(work: _Proving) -> tuple[Proven, ...]:
+    """The ends of the run with a longer window: for runs without seams, and those of earlier releases."""
+    manifest, proof, graph = work.manifest, work.manifest.proof, work.ws.graph
+    if proof is None:
+        return ()
     node = node_of(manifest)
-    reads = {end: longer_reads(manifest, proof, end, node, ws.graph) for end in ends_of(proof)}
-    ends = {
-        end: Proven(
-            partitions=end.partitions,
-            described=describe(manifest.grain, end.partitions),
-            declared=declared_window(node),
-            longer=read_window(node, end, reads[end]),
+    proven: list[Proven] = []
+    calls: list[_Call] = []
+    for end in ends_of(proof):
+        reads = longer_reads(manifest, proof, end, node, graph)
+        proven.append(
+            Proven(
+                partitions=end.partitions,
+                described=describe(manifest.grain, end.partitions),
+                declared=declared_window(node),
+                longer=read_window(node, end, reads),
+            )
         )
-        for end in reads
-    }
-    asked = [end for end in ends if ends[end].is_longer]
-    if not asked:
-        return tuple(ends.values())
+        if proven[-1].is_compared:
+            calls.append(_Call(computed=end.partitions, compared=end.partitions, reads=reads))
+    found = _compare(work, calls)
+    return tuple(
+        replace(
+            end,
+            again={p: again for p, again in found.again.items() if p in end.partitions},
+            differing=tuple(p for p in found.differing if p in end.partitions),
+            examples=tuple(row for row in found.examples if row.partition in end.partitions),
+        )
+        for end in proven
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Found:
+    again: Mapping[date, Measured]
+    differing: tuple[date, ...]
+    examples: tuple[SampledRow, ...]
+
+
+def _compare(work: _Proving, calls: Sequence[_Call], unlike: Iterable[date] = ()) -> _Found:
+    """Computes partitions again and compares them with the staged ones.
+
+    Args:
+        work: The run.
+        calls: What to compute again.
+        unlike: Partitions that differ whatever this finds: another computation has found them so.
+    """
+    if not calls:
+        return _Found(again={}, differing=(), examples=())
+    ws, manifest, table = work.ws, work.manifest, work.table
     require_same_code(ws, manifest)
-    rows = _computed_again(ws, manifest, table, {end: reads[end] for end in asked})
-    files = (staged[partition] for end in asked for partition in end.partitions)
+    rows = reduce(DataFrame.unionAll, (_computed_again(work, call) for call in calls))
+    compared = [partition for call in calls for partition in call.compared]
     schema, column = business_schema(table), table.partition.column
+    files = [work.staged[partition] for partition in compared]
     old = read_files(ws.spark(), ws.lake, table.name, files, schema=schema, partition_column=column)
     again = measure(rows, old, table, schema=schema)
-    differing = [p for end in asked for p in end.partitions if _checksum(again, p) != _checksum(measured, p)]
-    of_first = F.col(column) == F.lit(differing[0]) if differing else F.lit(False)
-    examples = sample_rows(rows.where(of_first), old.where(of_first), table) if differing else ()
-    for end in asked:
-        ends[end] = replace(
-            ends[end],
-            again={p: found for p, found in again.items() if p in end.partitions},
-            differing=tuple(p for p in differing if p in end.partitions),
-            examples=tuple(row for row in examples if row.partition in end.partitions),
-        )
-    return tuple(ends.values())
+    differing = sorted({p for p in compared if _checksum(again, p) != _checksum(work.measured, p)} | set(unlike))
+    of_first = F.col(column) == F.lit(next((p for p in differing if p in compared), None))
+    return _Found(
+        again={p: _with_surplus(again.get(p, Measured(partition=p)), work.measured.get(p)) for p in compared},
+        differing=tuple(differing),
+        examples=sample_rows(rows.where(of_first), old.where(of_first), table) if differing else (),
+    )
 
 
-def _computed_again(
-    ws: Workspace, manifest: Manifest, table: DerivedTable, reads: Mapping[ProvenEnd, Sequence[LongerRead]]
-) -> DataFrame:
-    """The rows of all ends in one frame, so that they are measured in one pass; each end is a call of its own."""
-    frames: list[DataFrame] = []
-    for end, read in reads.items():
-        with ws.ledger.read() as reader:
-            files = pinned_files(reader, manifest.run_id, _pins(manifest, read))
-        frames.append(derived_rows(ws, manifest, table, end.partitions, slices_of(read, files)))
-    return reduce(DataFrame.unionAll, frames)
+def _with_surplus(again: Measured, staged: Measured | None) -> Measured:
+    """With the rows that share their key on either side: such rows are compared crosswise."""
+    return replace(again, surplus=max(again.surplus, staged.surplus if staged else 0))
+
+
+def _computed_again(work: _Proving, call: _Call) -> DataFrame:
+    ws, manifest = work.ws, work.manifest
+    with ws.ledger.read() as reader:
+        files = pinned_files(reader, manifest.run_id, _pins(manifest, call.reads))
+    rows = derived_rows(ws, manifest, work.table, call.computed, slices_of(call.reads, files))
+    return rows.where(F.col(work.table.partition.column).isin(list(call.compared)))
+
+
+def _not_looked_at(work: _Proving, seam: date, unlike: Collection[date]) -> Measured:
+    """What is known of a seam between chunks from checksums alone."""
+    rows = 0 if seam in unlike else work.staged[seam].rows
+    surplus = work.measured[seam].surplus if seam in work.measured else 0
+    return Measured(partition=seam, rows=rows, accepted_rows=rows, unchanged=rows, surplus=surplus)
 
 
 def _checksum(measured: Mapping[date, Measured], partition: date) -> str:
     return measured[partition].checksum if partition in measured else NO_ROWS
 
 
-def _pins(manifest: Manifest, reads: Sequence[LongerRead]) -> Iterable[PinnedInput]:
-    """The pins of exactly what the proof reads: a run of years pins far more."""
+def _pins(manifest: Manifest, reads: Iterable[Reads | LongerRead]) -> Iterable[PinnedInput]:
+    """The pins of exactly what a call reads: a run of years pins far more."""
     wanted = {read.argument: set(read.partitions) for read in reads}
     further = manifest.proof.inputs if manifest.proof else ()
     for pinned in (*manifest.inputs, *further):

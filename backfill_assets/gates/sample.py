@@ -53,8 +53,7 @@ def sample_rows(staged: DataFrame, accepted: DataFrame, table: Table, *, most: i
         table: The declaration, for its key.
         most: How many rows at the most.
     """
-    column = table.partition.column
-    key = [column, *(name for name in table.key if name != column)]
+    column, key = table.partition.column, key_columns(table)
     values = [field.name for field in table.schema.fields if field.name not in key]
     after = staged.select(*key, _as_struct(values).alias("after"))
     before = accepted.select(*key, _as_struct(values).alias("before"))
@@ -67,9 +66,9 @@ def sample_rows(staged: DataFrame, accepted: DataFrame, table: Table, *, most: i
     return tuple(
         SampledRow(
             partition=row[column],
-            key={name: _text(row[name]) for name in key},
-            before=_texts(row["before"], values),
-            after=_texts(row["after"], values),
+            key=texts(row, key),
+            before=texts(row["before"], values) if row["before"] is not None else None,
+            after=texts(row["after"], values) if row["after"] is not None else None,
         )
         for row in moved.collect()
     )
@@ -80,8 +79,15 @@ def _as_struct(values: Sequence[str]) -> Column:
     return F.struct(*values) if values else F.struct(F.lit(True).alias("present"))
 
 
-def _texts(row: Any, values: Sequence[str]) -> Mapping[str, str | None] | None:
-    return None if row is None else {name: _text(row[name]) for name in values}
+def key_columns(table: Table) -> list[str]:
+    """What identifies a row, the partition first."""
+    column = table.partition.column
+    return [column, *(name for name in table.key if name != column)]
+
+
+def texts(row: Any, columns: Sequence[str]) -> Mapping[str, str | None]:
+    """Values of a row as text."""
+    return {name: _text(row[name]) for name in columns}
 
 
 def _text(value: object) -> str | None:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
 from backfill_assets.domain import Table
+from backfill_assets.domain.gates import WARM_UP
 from backfill_assets.errors import ContractBroken
 from backfill_assets.planning.manifest import GateTerm, Manifest
 
@@ -12,6 +16,11 @@ def gate_terms(table: Table) -> tuple[GateTerm, ...]:
     return tuple(GateTerm(name=gate.name, demands=gate.demands, blocking=gate.blocking) for gate in table.gates)
 
 
+def _in_short(terms: Iterable[GateTerm]) -> Sequence[GateTerm]:
+    """The terms that count: what the proof of the window computes is pinned in the manifest, not said in its demand."""
+    return [replace(term, demands="") if term.name == WARM_UP else term for term in terms]
+
+
 def require_agreed_gates(manifest: Manifest, table: Table) -> None:
     """Refuses to measure by other gates than those that were agreed.
 
@@ -19,7 +28,7 @@ def require_agreed_gates(manifest: Manifest, table: Table) -> None:
         ContractBroken: The table declares other gates by now.
     """
     declared = gate_terms(table)
-    if declared == manifest.gates:
+    if _in_short(declared) == _in_short(manifest.gates):
         return
     agreed_names, declared_names = ({term.name for term in terms} for terms in (manifest.gates, declared))
     said = [
@@ -27,7 +36,12 @@ def require_agreed_gates(manifest: Manifest, table: Table) -> None:
         for what, names in (
             ("not declared any more:", agreed_names - declared_names),
             ("new:", declared_names - agreed_names),
-            ("changed:", {term.name for term in set(declared) ^ set(manifest.gates)} & agreed_names & declared_names),
+            (
+                "changed:",
+                {term.name for term in set(_in_short(declared)) ^ set(_in_short(manifest.gates))}
+                & agreed_names
+                & declared_names,
+            ),
         )
         if names
     ]

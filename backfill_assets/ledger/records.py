@@ -53,6 +53,8 @@ class ChunkRecord:
     Attributes:
         attempt: Who computes it; only that attempt can finish it.
         checksum: Order-independent content checksum of all its rows; empty until it is done.
+        seam_checksum: The same of the seam that was computed with it, the last partition of the chunk before; empty
+            where there is none.
     """
 
     run_id: str
@@ -65,6 +67,7 @@ class ChunkRecord:
     finished_at: datetime | None
     attempt: str = ""
     checksum: str = ""
+    seam_checksum: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -95,6 +95,7 @@ def chunk_record(row: AnyRow) -> ChunkRecord:
         finished_at=row.finished_at,
         attempt=row.attempt,
         checksum=row.checksum,
+        seam_checksum=row.seam_checksum,
     )
 
 

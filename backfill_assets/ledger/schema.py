@@ -172,6 +172,7 @@ chunk_runs = Table(
     Column("finished_at", UtcDateTime),
     Column("attempt", Text, nullable=False, server_default=""),
     Column("checksum", Text, nullable=False, server_default=""),
+    Column("seam_checksum", Text, nullable=False, server_default=""),
 )
 """How far staging is. `attempt` names who computed a chunk; the run goes on from chunks of earlier attempts."""
 

@@ -46,6 +46,7 @@ class CandidateWriter(SampleWriter):
             "finished_at": None,
             "attempt": attempt,
             "checksum": "",
+            "seam_checksum": "",
         }
         happening = Happening(
             actor=SYSTEM,
@@ -74,8 +75,19 @@ class CandidateWriter(SampleWriter):
         candidates: Iterable[CandidatePartition],
         attempt: str,
         checksum: str,
+        seam_checksum: str = "",
     ) -> None:
         """A chunk is computed; its candidates take the place of earlier ones of the same partitions.
+
+        Args:
+            run_id: The run.
+            number: The chunk's.
+            input_rows: Of what it read.
+            output_rows: Of what it staged.
+            candidates: What it staged.
+            attempt: Who computed it.
+            checksum: Of all staged rows.
+            seam_checksum: Of the seam that was computed with them and not staged, if there is one.
 
         Raises:
             UnknownName: There is no such run.
@@ -100,6 +112,7 @@ class CandidateWriter(SampleWriter):
                     "input_rows": input_rows,
                     "output_rows": output_rows,
                     "checksum": checksum,
+                    "seam_checksum": seam_checksum,
                     "partitions": len(staged),
                     "files_digest": document_digest([[c.partition.isoformat(), c.files.digest] for c in staged]),
                 },
@@ -109,6 +122,7 @@ class CandidateWriter(SampleWriter):
                 "output_rows": output_rows,
                 "finished_at": self.now,
                 "checksum": checksum,
+                "seam_checksum": seam_checksum,
             },
         )
         self._replace_candidates(run_id, staged)

@@ -12,10 +12,21 @@ from backfill_assets.planning.manifest import Limits, Manifest
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chunk:
-    """A part of the run that is computed in one go. Numbers begin at 1."""
+    """A part of the run that is computed in one go. Numbers begin at 1.
+
+    Attributes:
+        partitions: What it stages.
+        seam: The last partition of the chunk before it, when the proof of the window asks to compute that once more.
+    """
 
     number: int
     partitions: tuple[date, ...]
+    seam: date | None = None
+
+    @property
+    def computed(self) -> tuple[date, ...]:
+        """What is computed in one go: the seam is compared and not staged."""
+        return self.partitions if self.seam is None else (self.seam, *self.partitions)
 
 
 def chunks_of(manifest: Manifest) -> tuple[Chunk, ...]:
@@ -26,9 +37,13 @@ def chunks_of(manifest: Manifest) -> tuple[Chunk, ...]:
     remaining = iter(manifest.partitions)
     most = manifest.limits.chunk_partitions
     sizes = manifest.chunks or [most] * -(-len(manifest.partitions) // most)
-    return tuple(
-        Chunk(number=number, partitions=tuple(islice(remaining, size))) for number, size in enumerate(sizes, start=1)
-    )
+    seams = frozenset(manifest.proof.seams if manifest.proof else ())
+    chunks: list[Chunk] = []
+    for number, size in enumerate(sizes, start=1):
+        before = chunks[-1].partitions[-1] if chunks else None
+        seam = before if before in seams else None
+        chunks.append(Chunk(number=number, partitions=tuple(islice(remaining, size)), seam=seam))
+    return tuple(chunks)
 
 
 def chunk_sizes(partitions: Sequence[date], rows: Mapping[date, int], limits: Limits) -> tuple[int, ...]:

@@ -141,21 +141,24 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proof:
-    """What the warm-up gate computes a second time, with a longer window.
+    """What the warm-up gate computes a second time: seams, or the ends of the run with a longer window.
 
     Attributes:
-        partitions: The first output partitions.
+        seams: Partitions that are computed once more with exactly the declared window, where the staged ones had more
+            (since format 3): the last one of a chunk with the chunk after it, any other one alone.
+        partitions: The first output partitions, with a longer window; where there are no seams, and in earlier formats.
         last: The last output partition, when it is not among the first: the look-ahead is cut short there.
         extra_days: How many more days the window looks back than the declared one, if they are there.
         extra_days_ahead: How many more days it looks ahead.
         inputs: The input partitions of the longer window that the run does not read anyway.
     """
 
-    partitions: tuple[date, ...]
+    seams: tuple[date, ...] = ()
+    partitions: tuple[date, ...] = ()
     last: tuple[date, ...] = ()
-    extra_days: int
-    extra_days_ahead: int
-    inputs: tuple[PinnedInput, ...]
+    extra_days: int = 0
+    extra_days_ahead: int = 0
+    inputs: tuple[PinnedInput, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -260,7 +263,7 @@ class Manifest:
             }
             document |= {
                 "chunks": list(self.chunks),
-                "proof": self.proof and _proof_document(self.proof),
+                "proof": self.proof and _proof_document(self.proof, self.format),
                 "member_of": self.member_of,
             }
         if self.format >= 3:
@@ -360,8 +363,10 @@ def _input_document(pinned: PinnedInput) -> Mapping[str, Any]:
     }
 
 
-def _proof_document(proof: Proof) -> Mapping[str, Any]:
+def _proof_document(proof: Proof, of_format: int) -> Mapping[str, Any]:
+    seams = {"seams": [partition.isoformat() for partition in proof.seams]} if of_format >= 3 else {}
     return {
+        **seams,
         "partitions": [partition.isoformat() for partition in proof.partitions],
         "last": [partition.isoformat() for partition in proof.last],
         "extra_days": proof.extra_days,
@@ -374,6 +379,7 @@ def _parse_proof(document: Mapping[str, Any] | None) -> Proof | None:
     if document is None:
         return None
     return Proof(
+        seams=tuple(date.fromisoformat(day) for day in document.get("seams", ())),
         partitions=tuple(date.fromisoformat(day) for day in document["partitions"]),
         last=tuple(date.fromisoformat(day) for day in document["last"]),
         extra_days=document["extra_days"],

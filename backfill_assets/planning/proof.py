@@ -1,8 +1,11 @@
 """What is computed twice to prove that the window is long enough? Pure: what is read for it is pinned with the plan.
 
-Within a run the days share what they read, so a window that is too short shows at its ends alone: the first output
-partitions lack warm-up, the last one lacks look-ahead. These are computed once more, from a window that is longer as
-far as input partitions are accepted; rows that differ depend on something that the declared window leaves out.
+A run is proven by its seams (`seams`): the last partition of every chunk is computed once more together with the chunk
+after it, which costs a day per chunk and no second window; a run in one chunk has a few that are computed alone.
+
+Where no partition has a neighbour on both sides there is no seam. Then the ends of the run are computed once more with
+a window that is longer, as far as input partitions are accepted: rows that differ depend on something that the declared
+window leaves out.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ from datetime import date
 from backfill_assets.planning.graph import Graph, TableInput, TableNode, Window
 from backfill_assets.planning.manifest import Manifest, PinnedInput, PinnedPartition, Proof
 from backfill_assets.planning.partitions import DayRange, days_of, next_partition
+from backfill_assets.planning.seams import InputRows, seams_of
 from backfill_assets.planning.state import ClaimReader
 
 LEAST_EXTRA_DAYS = 7
@@ -25,7 +29,8 @@ class ProofTerms:
     """What a table's declaration asks to be proven.
 
     Attributes:
-        partitions: How many of the first output partitions are computed again.
+        partitions: How many seams a run without seams between chunks has; in a run without seams, how many of the first
+            output partitions are computed again.
         extra_days: How many more days on each side; None for as many again as declared, at least a week.
     """
 
@@ -63,6 +68,8 @@ def plan_proof(
     terms: ProofTerms,
     node: TableNode,
     partitions: Sequence[date],
+    chunks: Sequence[int],
+    rows: InputRows,
     pins: Sequence[PinnedInput],
     *,
     graph: Graph,
@@ -74,10 +81,27 @@ def plan_proof(
         terms: What the declaration asks for.
         node: The table.
         partitions: The run's output partitions, in order.
+        chunks: How many of them each chunk has.
+        rows: Where the input is dense.
         pins: What the run reads.
         graph: The tables and their windows.
         state: A reader of what is accepted.
     """
+    if seams := seams_of(node, partitions, chunks, rows, graph, most_alone=terms.partitions):
+        return Proof(seams=seams)
+    return longer_proof(terms, node, partitions, pins, graph=graph, state=state)
+
+
+def longer_proof(
+    terms: ProofTerms,
+    node: TableNode,
+    partitions: Sequence[date],
+    pins: Sequence[PinnedInput],
+    *,
+    graph: Graph,
+    state: ClaimReader,
+) -> Proof:
+    """The ends of a run, and the accepted input partitions to pin for them beside those the run reads anyway."""
     first = _first_in_a_row(node, partitions, terms.partitions)
     last = () if partitions[-1] in first else (partitions[-1],)
     back, ahead = _extra_days(terms, node)
@@ -102,7 +126,7 @@ def plan_proof(
 
 
 def ends_of(proof: Proof) -> tuple[ProvenEnd, ...]:
-    """The ends of the run that are computed again; a short run has one.
+    """The ends of the run that are computed again with a longer window: a short run has one, one with seams none.
 
     The first one is given more days on both sides: what was staged had the days of its neighbours to read as well, and
     with fewer days ahead than that a difference would say nothing about the warm-up. The last one is only given more
@@ -111,7 +135,7 @@ def ends_of(proof: Proof) -> tuple[ProvenEnd, ...]:
     back, ahead = proof.extra_days, proof.extra_days_ahead
     first = ProvenEnd(partitions=proof.partitions, extra_back=back, extra_ahead=ahead)
     last = ProvenEnd(partitions=proof.last, extra_back=0, extra_ahead=ahead)
-    return (first, last) if proof.last else (first,)
+    return tuple(end for end in (first, last) if end.partitions)
 
 
 def longer_reads(

@@ -34,6 +34,7 @@ from backfill_assets.planning.manifest import (
 from backfill_assets.planning.partitions import DayRange, Grain, days_of, describe
 from backfill_assets.planning.policy import USUAL_POLICY, Policy
 from backfill_assets.planning.proof import ProofTerms, plan_proof
+from backfill_assets.planning.seams import InputRows
 from backfill_assets.planning.state import Claim, ClaimReader, StateReader
 
 
@@ -199,7 +200,7 @@ def propose(
     """
     node = graph.table(request.table)
     partitions = _output(request, graph, as_of)
-    reads, pins = _inputs(node, partitions, graph, state, upstream)
+    reads, pins, rows = _inputs(node, partitions, graph, state, upstream)
     present = state.claims(node.name, partitions)
     if request.mode is Mode.RECONCILIATION:
         _require_something_to_reconcile(node, partitions, present)
@@ -211,6 +212,10 @@ def propose(
         pace=state.pace(node.name),
     )
     limits = request.limits.over(terms.limits)
+    chunks = chunk_sizes(partitions, expected.rows, limits)
+    proof = None
+    if terms.proof:
+        proof = plan_proof(terms.proof, node, partitions, chunks, rows, pins, graph=graph, state=state)
     manifest = Manifest(
         run_id=run_id_for(request, node, as_of),
         kind=request.kind or (Kind.RESTATEMENT if present else Kind.BACKFILL),
@@ -234,9 +239,9 @@ def propose(
         limits=limits,
         policy=terms.policy,
         cause=cause,
-        chunks=chunk_sizes(partitions, expected.rows, limits),
+        chunks=chunks,
         member_of=request.member_of,
-        proof=plan_proof(terms.proof, node, partitions, pins, graph=graph, state=state) if terms.proof else None,
+        proof=proof,
     )
     return Plan(
         manifest=manifest,
@@ -282,15 +287,18 @@ def _require_something_to_reconcile(node: TableNode, partitions: Sequence[date],
 
 def _inputs(
     node: TableNode, partitions: Sequence[date], graph: Graph, state: StateReader, upstream: Upstream
-) -> tuple[tuple[InputRead, ...], tuple[PinnedInput, ...]]:
+) -> tuple[tuple[InputRead, ...], tuple[PinnedInput, ...], InputRows]:
     reads: list[InputRead] = []
     pins: list[PinnedInput] = []
+    rows: dict[str, Mapping[date, int]] = {}
     covered = {day for partition in partitions for day in days_of(node.grain, partition)}
     for edge in node.inputs:
         source = graph.table(edge.table)
         needed = graph.needed(edge, node, partitions)
         claims = state.claims(edge.table, needed)
         staged = upstream.get(edge.table, {})
+        known = [p for p in needed if p in staged or p in claims]
+        rows[edge.argument] = {p: staged[p].rows if p in staged else claims[p].rows for p in known}
         reads.append(
             InputRead(
                 argument=edge.argument,
@@ -301,9 +309,7 @@ def _inputs(
                 warm_up=tuple(p for p in needed if p not in covered),
                 missing=tuple(p for p in needed if p not in claims and p not in staged),
                 staged=tuple(p for p in needed if p in staged),
-                rows=sum(
-                    staged[p].rows if p in staged else claims[p].rows for p in needed if p in staged or p in claims
-                ),
+                rows=sum(rows[edge.argument].values()),
                 files=sum(claim.file_count for claim in claims.values()),
                 size_bytes=sum(claim.size_bytes for claim in claims.values()),
             )
@@ -312,11 +318,10 @@ def _inputs(
             PinnedPartition(partition=p, version=0, digest="", from_run=staged[p].run_id)
             if p in staged
             else PinnedPartition(partition=p, version=claims[p].version, digest=claims[p].digest)
-            for p in needed
-            if p in staged or p in claims
+            for p in known
         )
         pins.append(PinnedInput(argument=edge.argument, table=edge.table, partitions=tuple(pinned)))
-    return tuple(reads), tuple(pins)
+    return tuple(reads), tuple(pins), rows
 
 
 def require_inputs(plan: Plan) -> None:

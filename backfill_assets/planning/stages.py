@@ -42,7 +42,7 @@ class Compute:
     """Spark computes one chunk into files that nobody reads.
 
     Attributes:
-        chunk: Its number and output partitions.
+        chunk: Its number and output partitions, and the seam that is computed with them.
         chunks: How many there are.
         reads: Its inputs, warm-up and look-ahead included, each read once; empty for landed files.
     """
@@ -71,16 +71,24 @@ class LongerEnd:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prove:
-    """Spark computes the ends of the run again with a longer window; the rows must be the same."""
+    """Partitions are computed again with another window; the rows must be the same.
+
+    Attributes:
+        between_chunks: Computed while the chunks after them were, with exactly the declared window.
+        alone: Each computed alone, with exactly the declared window.
+        ends: The ends of the run, with a longer window.
+    """
 
     run_id: str
     table: str
     grain: Grain
-    ends: tuple[LongerEnd, ...]
+    between_chunks: tuple[date, ...] = ()
+    alone: tuple[date, ...] = ()
+    ends: tuple[LongerEnd, ...] = ()
 
     @property
     def partitions(self) -> tuple[date, ...]:
-        return tuple(partition for end in self.ends for partition in end.partitions)
+        return (*self.between_chunks, *self.alone, *(partition for end in self.ends for partition in end.partitions))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,7 +175,7 @@ def computing(manifest: Manifest, graph: Graph) -> tuple[Compute, ...]:
             grain=manifest.grain,
             chunk=chunk,
             chunks=len(chunks),
-            reads=reads_of(manifest, graph, chunk.partitions),
+            reads=reads_of(manifest, graph, chunk.computed),
         )
         for chunk in chunks
     )
@@ -198,8 +206,9 @@ def measuring(manifest: Manifest, graph: Graph) -> tuple[Measure | Prove, ...]:
         gates=tuple(gate.name for gate in manifest.gates),
     )
     proof = manifest.proof
-    if proof is None or not proof.partitions:
+    if proof is None or not (proof.partitions or proof.seams):
         return (measure,)
+    between_chunks = tuple(chunk.seam for chunk in chunks_of(manifest) if chunk.seam is not None)
     node = node_of(manifest)
     declared = declared_window(node)
     longer = {end: read_window(node, end, longer_reads(manifest, proof, end, node, graph)) for end in ends_of(proof)}
@@ -207,6 +216,8 @@ def measuring(manifest: Manifest, graph: Graph) -> tuple[Measure | Prove, ...]:
         run_id=manifest.run_id,
         table=manifest.table,
         grain=manifest.grain,
+        between_chunks=between_chunks,
+        alone=tuple(seam for seam in proof.seams if seam not in set(between_chunks)),
         ends=tuple(
             LongerEnd(
                 partitions=end.partitions,
@@ -240,7 +251,9 @@ def sentence(stage: Stage) -> str:
             read = "; ".join(f"{reads.table} {describe(reads.grain, reads.partitions)}" for reads in stage.reads)
             return (
                 f"compute chunk {stage.chunk.number} of {stage.chunks} of {stage.table}, "
-                f"{describe(stage.grain, stage.chunk.partitions)}, from {read or 'the landed files'}"
+                f"{describe(stage.grain, stage.chunk.partitions)}"
+                + (f" (and {describe(stage.grain, [stage.chunk.seam])}, once more)" if stage.chunk.seam else "")
+                + f", from {read or 'the landed files'}"
             )
         case Prove():
             return f"prove the window of {stage.table}: {proof_sentence(stage)}"
@@ -263,7 +276,14 @@ def sentence(stage: Stage) -> str:
 
 
 def proof_sentence(stage: Prove) -> str:
-    """What is computed again, and with how many more days."""
+    """What is computed again, and with which days."""
+    seams = [
+        f"{describe(stage.grain, some)}, once more {how} and exactly the declared window"
+        for some, how in ((stage.between_chunks, "with the next chunk each"), (stage.alone, "with only their own days"))
+        if some
+    ]
+    if seams:
+        return "; ".join(seams)
     longer = [
         f"{describe(stage.grain, end.partitions)}, once more with "
         + " and ".join(
@@ -289,6 +309,7 @@ def stage_document(stage: Stage) -> dict[str, Any]:
                 "table": stage.table,
                 "chunk": stage.chunk.number,
                 "partitions": [p.isoformat() for p in stage.chunk.partitions],
+                "seam": stage.chunk.seam and stage.chunk.seam.isoformat(),
                 "reads": [
                     {"table": r.table, "from": r.partitions[0].isoformat(), "to": r.partitions[-1].isoformat()}
                     for r in stage.reads
@@ -300,6 +321,8 @@ def stage_document(stage: Stage) -> dict[str, Any]:
                 "run_id": stage.run_id,
                 "table": stage.table,
                 "partitions": [p.isoformat() for p in stage.partitions],
+                "between_chunks": [p.isoformat() for p in stage.between_chunks],
+                "alone": [p.isoformat() for p in stage.alone],
                 "ends": [
                     {
                         "from": end.partitions[0].isoformat(),

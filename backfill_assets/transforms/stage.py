@@ -214,13 +214,11 @@ def _stage_chunk(work: _Attempt, stage: Compute) -> int:
         frame, provenance, input_rows = _source_rows(ws, manifest, table, chunk)
     else:
         frame, provenance, input_rows = _derived_rows(work, table, stage)
-    # Seen while the rows pass by on their way into the files: no pass of its own.
     content = Observation()
-    hashes = row_hash(business_schema(table))
     staged = write_staged(
         ws.lake,
         manifest.table,
-        frame.observe(content, F.count(F.lit(1)).alias("rows"), *sums_of(hashes)),
+        _observed(frame, table, chunk, content),
         run_id=manifest.run_id,
         attempt=f"{chunk.number:04d}-{work.token}",
         partition_column=manifest.partition_column,
@@ -248,9 +246,28 @@ def _stage_chunk(work: _Attempt, stage: Compute) -> int:
             candidates=candidates,
             attempt=work.token,
             checksum=checksum_of(content.get),
+            seam_checksum=checksum_of(content.get, prefix="seam_") if chunk.seam else "",
         )
     ws.reached(Point.STAGE_CHUNK_FINISHED)
     return output_rows
+
+
+def _observed(frame: DataFrame, table: Table, chunk: Chunk, content: Observation) -> DataFrame:
+    """The rows of a chunk on their way into its files, and what is seen while they pass by: no pass of its own.
+
+    Rows of the seam are seen as well, and end here: those of the chunk before it are the ones that are staged.
+    """
+    column, hashes = F.col(table.partition.column), row_hash(business_schema(table))
+    if chunk.seam is None:
+        return frame.observe(content, F.count(F.lit(1)).alias("rows"), *sums_of(hashes))
+    of_seam = column == F.lit(chunk.seam)
+    return frame.observe(
+        content,
+        F.count_if(~of_seam).alias("rows"),
+        *sums_of(F.when(~of_seam, hashes)),
+        F.count_if(of_seam).alias("seam_rows"),
+        *sums_of(F.when(of_seam, hashes), prefix="seam_"),
+    ).where(~of_seam)
 
 
 def _require_declared(manifest: Manifest, chunk: Chunk, staged: Mapping[str, FileSet]) -> None:
@@ -285,7 +302,7 @@ def _derived_rows(
     work: _Attempt, table: DerivedTable, stage: Compute
 ) -> tuple[DataFrame, Mapping[date, Mapping[str, Any]], int]:
     slices = slices_of(stage.reads, work.inputs)
-    frame = derived_rows(work.ws, work.manifest, table, stage.chunk.partitions, slices)
+    frame = derived_rows(work.ws, work.manifest, table, stage.chunk.computed, slices)
     return frame, _provenance(work.ws, work.manifest, stage.chunk, work.inputs), sum(read.rows for read in slices)
 
 

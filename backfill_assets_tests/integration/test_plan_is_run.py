@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from datetime import date
+from datetime import date, timedelta
 from pathlib import Path
 
 import pytest
@@ -119,12 +119,24 @@ def test_a_table_that_publishes_by_policy_is_not_said_to_wait_for_a_person(shop:
 
 
 def test_the_proof_reads_as_many_more_days_as_the_plan_said(shop: Shop) -> None:
-    run_id = shop.staged(shop.planned(OUTPUT))
+    run_id = shop.staged(shop.planned(DayRange(OUTPUT.start, OUTPUT.start + timedelta(days=2))))
     (prove,) = [stage for stage in operations.stages(shop.ws, run_id) if isinstance(stage, Prove)]
     with shop.ws.ledger.read() as reader:
         found = {r.partition: r.observed for r in reader.gate_results(run_id) if r.gate == "warm_up"}
+    assert prove.ends
     for end in prove.ends:
         for partition in end.partitions:
             observed = found[partition]
             assert observed["proof_days_back"] - observed["days_back"] == end.more_back
             assert observed["proof_days_ahead"] - observed["days_ahead"] == end.more_ahead
+
+
+def test_the_proof_computes_the_days_that_the_plan_said(shop: Shop) -> None:
+    run_id = shop.staged(shop.planned(OUTPUT))
+    (prove,) = [stage for stage in operations.stages(shop.ws, run_id) if isinstance(stage, Prove)]
+    assert len(prove.alone) == 3
+    with shop.ws.ledger.read() as reader:
+        found = {
+            r.partition for r in reader.gate_results(run_id) if r.verdict.startswith("the same 1 row with exactly")
+        }
+    assert found == set(prove.alone)

@@ -117,6 +117,9 @@ def test_a_run_of_twelve_chunks_killed_twice_is_resumed_with_equal_checksums_and
     assert {p: c.checksum for p, c in one.items()} == {p: c.checksum for p, c in other.items()}
     assert [c.checksum for c in chunks] == [c.checksum for c in clean_chunks]
     assert [c.checksum for c in chunks] == [other[p].checksum for p in sorted(other)], "one partition per chunk"
+    assert [c.seam_checksum for c in chunks] == ["", *(c.checksum for c in chunks[:-1])], (
+        "each after the first proves a seam"
+    )
     assert times(month, run_id, "chunk_finished") == dict.fromkeys(range(1, 13), 1)
     assert all(c.finished_at and c.finished_at >= c.started_at and c.output_rows == 1 for c in chunks)
 

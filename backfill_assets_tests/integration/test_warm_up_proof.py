@@ -69,13 +69,10 @@ def test_a_window_that_is_long_enough_passes_and_says_what_it_was_compared_with(
     run_id = shop.staged(shop.planned(LATE))
     found = {day.day: result.verdict for day, result in proofs(shop.ws, run_id).items()}
     assert state_of(shop.ws, run_id) is RunState.PASSED
-    # Of the seven more days on each side, two are there before the first three days, and three after; after the last
-    # day there is none.
-    first = "with 4 instead of 2 days back and 3 instead of 1 day ahead"
+    elsewhere = "proven on 2026-01-06..2026-01-08, 3 days, with exactly 2 days back and 1 ahead"
     assert found == {
-        **dict.fromkeys((5, 6, 7), f"the same 1 row {first}"),
-        8: f"proven on 2026-01-05..2026-01-07, 3 days, {first}",
-        9: NOTHING_THERE,
+        **dict.fromkeys((6, 7, 8), "the same 1 row with exactly 2 days back and 1 ahead"),
+        **dict.fromkeys((5, 9), elsewhere),
     }
 
 
@@ -84,28 +81,25 @@ def test_a_warm_up_that_is_too_short_blocks_the_run(shop: Shop) -> None:
     run_id = short.staged(short.planned(LATE))
     assert state_of(short.ws, run_id) is RunState.BLOCKED
     found = proofs(short.ws, run_id)
-    first = found[date(2026, 1, 5)]
-    assert first.verdict == (
-        "with 4 instead of 1 day back and 3 instead of 1 day ahead, 1 of 1 rows differ, for example "
-        "(2026-01-05, only) amount 30 becomes 40: the window is too short"
+    assert found[date(2026, 1, 6)].verdict == (
+        "with exactly 1 day back and 1 ahead, 1 of 1 rows differ: the window is too short"
     )
-    assert first.observed["examples"][0]["after"] == {"amount": "40"}
-    # Within the run the days share what they read: only the first one lacked something.
-    assert {day.day for day, result in found.items() if result.passed} == {6, 7, 9}
+    assert found[date(2026, 1, 6)].observed["changed_columns"] == {"amount": 1}
+    assert found[date(2026, 1, 5)].verdict == "the window is too short, as 2026-01-06 shows"
+    assert not any(result.passed for result in found.values())
     operations.approve(short.ws, run_id, by="ben")
     with pytest.raises(IllegalTransition, match="a blocking gate failed"):
         short.publish(run_id)
     assert short.amounts() == {}
 
 
-def test_a_look_ahead_that_is_too_short_shows_at_the_end_of_the_run(shop: Shop) -> None:
+def test_a_look_ahead_that_is_too_short_blocks_the_run_as_well(shop: Shop) -> None:
     short = redeclared(shop, window=Window(days_back=2))
     run_id = short.staged(short.planned(LATE))
     assert state_of(short.ws, run_id) is RunState.BLOCKED
-    found = proofs(short.ws, run_id)
-    assert {day.day for day, result in found.items() if result.passed} == {5, 6, 7}
-    assert found[date(2026, 1, 9)].verdict.startswith("with 1 instead of 0 days ahead, 1 of 1 rows differ")
-    assert found[date(2026, 1, 8)].verdict == "the window is too short, as 2026-01-09 shows"
+    assert proofs(short.ws, run_id)[date(2026, 1, 8)].verdict == (
+        "with exactly 2 days back and 0 ahead, 1 of 1 rows differ: the window is too short"
+    )
 
 
 def test_a_dry_run_is_proven_too(shop: Shop) -> None:
@@ -127,8 +121,17 @@ def test_an_author_can_opt_out_or_only_be_told(shop: Shop) -> None:
 
 
 def test_where_no_earlier_day_is_accepted_only_the_look_ahead_is_longer(shop: Shop) -> None:
-    found = proofs(shop.ws, shop.staged(shop.planned(OUTPUT)))
-    assert found[OUTPUT.start].verdict == "the same 1 row with 5 instead of 1 day ahead"
+    one = DayRange.inclusive(OUTPUT.start, OUTPUT.start)
+    found = proofs(shop.ws, shop.staged(shop.planned(one)))
+    assert found[OUTPUT.start].verdict == "the same 1 row with 7 instead of 1 day ahead"
+
+
+def test_where_no_further_day_is_accepted_there_is_nothing_to_compare_with(shop: Shop) -> None:
+    alone = redeclared(shop, window=Window(days_back=8, days_ahead=1))
+    one = DayRange.inclusive(OUTPUT.last, OUTPUT.last)
+    run_id = alone.staged(alone.planned(one))
+    assert {result.verdict for result in proofs(alone.ws, run_id).values()} == {NOTHING_THERE}
+    assert state_of(alone.ws, run_id) is RunState.PASSED
 
 
 def test_gating_again_keeps_the_proof_of_the_same_files(shop: Shop) -> None:
@@ -173,9 +176,8 @@ def test_the_example_of_the_readme_is_proven(
     operations.stage(ws, run_id, actor="ana")
     operations.gate(ws, run_id, actor="ana")
     assert state_of(ws, run_id) is RunState.PASSED
-    assert proofs(ws, run_id)[DAYS.last].verdict == NOTHING_THERE
-    first = proofs(ws, run_id)[date(2026, 1, 3)]
-    assert first.verdict == "the same 1 row with 8 instead of 6 days back and 5 instead of 0 days ahead"
+    between = proofs(ws, run_id)[date(2026, 1, 5)]
+    assert between.verdict == "the same 1 row with exactly 6 days back and 0 ahead"
     ws.close()
 
 
@@ -230,11 +232,11 @@ def test_the_traffic_fines_with_a_month_of_warm_up_are_caught(year_2006: Workspa
     ws = replace(year_2006, domain=domain)
     run_id = gated(ws)
     assert state_of(ws, run_id) is RunState.BLOCKED
-    first = proofs(ws, run_id)[OCTOBER.start]
-    assert first.verdict.startswith("with 62 instead of 31 days back and 8 instead of 1 day ahead, ")
-    assert first.verdict.endswith("the window is too short")
-    assert first.observed["added"] > 1_000
-    assert {row["before"] is None for row in first.observed["examples"]} >= {True}
+    found = [result for day, result in proofs(ws, run_id).items() if day in OCTOBER and "rows differ" in result.verdict]
+    assert found
+    for result in found:
+        assert result.verdict.startswith("with exactly 31 days back and 1 ahead, ")
+        assert result.verdict.endswith("the window is too short")
     failed = {r.gate for r in ws_results(ws, run_id) if not r.passed}
     # Nothing else would have noticed.
     assert failed == {"warm_up"}
@@ -244,8 +246,9 @@ def test_the_traffic_fines_with_the_declared_window_pass(year_2006: Workspace) -
     run_id = gated(year_2006)
     found = proofs(year_2006, run_id)
     assert state_of(year_2006, run_id) is RunState.PASSED
-    assert found[OCTOBER.start].verdict.endswith("with 273 instead of 251 days back and 8 instead of 1 day ahead")
-    assert found[OCTOBER.last].verdict.endswith("with 8 instead of 1 day ahead")
+    assert {result.verdict.rpartition(" with ")[2] for result in found.values()} == {
+        "exactly 251 days back and 1 ahead"
+    }
 
 
 def ws_results(ws: Workspace, run_id: str) -> tuple[GateResult, ...]:

@@ -208,7 +208,7 @@ def test_declared_gates_keep_their_order_and_the_key_is_filled_in() -> None:
 def test_a_window_is_proven_on_three_days_or_one_month_unless_the_author_says_otherwise() -> None:
     def proof(**changed: Any) -> list[tuple[int, int | None]]:
         gates = derived(source(), **changed).gates
-        return [(gate.first, gate.extra_days) for gate in gates if isinstance(gate, WarmUpProof)]
+        return [(gate.asked, gate.extra_days) for gate in gates if isinstance(gate, WarmUpProof)]
 
     assert proof() == [(3, None)]
     assert proof(partition=monthly("day")) == [(1, None)]

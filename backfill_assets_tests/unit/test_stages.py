@@ -14,7 +14,7 @@ from backfill_assets.evidence.planned import plan_document, set_plan_document
 from backfill_assets.evidence.show_plan import plan_view, set_plan_view
 from backfill_assets.planning.graph import Window
 from backfill_assets.planning.manifest import Kind, Limits, Mode
-from backfill_assets.planning.partitions import DayRange, Grain
+from backfill_assets.planning.partitions import ONE_DAY, DayRange, Grain
 from backfill_assets.planning.policy import Demand
 from backfill_assets.planning.proof import ProofTerms
 from backfill_assets.planning.request import AskedLimits, Plan
@@ -78,9 +78,15 @@ def test_the_proof_is_announced_with_the_days_that_are_really_there(
 def test_the_text_of_a_plan_shows_the_proof_of_its_window() -> None:
     said = shown(plan())
     assert (
-        "proof of the window  2024-06-10..2024-06-12, 3 days, once more with 7 more days back and 7 more days ahead; "
-        "2024-06-16, 1 day, once more with 7 more days ahead"
+        "proof of the window  2024-06-11..2024-06-13, 3 days, once more with only their own days and exactly the "
+        "declared window"
     ) in said
+    short = plan_of(
+        GRAPH, Accepted(rows_a_day=10), DayRange(WEEK.start, WEEK.start + ONE_DAY), limits=LIMITS, proof=PROOF
+    )
+    assert "proof of the window  2024-06-10, 1 day, once more with 7 more days back and 7 more days ahead" in shown(
+        short
+    )
     without = plan_of(GRAPH, Accepted(rows_a_day=10), WEEK, limits=LIMITS)
     assert "proof of the window" not in shown(without)
 

@@ -22,6 +22,7 @@ def upgrade() -> None:
     add_states("runs", "run_state", RUN_STATES)
     add_states("restatement_sets", "set_state", SET_STATES)
     add_leases()
+    add_seams()
     move_row_values_out()
     withdraw_what_undone_publications_asked_for()
 
@@ -36,6 +37,11 @@ def add_leases() -> None:
         sa.Column("since_at", sa.DateTime(timezone=True), nullable=False),
         sa.Column("until_at", sa.DateTime(timezone=True), nullable=False),
     )
+
+
+def add_seams() -> None:
+    """What a chunk found when it computed the last partition of the chunk before it once more."""
+    op.add_column("chunk_runs", sa.Column("seam_checksum", sa.Text, nullable=False, server_default=""))
 
 
 def add_states(table: str, constraint: str, states: tuple[str, ...]) -> None:
