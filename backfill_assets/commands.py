@@ -347,7 +347,6 @@ def follow_recorded(ws: Workspace, *, by: str, quiet: bool) -> Document:
     """Follows publications in an open workspace."""
     from backfill_assets.orchestration.launch import follow_in_process, open_instance
 
-    ws.spark()
     waiting = [sentence for each in operations.asked_follow_ups(ws) for sentence in waiting_sentences(each)]
     with open_instance(ws.settings) as instance, progress_bar("follow", 1, quiet=quiet) as advance:
         followed = follow_in_process(ws, instance=instance, by=by, progress=_listener(advance))

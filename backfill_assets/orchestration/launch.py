@@ -167,6 +167,8 @@ def follow_in_process(
             return Followed(
                 outcomes=tuple(outcomes.values()), failed=tuple(failed), elsewhere=tuple(elsewhere.values())
             )
+        # Opened here, so that its chatter goes to a file; Dagster's resource then finds it open.
+        workspace.spark()
         for request in waiting:
             run_id = request.run.run_id
             end_abandoned_runs(instance, run_id)

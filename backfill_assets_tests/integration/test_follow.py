@@ -2,28 +2,45 @@
 
 from __future__ import annotations
 
+import json
+import random
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
 import pytest
+from dagster import DagsterInstance, build_sensor_context
+from typer.testing import CliRunner, Result
 
 from backfill_assets import operations
-from backfill_assets.errors import IllegalTransition, MissingInput, NotApproved, Refused, UnknownName
+from backfill_assets.cli import app
+from backfill_assets.crash_points import Point
+from backfill_assets.errors import IllegalTransition, InputsMovedOn, MissingInput, NotApproved, Refused, UnknownName
 from backfill_assets.evidence.audit import audit
 from backfill_assets.evidence.history import status
 from backfill_assets.evidence.show import status_view
+from backfill_assets.ledger.read_outbox import UNPUBLISHED
 from backfill_assets.ledger.records import RunRecord
+from backfill_assets.ledger.states import PublicationState
+from backfill_assets.orchestration.build import definitions_over
+from backfill_assets.orchestration.resources import Session
 from backfill_assets.planning.manifest import A_PERSON, CauseKind, Kind, RunCause
 from backfill_assets.planning.request import PlanRequest, Terms
 from backfill_assets.publication import follow
 from backfill_assets.publication.authority import demand_of
-from backfill_assets_tests.by_hand import GOLD, JANUARY, MONTH, Hand, open_by_hand
+from backfill_assets.workspace import Workspace
+from backfill_assets_tests.by_hand import GOLD, JANUARY, MONTH, SILVER, Hand, open_by_hand
 from backfill_assets_tests.ledger_examples import tamper
+from backfill_assets_tests.shop import shop_environment
 
 FIFTH, SIXTH, SEVENTH = (date(2026, 1, day) for day in (5, 6, 7))
 BEFORE = 310
+
+
+class KilledThere(BaseException):
+    """Ends an operation at a place, as a kill would."""
 
 
 @pytest.fixture
@@ -223,3 +240,109 @@ def test_the_audit_finds_an_undone_publication_that_still_asks(hand: Hand) -> No
     assert [problem for problem in audit(hand.ws).problems if "still asks" in problem] == [
         f"{publication} does not stand, and still asks its dependents to follow it."
     ]
+
+
+def test_follow_exits_with_1_when_something_failed_and_clears_what_is_cancelled(
+    hand: Hand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(_ws: Workspace, _name: str) -> Terms:
+        raise MissingInput("the reference calendar is not there.", next_step="bring it back")
+
+    def backfill(*words: str) -> Result:
+        return CliRunner().invoke(app, [*words, "--json"])
+
+    for name, value in shop_environment(hand.ws.settings.home).items():
+        monkeypatch.setenv(name, value)
+    publication = hand.published({FIFTH: 15})
+    monkeypatch.setattr(operations, "_present_terms", broken)
+    failed = backfill("follow")
+    assert failed.exit_code == 1
+    (found,) = json.loads(failed.stdout)["followed"]
+    assert (found["publications"], found["failed"], found["run_id"]) == ([publication], True, None)
+    assert "the reference calendar is not there." in found["error"]
+    (asked,) = json.loads(backfill("status").stdout)["to_follow"]
+    assert asked["cancel"] == f"backfill follow --cancel {publication} --by WHO --reason WHY"
+    assert "who is acting" in backfill("follow", "--cancel", publication, "--reason", "retired").output
+    cancelled = backfill("follow", "--cancel", publication, "--by", "ben", "--reason", "retired")
+    assert (cancelled.exit_code, json.loads(cancelled.stdout)["cancelled_by"]) == (0, "ben")
+    assert (backfill("follow").exit_code, json.loads(backfill("status").stdout)["to_follow"]) == (0, [])
+
+
+def test_the_sensor_gives_up_in_words_and_takes_up_what_was_planned(
+    hand: Hand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(_ws: Workspace, _name: str) -> Terms:
+        raise MissingInput("the reference calendar is not there.", next_step="bring it back")
+
+    publication = hand.published({FIFTH: 15})
+    definitions = definitions_over(hand.ws, lambda: Session(workspace=hand.ws), pool=None)
+    follows = definitions.resolve_sensor_def("follow")
+    with DagsterInstance.ephemeral() as instance:
+        context = build_sensor_context(instance=instance, resources={"session": Session(workspace=hand.ws)})
+        with monkeypatch.context() as patch:
+            patch.setattr(operations, "_present_terms", broken)
+            for _ in range(4):
+                tick = follows.evaluate_tick(context)
+                assert not tick.run_requests
+        said = tick.skip_message or ""
+        assert said.startswith(
+            f"Gave up after 3 attempts: {publication} ({GOLD}: the reference calendar is not there.)"
+        )
+        assert "To try again: backfill follow." in said
+        assert "backfill follow --cancel PUBLICATION --by WHO --reason WHY" in said
+        # A process that died after it had planned leaves a run that the next tick launches, and only once.
+        (run_id,) = planned(hand)
+        asked = [request for _ in range(2) for request in follows.evaluate_tick(context).run_requests or []]
+        assert [(request.run_key, request.tags["backfill/run_id"]) for request in asked] == [
+            (f"{run_id}:1", run_id)
+        ] * 2
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_whatever_is_published_undone_and_killed_the_month_ends_as_the_sum_of_its_days(hand: Hand, seed: int) -> None:
+    chance = random.Random(seed)
+    standing: list[str] = []
+
+    def dying(at: Point) -> Workspace:
+        def reached(point: Point) -> None:
+            if point is at:
+                raise KilledThere
+
+        return replace(hand.ws, reached=reached)
+
+    def unfinished() -> list[str]:
+        with hand.ws.ledger.read() as reader:
+            return [run.run_id for run in reader.unfinished_follow_ups(UNPUBLISHED)]
+
+    for number in range(12):
+        match chance.choice(("publish", "publish", "undo", "plan", "plan and die", "follow", "undo and die")):
+            case "publish":
+                standing.append(hand.published({chance.choice((FIFTH, SIXTH, SEVENTH)): 20 + number}))
+            case "undo" | "undo and die" as how if standing:
+                undone = standing.pop()
+                ws = dying(chance.choice((Point.SWAP_INTENDED, Point.SWAP_COMMITTED)))
+                with suppress(KilledThere):
+                    Hand(ws=ws if how != "undo" else hand.ws).undo(undone)
+                operations.recover(hand.ws, by="ops")
+                with hand.ws.ledger.read() as reader:
+                    if reader.publication(undone).state is PublicationState.PUBLISHED:
+                        standing.append(undone)
+            case "plan":
+                planned(hand)
+            case "plan and die":
+                with suppress(KilledThere):
+                    operations.plan_follow_ups(dying(Point.FOLLOW_UP_PLANNED), by="ops")
+            case "follow":
+                for run_id in unfinished():
+                    with suppress(Refused):
+                        hand.publish(hand.month(run_id))
+    # Until nothing is asked for any more, as the sensor does.
+    for _ in range(5):
+        planned(hand)
+        for run_id in unfinished():
+            with suppress(InputsMovedOn):
+                hand.publish(hand.month(run_id))
+    days = hand.ws.lake.open(SILVER).to_pyarrow_table(columns=["amount"]).to_pylist()
+    assert hand.total() == sum(row["amount"] for row in days)
+    assert (open_entries(hand), status(hand.ws)["to_follow"]) == ([], [])
+    assert audit(hand.ws).problems == ()
