@@ -104,7 +104,8 @@ class OutboxReader(RunReader):
         found: dict[str, set[date]] = {publication_id: set() for publication_id in publication_ids}
         for run in self._planned_since(publication_ids, table=table):
             named = found.keys() & set(run.manifest.followed)
-            if named and not (run.state in UNPUBLISHED and self.no_longer_asked(run.manifest)):
+            is_dead = run.state in (*UNPUBLISHED, RunState.CANCELLED) and self.no_longer_asked(run.manifest)
+            if named and not is_dead:
                 for publication_id in named:
                     found[publication_id].update(run.manifest.partitions)
         return found

@@ -15,6 +15,7 @@ from backfill_assets.ledger import rows
 from backfill_assets.ledger.read_outbox import OutboxReader
 from backfill_assets.ledger.records import OutboxEntry, PublicationIntent, RunRecord
 from backfill_assets.ledger.schema import outbox
+from backfill_assets.ledger.states import RunState
 from backfill_assets.ledger.write_runs import RunWriter
 from backfill_assets.ledger.writing import Happening, typed
 from backfill_assets.planning.manifest import CauseKind, Manifest
@@ -96,13 +97,17 @@ class OutboxWriter(RunWriter, OutboxReader):
     def _withdraw(self, publication_id: str, *, actor: str, why: str) -> None:
         """Takes back what a publication asks for.
 
-        Follow-ups of it that are not published can never be; what else they follow is asked for again.
+        Follow-ups of it that are not published are cancelled; what else they follow is asked for again.
         """
         entry = self.outbox_entries([publication_id]).get(publication_id)
         if entry is None or entry.withdrawn_at is not None:
             return
         self._set(entry, "withdrawn", actor, why=why, withdrawn_at=self.now, note=why)
-        others = {name for run in self.unpublished_followers(publication_id) for name in run.manifest.followed}
+        others: set[str] = set()
+        for run in self.unpublished_followers(publication_id):
+            others.update(run.manifest.followed)
+            note = f"it follows {publication_id}, which asks for nothing any more: {why}"
+            self._move_run(run.run_id, run.state, RunState.CANCELLED, actor=actor, note=note, payload={})
         for other in self.outbox_entries(sorted(others - {publication_id})).values():
             if other.delivered_at is not None and other.withdrawn_at is None:
                 self._set(other, "asked_again", actor, why=f"{publication_id} was withdrawn", delivered_at=None)

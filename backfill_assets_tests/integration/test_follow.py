@@ -23,7 +23,7 @@ from backfill_assets.evidence.history import status
 from backfill_assets.evidence.show import status_view
 from backfill_assets.ledger.read_outbox import UNPUBLISHED
 from backfill_assets.ledger.records import RunRecord
-from backfill_assets.ledger.states import PublicationState
+from backfill_assets.ledger.states import PublicationState, RunState
 from backfill_assets.orchestration.build import definitions_over
 from backfill_assets.orchestration.resources import Session
 from backfill_assets.planning.manifest import A_PERSON, CauseKind, Kind, RunCause
@@ -149,6 +149,8 @@ def test_a_follow_up_of_an_undone_publication_is_refused_with_a_sentence(hand: H
     hand.undo(publication)
     with pytest.raises(IllegalTransition, match=f"{publication}: it was undone"):
         hand.publish(run_id)
+    run = operations.run_named(hand.ws, run_id)
+    assert (run.state, publication in run.note) == (RunState.CANCELLED, True)
     assert hand.total() == BEFORE
     # Nothing had followed, so nothing has to go back.
     assert planned(hand) == ()
