@@ -46,6 +46,7 @@ from backfill_assets.planning.request import (
     propose,
     require_inputs,
     run_id_for,
+    superseded,
 )
 from backfill_assets.planning.sets import SET_PREFIX
 from backfill_assets.planning.stages import Stage, stages_of
@@ -64,6 +65,7 @@ from backfill_assets.publication.undo import rollback_with_dependents
 from backfill_assets.publication.vacuum import Vacuumed, vacuum_lake
 from backfill_assets.session_settings import session_digest
 from backfill_assets.transforms.stage import stage_run
+from backfill_assets.versions import client_versions
 from backfill_assets.workspace import Listener, Workspace, no_listener
 
 __all__ = [
@@ -213,12 +215,15 @@ def _present_terms(ws: Workspace, name: str) -> Terms:
 
 
 def _terms(ws: Workspace, table: DerivedTable, version: str) -> Terms:
+    code = ws.code.of(table, version)
     return Terms(
         domain=ws.domain.name,
         partition_column=table.partition.column,
         transform=table.transform,
         transform_version=version,
-        code_digest=ws.code_digest,
+        code_digest=code.digest,
+        code_modules=code.modules,
+        versions=client_versions(),
         session_digest=session_digest(),
         references=tuple(ws.references[name].pinned for name in table.references),
         gates=gate_terms(table),
@@ -299,7 +304,9 @@ def plan_load(
         if not days:
             return None
         imports = imports_for_days(writer, table, days)
-        return writer.add_manifest(_load_manifest(ws, table, tuple(days), imports, by=by, reason=reason), actor=by)
+        loading = _load_manifest(ws, table, tuple(days), imports, by=by, reason=reason)
+        replaced = superseded(writer.claims(table.name, loading.partitions).values())
+        return writer.add_manifest(replace(loading, supersedes=replaced), actor=by)
 
 
 def _load_manifest(
@@ -308,6 +315,7 @@ def _load_manifest(
     as_of = ws.clock()
     span = DayRange(min(days), max(days))
     request = PlanRequest(table=table.name, days=span, reason=reason, by=by)
+    code = ws.code.of(table, LOAD_VERSION)
     return Manifest(
         run_id=run_id_for(request, TableNode(name=table.name, grain=Grain.DAILY), as_of),
         kind=Kind.LIVE,
@@ -323,7 +331,9 @@ def _load_manifest(
         partitions=tuple(sorted(days)),
         transform=LOAD,
         transform_version=LOAD_VERSION,
-        code_digest=ws.code_digest,
+        code_digest=code.digest,
+        code_modules=code.modules,
+        versions=client_versions(),
         session_digest=session_digest(),
         configuration=contract_of(table),
         imports=tuple(record.import_id for record in imports),

@@ -21,7 +21,7 @@ from backfill_assets.ledger.store import Ledger
 from backfill_assets.planning.graph import Graph
 from backfill_assets.settings import Settings, load_domain
 from backfill_assets.spark import open_spark, require_meaning
-from backfill_assets.transforms.code import code_digest
+from backfill_assets.transforms.code import DomainCode
 from backfill_assets.transforms.references import LoadedReference, archive, load_references
 
 
@@ -128,9 +128,9 @@ class Workspace:
         return self.domain.graph(values, first_day=self.settings.first_day)
 
     @cached_property
-    def code_digest(self) -> str:
-        """The digest of the domain's modules as they are now."""
-        return code_digest(self.domain)
+    def code(self) -> DomainCode:
+        """What identifies the code of the domain's tables as it is now."""
+        return DomainCode(domain=self.domain)
 
     def close(self) -> None:
         """Lets go of the ledger; Spark is left to the process."""

@@ -197,6 +197,7 @@ def planned(world: World, table: str, state: LedgerState) -> Any:
         transform="sums",
         transform_version="1",
         code_digest=CODE,
+        session_digest="",
         references=(),
         gates=(),
         limits=Limits(chunk_partitions=500),

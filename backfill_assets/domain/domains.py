@@ -78,7 +78,7 @@ class Domain:
 
     Attributes:
         name: A word for it, kept in manifests.
-        package: The Python package whose modules make up the transforms' code; its digest goes into every manifest.
+        package: The Python package whose modules make up the transforms' code; of each table, those that it reaches.
         demo: What `backfill demo` plays; None for domains without one.
     """
 

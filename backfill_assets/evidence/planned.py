@@ -102,6 +102,8 @@ def _run_document(plan: Plan) -> Mapping[str, Any]:
         "inputs": [_input_document(read) for read in plan.inputs],
         "missing": {name: [day.isoformat() for day in days] for name, days in plan.missing.items()},
         "replaces": {"partitions": plan.replaced_partitions, "rows": plan.replaced_rows},
+        "supersedes": list(manifest.supersedes),
+        "code_modules": list(manifest.code_modules),
         "chunks": len(plan.chunks),
         "chunk_list": [
             {
@@ -127,7 +129,6 @@ def _run_document(plan: Plan) -> Mapping[str, Any]:
             for d in plan.dependents
         ],
         "conflicts": list(plan.conflicts),
-        "side_effects": manifest.side_effects,
     }
 
 

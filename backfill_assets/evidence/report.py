@@ -19,6 +19,7 @@ from backfill_assets.ledger.states import MEANING, ApprovalState, PublicationSta
 from backfill_assets.planning.manifest import NEVER_PUBLISHED
 from backfill_assets.planning.partitions import Grain, count_of, describe
 from backfill_assets.planning.policy import Policy
+from backfill_assets.versions import staged_versions
 from backfill_assets.workspace import Workspace
 
 MOVES = ("rows", "accepted_rows", "added", "removed", "changed", "unchanged")
@@ -54,6 +55,11 @@ def run_report(ws: Workspace, run_id: str) -> Mapping[str, Any]:
         "policy": policy_document(run.manifest.policy),
         "approved_for": approved_for,
         "manifest": run.manifest.document,
+        "supersedes": list(run.manifest.supersedes),
+        "versions": {
+            "planned": dict(run.manifest.versions) or None,
+            "staged": staged_versions(event.payload for event in events),
+        },
         "totals": {name: sum(p[name] for p in partitions) for name in MOVES} if partitions else None,
         "partitions": partitions,
         "equal_partitions": sum(p["equal"] for p in partitions) if partitions else None,

@@ -39,6 +39,7 @@ from backfill_assets.transforms.apply import spark_reason
 from backfill_assets.transforms.compute import derived_rows, require_same_code, source_rows
 from backfill_assets.transforms.inputs import PinnedFiles, pinned_files, slices_of
 from backfill_assets.transforms.schemas import business_schema
+from backfill_assets.versions import Versions, present_versions, staged_versions
 from backfill_assets.workspace import Listener, Progress, Workspace, no_listener
 
 ONCE_PUBLISHED = (RunState.PUBLISHED, RunState.SUPERSEDED, RunState.ROLLED_BACK)
@@ -91,6 +92,7 @@ class Reproduced:
         rows: How many rows that made.
         differences: Where they are not the recorded ones; empty when the run is reproduced.
         sample: Some rows that differ: `before` as published, `after` as rebuilt.
+        recorded, present: The versions that the run was staged with, if they are known, and those it was rebuilt with.
     """
 
     run: RunRecord
@@ -98,6 +100,8 @@ class Reproduced:
     rows: int
     differences: tuple[Difference, ...]
     sample: tuple[SampledRow, ...]
+    recorded: Versions | None
+    present: Versions
 
     @property
     def is_identical(self) -> bool:
@@ -113,6 +117,7 @@ class Reproduced:
             "transform": manifest.transform,
             "transform_version": manifest.transform_version,
             "code_digest": manifest.code_digest,
+            "versions": {"recorded": self.recorded, "present": dict(self.present)},
             "identical": self.is_identical,
             "partitions": len(self.partitions),
             "partitions_described": describe(manifest.grain, self.partitions),
@@ -153,6 +158,7 @@ def reproduce_run(
             next_step=f"check out the code with that digest, then again: backfill reproduce {run_id}",
         )
         candidates = reader.candidates(run_id)
+        recorded = staged_versions(event.payload for event in reader.events(entity_id=run_id))
         inputs = pinned_files(reader, run_id, manifest.inputs)
         imports = tuple(reader.import_record(import_id) for import_id in manifest.imports)
     chosen = manifest.partitions if sample is None else spread(manifest.partitions, sample)
@@ -171,6 +177,8 @@ def reproduce_run(
         rows=sum(part.rows for part in found),
         differences=tuple(difference for part in found for difference in part.differences),
         sample=tuple(row for part in found for row in part.sample)[:_MOST_SAMPLED],
+        recorded=recorded,
+        present=present_versions(ws.spark()),
     )
     with ws.ledger.write() as writer:
         writer.record_event(

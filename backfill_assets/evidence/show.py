@@ -27,6 +27,7 @@ _STATE_STYLE = {
     "PUBLISHING": "yellow",
 }
 _MOST_PARTITIONS = 40
+_MOST_RUNS = 4
 _NEVER_BROKEN = ("run", "set", "import", "gate", "partition", "state", "action", "at", "verdict")
 MODES = {
     "DRY_RUN": "DRY_RUN: staged and gated, never published",
@@ -116,6 +117,18 @@ def run_view(run: Document) -> RenderableType:
     )
 
 
+def named(run_ids: Sequence[str]) -> str:
+    """Some runs in a line."""
+    more = len(run_ids) - _MOST_RUNS
+    return ", ".join([*run_ids[:_MOST_RUNS], *([f"and {more:,} more"] if more > 0 else [])])
+
+
+def versions_text(versions: Document) -> str:
+    """What a run was staged with, or at least planned with."""
+    known = versions["staged"] or versions["planned"] or {}
+    return ", ".join(f"{name} {version}" for name, version in sorted(known.items()))
+
+
 def report_view(report: Document) -> RenderableType:
     """The report a reviewer reads: what moves, which checks passed, what some rows look like."""
     parts: list[RenderableType] = [run_view(report), ""]
@@ -126,6 +139,8 @@ def report_view(report: Document) -> RenderableType:
     if report["changed_columns"]:
         changed = ", ".join(f"{name} {count:,}" for name, count in report["changed_columns"].items())
         parts += [facts([("rows that differ, by column", changed)]), ""]
+    recorded = facts([("supersedes", named(report["supersedes"])), ("versions", versions_text(report["versions"]))])
+    parts += [recorded, ""]
     if report["sample"]:
         parts += [sample_view(report["sample"]), ""]
     if erased := report["samples_erased"]:
@@ -297,7 +312,7 @@ def story_view(story: Document) -> RenderableType:
     """The versions of one partition, each with where it came from."""
     parts: list[RenderableType] = [facts([("partition", f"{story['table']} {story['partition']}")])]
     for version in story["versions"]:
-        code = f"{version['transform']} {version['transform_version']}; package sha256 {version['code_digest'][:16]}"
+        code = f"{version['transform']} {version['transform_version']}; sha256 {version['code_digest'][:16]}"
         failed = [c["gate"] for c in version["checks"] if not c["passed"]]
         checks = f"{len(version['checks']) - len(failed)} passed" + (f", failed: {', '.join(failed)}" if failed else "")
         parts += [

@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from backfill_assets.evidence.show import MODES, facts, listing, state_text
+from backfill_assets.evidence.show import MODES, facts, listing, named, state_text
 from backfill_assets.planning.partitions import count_of
 
 Document = Mapping[str, Any]
@@ -28,10 +28,11 @@ def plan_view(plan: Document) -> RenderableType:
             ("policy", plan["policy"] and plan["policy"]["sentence"]),
             ("output range", plan["output"]["described"]),
             ("replaces", f"{replaces['rows']:,} accepted rows in {count_of(replaces['partitions'], 'partition')}"),
+            ("supersedes", named(plan["supersedes"])),
             ("expected", _expected(plan["estimate"])),
             ("references", _references(plan)),
             ("limits", _limits(plan["limits"])),
-            ("side effects", plan["side_effects"]),
+            ("code", ", ".join(plan["code_modules"])),
             ("manifest", f"sha256 {plan['manifest_digest'][:16]}... (DRAFT)"),
         ]
     )

@@ -19,6 +19,7 @@ def reproduction_view(reproduction: Document) -> RenderableType:
             ("run", reproduction["run_id"]),
             ("table", f"{reproduction['table']} by {reproduction['transform']} {reproduction['transform_version']}"),
             ("rebuilt", f"{checked}; {count_of(reproduction['rows'], 'row')}"),
+            ("other versions", _other_versions(reproduction["versions"])),
         ]
     )
     differences = reproduction["differences"]
@@ -32,6 +33,15 @@ def reproduction_view(reproduction: Document) -> RenderableType:
     if reproduction["sample"]:
         parts += ["", sample_view(reproduction["sample"])]
     return Group(*parts)
+
+
+def _other_versions(versions: Document) -> str:
+    """What is not as it was recorded when the run was staged."""
+    recorded, present = versions["recorded"], versions["present"]
+    if recorded is None:
+        return "those that it was staged with were not recorded"
+    names = sorted(name for name in recorded.keys() | present.keys() if recorded.get(name) != present.get(name))
+    return ", ".join(f"{name} {recorded.get(name)}, now {present.get(name)}" for name in names)
 
 
 def _columns(difference: Document) -> str:

@@ -74,7 +74,14 @@ class ClaimReader(Reading):
         if partitions is not None and not partitions:
             return {}
         held = partition_versions
-        columns = (held.c.version, held.c.files_digest, held.c.row_count, held.c.file_count, held.c.size_bytes)
+        columns = (
+            held.c.version,
+            held.c.run_id,
+            held.c.files_digest,
+            held.c.row_count,
+            held.c.file_count,
+            held.c.size_bytes,
+        )
         chosen = (
             select(held.c.partition_date, *columns)
             .where(held.c.table_name == table, held.c.state == VersionState.ACCEPTED)
@@ -85,8 +92,10 @@ class ClaimReader(Reading):
             chosen = chosen.where(held.c.partition_date.between(min(partitions), max(partitions)))
         wanted = None if partitions is None else set(partitions)
         return {
-            partition: AcceptedClaim(version=version, digest=digest, rows=rows, file_count=files, size_bytes=size)
-            for partition, version, digest, rows, files, size in self._columns(chosen)
+            partition: AcceptedClaim(
+                version=version, run_id=run_id, digest=digest, rows=rows, file_count=files, size_bytes=size
+            )
+            for partition, version, run_id, digest, rows, files, size in self._columns(chosen)
             if wanted is None or partition in wanted
         }
 
@@ -250,6 +259,7 @@ def _basis(body: str, partitions: tuple[date, ...], accepted: Mapping[str, Accep
         imports=frozenset(document["imports"]),
         requested_at=datetime.fromisoformat(document["requested_at"]),
         session_digest=document.get("session_settings", ""),
+        is_package_code=document["format"] < 3,
     )
     return basis, staged
 

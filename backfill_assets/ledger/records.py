@@ -167,6 +167,7 @@ class AcceptedClaim:
     """An accepted partition version as planning needs it: measures of its file set, and not the set."""
 
     version: int
+    run_id: str
     digest: str
     rows: int
     file_count: int

@@ -196,7 +196,9 @@ class RunWriter(Writing, RunReader):
             also={"manifest_digest": None, "approved_by": None, "approved_at": None, "note": reason},
         )
 
-    def take_run(self, run_id: str, to: RunState, *, actor: str, attempt: str) -> None:
+    def take_run(
+        self, run_id: str, to: RunState, *, actor: str, attempt: str, payload: Mapping[str, Any] | None = None
+    ) -> None:
         """A process begins to stage a run, or to gate what is staged, and has it from then on, whoever had it before.
 
         Args:
@@ -204,6 +206,7 @@ class RunWriter(Writing, RunReader):
             to: STAGING or GATING.
             actor: On whose behalf.
             attempt: Names the process; it has to come with every further step.
+            payload: What the event keeps besides.
 
         Raises:
             UnknownName: There is no such run.
@@ -213,7 +216,9 @@ class RunWriter(Writing, RunReader):
         if to not in TAKEN or found is RunState.PUBLISHING:
             raise illegal(f"run {run_id}", found, to, next_step=next_command(run_id, found), ids={"run_id": run_id})
         name = said("the attempt", attempt)
-        self._move_run(run_id, found, to, actor=actor, note="", payload={"attempt": name}, attempt=name)
+        self._move_run(
+            run_id, found, to, actor=actor, note="", payload={**(payload or {}), "attempt": name}, attempt=name
+        )
 
     def move_run(
         self,

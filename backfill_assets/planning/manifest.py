@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date, datetime
 from enum import StrEnum
 from functools import cached_property
@@ -174,13 +174,16 @@ class Manifest:
         imports: For a source table, the ids of the landed files it is built from; empty for derived tables.
         inputs: For a derived table, the exact input versions, warm-up included.
         configuration: What else steers the transform (the window, for example), canonical values only.
-        supersedes: The run that this one corrects, if it was said.
+        supersedes: The runs whose accepted rows are replaced where they differ, as it was when the run was planned;
+            always empty in formats 1 and 2.
         cause: What made the run exist. Only the ledger makes one a follow-up (`LedgerWriter.add_follow_up`).
         because: Formats 1 and 2: the publication that the run was said to follow. It could be typed and grants nothing.
         chunks: How many partitions each chunk has, in order; they add up to all partitions.
         proof: What the warm-up gate computes again; None for source tables and tables that opted out.
         member_of: The restatement set that the run is part of.
         session_digest: The Spark settings that decide what rows mean; empty before format 3.
+        code_modules: What the code digest is over; empty before format 3, when it was over the whole package.
+        versions: Of this project, PySpark and Python where the run was planned; empty before format 3.
         policy: Whose approval publication asks for, as declared when the run was planned; None in formats 1 and 2.
         format: The shape of the document.
     """
@@ -206,14 +209,15 @@ class Manifest:
     gates: tuple[GateTerm, ...] = ()
     limits: Limits
     publish_mode: str = "REPLACE_PARTITIONS"
-    side_effects: str = "FORBIDDEN"
-    supersedes: str | None = None
+    supersedes: tuple[str, ...] = ()
     cause: RunCause = A_PERSON
     because: str | None = None
     chunks: tuple[int, ...] = ()
     proof: Proof | None = None
     member_of: str | None = None
     session_digest: str = ""
+    code_modules: tuple[str, ...] = ()
+    versions: Mapping[str, str] = field(default_factory=dict)
     policy: Policy | None = None
     format: int = FORMAT
 
@@ -250,11 +254,10 @@ class Manifest:
                 "chunk_partitions": self.limits.chunk_partitions,
                 "max_rows": self.limits.max_rows,
             },
-            "side_effects": self.side_effects,
-            "supersedes": self.supersedes,
         }
         if self.format < 3:
-            document["because"] = self.because
+            # Two constants that meant nothing: their texts are kept.
+            document |= {"because": self.because, "side_effects": "FORBIDDEN", "supersedes": None}
         if self.format >= 2:
             document["limits"] |= {
                 "chunk_rows": self.limits.chunk_rows,
@@ -273,6 +276,9 @@ class Manifest:
     def _since_format_3(self) -> dict[str, Any]:
         return {
             "session_settings": self.session_digest,
+            "code_modules": list(self.code_modules),
+            "versions": dict(self.versions),
+            "supersedes": list(self.supersedes),
             "policy": self.policy and self.policy.document,
             "cause": {"kind": str(self.cause.kind), "publications": list(self.cause.publications)},
         }
@@ -331,14 +337,15 @@ class Manifest:
             references=tuple(PinnedReference(**reference) for reference in document["references"]),
             gates=tuple(GateTerm(**gate) for gate in document["gates"]),
             limits=Limits(**document["limits"]),
-            side_effects=document["side_effects"],
-            supersedes=document["supersedes"],
+            supersedes=tuple(document["supersedes"] or ()),
             cause=_parse_cause(document),
             because=document.get("because"),
             chunks=tuple(document.get("chunks", ())),
             proof=_parse_proof(document.get("proof")),
             member_of=document.get("member_of"),
             session_digest=document.get("session_settings", ""),
+            code_modules=tuple(document.get("code_modules", ())),
+            versions=document.get("versions", {}),
             policy=Policy.parse(document["policy"]) if document.get("policy") else None,
             format=document["format"],
         )

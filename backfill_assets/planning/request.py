@@ -7,7 +7,7 @@ plan that runs: the manifest inside it is what the ledger stores.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import date, datetime
 from fractions import Fraction
 from typing import Any
@@ -21,6 +21,7 @@ from backfill_assets.planning.graph import Graph, TableInput, TableNode, Window
 from backfill_assets.planning.impact import complete
 from backfill_assets.planning.manifest import (
     A_PERSON,
+    NEVER_PUBLISHED,
     GateTerm,
     Kind,
     Limits,
@@ -96,6 +97,8 @@ class Terms:
     transform_version: str
     code_digest: str
     session_digest: str
+    code_modules: tuple[str, ...] = ()
+    versions: Mapping[str, str] = field(default_factory=dict)
     references: tuple[PinnedReference, ...]
     gates: tuple[GateTerm, ...]
     limits: Limits
@@ -232,6 +235,9 @@ def propose(
         transform_version=terms.transform_version,
         code_digest=terms.code_digest,
         session_digest=terms.session_digest,
+        code_modules=terms.code_modules,
+        versions=terms.versions,
+        supersedes=superseded(present.values()) if request.mode not in NEVER_PUBLISHED else (),
         configuration=configuration_of(node),
         inputs=pins,
         references=terms.references,
@@ -261,6 +267,11 @@ def _output(request: PlanRequest, graph: Graph, as_of: datetime) -> tuple[date, 
         return named
     chosen = set(request.partitions)
     return tuple(partition for partition in named if partition in chosen)
+
+
+def superseded(claims: Iterable[Claim]) -> tuple[str, ...]:
+    """The runs that made these accepted versions, in the order of the partitions."""
+    return tuple(dict.fromkeys(claim.run_id for claim in claims))
 
 
 def _own_rows(node: TableNode, partitions: Sequence[date], reads: Iterable[InputRead]) -> Mapping[date, int]:

@@ -65,6 +65,7 @@ class Basis:
         imports: For a source table, the landed files that they were built from.
         requested_at: When the run was planned.
         session_digest: The settings of the session; empty for runs planned before these were recorded.
+        is_package_code: Whether the code digest is one of the whole package, as it was before format 3 of the manifest.
     """
 
     run_id: str
@@ -78,6 +79,7 @@ class Basis:
     imports: frozenset[str]
     requested_at: datetime
     session_digest: str = ""
+    is_package_code: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,6 +118,8 @@ class Present:
     """How a table would be computed now.
 
     Attributes:
+        code_digest: Of the modules that its function reaches.
+        package_digest: Of the whole package: whoever recorded this one has the same code, by an earlier rule.
         digests: The accepted file sets of its inputs, by table and partition.
         landed: For a source table, the landed files that touch each day; a day within what landed and without events
             has none.
@@ -127,6 +131,7 @@ class Present:
     code_digest: str
     configuration: Mapping[str, Any]
     session_digest: str = ""
+    package_digest: str = ""
     references: tuple[PinnedReference, ...] = ()
     digests: Mapping[str, Mapping[date, str]] = field(default_factory=dict)
     landed: Mapping[date, frozenset[str]] = field(default_factory=dict)
@@ -296,11 +301,14 @@ def _how_it_is_computed(node: TableNode, basis: Basis, present: Present, here: A
     if was != now:
         # Another version is other code: that its digest differs says nothing more.
         yield _Mark(Reason(cause=Cause.VERSION_CHANGED, was=" ".join(was), now=" ".join(now)), here)
-    elif basis.code_digest != present.code_digest and not node.is_source:
+    elif basis.code_digest not in (present.code_digest, present.package_digest) and not node.is_source:
         # A source table is not computed by the domain's modules; what they declare of it is its configuration.
-        digests = basis.code_digest[:12], present.code_digest[:12]
+        was_digest, now_digest = basis.code_digest[:12], present.code_digest[:12]
+        if basis.is_package_code:
+            # Which modules it was computed by is not known, so that any edit of the package counts.
+            was_digest, now_digest = f"{was_digest} of the whole package", present.package_digest[:12]
         version = " ".join(now)
-        yield _Mark(Reason(cause=Cause.CODE_CHANGED, name=version, was=digests[0], now=digests[1]), here)
+        yield _Mark(Reason(cause=Cause.CODE_CHANGED, name=version, was=was_digest, now=now_digest), here)
     if basis.session_digest not in ("", present.session_digest):
         sessions = basis.session_digest[:12], present.session_digest[:12]
         yield _Mark(Reason(cause=Cause.SESSION_CHANGED, was=sessions[0], now=sessions[1]), here)

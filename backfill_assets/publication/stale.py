@@ -117,7 +117,8 @@ def _present(ws: Workspace, table: DerivedTable, digests: Mapping[str, Mapping[d
     return Present(
         transform=table.transform,
         transform_version=table.version,
-        code_digest=ws.code_digest,
+        code_digest=ws.code.of(table, table.version).digest,
+        package_digest=ws.code.package_digest,
         session_digest=session_digest(),
         configuration=configuration_of(ws.graph.table(table.name)),
         references=tuple(ws.references[name].pinned for name in table.references),
@@ -133,7 +134,7 @@ def _present_source(ws: Workspace, reader: LedgerReader, table: SourceTable) -> 
     return Present(
         transform=LOAD,
         transform_version=LOAD_VERSION,
-        code_digest=ws.code_digest,
+        code_digest=ws.code.of(table, LOAD_VERSION).digest,
         session_digest=session_digest(),
         configuration=contract_of(table),
         landed={day: frozenset(of_day) for day, of_day in files.items()},

@@ -40,10 +40,13 @@ def require_same_code(ws: Workspace, manifest: Manifest, *, next_step: str | Non
             or f"plan it again, or run it with the release it was planned with: backfill plan {manifest.table} ...",
             run_id=manifest.run_id,
         )
-    if manifest.code_digest != ws.code_digest:
+    table = ws.domain.table(manifest.table)
+    if not ws.code.is_present(table, manifest.transform_version, manifest.code_digest):
+        code = ws.code.of(table, manifest.transform_version)
         raise ContractBroken(
             f"run {manifest.run_id} was planned with other code: its manifest says {manifest.code_digest[:12]}, "
-            f"the modules of {ws.domain.package} are {ws.code_digest[:12]}.",
+            f"the modules of {manifest.transform} {manifest.transform_version} ({', '.join(code.modules)}) are "
+            f"{code.digest[:12]}.",
             next_step=next_step
             or f"plan it again, or run it with the code it names: backfill plan {manifest.table} ...",
             run_id=manifest.run_id,

@@ -43,6 +43,7 @@ from backfill_assets.transforms.inputs import (
     window_digests,
 )
 from backfill_assets.transforms.schemas import business_schema, stored_schema
+from backfill_assets.versions import VERSIONS, present_versions
 from backfill_assets.workspace import Listener, Progress, Workspace, no_listener
 
 
@@ -87,7 +88,7 @@ def stage_run(
     table = ws.domain.table(manifest.table)
     require_same_code(ws, manifest)
     # Looked at before anything is noted: a wrong session is refused, and is no failure of the run.
-    ws.spark()
+    versions = present_versions(ws.spark())
     with ws.ledger.read() as reader:
         inputs = pinned_files(reader, run_id, manifest.inputs)
     stages, token = computing(manifest, ws.graph), secrets.token_hex(4)
@@ -97,7 +98,7 @@ def stage_run(
             raise IllegalTransition(
                 f"run {run_id} is published already.", next_step=f"backfill report {run_id}", run_id=run_id
             )
-        writer.take_run(run_id, RunState.STAGING, actor=actor, attempt=token)
+        writer.take_run(run_id, RunState.STAGING, actor=actor, attempt=token, payload={VERSIONS: versions})
         finished = _finished_chunks(work, writer)
         writer.clear_candidates(run_id, keep=finished)
     ws.reached(Point.STAGE_BEGUN)

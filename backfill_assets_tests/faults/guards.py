@@ -127,7 +127,8 @@ def _run_under_publication(patch: pytest.MonkeyPatch) -> None:
     def may(present: State, following: State) -> bool:
         return present is RunState.PUBLISHING or may_follow(present, following)
 
-    def take(self: RunWriter, run_id: str, to: RunState, *, actor: str, attempt: str) -> None:
+    def take(self: RunWriter, run_id: str, to: RunState, *, actor: str, attempt: str, payload: object = None) -> None:
+        del payload
         found = self._run_state(run_id)
         self._move_run(run_id, found, to, actor=actor, note="", payload={"attempt": attempt}, attempt=attempt)
 

@@ -384,7 +384,7 @@ def _sharing(ws: Workspace, *, clock: Clock, ledger: Ledger | None = None) -> Wo
     made = replace(ws, clock=clock)
     made.__dict__["ledger"] = PacedLedger(held._engine, clock)
     made.__dict__["lake"] = PacedLake(root=ws.settings.lake, storage_options=ws.settings.storage_options)
-    for name in ("references", "graph", "code_digest"):
+    for name in ("references", "graph", "code"):
         made.__dict__[name] = getattr(ws, name)
     return made
 

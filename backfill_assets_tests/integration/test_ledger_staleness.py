@@ -82,6 +82,7 @@ def test_claims_are_the_accepted_versions_without_their_files(ledger: Ledger) ->
         assert claims == {
             day: AcceptedClaim(
                 version=version.version,
+                run_id=version.run_id,
                 digest=version.files.digest,
                 rows=version.rows,
                 file_count=len(version.files.files),

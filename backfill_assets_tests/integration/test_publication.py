@@ -32,6 +32,7 @@ from backfill_assets.planning.request import PlanRequest
 from backfill_assets.publication.verdict import changes_for, require_publishable
 from backfill_assets.transforms.context import TransformContext
 from backfill_assets_tests.conftest import NOON
+from backfill_assets_tests.edited import edit
 from backfill_assets_tests.integration.conftest import ONE_HOUR
 from backfill_assets_tests.ledgers import copy_home
 from backfill_assets_tests.shop import DAYS, OUTPUT, RECENT, SALES, Shop, open_shop, sale, ticking_clock, usual_sales
@@ -300,7 +301,7 @@ def test_a_run_reads_the_input_it_was_planned_with_even_after_the_input_moved_on
 
 def test_code_that_is_not_the_manifests_is_refused_before_anything_is_computed(shop: Shop) -> None:
     run_id = shop.planned(MIDDLE)
-    object.__setattr__(shop.ws, "code_digest", "0" * 64)
+    edit(shop.ws)
     with pytest.raises(ContractBroken, match="planned with other code"):
         operations.stage(shop.ws, run_id, actor="ana")
     assert run_state(shop, run_id) is RunState.PLANNED

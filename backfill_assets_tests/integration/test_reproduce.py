@@ -26,6 +26,7 @@ from backfill_assets.transforms.context import TransformContext
 from backfill_assets.workspace import Progress, Workspace
 from backfill_assets_tests import example_domain
 from backfill_assets_tests.conftest import NOON
+from backfill_assets_tests.edited import drift
 from backfill_assets_tests.example_domain import recent_sales, sales
 from backfill_assets_tests.integration.conftest import ONE_HOUR
 from backfill_assets_tests.ledgers import copy_home
@@ -117,7 +118,7 @@ def test_rows_that_no_longer_follow_are_shown_by_partition_column_and_example(sh
 
     table = replace(recent_sales, releases=(Release(version="1.0.0", function=drifting),))
     domain = Domain(name="example", package=example_domain.__name__, sources=(sales,), derived=(table,))
-    outcome = reproduced(replace(shop, ws=replace(shop.ws, domain=domain)), run_id)
+    outcome = reproduced(replace(shop, ws=drift(shop.ws, domain)), run_id)
     assert not outcome.is_identical
     found = {d.partition.day: d.document() for d in outcome.differences}
     assert set(found) == {4, 6}
@@ -137,7 +138,7 @@ def test_what_differs_is_said_even_when_the_published_files_are_gone(shop: Shop)
 
     table = replace(recent_sales, releases=(replace(recent_sales.releases[1], version="1.0.0"),))
     domain = Domain(name="example", package=example_domain.__name__, sources=(sales,), derived=(table,))
-    outcome = reproduced(replace(shop, ws=replace(shop.ws, domain=domain)), run_id)
+    outcome = reproduced(replace(shop, ws=drift(shop.ws, domain)), run_id)
     sixth = next(d for d in outcome.differences if d.partition == SIXTH).document()
     assert (sixth["changed"], sixth["changed_columns"], sixth["rows"]) == (None, None, 1)
     assert len(outcome.differences) == len(OUTPUT)
@@ -153,7 +154,7 @@ def test_a_failed_reproduction_leaves_no_scratch_behind(shop: Shop) -> None:
     table = replace(recent_sales, releases=(Release(version="1.0.0", function=failing),))
     domain = Domain(name="example", package=example_domain.__name__, sources=(sales,), derived=(table,))
     with pytest.raises(ContractBroken, match="no shop"):
-        reproduced(replace(shop, ws=replace(shop.ws, domain=domain)), run_id)
+        reproduced(replace(shop, ws=drift(shop.ws, domain)), run_id)
     assert not list((shop.ws.lake.path(RECENT) / RUNS_FOLDER / "_reproduced").glob("*"))
 
 

@@ -10,7 +10,6 @@ import sys
 import textwrap
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import cached_property
 from pathlib import Path
 
 import pytest
@@ -43,6 +42,7 @@ from backfill_assets.planning.stages import Agree, Compute, Measure, Prove, Stag
 from backfill_assets.publication.plan_set import PlannedSet, SetRequest
 from backfill_assets.publication.publish import rollback_run
 from backfill_assets.workspace import Workspace
+from backfill_assets_tests.edited import edit
 from backfill_assets_tests.example_domain import recent_sales, sales_monthly
 from backfill_assets_tests.ledgers import copy_home
 from backfill_assets_tests.month import (
@@ -458,12 +458,7 @@ def test_days_that_were_not_loaded_are_loaded_range_by_range(shop: Shop) -> None
 def with_other_code(ws: Workspace) -> Workspace:
     """The workspace after somebody edited the domain's package."""
 
-    class Edited(Workspace):
-        @cached_property
-        def code_digest(self) -> str:
-            return "0" * 64
-
-    return Edited(settings=ws.settings, domain=ws.domain, clock=ws.clock, open_session=ws.open_session)
+    return edit(Workspace(settings=ws.settings, domain=ws.domain, clock=ws.clock, open_session=ws.open_session))
 
 
 def test_what_a_stale_plan_leaves_out_is_said_with_the_way_to_include_it(late: Shop) -> None:

@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import date, timedelta
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +23,8 @@ from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets.planning.staleness import Cause
 from backfill_assets.publication.plan_set import NothingToRebuild, PlannedSet, SetRequest
-from backfill_assets.workspace import Workspace
 from backfill_assets_tests.conftest import NOON
+from backfill_assets_tests.edited import edit
 from backfill_assets_tests.ledgers import copy_home
 from backfill_assets_tests.shop import OUTPUT, RECENT, SALES, Shop, open_shop, sale, shop_environment, ticking_clock
 
@@ -160,14 +159,7 @@ def test_a_gap_that_nobody_named_is_said_to_be_left_out_even_when_nothing_else_i
 def test_changed_code_under_the_same_version_is_said_to_be_an_error(shop: Shop) -> None:
     shop.published()
 
-    class Edited(Workspace):
-        @cached_property
-        def code_digest(self) -> str:
-            return "0" * 64
-
-    ws = Edited(
-        settings=shop.ws.settings, domain=shop.ws.domain, clock=shop.ws.clock, open_session=shop.ws.open_session
-    )
+    ws = edit(replace(shop.ws))
     edited = replace(shop, ws=ws)
     assert stale(edited) == [(RECENT, 3, 9, str(Cause.CODE_CHANGED), "")]
     ws.close()

@@ -35,6 +35,7 @@ SOURCE, MIDDLE, LAST = "bronze.source", "silver.middle", "gold.last"
 @dataclass(frozen=True, kw_only=True)
 class OneClaim:
     rows: int
+    run_id: str = "before"
     version: int = 1
     digest: str = "d" * 64
     file_count: int = 1

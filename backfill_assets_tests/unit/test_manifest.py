@@ -58,6 +58,9 @@ MANIFEST = Manifest(
     limits=Limits(chunk_partitions=10, max_rows=1000),
     session_digest="a" * 64,
     cause=RunCause(kind=CauseKind.FOLLOW_UP, publications=("pub-1", "pub-2")),
+    code_modules=("shop.tables",),
+    versions={"pyspark": "4.3.0"},
+    supersedes=("case_sla_daily-20260101-1a1b2c3d",),
 )
 
 
@@ -91,6 +94,9 @@ def test_parsing_the_text_gives_the_manifest_back(reason: str, kind: Kind, mode:
         {"inputs": ()},
         {"session_digest": "b" * 64},
         {"cause": A_PERSON},
+        {"code_modules": ()},
+        {"versions": {}},
+        {"supersedes": ()},
     ],
 )
 def test_whatever_changes_in_a_manifest_changes_its_digest(changed: dict[str, object]) -> None:
@@ -102,7 +108,7 @@ def test_whatever_changes_in_a_manifest_changes_its_digest(changed: dict[str, ob
 def test_an_earlier_format_keeps_its_text_and_what_it_said_to_follow_is_no_cause(earlier: int, kind: Kind) -> None:
     cause = WHAT_LANDED if kind is Kind.LIVE else A_PERSON
     old = replace(MANIFEST, format=earlier, kind=kind, cause=cause, because="pub-1", limits=Limits(chunk_partitions=10))
-    old = replace(old, session_digest="")
+    old = replace(old, session_digest="", code_modules=(), versions={}, supersedes=())
     found = Manifest.parse(old.text)
     assert (found, found.text) == (old, old.text)
     assert (found.cause, found.followed) == (cause, ("pub-1",))
@@ -147,5 +153,10 @@ def test_a_manifest_of_the_first_format_keeps_its_text_and_its_digest() -> None:
     for added in ("chunks", "proof", "member_of", *MANIFEST._since_format_3()):
         document.pop(added)
     document["limits"] = {name: document["limits"][name] for name in ("chunk_partitions", "max_rows")}
+    document |= {"side_effects": "FORBIDDEN", "supersedes": None}
     text = canonical_json(document)
     assert Manifest.parse(text).text == text
+
+
+def test_the_present_format_says_nothing_that_nothing_enforces() -> None:
+    assert "side_effects" not in json.loads(MANIFEST.text)

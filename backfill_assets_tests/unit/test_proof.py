@@ -26,6 +26,7 @@ SOURCE = TableNode(name="bronze.source", grain=Grain.DAILY)
 
 @dataclass(frozen=True, kw_only=True)
 class OneClaim:
+    run_id: str = "before"
     version: int = 1
     digest: str = "d" * 64
     rows: int = 1

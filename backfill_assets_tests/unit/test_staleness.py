@@ -154,7 +154,7 @@ def test_the_properties_meet_every_cause_and_plans_that_change_something() -> No
                 moved.add(before != world.digests[node.name])
 
     look()
-    assert met == set(Cause) - {Cause.CONFIGURATION_CHANGED}
+    assert met == set(Cause) - {Cause.CONFIGURATION_CHANGED, Cause.SESSION_CHANGED}
     assert moved == {True, False}
 
 
@@ -396,3 +396,19 @@ def test_another_contract_stales_what_was_built_under_the_earlier_one() -> None:
     stale = find_stale(EVENTS, GRAPH, [LOADED], replace(NOW, configuration={"contract": "c" * 64}))
     assert [reason.cause for each in stale.ranges for reason in each.reasons] == [Cause.CONFIGURATION_CHANGED]
     assert stale.partitions == tuple(BUILT)
+
+
+def test_code_that_was_recorded_by_the_whole_package_is_the_present_one_while_the_package_is_the_same() -> None:
+    present = replace(PRESENT, code_digest="d" * 64, package_digest="c" * 64)
+    assert found(present) == []
+    ((_, _, reasons),) = found(replace(present, package_digest="e" * 64), basis=replace(BASIS, is_package_code=True))
+    said = f"{'c' * 12} of the whole package"
+    assert reasons == (Reason(cause=Cause.CODE_CHANGED, name="weekly 1.0.0", was=said, now="e" * 12),)
+
+
+def test_what_was_computed_by_other_session_settings_is_stale_and_what_did_not_record_them_is_not() -> None:
+    assert found(replace(PRESENT, session_digest="s" * 64)) == []
+    recorded = replace(BASIS, session_digest="r" * 64)
+    assert found(replace(PRESENT, session_digest="r" * 64), basis=recorded) == []
+    ((_, _, reasons),) = found(replace(PRESENT, session_digest="s" * 64), basis=recorded)
+    assert reasons == (Reason(cause=Cause.SESSION_CHANGED, was="r" * 12, now="s" * 12),)
