@@ -13,17 +13,21 @@ from backfill_assets.planning.stages import Prove, Stage, proof_sentence, stage_
 from backfill_assets.publication.plan_set import LeftOut, NothingToRebuild, PlannedSet
 
 
-def plan_document(plan: Plan, stages: Sequence[Stage]) -> Mapping[str, Any]:
+def plan_document(
+    plan: Plan, stages: Sequence[Stage], goes_back: Sequence[Mapping[str, Any]] = ()
+) -> Mapping[str, Any]:
     """The plan as plain values; the fields are documented in docs/cli.md.
 
     Args:
         plan: The plan.
         stages: What will be done, in order, as `stages_of` reads it from the manifest.
+        goes_back: The later releases whose accepted rows it would replace.
     """
     proofs = [proof_sentence(stage) for stage in stages if isinstance(stage, Prove)]
     return {
         **_run_document(plan),
         "proof": proofs[0] if proofs else None,
+        "goes_back": list(goes_back),
         "stages": [stage_document(stage) for stage in stages],
     }
 

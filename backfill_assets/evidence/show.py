@@ -131,7 +131,7 @@ def versions_text(versions: Document) -> str:
 
 def report_view(report: Document) -> RenderableType:
     """The report a reviewer reads: what moves, which checks passed, what some rows look like."""
-    parts: list[RenderableType] = [run_view(report), ""]
+    parts: list[RenderableType] = [run_view(report), "", *backwards(report)]
     if report["totals"]:
         parts += [_verdict(report), ""]
     if report["totals"]:
@@ -151,6 +151,12 @@ def report_view(report: Document) -> RenderableType:
     if report["publications"]:
         parts += ["", publications_view(report["publications"])]
     return Group(*parts)
+
+
+def backwards(document: Document) -> list[RenderableType]:
+    """A line for every later release that a plan or a run would replace; nothing when it goes forward."""
+    lines: list[RenderableType] = [Text(f"{each['sentence']}.", style="bold yellow") for each in document["goes_back"]]
+    return [*lines, ""] if lines else []
 
 
 def _verdict(report: Document) -> Text:

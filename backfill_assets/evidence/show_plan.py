@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from backfill_assets.evidence.show import MODES, facts, listing, named, state_text
+from backfill_assets.evidence.show import MODES, backwards, facts, listing, named, state_text
 from backfill_assets.planning.partitions import count_of
 
 Document = Mapping[str, Any]
@@ -45,7 +45,7 @@ def plan_view(plan: Document) -> RenderableType:
         ],
         numbers=["rows", "files", "MiB"],
     )
-    parts: list[RenderableType] = [head, "", reads, ""]
+    parts: list[RenderableType] = [head, "", *backwards(plan), reads, ""]
     gates = ", ".join(g["name"] + ("" if g["blocking"] else " (informs)") for g in plan["gates"])
     parts.append(
         facts(

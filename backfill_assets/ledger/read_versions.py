@@ -43,6 +43,16 @@ class VersionReader(Reading):
             found.update((row.partition_date, rows.partition_version(row)) for row in self._rows(some))
         return dict(sorted(found.items()))
 
+    def makers(self, table: str, partitions: Iterable[date]) -> dict[date, str]:
+        """The runs whose rows readers of these partitions see; those without an accepted version are absent."""
+        held = partition_versions
+        accepted = (held.c.table_name == table) & (held.c.state == VersionState.ACCEPTED)
+        found: dict[date, str] = {}
+        for batch in batches(partitions):
+            chosen = select(held.c.partition_date, held.c.run_id).where(accepted, held.c.partition_date.in_(batch))
+            found.update((row.partition_date, row.run_id) for row in self._rows(chosen))
+        return found
+
     def versions(self, table: str, partition: date | None = None) -> tuple[PartitionVersion, ...]:
         """Every version that was ever accepted, newest first.
 
