@@ -68,6 +68,8 @@ def _next_step(record: SetRecord, members: Sequence[RunRecord]) -> str | None:
     """The command that moves a set on; None when nothing is left to do."""
     set_id = record.set_id
     match record.state:
+        case SetState.CANCELLED:
+            return None
         case SetState.PUBLISHED:
             return f"to undo it: backfill rollback {set_id} --by WHO --reason WHY"
         case SetState.PUBLISHING | SetState.ROLLING_BACK:

@@ -11,7 +11,7 @@ from backfill_assets.errors import IllegalTransition, Refused
 from backfill_assets.ledger.read_sets import SetReader
 from backfill_assets.ledger.records import SetRecord
 from backfill_assets.ledger.schema import manifests, restatement_sets, set_members
-from backfill_assets.ledger.states import ApprovalState, SetState
+from backfill_assets.ledger.states import MEANING, ApprovalState, SetState
 from backfill_assets.ledger.write_runs import RunWriter
 from backfill_assets.ledger.writing import Happening, Step, plain, typed
 from backfill_assets.planning.sets import SetManifest
@@ -93,6 +93,12 @@ class SetWriter(RunWriter, SetReader):
             IllegalTransition: All of it is approved already, or readers see one of its runs.
         """
         found = self.restatement_set(set_id)
+        if found.state is SetState.CANCELLED:
+            raise IllegalTransition(
+                f"set {set_id} is {found.state} ({MEANING[found.state]}); there is nothing left to approve.",
+                next_step=f"backfill status {set_id}",
+                set_id=set_id,
+            )
         runs = [self.run(member.run_id) for member in found.manifest.members]
         drafts = [run for run in runs if run.approval is ApprovalState.DRAFT]
         if not drafts:

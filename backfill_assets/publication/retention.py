@@ -45,6 +45,7 @@ class Why(StrEnum):
 
     PAST = "replaced or rolled back, past every horizon"
     FINISHED = "candidate of a run that is past every horizon"
+    CANCELLED = "candidate of a run that was cancelled"
     ATTEMPT = "left by an attempt that did not finish"
     SCRATCH = "left by a reproduction that did not finish"
     NOT_LIVE = "records that were quarantined again"
@@ -212,6 +213,8 @@ def _restorable(
 
 
 def _candidate_is_needed(run: HeldRun, horizons: Horizons) -> Why | None:
+    if run.state is RunState.CANCELLED:
+        return None
     if run.is_trial and run.state not in BEING_WRITTEN:
         return Why.TRIAL if run.changed_at >= horizons.rollback_since else None
     if run.state in OPEN_STATES:
@@ -230,6 +233,8 @@ def _inputs_are_needed(run: HeldRun, horizons: Horizons) -> Why | None:
 
 
 def _is_to_be_reproducible(run: HeldRun, horizons: Horizons) -> bool:
+    if run.state is RunState.CANCELLED:
+        return False
     return run.published_at is not None and run.published_at >= horizons.reproduction_since
 
 
@@ -293,7 +298,8 @@ def _named(facts: Facts) -> Mapping[str, Mapping[str, Why]]:
     found: dict[str, dict[str, Why]] = {}
     for run in facts.runs:
         for paths in run.staged.values():
-            found.setdefault(run.table, {}).update(dict.fromkeys(paths, Why.FINISHED))
+            why = Why.CANCELLED if run.state is RunState.CANCELLED else Why.FINISHED
+            found.setdefault(run.table, {}).update(dict.fromkeys(paths, why))
     for version in facts.versions:
         found.setdefault(version.table, {}).update(dict.fromkeys(version.files.paths, Why.PAST))
     return found

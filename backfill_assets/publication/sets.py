@@ -123,7 +123,7 @@ def members_of(reader: LedgerReader, record: SetRecord) -> Sequence[RunRecord]:
 
 
 def _require_publishable(record: SetRecord, members: Sequence[RunRecord]) -> None:
-    if record.state is SetState.PUBLISHED:
+    if record.state in (SetState.PUBLISHED, SetState.CANCELLED):
         raise IllegalTransition(
             f"set {record.set_id} is {record.state} ({MEANING[record.state]}).",
             next_step=f"backfill status {record.set_id}",
