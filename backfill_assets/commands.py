@@ -21,7 +21,8 @@ from backfill_assets.evidence.follow import waiting_sentences
 from backfill_assets.evidence.history import import_document, partition_history, table_history
 from backfill_assets.evidence.history import status as status_of_everything
 from backfill_assets.evidence.planned import plan_document, set_plan_document
-from backfill_assets.evidence.report import publication_document, run_report, run_summary
+from backfill_assets.evidence.releases import goes_back
+from backfill_assets.evidence.report import interrupted, publication_document, run_report, run_summary
 from backfill_assets.evidence.sets import set_document
 from backfill_assets.evidence.stale import stale_document
 from backfill_assets.lake.rows import few_rows
@@ -164,7 +165,9 @@ def plan(request: PlanRequest) -> Document:
     required_actor(request.by)
     with workspace() as ws:
         planned = operations.plan(ws, request)
-        return plan_document(planned, operations.stages(ws, planned.manifest.run_id))
+        with ws.ledger.read() as reader:
+            back = goes_back(reader, planned.manifest)
+        return plan_document(planned, operations.stages(ws, planned.manifest.run_id), back)
 
 
 def plan_set(request: SetRequest) -> Document:
@@ -185,6 +188,14 @@ def approve(run_id: str, *, by: str, note: str) -> Document:
         return run_summary(operations.approve(ws, run_id, by=actor, note=note))
 
 
+def cancel(run_id: str, *, by: str, reason: str) -> Document:
+    """Ends a run or a set that is not published."""
+    actor = required_actor(by)
+    with workspace() as ws:
+        operations.cancel(ws, run_id, by=actor, reason=reason)
+        return set_document(ws, run_id) if operations.is_set(run_id) else run_summary(operations.run_named(ws, run_id))
+
+
 def run_set(set_id: str, *, by: str, quiet: bool) -> Document:
     """Stages and gates the runs of a set, in order; those that have passed already are left as they are."""
     with workspace() as ws:
@@ -203,7 +214,7 @@ def run_set_recorded(ws: Workspace, set_id: str, *, by: str, quiet: bool) -> Doc
         if record.state in visible or (record.state in done and not operations.is_outdated(ws, record)):
             continue
         actor = by.strip() or record.manifest.requested_by
-        operations.require_stageable(record)
+        operations.require_stageable(ws, record)
         execute(ws, record.run_id, steps="candidate+validation", by=actor, quiet=quiet)
         if operations.run_named(ws, record.run_id).state is RunState.BLOCKED:
             break
@@ -215,7 +226,7 @@ def run(run_id: str, *, by: str, quiet: bool) -> Document:
     with workspace() as ws:
         record = operations.run_named(ws, run_id)
         actor = by.strip() or record.manifest.requested_by
-        operations.require_stageable(record)
+        operations.require_stageable(ws, record)
         is_load = isinstance(ws.domain.table(record.manifest.table), SourceTable)
         return execute(ws, run_id, steps="bronze" if is_load else "candidate+validation", by=actor, quiet=quiet)
 
@@ -233,7 +244,10 @@ def execute(ws: Workspace, run_id: str, *, steps: Steps, by: str, quiet: bool) -
         # Opened here, so that its chatter goes to a file; Dagster's resource then finds it open.
         ws.spark()
     with open_instance(ws.settings) as instance, progress_bar(run_id, total, quiet=quiet) as advance:
-        outcome = run_in_process(ws, run_id, steps=steps, instance=instance, by=by, progress=_listener(advance))
+        try:
+            outcome = run_in_process(ws, run_id, steps=steps, instance=instance, by=by, progress=_listener(advance))
+        except KeyboardInterrupt:
+            raise interrupted(operations.run_named(ws, run_id)) from None
     if outcome.error is not None:
         raise outcome.error
     if not outcome.succeeded and outcome.run is not None and outcome.run.state is not RunState.BLOCKED:
@@ -412,10 +426,12 @@ def _described(manifest: Manifest) -> str:
     return describe(manifest.grain, manifest.partitions)
 
 
-def recover(*, by: str) -> Sequence[Document]:
-    """Ends what a dead process left half done."""
+def recover(run_id: str | None, *, now: bool, by: str) -> Sequence[Document]:
+    """Ends what a dead process left half done; one thing of it even while its lease has not ended."""
+    # What lost its lease is ended by whoever comes; what has not, a person takes over.
+    actor = required_actor(by) if now else by
     with workspace() as ws:
-        return [found.document() for found in operations.recover(ws, by=by)]
+        return [found.document() for found in operations.recover(ws, by=actor, only=run_id, now=now)]
 
 
 def erase_samples(run_id: str, *, by: str, reason: str) -> Document:

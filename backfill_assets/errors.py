@@ -12,7 +12,8 @@ BackfillError
 │   ├── IllegalTransition     the ledger says that this step is not the next one
 │   ├── NotApproved           publication without a valid approval, or approval of one's own plan
 │   ├── GateFailed            a blocking gate has not passed for exactly these files
-│   ├── TakenOver             another process carries on with what this one was doing
+│   ├── AtWork                another process is at work on it, and its lease has not ended
+│   ├── TakenOver             another process carries on with what this one was doing, or it was cancelled
 │   ├── TargetChanged         a partition is not what the candidate was compared with
 │   ├── InputsMovedOn         there are newer inputs than the run has read
 │   ├── LeavesOrphans         a rollback would leave published partitions without their input
@@ -21,6 +22,7 @@ BackfillError
 ├── Retryable          nothing was changed; the same request may succeed later
 │   ├── LostRace              another writer committed first, again and again
 │   └── TurnTaken             another process is landing files of the source (landing.turn)
+├── Interrupted        somebody stopped the command; what it had finished is kept
 ├── HalfWay            some tables of a set are changed and the others not yet; `backfill recover` ends it
 ├── OutcomeUnknown     look before you touch: run `backfill recover`
 └── Unexpected         the machine or this project failed in a way that nobody foresaw; details are in a file
@@ -105,8 +107,12 @@ class GateFailed(Refused):
     """A blocking gate has not passed for exactly the files that would be published."""
 
 
+class AtWork(Refused):
+    """Another process is at work on the run or the landed file, and its lease has not ended."""
+
+
 class TakenOver(Refused):
-    """Another process carries on with the run, because this one was given up for dead; what it does counts."""
+    """The run is not this process's any more: another one carries on with it, or it was given up or cancelled."""
 
 
 class TargetChanged(Refused):
@@ -136,6 +142,12 @@ class Retryable(BackfillError):
 
 class LostRace(Retryable):
     """Other writers committed first, as often as we were willing to try."""
+
+
+class Interrupted(BackfillError):
+    """Somebody stopped the command (Ctrl-C); what it had finished is kept."""
+
+    exit_code = 130
 
 
 class HalfWay(BackfillError):

@@ -15,7 +15,7 @@ from pathlib import Path
 from pyspark.sql import DataFrame
 
 from backfill_assets.domain import DerivedTable, SourceTable, WarmUpProof
-from backfill_assets.errors import IllegalTransition, Refused
+from backfill_assets.errors import Refused
 from backfill_assets.evidence.reproduce import Reproduced, reproduce_run
 from backfill_assets.gates.evaluate import Evaluated, gate_run
 from backfill_assets.gates.terms import gate_terms
@@ -31,7 +31,7 @@ from backfill_assets.ledger.records import (
     RunRecord,
     SetRecord,
 )
-from backfill_assets.ledger.states import MEANING, RunState, may_follow
+from backfill_assets.ledger.states import RunState
 from backfill_assets.ledger.writing import typed
 from backfill_assets.people import require_person
 from backfill_assets.planning.graph import TableNode
@@ -54,6 +54,7 @@ from backfill_assets.publication import follow, verdict
 from backfill_assets.publication.approve import approve_run
 from backfill_assets.publication.approve import approve_set as agree_to_set
 from backfill_assets.publication.authority import demand_of, require_agreed
+from backfill_assets.publication.cancel import cancel
 from backfill_assets.publication.follow import Asking, PlannedFollowUps, Tries, always
 from backfill_assets.publication.plan_set import NothingToRebuild, PlannedSet, SetRequest
 from backfill_assets.publication.plan_set import plan_set as write_set
@@ -64,7 +65,7 @@ from backfill_assets.publication.stale import stale_tables
 from backfill_assets.publication.undo import rollback_with_dependents
 from backfill_assets.publication.vacuum import Vacuumed, vacuum_lake
 from backfill_assets.session_settings import session_digest
-from backfill_assets.transforms.stage import stage_run
+from backfill_assets.transforms.stage import require_stageable, stage_run
 from backfill_assets.versions import client_versions
 from backfill_assets.workspace import Listener, Workspace, no_listener
 
@@ -78,6 +79,7 @@ __all__ = [
     "approve",
     "approve_set",
     "asked_follow_ups",
+    "cancel",
     "cancel_follow_ups",
     "erase_samples",
     "find_run",
@@ -448,21 +450,6 @@ def require_publishable(ws: Workspace, run_id: str) -> None:
         asked = demand_of(ws, reader, run)
     verdict.require_publishable(run)
     require_agreed(ws, run, asked)
-
-
-def require_stageable(run: RunRecord) -> None:
-    """Refuses a run that is past staging, before anything is started for it.
-
-    Raises:
-        IllegalTransition: Its state does not lead to STAGING.
-    """
-    if not may_follow(run.state, RunState.STAGING):
-        raise IllegalTransition(
-            f"run {run.run_id} cannot be staged: it is {run.state} ({MEANING[run.state]}).",
-            next_step=f"backfill report {run.run_id}",
-            run_id=run.run_id,
-            state=str(run.state),
-        )
 
 
 def find_run(ws: Workspace, table: str, partitions: Sequence[date], *, states: Iterable[RunState]) -> RunRecord | None:

@@ -12,7 +12,7 @@ import re
 import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import date
+from datetime import date, timedelta
 from pathlib import Path
 
 from backfill_assets.domain import Domain
@@ -45,6 +45,8 @@ class Settings:
         chunk_rows: The most rows that a chunk is expected to have (`BACKFILL_CHUNK_ROWS`).
         rollback_days: How long a replaced version can be brought back (`BACKFILL_ROLLBACK_DAYS`).
         reproduction_days: How long a published run can be rebuilt from its inputs (`BACKFILL_REPRODUCTION_DAYS`).
+        lease: How long work in progress is left alone when its process does not renew its lease
+            (`BACKFILL_LEASE_SECONDS`).
         spark_master: `local[*]`, a cluster's URL (`BACKFILL_SPARK_MASTER`).
         spark_remote: A Spark Connect URL, instead of a master (`BACKFILL_SPARK_REMOTE`).
         spark_memory: The driver's heap (`BACKFILL_SPARK_MEMORY`).
@@ -67,6 +69,7 @@ class Settings:
     chunk_rows: int
     rollback_days: int
     reproduction_days: int
+    lease: timedelta
     spark_master: str
     spark_remote: str
     spark_memory: str
@@ -101,6 +104,7 @@ class Settings:
             chunk_rows=_count(given, "BACKFILL_CHUNK_ROWS", 20_000_000),
             rollback_days=_count(given, "BACKFILL_ROLLBACK_DAYS", 90),
             reproduction_days=_count(given, "BACKFILL_REPRODUCTION_DAYS", 730),
+            lease=timedelta(seconds=_count(given, "BACKFILL_LEASE_SECONDS", 120)),
             spark_master=given.get("BACKFILL_SPARK_MASTER") or "local[*]",
             spark_remote=given.get("BACKFILL_SPARK_REMOTE", ""),
             spark_memory=given.get("BACKFILL_SPARK_MEMORY") or "4g",

@@ -96,6 +96,21 @@ def rollback(
 
 
 @app.command()
+def cancel(
+    run: RunOrSet,
+    reason: Annotated[str, typer.Option(callback=one_line, help="Why it is not wanted.")],
+    by: By = "",
+    as_json: Json = False,
+) -> None:
+    """End a run or a set that is not published, for good; a process at work on it stops at its next step."""
+    with answering(as_json) as console:
+        from backfill_assets import commands, evidence
+
+        document = commands.cancel(run, by=by, reason=reason)
+        print_json(document) if as_json else evidence.show(console, run_or_set(document))
+
+
+@app.command()
 def follow(
     by: By = "",
     cancel: Annotated[
@@ -120,12 +135,21 @@ def follow(
 
 
 @app.command()
-def recover(by: By = "recover", as_json: Json = False) -> None:
-    """Finish or undo what a dead process left half done."""
+def recover(
+    run: Annotated[
+        str | None, typer.Argument(metavar="[RUN]", callback=one_line, help="Only this run, landed file or set.")
+    ] = None,
+    now: Annotated[
+        bool, typer.Option("--now", help="Take RUN over, by name, even while the lease of its process has not ended.")
+    ] = False,
+    by: By = "recover",
+    as_json: Json = False,
+) -> None:
+    """Finish or undo what a dead process left half done; what holds a lease is left alone."""
     with answering(as_json) as console:
         from backfill_assets import commands, evidence
 
-        found = commands.recover(by=by)
+        found = commands.recover(run, now=now, by=by)
         if as_json:
             print_json({"recovered": found})
         else:

@@ -113,7 +113,7 @@ def answering(as_json: bool) -> Iterator[Console]:
         raise typer.Exit(told.exit_code) from None
     except KeyboardInterrupt:
         sys.stderr.write(
-            "\ninterrupted. next: backfill recover, which ends what was half done; then the command again\n"
+            "\ninterrupted. next: the command again; backfill status says whether something was left half done\n"
         )
         raise typer.Exit(130) from None
 

@@ -6,6 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
 from typing import Any
 
+from backfill_assets.errors import Interrupted
+from backfill_assets.evidence.releases import goes_back
+from backfill_assets.lease import Lease
 from backfill_assets.ledger.records import (
     CandidatePartition,
     ChunkRecord,
@@ -42,6 +45,7 @@ def run_report(ws: Workspace, run_id: str) -> Mapping[str, Any]:
         sample = reader.samples(run_id, SampleKind.CHANGED_ROWS)
         failing_keys = reader.samples(run_id, SampleKind.FAILING_KEYS)
         erased = reader.samples_erased(run_id)
+        back = goes_back(reader, run.manifest)
     partitions = moves(results, candidates)
     summary = run_summary(run)
     approved_for = _grounds(events) if run.approval is ApprovalState.APPROVED else None
@@ -51,6 +55,7 @@ def run_report(ws: Workspace, run_id: str) -> Mapping[str, Any]:
         summary = {**summary, "next_step": None}
     return {
         **summary,
+        "goes_back": back,
         "manifest_digest": run.manifest_digest,
         "policy": policy_document(run.manifest.policy),
         "approved_for": approved_for,
@@ -96,7 +101,18 @@ def run_summary(run: RunRecord) -> Mapping[str, Any]:
         "partition_count": len(manifest.partitions),
         "updated_at": run.updated_at.isoformat(),
         "note": run.note,
+        "at_work": None if run.lease is None else _lease_document(run.lease),
         "next_step": next_step(run),
+    }
+
+
+def _lease_document(lease: Lease) -> Mapping[str, Any]:
+    """Who is at work on a run, or was when it stopped."""
+    return {
+        "holder": lease.holder,
+        "machine": lease.machine,
+        "since": lease.since_at.isoformat(),
+        "until": lease.until_at.isoformat(),
     }
 
 
@@ -108,7 +124,11 @@ def next_step(run: RunRecord) -> str | None:
     match run.state:
         case RunState.PLANNED | RunState.STAGED | RunState.FAILED:
             return f"backfill run {run.run_id}"
-        case RunState.STAGING | RunState.GATING | RunState.PUBLISHING:
+        case RunState.STAGING | RunState.GATING if run.lease is None:
+            return f"backfill run {run.run_id}"
+        case RunState.STAGING | RunState.GATING:
+            return f"wait for it; if its process is gone: backfill recover {run.run_id} --now --by NAME"
+        case RunState.PUBLISHING:
             return "wait for it; if its process is gone: backfill recover"
         case RunState.PASSED if run.manifest.mode in NEVER_PUBLISHED:
             return None
@@ -122,6 +142,17 @@ def next_step(run: RunRecord) -> str | None:
             return f"plan a correction, or to publish the same rows again: {approve}"
         case RunState.SUPERSEDED | RunState.CANCELLED:
             return None
+
+
+def interrupted(run: RunRecord) -> Interrupted:
+    """What somebody reads who stopped a command: staging and gating give their lease back, a swap may have landed."""
+    is_left = run.state is RunState.PUBLISHING or run.lease is not None
+    take_over = " --now --by NAME" if run.lease is not None else ""
+    return Interrupted(
+        f"interrupted; run {run.run_id} is {run.state} ({MEANING[run.state]}).",
+        next_step=f"backfill recover {run.run_id}{take_over}" if is_left else next_step(run),
+        run_id=run.run_id,
+    )
 
 
 def moves(results: Iterable[GateResult], candidates: Mapping[date, CandidatePartition]) -> Sequence[Mapping[str, Any]]:

@@ -12,13 +12,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 
-from py4j.protocol import Py4JError
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
 from backfill_assets.crash_points import Point
 from backfill_assets.domain import Gate, Table, WarmUpProof
-from backfill_assets.errors import BackfillError, ContractBroken
 from backfill_assets.gates.judge import judge
 from backfill_assets.gates.measure import Measured, measure
 from backfill_assets.gates.proof import Proven, prove
@@ -29,6 +26,7 @@ from backfill_assets.lake.checksums import NO_ROWS
 from backfill_assets.lake.evidence import ValidationRow, append_validation
 from backfill_assets.lake.snapshot import read_files
 from backfill_assets.lake.staging import footer_columns
+from backfill_assets.lease import LeaseTerms
 from backfill_assets.ledger.records import (
     CandidatePartition,
     ChunkRecord,
@@ -41,10 +39,9 @@ from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.partitions import count_of, describe
 from backfill_assets.planning.stages import Prove, measuring
-from backfill_assets.transforms.apply import recorded_reason, spark_reason
+from backfill_assets.transforms.at_work import Work, at_work
 from backfill_assets.transforms.inputs import require_read_as_staged
 from backfill_assets.transforms.schemas import business_schema, stored_schema
-from backfill_assets.transforms.stage import fail_run
 from backfill_assets.workspace import Listener, Progress, Workspace, no_listener
 
 
@@ -73,12 +70,13 @@ def gate_run(ws: Workspace, run_id: str, *, actor: str, listener: Listener = no_
         MissingInput: Staged or accepted files are gone.
         ContractBroken: The table declares other gates than the manifest agreed.
         InputsMovedOn: It was computed from candidates of its set that have been staged again since.
-        TakenOver: Another process has the run by now, or it was given up.
+        AtWork: Another process is at work on it, and its lease has not ended.
+        TakenOver: Another process has the run by now, or it was given up or cancelled.
         WrongSession: The Spark session gives rows another meaning.
     """
     ws.spark()
-    # As in staging: of two processes that gate the run, the later one has it.
     attempt = secrets.token_hex(4)
+    lease = LeaseTerms(attempt=attempt, length=ws.settings.lease)
     with ws.ledger.write() as writer:
         run = writer.run(run_id)
         manifest = run.manifest
@@ -87,13 +85,13 @@ def gate_run(ws: Workspace, run_id: str, *, actor: str, listener: Listener = no_
             # What was gated before keeps its results; a run that waits for its gates can get none, and fails below.
             require_agreed_gates(manifest, table)
         require_read_as_staged(writer, ws.graph, manifest)
-        writer.take_run(run_id, RunState.GATING, actor=actor, attempt=attempt)
+        writer.take_run(run_id, RunState.GATING, actor=actor, attempt=attempt, lease=lease.length)
         candidates = writer.candidates(run_id)
         accepted = writer.accepted(manifest.table, manifest.partitions)
         earlier = writer.gate_results(run_id)
         chunks = writer.chunks(run_id)
     ws.reached(Point.GATE_BEGUN)
-    try:
+    with at_work(ws, Work(run_id=run_id, actor=actor, lease=lease, doing=f"measured {manifest.table}")):
         require_agreed_gates(manifest, table)
         listener(_progress(manifest, 0, f"measuring {count_of(len(candidates), manifest.grain.noun)}"))
         evaluated, compared = _evaluate(ws, manifest, candidates, accepted, earlier, chunks, listener)
@@ -104,30 +102,19 @@ def gate_run(ws: Workspace, run_id: str, *, actor: str, listener: Listener = no_
             app_id=f"validation:{run_id}:{_attempt(compared.values())}",
         )
         ws.reached(Point.GATE_APPENDED)
-    except (PySparkException, Py4JError) as error:
-        failure = ContractBroken(
-            f"Spark stopped while it measured {manifest.table}: {spark_reason(error)}",
-            next_step=f"backfill run {run_id}",
-            run_id=run_id,
-        ).record_as(f"Spark stopped while it measured {manifest.table}: {recorded_reason(error)}")
-        fail_run(ws, run_id, actor=actor, attempt=attempt, error=failure)
-        raise failure from error
-    except BackfillError as error:
-        fail_run(ws, run_id, actor=actor, attempt=attempt, error=error)
-        raise
-    failed = sorted({r.gate for r in evaluated.results if r.blocking and not r.passed})
-    with ws.ledger.write() as writer:
-        changed = Sample(kind=SampleKind.CHANGED_ROWS, rows=tuple(row.document() for row in evaluated.sample))
-        writer.record_gates(
-            run_id, compared.values(), evaluated.results, actor=actor, attempt=attempt, samples=(changed,)
-        )
-        writer.move_run(
-            run_id,
-            RunState.BLOCKED if failed else RunState.PASSED,
-            actor=actor,
-            attempt=attempt,
-            note=f"blocked by {', '.join(failed)}" if failed else "",
-        )
+        failed = sorted({r.gate for r in evaluated.results if r.blocking and not r.passed})
+        with ws.ledger.write() as writer:
+            changed = Sample(kind=SampleKind.CHANGED_ROWS, rows=tuple(row.document() for row in evaluated.sample))
+            writer.record_gates(
+                run_id, compared.values(), evaluated.results, actor=actor, attempt=attempt, samples=(changed,)
+            )
+            writer.move_run(
+                run_id,
+                RunState.BLOCKED if failed else RunState.PASSED,
+                actor=actor,
+                attempt=attempt,
+                note=f"blocked by {', '.join(failed)}" if failed else "",
+            )
     ws.reached(Point.GATE_RECORDED)
     listener(_progress(manifest, len(candidates), "blocked" if failed else "every blocking gate passed"))
     return evaluated

@@ -8,9 +8,10 @@ a process that dies at any line loses nothing, and the same file can be landed a
 from __future__ import annotations
 
 import re
+import secrets
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from datetime import date
 from enum import StrEnum
@@ -22,16 +23,17 @@ from pyspark.sql import DataFrame, SparkSession
 
 from backfill_assets.crash_points import Point, Reached, carry_on
 from backfill_assets.domain import SourceTable
-from backfill_assets.errors import Refused, UnreadableFile
+from backfill_assets.errors import Refused, TakenOver, UnreadableFile
 from backfill_assets.landing.archive import Archived, archive, remove_incoming
 from backfill_assets.landing.classify import Account, account, recount
 from backfill_assets.landing.conformed import LIVE, conformed_folder, rejected_rows, write_conformed
 from backfill_assets.landing.contract import Bounds
 from backfill_assets.landing.formats import records
 from backfill_assets.landing.turn import TurnTaken, landing_turn
+from backfill_assets.lease import LeaseTerms, renewed, this_process
 from backfill_assets.ledger.records import ImportCounts, ImportDay, ImportRecord, OfferedFile
 from backfill_assets.ledger.states import ImportState
-from backfill_assets.ledger.store import Ledger
+from backfill_assets.ledger.store import Ledger, LedgerWriter
 from backfill_assets.settings import Settings
 
 Quarantine = Callable[[DataFrame, str], None]
@@ -95,6 +97,7 @@ def land(
         UnreadableFile: The file cannot be read at all, or lacks a required column.
         Refused: The path is no file, or its content was landed before and `on_duplicate` is `reject`.
     """
+    lease = LeaseTerms(attempt=secrets.token_hex(4), length=settings.lease)
     with landing_turn(settings.landing, source):
         _fail_abandoned(ledger, settings, source, by)
         archived = archive(path, landing=settings.landing, source=source)
@@ -104,13 +107,13 @@ def land(
         latest = known[-1] if known else None
         old_days: tuple[ImportDay, ...] = ()
         if latest is None or on_duplicate is OnDuplicate.CORRECT:
-            record = _begin(ledger, source, archived, on_duplicate, by)
+            record = _begin(ledger, source, archived, on_duplicate, by, lease)
         elif latest.state in LIVE and on_duplicate is not OnDuplicate.REPROCESS:
             return _known(ledger, latest, path, on_duplicate, by)
         else:  # asked for, or a reprocessing that stopped on its way
-            record, old_days = _reopen(ledger, latest, by)
+            record, old_days = _reopen(ledger, latest, by, lease)
         reached(Point.LAND_BEGUN)
-        with _failing(ledger, record, path, by):
+        with _failing(ledger, record, path, by, lease), _renewed(ledger, record, lease):
             told = _conform(ledger, spark, settings, source, archived, record, quarantine, reached)
             days = _with_old_days(record, told.days, old_days)
             again = record.landed_at is not None
@@ -124,6 +127,7 @@ def land(
                     ignored_columns=told.ignored_columns or archived.probe.ignored_columns,
                     superseded_elsewhere={} if again else told.superseded_elsewhere,
                     actor=by,
+                    attempt=lease.attempt,
                 )
                 if recounted:
                     writer.recount_imports(recounted, because=record.import_id, actor=by)
@@ -132,7 +136,9 @@ def land(
     return Landed(record=record, days=tuple(day.event_date for day in days), is_new=True)
 
 
-def _begin(ledger: Ledger, source: SourceTable, archived: Archived, on_duplicate: OnDuplicate, by: str) -> ImportRecord:
+def _begin(
+    ledger: Ledger, source: SourceTable, archived: Archived, on_duplicate: OnDuplicate, by: str, lease: LeaseTerms
+) -> ImportRecord:
     offered = OfferedFile(
         source=source.name,
         sha256=archived.sha256,
@@ -144,13 +150,15 @@ def _begin(ledger: Ledger, source: SourceTable, archived: Archived, on_duplicate
         on_duplicate=str(on_duplicate),
     )
     with ledger.write() as writer:
-        return writer.begin_import(offered, actor=by)
+        return writer.begin_import(offered, actor=by, lease=lease)
 
 
-def _reopen(ledger: Ledger, record: ImportRecord, by: str) -> tuple[ImportRecord, tuple[ImportDay, ...]]:
+def _reopen(
+    ledger: Ledger, record: ImportRecord, by: str, lease: LeaseTerms
+) -> tuple[ImportRecord, tuple[ImportDay, ...]]:
     with ledger.write() as writer:
         days = writer.import_days([record.import_id])
-        writer.reopen_import(record.import_id, str(OnDuplicate.REPROCESS), by)
+        writer.reopen_import(record.import_id, str(OnDuplicate.REPROCESS), by, lease=lease)
         return writer.import_record(record.import_id), days
 
 
@@ -230,15 +238,17 @@ def _with_old_days(
 
 
 @contextmanager
-def _failing(ledger: Ledger, record: ImportRecord, path: Path, by: str) -> Iterator[None]:
+def _failing(ledger: Ledger, record: ImportRecord, path: Path, by: str, lease: LeaseTerms) -> Iterator[None]:
     """An import whose landing stops with an error is FAILED at once; a killed process leaves that to `recover`."""
     try:
         yield
+    except TakenOver:
+        raise
     except BaseException as error:
         found = _SPARKS_REASON.search(str(error)) if isinstance(error, (PySparkException, Py4JError)) else None
         note = f"landing stopped: {found.group(1) if found else type(error).__name__}"
         with ledger.write() as writer:
-            writer.fail_import(record.import_id, note=note, actor=by)
+            writer.fail_import(record.import_id, note=note, actor=by, attempt=lease.attempt)
         if found is None:
             raise
         raise UnreadableFile(
@@ -248,10 +258,29 @@ def _failing(ledger: Ledger, record: ImportRecord, path: Path, by: str) -> Itera
         ) from error
 
 
+def _renewed(ledger: Ledger, record: ImportRecord, lease: LeaseTerms) -> AbstractContextManager[None]:
+    """While a file is landed other machines leave it alone. When that was lost, the last step is refused."""
+    return renewed(lambda: ledger.renew_lease(record.import_id, lease), length=lease.length, lost=lambda: None)
+
+
 def clean_up_landing(
-    ledger: Ledger, settings: Settings, sources: Sequence[SourceTable], *, by: str, reached: Reached = carry_on
+    ledger: Ledger,
+    settings: Settings,
+    sources: Sequence[SourceTable],
+    *,
+    by: str,
+    now: str | None = None,
+    reached: Reached = carry_on,
 ) -> tuple[ImportRecord, ...]:
     """Fails the imports whose process died, and removes what they left; what is being landed right now is left alone.
+
+    Args:
+        ledger: The ledger.
+        settings: Where the landing folder is.
+        sources: The source tables.
+        by: Who cleans up.
+        now: An import that is given up even while the lease of another machine has not ended.
+        reached: Called after every durable step.
 
     Returns:
         The imports that were failed. Landing their files again works; `landed_at` of one that was being reprocessed
@@ -261,26 +290,32 @@ def clean_up_landing(
     for source in sources:
         try:
             with landing_turn(settings.landing, source, wait=False):
-                failed += _fail_abandoned(ledger, settings, source, by, reached)
+                failed += _fail_abandoned(ledger, settings, source, by, now, reached)
         except TurnTaken:
             continue
     return tuple(failed)
 
 
 def _fail_abandoned(
-    ledger: Ledger, settings: Settings, source: SourceTable, by: str, reached: Reached = carry_on
+    ledger: Ledger,
+    settings: Settings,
+    source: SourceTable,
+    by: str,
+    now: str | None = None,
+    reached: Reached = carry_on,
 ) -> list[ImportRecord]:
-    """With the turn in hand: whatever is still LANDING belongs to nobody."""
+    """With the turn in hand: whatever is still LANDING belongs to no process of this machine, nor to one elsewhere
+    whose lease has ended."""
     remove_incoming(settings.landing, source)
-    with ledger.read() as reader:
-        abandoned = reader.imports(source.name, [ImportState.LANDING])
+    with ledger.write() as writer:
+        landing = writer.imports(source.name, [ImportState.LANDING])
+        abandoned = [r for r in landing if r.import_id == now or not _is_landed_elsewhere(writer, r)]
+        for record in abandoned:
+            writer.fail_import(record.import_id, note="landing stopped: its process is gone", actor=by)
     if abandoned:
-        with ledger.write() as writer:
-            for record in abandoned:
-                writer.fail_import(record.import_id, note="landing stopped: its process is gone", actor=by)
         reached(Point.RECOVER_SWEPT)
     with ledger.read() as reader:
-        used = {record.import_id for record in reader.imports(source.name, LIVE)}
+        used = {record.import_id for record in reader.imports(source.name, [*LIVE, ImportState.LANDING])}
     # Of every import that is not used, not only of those that were found LANDING: whoever failed the others may have
     # died on this line.
     for folder in conformed_folder(settings.landing, source, "").glob("*"):
@@ -288,3 +323,10 @@ def _fail_abandoned(
             shutil.rmtree(folder, ignore_errors=True)
     with ledger.read() as reader:
         return [reader.import_record(record.import_id) for record in abandoned]
+
+
+def _is_landed_elsewhere(writer: LedgerWriter, record: ImportRecord) -> bool:
+    """Whether a process of another machine is at work on it: the turn only tells of the processes of this one."""
+    held = writer.lease(record.import_id)
+    host = this_process().partition(":")[0]
+    return held is not None and held.is_alive(writer.now) and held.machine.partition(":")[0] != host

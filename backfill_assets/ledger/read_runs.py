@@ -11,7 +11,15 @@ from backfill_assets.errors import UnknownName
 from backfill_assets.ledger import rows
 from backfill_assets.ledger.reading import Reading, batches
 from backfill_assets.ledger.records import CandidatePartition, ChunkRecord, GateResult, RunRecord
-from backfill_assets.ledger.schema import approvals, candidate_partitions, chunk_runs, gate_results, manifests, runs
+from backfill_assets.ledger.schema import (
+    approvals,
+    candidate_partitions,
+    chunk_runs,
+    gate_results,
+    leases,
+    manifests,
+    runs,
+)
 from backfill_assets.ledger.states import ChunkState, RunState
 from backfill_assets.planning.estimates import Pace
 
@@ -157,7 +165,9 @@ def _runs() -> Select[*tuple[object, ...]]:
             approvals.c.manifest_digest.label("approved_digest"),
             approvals.c.approved_by,
             approvals.c.approved_at,
+            *(column.label(f"lease_{column.name}") for column in leases.c if column.name != "work_id"),
         )
         .join_from(runs, manifests, runs.c.run_id == manifests.c.run_id)
         .join(approvals, approvals.c.run_id == runs.c.run_id)
+        .outerjoin(leases, leases.c.work_id == runs.c.run_id)
     )

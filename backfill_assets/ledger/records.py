@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import Any
 
 from backfill_assets.identity import FileSet
+from backfill_assets.lease import Lease
 from backfill_assets.ledger.states import (
     ApprovalState,
     ChunkState,
@@ -33,6 +34,7 @@ class RunRecord:
         approval: APPROVED only while a valid approval of `manifest_digest` stands.
         approved_by: Who gave it; None while DRAFT.
         note: The last thing worth telling about its state, such as why it failed.
+        lease: Who is at work on it, or was when it stopped; None when nobody stages or gates it.
     """
 
     run_id: str
@@ -44,6 +46,7 @@ class RunRecord:
     approved_at: datetime | None
     updated_at: datetime
     note: str = ""
+    lease: Lease | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

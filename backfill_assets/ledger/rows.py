@@ -10,6 +10,7 @@ from sqlalchemy import Row
 
 from backfill_assets.errors import Refused
 from backfill_assets.identity import EMPTY_FILE_SET, sha256_text
+from backfill_assets.lease import Lease
 from backfill_assets.ledger.records import (
     CandidatePartition,
     ChunkRecord,
@@ -38,6 +39,18 @@ Read = TypeVar("Read")
 _MOST_CHARACTERS = 200
 
 
+def _lease(row: AnyRow) -> Lease | None:
+    if row.lease_attempt is None:
+        return None
+    return Lease(
+        attempt=row.lease_attempt,
+        holder=row.lease_holder,
+        machine=row.lease_machine,
+        since_at=row.lease_since_at,
+        until_at=row.lease_until_at,
+    )
+
+
 def run_record(row: AnyRow) -> RunRecord:
     """A run, from its manifest, its state and its approval.
 
@@ -61,6 +74,7 @@ def run_record(row: AnyRow) -> RunRecord:
         approved_by=row.approved_by if approved else None,
         approved_at=row.approved_at if approved else None,
         updated_at=row.updated_at,
+        lease=_lease(row),
         note=row.note,
     )
 

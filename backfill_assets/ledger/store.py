@@ -15,26 +15,29 @@ from sqlalchemy.exc import DBAPIError
 
 from backfill_assets.clock import Clock
 from backfill_assets.errors import Refused, Retryable
+from backfill_assets.lease import LeaseTerms
 from backfill_assets.ledger.connection import READ, WRITE, compact_log, connect_engine, transaction
 from backfill_assets.ledger.read_evidence import EvidenceReader
 from backfill_assets.ledger.read_imports import ImportReader
+from backfill_assets.ledger.read_leases import LeaseReader
 from backfill_assets.ledger.read_outbox import OutboxReader
 from backfill_assets.ledger.read_retention import RetentionReader
 from backfill_assets.ledger.read_sets import SetReader
 from backfill_assets.ledger.read_staleness import ClaimReader
 from backfill_assets.ledger.upgrade import upgrade
+from backfill_assets.ledger.write_cancellations import CancellationWriter
 from backfill_assets.ledger.write_candidates import CandidateWriter
 from backfill_assets.ledger.write_imports import ImportWriter
+from backfill_assets.ledger.write_leases import renew
 from backfill_assets.ledger.write_publications import PublicationWriter
-from backfill_assets.ledger.write_sets import SetWriter
 from backfill_assets.ledger.writing import Happening, said
 
 
-class LedgerReader(OutboxReader, SetReader, EvidenceReader, ClaimReader, ImportReader, RetentionReader):
+class LedgerReader(LeaseReader, OutboxReader, SetReader, EvidenceReader, ClaimReader, ImportReader, RetentionReader):
     """Everything that can be asked of the ledger."""
 
 
-class LedgerWriter(LedgerReader, CandidateWriter, PublicationWriter, SetWriter, ImportWriter):
+class LedgerWriter(LedgerReader, CandidateWriter, PublicationWriter, CancellationWriter, ImportWriter):
     """Everything that can be written to the ledger, and asked on the way."""
 
     def record_event(
@@ -118,3 +121,15 @@ class Ledger:
         """
         with transaction(self._engine, WRITE) as connection:
             yield LedgerWriter(connection, self._clock)
+
+    def renew_lease(self, work_id: str, terms: LeaseTerms) -> bool:
+        """Says that the work goes on, in a transaction of its own that waits for no other writer on PostgreSQL.
+
+        Returns:
+            False when the lease was taken away or given back.
+
+        Raises:
+            Retryable, OutcomeUnknown: The database cannot be reached; nothing was taken away.
+        """
+        with transaction(self._engine, WRITE) as connection:
+            return renew(connection, self._clock, work_id, terms)

@@ -9,19 +9,21 @@ from typing import Any
 from sqlalchemy import BindParameter, bindparam, delete, func, insert, select, update
 
 from backfill_assets.errors import Refused
+from backfill_assets.lease import LeaseTerms
 from backfill_assets.ledger.read_imports import ImportReader, unknown_import
 from backfill_assets.ledger.reading import batches
 from backfill_assets.ledger.records import ImportCounts, ImportDay, ImportRecord, OfferedFile
 from backfill_assets.ledger.schema import import_days, imports
 from backfill_assets.ledger.states import ImportState
 from backfill_assets.ledger.telling import days_digest
-from backfill_assets.ledger.writing import Happening, Step, Writing, illegal, plain, some, typed
+from backfill_assets.ledger.write_leases import LeaseWriter
+from backfill_assets.ledger.writing import Happening, Step, illegal, plain, some, typed
 
 
-class ImportWriter(Writing, ImportReader):
+class ImportWriter(LeaseWriter, ImportReader):
     """Records landed files, their counts and their days."""
 
-    def begin_import(self, offered: OfferedFile, *, actor: str) -> ImportRecord:
+    def begin_import(self, offered: OfferedFile, *, actor: str, lease: LeaseTerms | None = None) -> ImportRecord:
         """Takes a file in. It is LANDING and gets the next place in the order of arrival, over all sources."""
         arrival = int(self._values(select(func.coalesce(func.max(imports.c.arrival), 0)))[0]) + 1
         import_id = f"imp-{arrival:06d}"
@@ -47,6 +49,7 @@ class ImportWriter(Writing, ImportReader):
             )
         )
         self._append(_happening(import_id, "import_begun", actor, asdict(offered), to_state=str(ImportState.LANDING)))
+        self._take_lease(import_id, lease, holder=actor)
         return self.import_record(import_id)
 
     def finish_import(
@@ -59,6 +62,7 @@ class ImportWriter(Writing, ImportReader):
         ignored_columns: Sequence[str],
         superseded_elsewhere: Mapping[str, int],
         actor: str,
+        attempt: str | None = None,
     ) -> None:
         """The file is copied, checked and counted: LANDED.
 
@@ -70,9 +74,11 @@ class ImportWriter(Writing, ImportReader):
             ignored_columns: Columns that were left out.
             superseded_elsewhere: How many records of earlier files are superseded by this one, by import id.
             actor: Who landed it.
+            attempt: Names the lease under which it was landed.
 
         Raises:
             UnknownName: There is no such import, or one of those it supersedes records of.
+            TakenOver: The lease was taken away.
             IllegalTransition: It is not LANDING.
             Refused: The counts do not reconcile, here or on a file it supersedes records of.
         """
@@ -82,6 +88,8 @@ class ImportWriter(Writing, ImportReader):
                 f"+ {counts.duplicate} duplicate + {counts.superseded} superseded + {counts.rejected} rejected.",
                 import_id=import_id,
             )
+        self._require_lease(import_id, attempt)
+        self._drop_lease(import_id)
         touched = tuple(days)
         self._change(
             _step(import_id, ImportState.LANDING, ImportState.LANDED),
@@ -158,20 +166,23 @@ class ImportWriter(Writing, ImportReader):
             )
         )
 
-    def fail_import(self, import_id: str, *, note: str, actor: str) -> None:
+    def fail_import(self, import_id: str, *, note: str, actor: str, attempt: str | None = None) -> None:
         """Landing stopped; nothing of the file is used.
 
         Raises:
             UnknownName: There is no such import.
+            TakenOver: The lease that `attempt` names was taken away.
             IllegalTransition: It is not LANDING.
         """
+        self._require_lease(import_id, attempt)
+        self._drop_lease(import_id)
         self._change(
             _step(import_id, ImportState.LANDING, ImportState.FAILED),
             _happening(import_id, "import_failed", actor, {"note": note}),
             also={"note": plain("the note", note)},
         )
 
-    def reopen_import(self, import_id: str, on_duplicate: str, actor: str) -> None:
+    def reopen_import(self, import_id: str, on_duplicate: str, actor: str, *, lease: LeaseTerms | None = None) -> None:
         """The same file is landed once more; it keeps its place in the order of arrival.
 
         Raises:
@@ -184,6 +195,7 @@ class ImportWriter(Writing, ImportReader):
             _happening(import_id, "import_reopened", actor, {"on_duplicate": on_duplicate}),
             also={"on_duplicate": on_duplicate, "note": ""},
         )
+        self._take_lease(import_id, lease, holder=actor)
 
     def mark_loaded(self, import_ids: Iterable[str], *, actor: str) -> None:
         """The days of these files are in bronze. Files that are LOADED already stay so.

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import timedelta
 from typing import Any, assert_never
 
 from sqlalchemy import insert, select
 
 from backfill_assets.errors import IllegalTransition, NotApproved, Refused, TakenOver
+from backfill_assets.lease import LeaseTerms
 from backfill_assets.ledger.read_runs import RunReader, unknown_run
 from backfill_assets.ledger.records import RunRecord
 from backfill_assets.ledger.schema import approvals, candidate_partitions, manifests, runs
-from backfill_assets.ledger.states import MEANING, ApprovalState, ChunkState, RunState
-from backfill_assets.ledger.writing import Happening, Step, Writing, illegal, plain, said, some, typed
+from backfill_assets.ledger.states import MEANING, ApprovalState, ChunkState, RunState, may_follow
+from backfill_assets.ledger.write_leases import LeaseWriter
+from backfill_assets.ledger.writing import Happening, Step, illegal, plain, said, some, typed
 from backfill_assets.people import POLICY, require_person, same_person
 from backfill_assets.planning.chunks import chunks_of
 from backfill_assets.planning.manifest import NEVER_PUBLISHED, CauseKind, Manifest
@@ -30,7 +33,7 @@ VISIBLE = frozenset({RunState.PUBLISHING, RunState.PUBLISHED, RunState.SUPERSEDE
 """The states in which an approval has been used."""
 
 
-class RunWriter(Writing, RunReader):
+class RunWriter(LeaseWriter, RunReader):
     """Adds manifests, approves them, and moves runs."""
 
     def add_manifest(self, manifest: Manifest, *, actor: str) -> RunRecord:
@@ -147,7 +150,7 @@ class RunWriter(Writing, RunReader):
         self._approve(self.run(run_id), f"{POLICY}{said('the policy', policy)}", "")
 
     def _approve(self, found: RunRecord, approver: str, note: str, grounds: Mapping[str, Any] | None = None) -> None:
-        if found.state in VISIBLE:
+        if found.state in VISIBLE or found.state is RunState.CANCELLED:
             raise IllegalTransition(
                 f"run {found.run_id} is {found.state} ({MEANING[found.state]}); there is nothing left to approve.",
                 next_step=next_command(found.run_id, found.state),
@@ -197,28 +200,63 @@ class RunWriter(Writing, RunReader):
         )
 
     def take_run(
-        self, run_id: str, to: RunState, *, actor: str, attempt: str, payload: Mapping[str, Any] | None = None
+        self,
+        run_id: str,
+        to: RunState,
+        *,
+        actor: str,
+        attempt: str,
+        lease: timedelta | None = None,
+        payload: Mapping[str, Any] | None = None,
     ) -> None:
-        """A process begins to stage a run, or to gate what is staged, and has it from then on, whoever had it before.
+        """A process begins to stage a run, or to gate what is staged, and has it from then on.
 
         Args:
             run_id: A run.
             to: STAGING or GATING.
             actor: On whose behalf.
             attempt: Names the process; it has to come with every further step.
+            lease: How long others leave it the run when it does not renew its lease; not at all by default.
             payload: What the event keeps besides.
 
         Raises:
             UnknownName: There is no such run.
+            AtWork: Another process has it, and its lease has not ended.
             IllegalTransition: The run cannot be staged any more; or it is not staged, so it cannot be gated.
         """
         found = self._run_state(run_id)
-        if to not in TAKEN or found is RunState.PUBLISHING:
+        if to not in TAKEN or found is RunState.PUBLISHING or not may_follow(found, to):
             raise illegal(f"run {run_id}", found, to, next_step=next_command(run_id, found), ids={"run_id": run_id})
         name = said("the attempt", attempt)
-        self._move_run(
-            run_id, found, to, actor=actor, note="", payload={**(payload or {}), "attempt": name}, attempt=name
-        )
+        self.require_free(run_id, at=self.now)
+        told = {**(payload or {}), "attempt": name}
+        self._move_run(run_id, found, to, actor=actor, note="", payload=told, attempt=name)
+        self._take_lease(run_id, LeaseTerms(attempt=name, length=lease) if lease else None, holder=actor)
+
+    def give_up_run(self, run_id: str, *, actor: str, note: str, now: bool = False) -> None:
+        """Fails a run whose process is gone, so that it can be run again.
+
+        Args:
+            run_id: A run that is being staged or gated.
+            actor: Who gives it up.
+            note: Why.
+            now: Even while its lease has not ended: somebody knows better. Its process can add nothing any more.
+
+        Raises:
+            UnknownName: There is no such run.
+            AtWork: Its lease has not ended.
+            IllegalTransition: It is not being staged or gated.
+        """
+        found, held = self._run_state(run_id), self.lease(run_id)
+        if found not in TAKEN:
+            raise illegal(
+                f"run {run_id}", found, RunState.FAILED, next_step=next_command(run_id, found), ids={"run_id": run_id}
+            )
+        is_alive = held is not None and held.is_alive(self.now)
+        if not now:
+            self.require_free(run_id, at=self.now)
+        taken = {"taken_from": f"{held.holder} ({held.machine})"} if held is not None and is_alive else {}
+        self._move_run(run_id, found, RunState.FAILED, actor=actor, note=note, payload=taken)
 
     def move_run(
         self,
@@ -236,8 +274,7 @@ class RunWriter(Writing, RunReader):
             run_id: A run.
             to: Its next state; STAGED ends its staging.
             actor: Who moves it.
-            attempt: Names the process at work, which must be the one that has the run. Without it the run can only be
-                given up: FAILED takes it from whoever has it.
+            attempt: Names the process at work, which must be the one that has the run.
             note: What is worth telling about the new state.
             payload: What the event keeps besides.
 
@@ -248,8 +285,7 @@ class RunWriter(Writing, RunReader):
                 chunk and partition is staged.
         """
         found = self._run_state(run_id)
-        if to is not RunState.FAILED or attempt != NOBODY:
-            self.require_holder(run_id, attempt)
+        self.require_holder(run_id, attempt)
         if to not in BY_HAND or found is RunState.PUBLISHING:
             raise illegal(f"run {run_id}", found, to, next_step=next_command(run_id, found), ids={"run_id": run_id})
         if to is RunState.STAGED and found is RunState.STAGING:
@@ -263,13 +299,14 @@ class RunWriter(Writing, RunReader):
             UnknownName: There is no such run.
             TakenOver: Another process has it by now, or it was given up.
         """
-        row = self._row(select(runs.c.attempt, runs.c.state).where(runs.c.run_id == run_id))
+        row = self._row(select(runs.c.attempt, runs.c.state, runs.c.note).where(runs.c.run_id == run_id))
         if row is None:
             raise unknown_run(run_id)
         if row.attempt != attempt:
+            what = "another process took it over, or `backfill recover` gave it up"
+            because = f"it was {row.note}" if row.state is RunState.CANCELLED else what
             raise TakenOver(
-                f"run {run_id} is not this process's any more: another process took it over, or `backfill recover` "
-                f"gave it up; it is {row.state} ({MEANING[row.state]}).",
+                f"run {run_id} is not this process's any more: {because}; it is {row.state} ({MEANING[row.state]}).",
                 next_step=f"backfill status {run_id}",
                 run_id=run_id,
                 state=str(row.state),
@@ -325,6 +362,8 @@ class RunWriter(Writing, RunReader):
             ),
             also={"note": plain("the note", note), "updated_at": self.now, "attempt": attempt},
         )
+        if attempt == NOBODY:
+            self._drop_lease(run_id)
 
     def _run_state(self, run_id: str) -> RunState:
         row = self._row(select(runs.c.state).where(runs.c.run_id == run_id))

@@ -16,6 +16,7 @@ from dagster._core.instance.ref import InstanceRef
 from dagster._core.utils import make_new_run_id
 
 from backfill_assets.errors import BackfillError
+from backfill_assets.lease import this_process
 from backfill_assets.ledger.records import PublicationRecord, RunRecord
 from backfill_assets.operations import plan_follow_ups
 from backfill_assets.orchestration import tags
@@ -127,7 +128,7 @@ def run_in_process(
     given = {
         **tags.partition_range(run.manifest.partitions),
         **tags.of_run(run, by),
-        tags.PROCESS: _this_process(),
+        tags.PROCESS: this_process(),
     }
     for keys in _together(run.manifest, keys_of(table, steps)):
         dagster_run_id, succeeded, errors = _execute(
@@ -245,7 +246,3 @@ def _is_alive(pid: int) -> bool:
     except PermissionError:
         return True
     return True
-
-
-def _this_process() -> str:
-    return f"{socket.gethostname()}:{os.getpid()}"

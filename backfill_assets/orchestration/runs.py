@@ -7,6 +7,8 @@ its table, in the right state, over exactly the partitions that were chosen.
 
 from __future__ import annotations
 
+import signal
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import date
@@ -31,13 +33,31 @@ UNFINISHED = (RunState.PLANNED, RunState.STAGED, RunState.FAILED)
 
 @contextmanager
 def refusals_as_failures(session: Session) -> Iterator[None]:
-    """What the operations refuse fails the step with their own sentence, and is not tried again by itself."""
+    """What the operations refuse fails the step with their own sentence, and is not tried again by itself.
+
+    Ctrl-C, and somebody who terminates the run in the UI, reach the operations as a KeyboardInterrupt.
+    """
     try:
-        yield
+        with _plain_interrupts():
+            yield
     except BackfillError as error:
         session.errors.append(error)
         ids = {name: str(value) for name, value in error.ids.items()}
         raise Failure(description=str(error), metadata=ids, allow_retries=isinstance(error, Retryable)) from None
+
+
+@contextmanager
+def _plain_interrupts() -> Iterator[None]:
+    """Dagster raises an exception of its own for signals, which the operations do not know."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {kind: signal.signal(kind, signal.default_int_handler) for kind in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for kind, handler in before.items():
+            signal.signal(kind, handler)
 
 
 def launch_tags(context: AssetExecutionContext) -> Mapping[str, str]:

@@ -6,17 +6,19 @@ ledger is told. If it did not, it is fenced off, so that it cannot land later, a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from backfill_assets.crash_points import Point
-from backfill_assets.errors import HalfWay, IllegalTransition, OutcomeUnknown, Refused, Retryable
+from backfill_assets.errors import AtWork, HalfWay, IllegalTransition, OutcomeUnknown, Refused, Retryable
 from backfill_assets.lake.swap import fence
 from backfill_assets.landing.land import clean_up_landing
 from backfill_assets.ledger.records import PublicationRecord, RollbackOrder
 from backfill_assets.ledger.states import ImportState, PublicationState, RunState, SetState
+from backfill_assets.ledger.store import LedgerReader
+from backfill_assets.planning.sets import SET_PREFIX
 from backfill_assets.publication.publish import acknowledge, close
 from backfill_assets.publication.sets import recover_set
 from backfill_assets.publication.undo import carry_out_order
@@ -36,13 +38,30 @@ class Recovered:
         return {"what": self.what, "id": self.id, "outcome": self.outcome}
 
 
-def recover(ws: Workspace, *, by: str) -> tuple[Recovered, ...]:
-    """Ends everything that a dead process left half done: publications, runs, landings.
+def recover(ws: Workspace, *, by: str, only: str | None = None, now: bool = False) -> tuple[Recovered, ...]:
+    """Ends everything that a dead process left half done: publications, sets, runs and landings.
 
-    Safe to call at any time and again. A process that is still alive loses its turn: its next step is refused by the
-    ledger or by the table, and nothing of it becomes visible.
+    Safe to call at any time and again. Whoever publishes and is still alive loses its turn: its next step is refused by
+    the ledger or by the table, and nothing of it becomes visible.
+
+    Args:
+        ws: The workspace.
+        by: Who recovers.
+        only: The one run, landed file, publication or set to end; everything by default.
+        now: Take it over even while its lease has not ended. The process that held it can add nothing any more.
+
+    Raises:
+        UnknownName: There is nothing of that name.
+        Refused: `now` without `only`.
     """
+    if now and only is None:
+        raise Refused(
+            "work whose lease has not ended is taken over one by one.",
+            next_step="backfill recover RUN --now --by NAME, with a run that `backfill recover` names",
+        )
     with ws.ledger.read() as reader:
+        if only is not None:
+            _require_known(reader, only)
         under_way = reader.publications(states=[PublicationState.PUBLISHING])
         computing = reader.runs(states=[RunState.STAGING, RunState.GATING])
         landing = reader.imports(states=[ImportState.LANDING])
@@ -50,20 +69,49 @@ def recover(ws: Workspace, *, by: str) -> tuple[Recovered, ...]:
     found = [
         _ended("publication", record.intent.publication_id, partial(_publication, ws, record, by=by))
         for record in under_way
+        if only in (None, record.intent.publication_id, record.intent.run_id)
     ]
     for run in computing:
-        found.append(_computation(ws, run.run_id, run.state, by=by))
+        if only in (None, run.run_id):
+            found.append(_computation(ws, run.run_id, run.state, by=by, now=now))
     # After the publications: how far a set or a rollback is can only be said when none of them is open.
-    found += [_ended("rollback", order.of, partial(_rollback, ws, order)) for order in orders]
+    found += [
+        _ended("rollback", order.of, partial(_rollback, ws, order)) for order in orders if only in (None, order.of)
+    ]
     with ws.ledger.read() as reader:
         sets = reader.restatement_sets(states=[SetState.PUBLISHING, SetState.ROLLING_BACK])
-    found += [_ended("set", each.set_id, partial(recover_set, ws, each, by=by)) for each in sets]
-    if landing:
-        failed = clean_up_landing(ws.ledger, ws.settings, ws.domain.sources, by=by, reached=ws.reached)
-        found += [
-            Recovered(what="landing", id=record.import_id, outcome="given up; land the file again") for record in failed
-        ]
+    found += [
+        _ended("set", each.set_id, partial(recover_set, ws, each, by=by))
+        for each in sets
+        if only in (None, each.set_id)
+    ]
+    if any(only in (None, record.import_id) for record in landing):
+        found += _landings(ws, by=by, only=only, now=now)
     return tuple(found)
+
+
+def _require_known(reader: LedgerReader, name: str) -> None:
+    if name.startswith(SET_PREFIX):
+        reader.restatement_set(name)
+    elif name.startswith("imp-"):
+        reader.import_record(name)
+    elif name.startswith("pub-"):
+        reader.publication(name)
+    else:
+        reader.run(name)
+
+
+def _landings(ws: Workspace, *, by: str, only: str | None, now: bool) -> Iterator[Recovered]:
+    for record in clean_up_landing(
+        ws.ledger, ws.settings, ws.domain.sources, by=by, now=only if now else None, reached=ws.reached
+    ):
+        yield Recovered(what="landing", id=record.import_id, outcome="given up; land the file again")
+    at = ws.clock()
+    with ws.ledger.read() as reader:
+        for record in reader.imports(states=[ImportState.LANDING]):
+            held = reader.lease(record.import_id)
+            who = held.sentence(at) if held else "another process of this machine is at work on it"
+            yield Recovered(what="landing", id=record.import_id, outcome=f"is left alone: {who}")
 
 
 def _ended(what: str, name: str, end: Callable[[], str]) -> Recovered:
@@ -98,11 +146,13 @@ def _rollback(ws: Workspace, order: RollbackOrder) -> str:
     return "was half-way; now it is rolled back with its dependents"
 
 
-def _computation(ws: Workspace, run_id: str, state: RunState, *, by: str) -> Recovered:
-    note = f"recovered: its process stopped while it was {state}"
+def _computation(ws: Workspace, run_id: str, state: RunState, *, by: str, now: bool) -> Recovered:
+    note = f"taken over by {by} while it was {state}" if now else f"recovered: its process stopped while it was {state}"
     try:
         with ws.ledger.write() as writer:
-            writer.move_run(run_id, RunState.FAILED, actor=by, note=note)
+            writer.give_up_run(run_id, actor=by, note=note, now=now)
+    except AtWork as alive:
+        return Recovered(what="run", id=run_id, outcome=f"is left alone: {alive}")
     except IllegalTransition:
         # It went on while we looked; then it was not dead.
         return Recovered(what="run", id=run_id, outcome="is still under way")

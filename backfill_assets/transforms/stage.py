@@ -13,26 +13,25 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
-from py4j.protocol import Py4JError
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F
 
 from backfill_assets.crash_points import Point
 from backfill_assets.domain import DerivedTable, SourceTable, Table
-from backfill_assets.errors import BackfillError, ContractBroken, IllegalTransition, TakenOver
+from backfill_assets.errors import ContractBroken, IllegalTransition
 from backfill_assets.identity import EMPTY_FILE_SET, FileSet
 from backfill_assets.lake.checksums import checksum_of, row_hash, sums_of
 from backfill_assets.lake.staging import write_staged
 from backfill_assets.lake.tables import missing_files
-from backfill_assets.ledger.records import CandidatePartition
-from backfill_assets.ledger.states import ChunkState, RunState
+from backfill_assets.lease import LeaseTerms
+from backfill_assets.ledger.records import CandidatePartition, RunRecord
+from backfill_assets.ledger.states import MEANING, ChunkState, RunState, may_follow
 from backfill_assets.ledger.store import LedgerReader
 from backfill_assets.planning.chunks import Chunk
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.partitions import Grain, count_of, describe
 from backfill_assets.planning.stages import Compute, computing
-from backfill_assets.transforms.apply import recorded_reason, spark_reason
+from backfill_assets.transforms.at_work import Work, at_work
 from backfill_assets.transforms.compute import derived_rows, require_same_code, source_rows
 from backfill_assets.transforms.inputs import (
     PinnedFiles,
@@ -79,7 +78,8 @@ def stage_run(
         IllegalTransition: The run is past staging.
         MissingInput: A pinned input version or reference is no longer there.
         ContractBroken: The code is not what the manifest says, or the transform broke its contract.
-        TakenOver: Another process has the run by now, or it was given up.
+        AtWork: Another process is at work on it, and its lease has not ended.
+        TakenOver: Another process has the run by now, or it was given up or cancelled.
         WrongSession: The Spark session, or one that the transform left, gives rows another meaning.
     """
     with ws.ledger.read() as reader:
@@ -92,36 +92,31 @@ def stage_run(
     with ws.ledger.read() as reader:
         inputs = pinned_files(reader, run_id, manifest.inputs)
     stages, token = computing(manifest, ws.graph), secrets.token_hex(4)
+    lease = LeaseTerms(attempt=token, length=ws.settings.lease)
     work = _Attempt(ws=ws, manifest=manifest, table=table, token=token, stages=stages, inputs=inputs)
     with ws.ledger.write() as writer:
         if run.state is RunState.PUBLISHED:
             raise IllegalTransition(
                 f"run {run_id} is published already.", next_step=f"backfill report {run_id}", run_id=run_id
             )
-        writer.take_run(run_id, RunState.STAGING, actor=actor, attempt=token, payload={VERSIONS: versions})
+        writer.take_run(
+            run_id,
+            RunState.STAGING,
+            actor=actor,
+            attempt=token,
+            lease=lease.length,
+            payload={VERSIONS: versions},
+        )
         finished = _finished_chunks(work, writer)
         writer.clear_candidates(run_id, keep=finished)
     ws.reached(Point.STAGE_BEGUN)
-    try:
+    with at_work(ws, Work(run_id=run_id, actor=actor, lease=lease, doing=f"computed {manifest.table}")):
         ws.lake.ensure(manifest.table, stored_schema(table), manifest.partition_column)
         _stage_chunks(work, finished, listener)
         with ws.ledger.write() as writer:
             _require_within_limits(manifest, writer)
             writer.move_run(run_id, RunState.STAGED, actor=actor, attempt=token)
             staged = writer.candidates(run_id)
-    except TakenOver:
-        raise
-    except (PySparkException, Py4JError) as error:
-        failure = ContractBroken(
-            f"Spark stopped while it computed {manifest.table}: {spark_reason(error)}",
-            next_step=f"mend the cause and stage it again: backfill run {run_id}",
-            run_id=run_id,
-        ).record_as(f"Spark stopped while it computed {manifest.table}: {recorded_reason(error)}")
-        fail_run(ws, run_id, actor=actor, attempt=token, error=failure)
-        raise failure from error
-    except BackfillError as error:
-        fail_run(ws, run_id, actor=actor, attempt=token, error=error)
-        raise
     ws.reached(Point.STAGE_FINISHED)
     return staged
 
@@ -176,21 +171,6 @@ def _pause(manifest: Manifest, written: int, elapsed_s: float) -> float:
 
 def _progress(manifest: Manifest, done: int, sentence: str) -> Progress:
     return Progress(step="stage", done=done, total=len(manifest.partitions), sentence=sentence)
-
-
-def fail_run(ws: Workspace, run_id: str, *, actor: str, attempt: str, error: BackfillError) -> None:
-    """Notes in the ledger why a run stopped.
-
-    Raises:
-        TakenOver: Another process has the run by now, so that the reason is not the run's.
-    """
-    try:
-        with ws.ledger.write() as writer:
-            writer.move_run(run_id, RunState.FAILED, actor=actor, attempt=attempt, note=error.recorded)
-    except TakenOver as taken:
-        raise TakenOver(
-            f"{taken.message} This one had stopped: {error.message}", next_step=taken.next_step, **taken.ids
-        ) from error
 
 
 def _require_within_limits(manifest: Manifest, reader: LedgerReader) -> None:
@@ -325,3 +305,21 @@ def _provenance(
         partition: {**constant, "inputs": window_digests(ws.graph, manifest, partition, digests)}
         for partition in chunk.partitions
     }
+
+
+def require_stageable(ws: Workspace, run: RunRecord) -> None:
+    """Refuses a run that is past staging, or that a living process has, before anything is started for it.
+
+    Raises:
+        AtWork: Another process is at work on it, and its lease has not ended.
+        IllegalTransition: Its state does not lead to STAGING.
+    """
+    with ws.ledger.read() as reader:
+        reader.require_free(run.run_id, at=ws.clock())
+    if not may_follow(run.state, RunState.STAGING):
+        raise IllegalTransition(
+            f"run {run.run_id} cannot be staged: it is {run.state} ({MEANING[run.state]}).",
+            next_step=f"backfill report {run.run_id}",
+            run_id=run.run_id,
+            state=str(run.state),
+        )

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
+from backfill_assets import operations
 from backfill_assets.crash_points import Point
 from backfill_assets.lake import swap as swapping
 from backfill_assets.lake.swap import SwapOrder
@@ -64,6 +65,8 @@ ACTS: Mapping[str, Callable[[Scene], object]] = {
     "regate": lambda scene: scene.gate("backfill"),
     "restage": lambda scene: scene.gate("backfill", restage=True),
     "withdraw": _withdraw,
+    "cancel": lambda scene: operations.cancel(scene.ws, "backfill", by="cleo", reason="not wanted"),
+    "cancel set": lambda scene: operations.cancel(scene.ws, SET_ID, by="cleo", reason="not wanted"),
     "set": lambda scene: publish_set(scene.ws, SET_ID, by="ben"),
     "set back": lambda scene: rollback_set(scene.ws, SET_ID, by="ben", reason="was wrong"),
     "equal set back": lambda scene: rollback_set(scene.ws, EQUAL_SET_ID, by="ben", reason="was wrong"),
@@ -78,7 +81,7 @@ ACTS: Mapping[str, Callable[[Scene], object]] = {
 }
 
 FOREIGN = tuple(name for name in ACTS if name.startswith("foreign"))
-SETS = ("set", "set back", "equal set back", "equal set again", "one of a set")
+SETS = ("set", "set back", "equal set back", "equal set again", "one of a set", "cancel set")
 CHANGING = (*PUBLISHERS, "rollback", "undo", "recover", "vacuum", *SETS)
 """Actors of ours that change what readers see, or what is there to be seen."""
 BUSY = (*PUBLISHERS, "rollback", "recover", "vacuum", "set", "set back", "equal set again")

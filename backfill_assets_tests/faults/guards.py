@@ -20,8 +20,9 @@ from backfill_assets.errors import NotApproved, OutcomeUnknown, Refused
 from backfill_assets.lake import swap as swapping
 from backfill_assets.lake.swap import SwapOrder
 from backfill_assets.lake.tables import Lake
-from backfill_assets.ledger import writing
+from backfill_assets.ledger import write_cancellations, writing
 from backfill_assets.ledger.publication_checks import PublicationChecks
+from backfill_assets.ledger.read_leases import LeaseReader
 from backfill_assets.ledger.states import RunState, State, may_follow
 from backfill_assets.ledger.write_publications import PublicationWriter
 from backfill_assets.ledger.write_retention import RetentionWriter
@@ -127,13 +128,30 @@ def _run_under_publication(patch: pytest.MonkeyPatch) -> None:
     def may(present: State, following: State) -> bool:
         return present is RunState.PUBLISHING or may_follow(present, following)
 
-    def take(self: RunWriter, run_id: str, to: RunState, *, actor: str, attempt: str, payload: object = None) -> None:
-        del payload
+    def take(
+        self: RunWriter, run_id: str, to: RunState, *, actor: str, attempt: str, lease: object, payload: object = None
+    ) -> None:
+        del lease, payload
         found = self._run_state(run_id)
         self._move_run(run_id, found, to, actor=actor, note="", payload={"attempt": attempt}, attempt=attempt)
 
     patch.setattr(writing, "may_follow", may)
     patch.setattr(RunWriter, "take_run", take)
+
+
+def _leases(patch: pytest.MonkeyPatch) -> None:
+    """Whoever comes takes a run from the process that is at work on it."""
+    patch.setattr(LeaseReader, "require_free", _nothing)
+
+
+def _cancelled_before_publication(patch: pytest.MonkeyPatch) -> None:
+    """A run may be cancelled while it is being published; both layers."""
+
+    def may(present: State, following: State) -> bool:
+        return following is RunState.CANCELLED or may_follow(present, following)
+
+    patch.setattr(writing, "may_follow", may)
+    patch.setattr(write_cancellations, "may_follow", may)
 
 
 def _acknowledged_once(patch: pytest.MonkeyPatch) -> None:
@@ -186,6 +204,8 @@ GUARDS: Mapping[str, Remove] = {
     "approval": _approval,
     "sets-turn": _sets_turn,
     "run-under-publication": _run_under_publication,
+    "leases": _leases,
+    "cancelled-before-publication": _cancelled_before_publication,
     "acknowledged-once": _acknowledged_once,
     "vacuum-candidates": _candidates_are_needed,
     "vacuum-open-publications": _open_publications_are_needed,
@@ -206,6 +226,8 @@ SEEN_BY: Mapping[str, tuple[str, str] | int] = {
     "approval": ("backfill", "withdraw"),
     "sets-turn": ("one of a set", "withdraw"),
     "run-under-publication": ("backfill", "restage"),
+    "leases": ("restage", "recover"),
+    "cancelled-before-publication": ("backfill", "cancel"),
     "acknowledged-once": ("backfill", "recover"),
     "vacuum-candidates": ("other", "vacuum"),
     "vacuum-open-publications": ("rollback", "vacuum"),

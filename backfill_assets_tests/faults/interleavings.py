@@ -45,6 +45,7 @@ from backfill_assets_tests.faults.actors import (
 from backfill_assets_tests.faults.baton import Actor, Choose, Order, Stuck, Turn, every_order, play
 from backfill_assets_tests.faults.scene import LedgerServer, Prepared, Scene
 from backfill_assets_tests.faults.truths import (
+    living_work_is_left_alone,
     losers_can_try_again,
     nothing_is_amiss,
     outcomes_are_told,
@@ -140,6 +141,7 @@ class Races:
             amiss.append(str(stuck))
         else:
             amiss += outcomes_are_told(actors)
+            amiss += living_work_is_left_alone(actors)
             amiss += self._afterwards(scene, who)
         return Interleaving(
             name=name,
@@ -152,7 +154,7 @@ class Races:
     def _afterwards(self, scene: Scene, who: Sequence[str]) -> list[str]:
         publishers = [each for each in who if each in PUBLISHERS]
         try:
-            recover(scene.ws, by="ops")
+            recover(scene.soon, by="ops")
             if amiss := list(nothing_is_amiss(scene, audited=not publishers)):
                 return amiss
             if amiss := list(losers_can_try_again(scene, publishers)):

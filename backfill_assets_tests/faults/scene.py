@@ -60,6 +60,7 @@ MONTH = date(2026, 1, 1)
 GATE = GateTerm(name="unique", demands="no key twice", blocking=True)
 SET_ID = "set.monthly"
 EQUAL_SET_ID = "set.equal"
+LEASE = timedelta(minutes=10)
 OPENED = "lake: has a handle of the table"
 BEFORE_WRITE = "ledger: is about to write"
 
@@ -144,6 +145,11 @@ class Scene:
         """The workspace when every horizon has passed."""
         return _sharing(self.ws, clock=_ticking(NOON + timedelta(days=2_000)))
 
+    @property
+    def soon(self) -> Workspace:
+        """The workspace when every lease has ended that nobody renewed."""
+        return _sharing(self.ws, clock=_ticking(NOON + timedelta(days=1, hours=1)))
+
     def gate(self, run_id: str, *, restage: bool = False) -> None:
         """Gates a run against what the ledger accepts now; with files of its own again if need be."""
         table, _ = RUNS[run_id]
@@ -156,7 +162,8 @@ class Scene:
         self.attempts += 1
         name = f"g{self.attempts}"
         with ledger.write() as writer:
-            writer.take_run(run_id, RunState.GATING, actor="ana", attempt=name)
+            writer.take_run(run_id, RunState.GATING, actor="ana", attempt=name, lease=LEASE)
+        reached(Point.GATE_BEGUN)
         with ledger.read() as reader:
             staged = reader.candidates(run_id)
             accepted = reader.accepted(table)
@@ -169,9 +176,10 @@ class Scene:
         self.attempts += 1
         name = f"a{self.attempts}"
         with self.ws.ledger.write() as writer:
-            writer.take_run(run_id, RunState.STAGING, actor="ana", attempt=name)
+            writer.take_run(run_id, RunState.STAGING, actor="ana", attempt=name, lease=LEASE)
             writer.clear_candidates(run_id)
             writer.start_chunk(run_id, 1, tuple(rows), attempt=name)
+        reached(Point.STAGE_BEGUN)
         files = write_files(self.ws.lake, table, run_id, name, rows)
         candidates = [CandidatePartition(run_id=run_id, partition=day, files=files[day], rows=1) for day in rows]
         with self.ws.ledger.write() as writer:

@@ -16,6 +16,10 @@ IN_ALL_ORDERS = (
     ("rollback", "equal"),
     ("other", "foreign append to an empty day"),
     ("vacuum", "foreign restore"),
+    ("backfill", "cancel"),
+    ("restage", "cancel"),
+    ("restage", "recover"),
+    ("regate", "restage"),
 )
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from deltalake.exceptions import DeltaError
 
-from backfill_assets.errors import BackfillError, IllegalTransition, Refused
+from backfill_assets.errors import BackfillError, IllegalTransition, Refused, TakenOver
 from backfill_assets.evidence.audit import audit
 from backfill_assets.ledger.records import Action, PublicationRecord
 from backfill_assets.ledger.states import ApprovalState, PublicationState, RunState, SetState
@@ -86,6 +86,9 @@ def _ledger_is_closed(reader: LedgerReader, records: Sequence[PublicationRecord]
     for run in reader.runs(states=[RunState.PUBLISHING, RunState.STAGING, RunState.GATING]):
         yield f"run {run.run_id} is still {run.state}"
     standing = {r.intent.run_id for r in records if r.state is PublicationState.PUBLISHED}
+    for run in reader.runs(states=[RunState.CANCELLED]):
+        if run.run_id in standing:
+            yield f"run {run.run_id} is CANCELLED and has a standing publication"
     for run in reader.runs(states=[RunState.PUBLISHED]):
         if run.run_id not in standing:
             yield f"run {run.run_id} is PUBLISHED without a standing publication"
@@ -235,7 +238,7 @@ def _set_is_whole(reader: LedgerReader, set_id: str) -> Iterator[str]:
     states = {member.run_id: reader.run(member.run_id).state for member in record.manifest.members}
     published = [run_id for run_id, state in states.items() if state is RunState.PUBLISHED]
     match record.state:
-        case SetState.PLANNED | SetState.ROLLED_BACK if published:
+        case SetState.PLANNED | SetState.ROLLED_BACK | SetState.CANCELLED if published:
             yield f"{set_id} is {record.state}, and {published} are published"
         case SetState.PUBLISHED if len(published) < len(states):
             replaced = [run_id for run_id, state in states.items() if state is RunState.SUPERSEDED]
@@ -245,13 +248,20 @@ def _set_is_whole(reader: LedgerReader, set_id: str) -> Iterator[str]:
             return
 
 
+def living_work_is_left_alone(actors: Sequence[Actor]) -> Iterator[str]:
+    """Only a cancellation takes a run from a process whose lease has not ended; everybody else is refused."""
+    for actor in actors:
+        if isinstance(actor.outcome, TakenOver) and "was cancelled by cleo" not in str(actor.outcome):
+            yield f"{actor.name} was alive and lost its run: {actor.outcome}"
+
+
 def losers_can_try_again(scene: Scene, losers: Sequence[str]) -> Iterator[str]:
     """A run that lost is compared anew and published, unless foreign commits stand in the way."""
     for run_id in losers:
         table = RUNS[run_id][0]
         with scene.ws.ledger.read() as reader:
             run = reader.run(run_id)
-        if run.state in (RunState.PUBLISHED, RunState.SUPERSEDED):
+        if run.state in (RunState.PUBLISHED, RunState.SUPERSEDED, RunState.CANCELLED):
             continue
         foreign = {value for commit in foreign_commits(scene, table) for value in commit.changed}
         scene.gate(run_id)

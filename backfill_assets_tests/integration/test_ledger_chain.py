@@ -181,7 +181,7 @@ def test_of_two_who_take_the_same_step_one_is_refused(ledger: Ledger) -> None:
     def fail(number: int) -> bool:
         try:
             with ledger.write() as writer:
-                writer.move_run("bf-1", RunState.FAILED, actor=f"t{number}")
+                writer.give_up_run("bf-1", actor=f"t{number}", note="gone")
         except IllegalTransition as error:
             assert "FAILED" in str(error)
             return False

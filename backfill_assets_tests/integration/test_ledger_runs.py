@@ -180,7 +180,9 @@ def test_a_failed_run_keeps_its_note_and_can_be_staged_again(ledger: Ledger) -> 
     plan(ledger, "bf-1")
     with ledger.write() as writer:
         writer.take_run("bf-1", RunState.STAGING, actor="ann", attempt="a1")
-        writer.move_run("bf-1", RunState.FAILED, actor="ann", note="out of disk", payload={"free_bytes": 0})
+        writer.move_run(
+            "bf-1", RunState.FAILED, actor="ann", attempt="a1", note="out of disk", payload={"free_bytes": 0}
+        )
     with ledger.read() as reader:
         assert reader.run("bf-1").note == "out of disk"
         *_, last = reader.events(entity_id="bf-1")
@@ -288,7 +290,7 @@ def test_a_zombie_cannot_touch_the_run_that_another_process_has(ledger: Ledger, 
         writer.start_chunk("bf-1", 1, DAYS, attempt=ZOMBIE)
     with ledger.write() as writer:
         if found == "given up":
-            writer.move_run("bf-1", RunState.FAILED, actor="ops")
+            writer.give_up_run("bf-1", actor="ops", note="gone")
         elif found in ("clear", "running"):
             writer.take_run("bf-1", RunState.STAGING, actor="ben", attempt="a2")
             writer.clear_candidates("bf-1")

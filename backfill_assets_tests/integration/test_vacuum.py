@@ -171,7 +171,7 @@ def test_what_is_being_staged_is_left_alone(shop: Shop, spark: SparkSession) -> 
     vacuumed(old)
     assert unfinished.exists()
     with old.ws.ledger.write() as writer:
-        writer.move_run(run_id, RunState.FAILED, actor="ana")
+        writer.give_up_run(run_id, actor="ana", note="gone")
     found = vacuumed(old)
     assert not unfinished.exists()
     (line,) = [run for table in found["tables"] for run in table["runs"] if run["run_id"] == run_id]

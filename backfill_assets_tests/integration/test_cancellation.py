@@ -1,0 +1,261 @@
+"""What is not published can be cancelled, for good; what readers see cannot."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from backfill_assets import operations
+from backfill_assets.errors import IllegalTransition, NotApproved, Refused, TakenOver
+from backfill_assets.evidence.audit import audit
+from backfill_assets.evidence.report import run_report
+from backfill_assets.ledger.states import RunState, SetState
+from backfill_assets.ledger.store import Ledger, LedgerWriter
+from backfill_assets.planning.sets import SetManifest, SetMember
+from backfill_assets.workspace import Progress
+from backfill_assets_tests.conftest import NOON
+from backfill_assets_tests.ledger_examples import (
+    DAYS,
+    carry_out,
+    gate,
+    make_publishable,
+    plan,
+    publication_of,
+    publish,
+    results_for,
+    roll_back,
+    stage,
+    staged,
+)
+from backfill_assets_tests.ledgers import copy_home
+from backfill_assets_tests.shop import OUTPUT, RECENT, Shop, open_shop, ticking_clock
+
+SET_ID = "set-1"
+
+
+def cancel(ledger: Ledger, run_id: str = "bf-1", *, by: str = "ben") -> None:
+    with ledger.write() as writer:
+        writer.cancel_run(run_id, by=by, reason="not wanted")
+
+
+def in_state(ledger: Ledger, state: RunState) -> None:
+    """Brings bf-1 there."""
+    if state in (RunState.SUPERSEDED, RunState.PUBLISHED, RunState.PUBLISHING, RunState.ROLLED_BACK):
+        make_publishable(ledger, "bf-1")
+        if state is RunState.PUBLISHING:
+            with ledger.write() as writer:
+                writer.begin_publication(publication_of(writer, "bf-1"), actor="Bob")
+            return
+        published = publish(ledger, "bf-1")
+        if state is RunState.ROLLED_BACK:
+            roll_back(ledger, published)
+        if state is RunState.SUPERSEDED:
+            make_publishable(ledger, "bf-2")
+            publish(ledger, "bf-2", at=2)
+        return
+    plan(ledger, "bf-1")
+    if state in (RunState.STAGED, RunState.GATING, RunState.PASSED, RunState.BLOCKED):
+        stage(ledger, "bf-1")
+    with ledger.write() as writer:
+        if state in (RunState.STAGING, RunState.FAILED):
+            writer.take_run("bf-1", RunState.STAGING, actor="ann", attempt="a1", lease=timedelta(minutes=2))
+        if state is RunState.FAILED:
+            writer.move_run("bf-1", RunState.FAILED, actor="ann", attempt="a1")
+        if state in (RunState.GATING, RunState.BLOCKED):
+            writer.take_run("bf-1", RunState.GATING, actor="ann", attempt="a1", lease=timedelta(minutes=2))
+        if state is RunState.BLOCKED:
+            writer.move_run("bf-1", RunState.BLOCKED, actor="ann", attempt="a1")
+    if state is RunState.PASSED:
+        gate(ledger, "bf-1")
+
+
+WHAT_FOLLOWS = {
+    RunState.PUBLISHING: "backfill recover",
+    RunState.PUBLISHED: "backfill rollback bf-1",
+    RunState.SUPERSEDED: "backfill rollback bf-1",
+}
+
+
+@pytest.mark.parametrize("state", [state for state in RunState if state is not RunState.CANCELLED])
+def test_exactly_what_readers_do_not_see_can_be_cancelled_and_only_once(ledger: Ledger, state: RunState) -> None:
+    in_state(ledger, state)
+    with ledger.read() as reader:
+        assert reader.run("bf-1").state is state
+    if state in WHAT_FOLLOWS:
+        with pytest.raises(IllegalTransition, match=state) as refusal:
+            cancel(ledger)
+        assert WHAT_FOLLOWS[state] in str(refusal.value.next_step)
+        return
+    cancel(ledger)
+    with ledger.read() as reader:
+        run = reader.run("bf-1")
+        assert (run.state, run.note, run.lease) == (RunState.CANCELLED, "cancelled by ben: not wanted", None)
+        assert reader.chain_violations() == ()
+        assert list(reader.row_violations()) == []
+    with pytest.raises(IllegalTransition, match="CANCELLED"):
+        cancel(ledger)
+
+
+def everything_else() -> list[Callable[[LedgerWriter], object]]:
+    return [
+        lambda w: w.take_run("bf-1", RunState.STAGING, actor="ann", attempt="a2"),
+        lambda w: w.take_run("bf-1", RunState.GATING, actor="ann", attempt="a2"),
+        lambda w: w.approve("bf-1", by="Cleo"),
+        lambda w: w.approve_by_policy("bf-1", policy="live"),
+        lambda w: w.begin_publication(publication_of(w, "bf-1"), actor="Bob"),
+        lambda w: w.give_up_run("bf-1", actor="ops", note="gone", now=True),
+    ]
+
+
+@pytest.mark.parametrize("number", range(6))
+def test_nothing_can_be_done_with_a_cancelled_run(ledger: Ledger, number: int) -> None:
+    make_publishable(ledger, "bf-1")
+    cancel(ledger)
+    with pytest.raises((IllegalTransition, NotApproved), match="CANCELLED"), ledger.write() as writer:
+        everything_else()[number](writer)
+
+
+def test_whoever_is_at_work_on_a_cancelled_run_is_refused_its_next_step(ledger: Ledger) -> None:
+    plan(ledger, "bf-1")
+    with ledger.write() as writer:
+        writer.take_run("bf-1", RunState.STAGING, actor="ann", attempt="a1", lease=timedelta(minutes=2))
+        writer.start_chunk("bf-1", 1, DAYS, attempt="a1")
+    cancel(ledger)
+    steps: list[Callable[[LedgerWriter], object]] = [
+        lambda w: w.finish_chunk(
+            "bf-1", 1, input_rows=0, output_rows=0, candidates=staged("bf-1"), attempt="a1", checksum="x"
+        ),
+        lambda w: w.move_run("bf-1", RunState.STAGED, actor="ann", attempt="a1"),
+        lambda w: w.move_run("bf-1", RunState.FAILED, actor="ann", attempt="a1", note="no disk"),
+        lambda w: w.record_gates("bf-1", staged("bf-1"), results_for("bf-1"), actor="ann", attempt="a1"),
+    ]
+    for step in steps:
+        with pytest.raises(TakenOver, match="was cancelled by ben: not wanted"), ledger.write() as writer:
+            step(writer)
+
+
+def test_somebody_cancels_for_a_reason(ledger: Ledger) -> None:
+    plan(ledger, "bf-1")
+    for by, reason in (("", "why not"), ("ben", " "), ("ben", "two\nlines")):
+        with pytest.raises(Refused), ledger.write() as writer:
+            writer.cancel_run("bf-1", by=by, reason=reason)
+
+
+def a_set(ledger: Ledger) -> None:
+    for run_id, table in (("bf-1", "silver.example"), ("bf-2", "silver.other")):
+        make_publishable(ledger, run_id, table=table)
+    with ledger.write() as writer:
+        members = [writer.run(run_id) for run_id in ("bf-1", "bf-2")]
+        writer.add_set(
+            SetManifest(
+                set_id=SET_ID,
+                name="two",
+                reason="a day off",
+                requested_by="ann",
+                requested_at=NOON,
+                because="silver.example",
+                members=tuple(
+                    SetMember(run_id=m.run_id, table=m.manifest.table, manifest_digest=m.manifest_digest)
+                    for m in members
+                ),
+            ),
+            actor="ann",
+        )
+
+
+def cancel_set(ledger: Ledger) -> None:
+    with ledger.write() as writer:
+        writer.cancel_set(SET_ID, by="ben", reason="not wanted")
+
+
+def test_a_set_is_cancelled_as_a_whole_and_its_runs_only_with_it(ledger: Ledger) -> None:
+    a_set(ledger)
+    with pytest.raises(IllegalTransition, match="cancelled together") as refusal:
+        cancel(ledger)
+    assert f"backfill cancel {SET_ID}" in str(refusal.value.next_step)
+    cancel_set(ledger)
+    with ledger.read() as reader:
+        assert reader.restatement_set(SET_ID).state is SetState.CANCELLED
+        assert {reader.run(run_id).state for run_id in ("bf-1", "bf-2")} == {RunState.CANCELLED}
+        assert reader.chain_violations() == ()
+    with pytest.raises(IllegalTransition, match="CANCELLED"):
+        cancel_set(ledger)
+    with pytest.raises(IllegalTransition, match="CANCELLED"), ledger.write() as writer:
+        writer.approve_set(SET_ID, by="Cleo")
+    with pytest.raises(IllegalTransition, match="CANCELLED"), ledger.write() as writer:
+        writer.move_set(SET_ID, SetState.PUBLISHING, actor="Bob")
+
+
+def test_a_set_of_which_readers_see_a_part_is_not_cancelled(ledger: Ledger) -> None:
+    a_set(ledger)
+    with ledger.write() as writer:
+        writer.move_set(SET_ID, SetState.PUBLISHING, actor="Bob")
+    with ledger.read() as reader:
+        intent = publication_of(reader, "bf-1")
+    published = carry_out(ledger, intent)
+    with pytest.raises(IllegalTransition, match="PUBLISHING") as refusal:
+        cancel_set(ledger)
+    assert "backfill recover" in str(refusal.value.next_step)
+    assert f"backfill rollback {SET_ID}" in str(refusal.value.next_step)
+    with ledger.write() as writer:
+        writer.move_set(SET_ID, SetState.ROLLING_BACK, actor="Bob")
+    roll_back(ledger, published)
+    with ledger.write() as writer:
+        writer.move_set(SET_ID, SetState.ROLLED_BACK, actor="Bob")
+    cancel_set(ledger)
+    with ledger.read() as reader:
+        assert {reader.run(run_id).state for run_id in ("bf-1", "bf-2")} == {RunState.CANCELLED}
+
+
+# --------------------------------------------------------------------------------------------------- with real work
+
+
+@pytest.fixture
+def shop(tmp_path: Path, published_home: Path, spark: SparkSession) -> Iterator[Shop]:
+    copy_home(published_home, tmp_path / "home")
+    opened = open_shop(tmp_path / "home", clock=ticking_clock(NOON + timedelta(hours=2)), spark=spark)
+    yield opened
+    opened.ws.close()
+
+
+def test_a_process_at_work_on_a_cancelled_run_stops_and_its_files_and_pins_are_free(shop: Shop) -> None:
+    """Also: what readers see stays as it is, the plan of it names no conflict, and a report can still be read."""
+    before, run_id = shop.live_paths(), shop.planned(OUTPUT)
+
+    def somebody_cancels(progress: Progress) -> None:
+        if progress.sentence.endswith("is staged"):
+            operations.cancel(shop.ws, run_id, by="ben", reason="the other window")
+
+    with pytest.raises(TakenOver, match="was cancelled by ben: the other window"):
+        operations.stage(shop.ws, run_id, actor="ana", listener=somebody_cancels)
+    assert operations.recover(shop.ws, by="ops") == ()
+    document = run_report(shop.ws, run_id)
+    assert (document["state"], document["next_step"]) == ("CANCELLED", None)
+    found = operations.vacuum(shop.ws, by="vic").document()
+    (line,) = [each for table in found["tables"] for each in table["runs"] if each["run_id"] == run_id]
+    assert (line["kept"], line["reason"]) == (False, "candidate of a run that was cancelled")
+    assert shop.live_paths() == before
+    assert not list((shop.ws.lake.path(RECENT) / "_runs" / run_id).rglob("*.parquet"))
+    assert audit(shop.ws).problems == ()
+    for act in (
+        lambda: operations.stage(shop.ws, run_id, actor="ana"),
+        lambda: operations.gate(shop.ws, run_id, actor="ana"),
+        lambda: operations.publish(shop.ws, run_id, by="ben"),
+        lambda: operations.approve(shop.ws, run_id, by="ben"),
+    ):
+        with pytest.raises(IllegalTransition, match="CANCELLED"):
+            act()
+
+
+def test_a_report_says_when_a_run_goes_back_to_an_earlier_release(shop: Shop) -> None:
+    forward = shop.published(OUTPUT)
+    run_id = shop.planned(OUTPUT, version="0.9.0")
+    (line,) = run_report(shop.ws, run_id)["goes_back"]
+    assert (line["accepted_version"], line["transform_version"], line["partitions"]) == ("1.0.0", "0.9.0", 7)
+    assert "this run goes back: the accepted rows of 2026-01-03..2026-01-09" in line["sentence"]
+    assert "come from version 1.0.0, and the run is 0.9.0" in line["sentence"]
+    assert run_report(shop.ws, forward)["goes_back"] == []

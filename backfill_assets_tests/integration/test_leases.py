@@ -1,0 +1,298 @@
+"""Living work is left alone, dead work is taken over, and whoever lost its lease adds nothing."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from backfill_assets import operations
+from backfill_assets.errors import AtWork, IllegalTransition, Refused, TakenOver
+from backfill_assets.evidence.audit import audit
+from backfill_assets.landing.archive import archive
+from backfill_assets.landing.land import clean_up_landing
+from backfill_assets.landing.turn import landing_turn
+from backfill_assets.lease import LeaseTerms
+from backfill_assets.ledger.states import ImportState, RunState
+from backfill_assets.ledger.store import Ledger
+from backfill_assets.transforms.at_work import Work, at_work
+from backfill_assets.workspace import Progress
+from backfill_assets_tests.conftest import NOON
+from backfill_assets_tests.ledger_examples import DAYS, an_offered_file, plan
+from backfill_assets_tests.ledgers import copy_home
+from backfill_assets_tests.shop import OUTPUT, Shop, open_shop, ticking_clock
+
+TWO_MINUTES = timedelta(minutes=2)
+
+
+class Hands:
+    """A clock whose hands a test moves."""
+
+    def __init__(self) -> None:
+        self.now = NOON
+
+    def __call__(self) -> datetime:
+        return self.now
+
+    def after(self, seconds: float) -> None:
+        self.now += timedelta(seconds=seconds)
+
+
+@pytest.fixture
+def hands() -> Hands:
+    return Hands()
+
+
+@pytest.fixture
+def ledger(ledger_url: str, hands: Hands) -> Iterator[Ledger]:
+    opened = Ledger.open(ledger_url, clock=hands)
+    plan(opened, "bf-1")
+    yield opened
+    opened.close()
+
+
+def take(ledger: Ledger, attempt: str, *, actor: str = "ann", to: RunState = RunState.STAGING) -> None:
+    with ledger.write() as writer:
+        writer.take_run("bf-1", to, actor=actor, attempt=attempt, lease=TWO_MINUTES)
+
+
+def renew(ledger: Ledger, attempt: str) -> bool:
+    return ledger.renew_lease("bf-1", LeaseTerms(attempt=attempt, length=TWO_MINUTES))
+
+
+def test_a_run_is_left_to_its_process_until_its_lease_ends(ledger: Ledger, hands: Hands) -> None:
+    take(ledger, "a1")
+    hands.after(77)
+    with pytest.raises(AtWork) as refusal:
+        take(ledger, "a2", actor="ben")
+    for part in ("bf-1", "ann", "since 2026-01-15 12:00:00 UTC", "ends in 43 s, at 12:02:00 UTC", "recover bf-1 --now"):
+        assert part in str(refusal.value)
+    with pytest.raises(AtWork), ledger.write() as writer:
+        writer.give_up_run("bf-1", actor="ops", note="gone")
+    hands.after(43)
+    take(ledger, "a2", actor="ben")
+    with pytest.raises(TakenOver), ledger.write() as writer:
+        writer.start_chunk("bf-1", 1, DAYS, attempt="a1")
+    assert not renew(ledger, "a1")
+
+
+def test_a_renewed_lease_lasts_and_is_no_event(ledger: Ledger, hands: Hands) -> None:
+    take(ledger, "a1")
+    with ledger.read() as reader:
+        before = reader.chain_head()
+    for _ in range(5):
+        hands.after(100)
+        assert renew(ledger, "a1")
+    with pytest.raises(AtWork):
+        take(ledger, "a2")
+    with ledger.read() as reader:
+        assert reader.chain_head() == before
+        assert reader.run("bf-1").lease is not None
+
+
+def test_a_lease_that_has_ended_and_that_nobody_took_is_renewed(ledger: Ledger, hands: Hands) -> None:
+    take(ledger, "a1")
+    hands.after(3600)
+    assert renew(ledger, "a1")
+    with pytest.raises(AtWork):
+        take(ledger, "a2")
+
+
+def test_a_machine_whose_clock_is_nearly_a_minute_ahead_does_not_take_living_work_for_dead(
+    ledger_url: str, ledger: Ledger, hands: Hands
+) -> None:
+    other = Ledger.open(ledger_url, clock=lambda: hands.now + timedelta(seconds=59))
+    take(ledger, "a1")
+    for _ in range(8):
+        hands.after(30)
+        with pytest.raises(AtWork), other.write() as writer:
+            writer.give_up_run("bf-1", actor="ops", note="gone")
+        assert renew(ledger, "a1")
+    other.close()
+
+
+def test_a_renewal_waits_for_no_other_writer_on_postgresql(ledger_url: str, ledger: Ledger) -> None:
+    if ledger_url.startswith("sqlite"):
+        pytest.skip("SQLite has one writer at a time, whatever it writes")
+    take(ledger, "a1")
+    with ledger.write() as writer:
+        writer.record_event(actor="ann", entity="other", entity_id="x", action="slow")
+        began = time.monotonic()
+        assert renew(ledger, "a1")
+        assert time.monotonic() - began < 5
+
+
+def test_who_takes_over_before_the_lease_ended_is_named_by_an_event(ledger: Ledger) -> None:
+    take(ledger, "a1")
+    with ledger.write() as writer:
+        writer.give_up_run("bf-1", actor="ops", note="its machine burned down", now=True)
+    with ledger.read() as reader:
+        *_, last = reader.events(entity_id="bf-1")
+        assert (last.actor, last.to_state) == ("ops", "FAILED")
+        assert last.payload["taken_from"].startswith("ann (")
+        assert reader.lease("bf-1") is None
+    with pytest.raises(IllegalTransition, match="FAILED"), ledger.write() as writer:
+        writer.give_up_run("bf-1", actor="ops", note="again", now=True)
+
+
+def test_the_lease_ends_with_the_work(ledger: Ledger) -> None:
+    take(ledger, "a1")
+    with ledger.write() as writer:
+        writer.move_run("bf-1", RunState.FAILED, actor="ann", attempt="a1")
+    with ledger.read() as reader:
+        assert reader.lease("bf-1") is None
+    take(ledger, "a2")
+
+
+def test_a_file_that_another_machine_lands_is_left_alone_until_its_lease_ends(ledger: Ledger, hands: Hands) -> None:
+    terms = LeaseTerms(attempt="l1", length=TWO_MINUTES, machine="elsewhere:1")
+    with ledger.write() as writer:
+        import_id = writer.begin_import(an_offered_file(), actor="ann", lease=terms).import_id
+    with ledger.write() as writer, pytest.raises(TakenOver):
+        writer.fail_import(import_id, note="not mine", actor="ben", attempt="l2")
+    with ledger.read() as reader:
+        reader.lease(import_id)
+        with pytest.raises(AtWork, match="elsewhere:1"):
+            reader.require_free(import_id, at=hands.now)
+
+
+# --------------------------------------------------------------------------------------------------- with real work
+
+
+@pytest.fixture
+def shop(tmp_path: Path, stocked_home: Path, spark: SparkSession) -> Iterator[Shop]:
+    copy_home(stocked_home, tmp_path / "home")
+    opened = open_shop(tmp_path / "home", clock=ticking_clock(NOON + timedelta(hours=2)), spark=spark)
+    yield opened
+    opened.ws.close()
+
+
+def once_at(step: str, act: object) -> object:
+    waiting = [act]
+
+    def listen(progress: Progress) -> None:
+        if waiting and progress.step == step:
+            waiting.pop()()  # type: ignore[operator]
+
+    return listen
+
+
+def state_of(shop: Shop, run_id: str) -> RunState:
+    return operations.run_named(shop.ws, run_id).state
+
+
+def test_recover_leaves_living_work_alone_and_says_how_long_and_now_takes_it_over(shop: Shop) -> None:
+    run_id, outcomes = shop.planned(OUTPUT), list[str]()
+
+    def somebody_recovers() -> None:
+        (found,) = operations.recover(shop.ws, by="ops")
+        outcomes.append(found.outcome)
+        assert state_of(shop, run_id) is RunState.STAGING
+        (found,) = operations.recover(shop.ws, by="ops", only=run_id, now=True)
+        outcomes.append(found.outcome)
+
+    with pytest.raises(TakenOver):
+        operations.stage(shop.ws, run_id, actor="ana", listener=once_at("stage", somebody_recovers))  # type: ignore[arg-type]
+    assert "is left alone" in outcomes[0]
+    assert "its lease ends in 1" in outcomes[0]
+    assert f"backfill recover {run_id} --now" in outcomes[0]
+    assert "run it again" in outcomes[1]
+    assert state_of(shop, run_id) is RunState.FAILED
+    shop.staged(run_id)
+    with pytest.raises(Refused, match="one by one"):
+        operations.recover(shop.ws, by="ops", now=True)
+
+
+def test_a_staged_run_waits_for_its_gates_through_every_recovery(shop: Shop) -> None:
+    run_id = shop.planned(OUTPUT)
+    operations.stage(shop.ws, run_id, actor="ana")
+    assert state_of(shop, run_id) is RunState.STAGED
+    assert operations.recover(shop.ws, by="ops") == ()
+    assert operations.recover(replace(shop.ws, clock=lambda: datetime(2030, 1, 1, tzinfo=UTC)), by="ops") == ()
+    operations.gate(shop.ws, run_id, actor="ana")
+    assert state_of(shop, run_id) is RunState.PASSED
+
+
+@pytest.mark.parametrize("step", ["stage", "gate"])
+@pytest.mark.parametrize("stopped_by", [KeyboardInterrupt, OSError])
+def test_whoever_stops_the_work_gives_the_lease_back_at_once(
+    shop: Shop, step: str, stopped_by: type[BaseException]
+) -> None:
+    run_id = shop.planned(OUTPUT)
+
+    def stop() -> None:
+        raise stopped_by
+
+    with pytest.raises(stopped_by):
+        operations.stage(shop.ws, run_id, actor="ana", listener=once_at(step, stop))  # type: ignore[arg-type]
+        operations.gate(shop.ws, run_id, actor="ana", listener=once_at(step, stop))  # type: ignore[arg-type]
+    run = operations.run_named(shop.ws, run_id)
+    assert (run.state, run.lease) == (RunState.FAILED, None)
+    assert run.note == ("interrupted" if stopped_by is KeyboardInterrupt else "stopped by OSError")
+    assert operations.recover(shop.ws, by="ops") == ()
+    shop.staged(run_id)
+    assert audit(shop.ws).problems == ()
+
+
+def working(shop: Shop, run_id: str, *, seconds: float) -> tuple[Shop, Work]:
+    """Somebody with a real clock and a short lease who has begun to stage a run."""
+    real = replace(shop, ws=replace(shop.ws, clock=lambda: datetime.now(UTC)))
+    lease = LeaseTerms(attempt="a1", length=timedelta(seconds=seconds))
+    with real.ws.ledger.write() as writer:
+        writer.take_run(run_id, RunState.STAGING, actor="ana", attempt="a1", lease=lease.length)
+    return real, Work(run_id=run_id, actor="ana", lease=lease, doing="counted")
+
+
+def test_the_heart_beats_through_a_spark_job_that_is_longer_than_the_lease(shop: Shop) -> None:
+    run_id = shop.planned(OUTPUT)
+    real, work = working(shop, run_id, seconds=1)
+    with at_work(real.ws, work):
+        began = time.monotonic()
+        while time.monotonic() - began < 3:
+            shop.ws.spark().range(2 * 10**8).selectExpr("sum(id % 7)").collect()
+        with pytest.raises(AtWork):
+            operations.require_stageable(real.ws, operations.run_named(real.ws, run_id))
+
+
+def test_a_spark_job_is_stopped_when_its_lease_was_taken_away(shop: Shop) -> None:
+    run_id = shop.planned(OUTPUT)
+    real, work = working(shop, run_id, seconds=2)
+    operations_ = threading.Timer(1, lambda: operations.recover(real.ws, by="ops", only=run_id, now=True))
+    operations_.start()
+    began = time.monotonic()
+    with pytest.raises(TakenOver), at_work(real.ws, work):
+        shop.ws.spark().range(10**12).selectExpr("sum(id % 7)").collect()
+    assert time.monotonic() - began < 30
+    assert state_of(shop, run_id) is RunState.FAILED
+    assert shop.ws.spark().range(5).count() == 5, "the session works for others"
+
+
+def test_a_landing_of_a_dead_process_of_this_machine_is_ended_at_once(shop: Shop) -> None:
+    """The turn is a lock of the operating system: whoever has it knows that nobody else here is landing."""
+    source = shop.ws.domain.source_table("sales")
+    path = shop.folder / "late.jsonl"
+    path.write_text('{"sale_id": "late", "sold_at": "2026-01-05T12:00:00Z", "amount": 5}\n', encoding="utf-8")
+    with landing_turn(shop.ws.settings.landing, source):
+        archived = archive(path, landing=shop.ws.settings.landing, source=source)
+    offered = replace(an_offered_file(archived.sha256), source=source.name, stored_path=archived.stored_path)
+    with shop.ws.ledger.write() as writer:
+        here = writer.begin_import(offered, actor="ana", lease=LeaseTerms(attempt="l1", length=TWO_MINUTES))
+        there = writer.begin_import(
+            replace(offered, sha256="e" * 64),
+            actor="ana",
+            lease=LeaseTerms(attempt="l2", length=TWO_MINUTES, machine="elsewhere:1"),
+        )
+    found = {each.id: each.outcome for each in operations.recover(shop.ws, by="ops")}
+    assert "given up" in found[here.import_id]
+    assert "elsewhere:1" in found[there.import_id]
+    (taken,) = operations.recover(shop.ws, by="ops", only=there.import_id, now=True)
+    assert "given up" in taken.outcome
+    with shop.ws.ledger.read() as reader:
+        assert reader.imports(states=[ImportState.LANDING]) == ()
+    assert clean_up_landing(shop.ws.ledger, shop.ws.settings, [source], by="ops") == ()
