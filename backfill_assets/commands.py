@@ -426,12 +426,16 @@ def _described(manifest: Manifest) -> str:
     return describe(manifest.grain, manifest.partitions)
 
 
-def recover(run_id: str | None, *, now: bool, by: str) -> Sequence[Document]:
+def recover(run_id: str | None, *, now: bool, by: str) -> Document:
     """Ends what a dead process left half done; one thing of it even while its lease has not ended."""
     # What lost its lease is ended by whoever comes; what has not, a person takes over.
     actor = required_actor(by) if now else by
     with workspace() as ws:
-        return [found.document() for found in operations.recover(ws, by=actor, only=run_id, now=now)]
+        found = operations.recover(ws, by=actor, only=run_id, now=now)
+    return {
+        "recovered": [each.document() for each in found],
+        "problems": [each.problem.document() for each in found if each.problem],
+    }
 
 
 def erase_samples(run_id: str, *, by: str, reason: str) -> Document:

@@ -40,6 +40,7 @@ class Point(StrEnum):
     RECOVER_SWEPT = "recover: abandoned landings are FAILED, their folders are still there"
     FOLLOW_UP_PLANNED = "follow: a run is planned, what asked for it is still open"
     FOLLOW_UPS_DELIVERED = "follow: what asks for nothing more is delivered"
+    VACUUM_PLANNED = "vacuum: it is known what goes, and nothing is done"
     VACUUM_MARKED = "vacuum: the ledger knows what goes, every file is still there"
     VACUUM_TABLE_DONE = "vacuum: the files of a table are gone"
 

@@ -8,6 +8,7 @@ BackfillError
 │   ├── InvalidRange          days that are reversed, malformed or outside a table's days
 │   ├── MissingInput          partitions, files or references that a run needs are not there
 │   ├── UnreadableFile        a landed file that cannot be read at all
+│   ├── UnreadableTable       a table whose log or files cannot be read
 │   ├── InvalidReference      a reference file that says something impossible
 │   ├── IllegalTransition     the ledger says that this step is not the next one
 │   ├── NotApproved           publication without a valid approval, or approval of one's own plan
@@ -89,6 +90,10 @@ class MissingInput(Refused):
 
 class UnreadableFile(Refused):
     """A file offered for landing that cannot be read at all, and is refused whole."""
+
+
+class UnreadableTable(Refused):
+    """A table whose log, or a file of it, cannot be read: damaged, or not ours to read."""
 
 
 class InvalidReference(Refused):

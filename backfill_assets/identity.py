@@ -61,12 +61,15 @@ class DataFile:
         rows: From the Parquet footer.
         sha256: Of the file's bytes, as they were when it was staged; empty when unknown. Not part of its identity,
             which a table's log can tell as well.
+        stamp: Of the file as its store had it when `sha256` was taken (`lake.tables.stamp_of`); as long as it is the
+            same, nobody has written the file since. Empty when unknown. Not part of its identity.
     """
 
     path: str
     size_bytes: int
     rows: int
     sha256: str = field(default="", compare=False)
+    stamp: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, kw_only=True)

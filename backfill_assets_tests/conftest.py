@@ -14,6 +14,7 @@ from backfill_assets.clock import Clock
 from backfill_assets.settings import PROJECT_ROOT, Settings
 from backfill_assets.spark import open_spark
 from backfill_assets_tests.ledgers import ledger_environment
+from backfill_assets_tests.quick_writers import nothing_slow_at_the_writers_turn
 
 # A busy machine is no reason for a property to fail.
 hypothesis_settings.register_profile("patient", deadline=None)
@@ -29,6 +30,13 @@ SPARK_ENVIRONMENT = {
 """Two cores: what a test asks Spark for, in this process and in those it starts."""
 
 TRAFFIC_FINES = PROJECT_ROOT.parent / "shared" / "datasets" / "traffic_fines"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def writers_are_quick() -> Iterator[None]:
+    """Of every operation in every test."""
+    with nothing_slow_at_the_writers_turn():
+        yield
 
 
 @pytest.fixture

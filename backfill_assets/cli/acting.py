@@ -14,6 +14,7 @@ from backfill_assets.cli.answers import (
     RunOrSet,
     answering,
     app,
+    exit_with_problems,
     one_line,
     print_json,
     run_or_set,
@@ -149,12 +150,13 @@ def recover(
     with answering(as_json) as console:
         from backfill_assets import commands, evidence
 
-        found = commands.recover(run, now=now, by=by)
+        document = commands.recover(run, now=now, by=by)
         if as_json:
-            print_json({"recovered": found})
+            print_json(document)
         else:
-            lines = [f"{r['what']} {r['id']} {r['outcome']}" for r in found]
+            lines = [f"{r['what']} {r['id']} {r['outcome']}" for r in document["recovered"]]
             evidence.show(console, *(lines or ["nothing was half done"]))
+        exit_with_problems(document)
 
 
 @app.command()
@@ -187,3 +189,4 @@ def vacuum(
 
         document = commands.vacuum(dry_run=dry_run, by=by)
         print_json(document) if as_json else evidence.show(console, evidence.vacuum_view(document))
+        exit_with_problems(document)

@@ -151,6 +151,12 @@ def print_json(document: object) -> None:
     sys.stdout.write(text + "\n")
 
 
+def exit_with_problems(document: Mapping[str, Any]) -> None:
+    """Exit code 1 when a table could not be looked after; everything else was done and has been said."""
+    if document["problems"]:
+        raise typer.Exit(1)
+
+
 def run_or_set(document: Mapping[str, Any]) -> RenderableType:
     """How a run looks, or a set, whichever the document is of."""
     from backfill_assets import evidence

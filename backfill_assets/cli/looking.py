@@ -18,6 +18,7 @@ from backfill_assets.cli.answers import (
     answering,
     app,
     day,
+    exit_with_problems,
     one_line,
     print_json,
     run_or_set,
@@ -54,6 +55,8 @@ def status(
             print_json(document)
         else:
             evidence.show(console, run_or_set(document) if run else evidence.status_view(document))
+        if run is None:
+            exit_with_problems(document)
 
 
 @app.command()

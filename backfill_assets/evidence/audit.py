@@ -15,8 +15,9 @@ from typing import Any
 from backfill_assets.identity import EMPTY_FILE_SET
 from backfill_assets.lake.swap import Exchanged, exchanged
 from backfill_assets.lake.tables import changed_files, live_digests, missing_files, sha256_of_file
-from backfill_assets.ledger.records import PartitionVersion, PublicationRecord
+from backfill_assets.ledger.records import ImportRecord, PartitionVersion, PublicationRecord
 from backfill_assets.ledger.states import ImportState, PublicationState
+from backfill_assets.problems import Problems
 from backfill_assets.workspace import Workspace
 
 _LANDED = (PublicationState.PUBLISHED, PublicationState.ROLLED_BACK)
@@ -64,7 +65,7 @@ def audit(ws: Workspace, *, head: str | None = None, is_quick: bool = False) -> 
         is_quick: Files are looked at, their bytes are not read.
     """
     problems: list[str] = []
-    partitions = seen_commits = files = size_bytes = 0
+    looked = _Looked()
     with ws.ledger.read() as reader:
         present_head = reader.chain_head()
         if head is not None and not reader.still_contains(head):
@@ -79,48 +80,78 @@ def audit(ws: Workspace, *, head: str | None = None, is_quick: bool = False) -> 
         )
         events = sum(1 for _ in reader.events())
         records = reader.publications()
-        for name in ws.domain.tables:
-            accepted = reader.accepted(name)
-            partitions += len(accepted)
-            files += sum(len(version.files.files) for version in accepted.values())
-            if not ws.lake.exists(name):
-                if any(version.files.files for version in accepted.values()):
-                    problems.append(f"{name}: the ledger holds accepted rows, but the table is gone.")
-                continue
-            problems += _files_against_ledger(ws, name, accepted)
-            if not is_quick:
-                size_bytes += sum(version.files.size_bytes for version in accepted.values())
-                problems += _bytes_against_ledger(ws, name, accepted)
-            known = {record.intent.publication_id: record for record in records if record.intent.table == name}
-            seen = sorted(exchanged(ws.lake, name), key=lambda commit: commit[0])
-            seen_commits += len(seen)
-            problems += _commits_against_ledger(name, seen, known)
+        for name in dict.fromkeys((*ws.domain.tables, *reader.tables_published())):
+            told = Problems()
+            with told.noted(name):
+                known = [record for record in records if record.intent.table == name]
+                problems += _table_against_ledger(ws, name, reader.accepted(name), known, looked, is_quick=is_quick)
+            problems += [problem.sentence for problem in told.found]
         landed = reader.imports(states=[ImportState.LANDED, ImportState.LOADED])
     for record in landed:
-        if not record.counts.reconciles:
-            problems.append(f"{record.import_id}: its counts do not add up.")
-        stored = ws.settings.landing / record.stored_path
-        if not stored.exists():
-            problems.append(f"{record.import_id}: the landed file {record.stored_path} is gone.")
-        elif not is_quick:
-            size_bytes += record.size_bytes
-            if sha256_of_file(stored) != record.sha256:
-                problems.append(f"{record.import_id}: the bytes of the landed file {record.stored_path} were changed.")
+        problems += _landed_against_ledger(ws, record, looked, is_quick=is_quick)
     return Audit(
         head=present_head,
         events=events,
-        partitions=partitions,
-        commits=seen_commits,
-        files=files,
+        partitions=looked.partitions,
+        commits=looked.commits,
+        files=looked.files,
         imports=len(landed),
-        size_bytes=size_bytes,
+        size_bytes=looked.size_bytes,
         problems=tuple(problems),
     )
 
 
+@dataclass(slots=True)
+class _Looked:
+    """How much was looked at."""
+
+    partitions: int = 0
+    commits: int = 0
+    files: int = 0
+    size_bytes: int = 0
+
+
+def _table_against_ledger(
+    ws: Workspace,
+    name: str,
+    accepted: Mapping[date, PartitionVersion],
+    records: Iterable[PublicationRecord],
+    looked: _Looked,
+    *,
+    is_quick: bool,
+) -> Iterator[str]:
+    looked.partitions += len(accepted)
+    looked.files += sum(len(version.files.files) for version in accepted.values())
+    if not ws.lake.exists(name):
+        if any(version.files.files for version in accepted.values()):
+            yield f"{name}: the ledger holds accepted rows, but the table is gone."
+        return
+    yield from _files_against_ledger(ws, name, accepted)
+    if not is_quick:
+        looked.size_bytes += sum(version.files.size_bytes for version in accepted.values())
+        yield from _bytes_against_ledger(ws, name, accepted)
+    seen = sorted(exchanged(ws.lake, name), key=lambda commit: commit[0])
+    looked.commits += len(seen)
+    yield from _commits_against_ledger(name, seen, {record.intent.publication_id: record for record in records})
+
+
+def _landed_against_ledger(ws: Workspace, record: ImportRecord, looked: _Looked, *, is_quick: bool) -> Iterator[str]:
+    if not record.counts.reconciles:
+        yield f"{record.import_id}: its counts do not add up."
+    stored = ws.settings.landing / record.stored_path
+    try:
+        if not stored.exists():
+            yield f"{record.import_id}: the landed file {record.stored_path} is gone."
+        elif not is_quick:
+            looked.size_bytes += record.size_bytes
+            if sha256_of_file(stored) != record.sha256:
+                yield f"{record.import_id}: the bytes of the landed file {record.stored_path} were changed."
+    except OSError as error:
+        yield f"{record.import_id}: the landed file {record.stored_path} cannot be read: {error.strerror}."
+
+
 def _files_against_ledger(ws: Workspace, name: str, accepted: Mapping[date, PartitionVersion]) -> Iterator[str]:
-    column = ws.domain.table(name).partition.column
-    live = dict(live_digests(ws.lake.open(name), column))
+    live = dict(live_digests(ws.lake, name))
     for partition, version in accepted.items():
         found = live.pop(partition.isoformat(), EMPTY_FILE_SET.digest)
         if found != version.files.digest:

@@ -6,14 +6,15 @@ from collections.abc import Mapping, Sequence
 from datetime import date
 from typing import Any
 
-from backfill_assets.errors import MissingInput
+from backfill_assets.errors import MissingInput, UnknownName
 from backfill_assets.evidence.follow import asking_document
 from backfill_assets.evidence.report import publication_document, run_summary
 from backfill_assets.evidence.sets import described_set
 from backfill_assets.ledger.records import ImportRecord, PartitionVersion
 from backfill_assets.ledger.states import MEANING, PublicationState, VersionState
 from backfill_assets.ledger.store import LedgerReader
-from backfill_assets.planning.partitions import describe, partition_of
+from backfill_assets.planning.partitions import Grain, describe, partition_of
+from backfill_assets.problems import Problems
 from backfill_assets.publication.follow import what_waits
 from backfill_assets.workspace import Workspace
 
@@ -147,12 +148,20 @@ def _approver(reader: LedgerReader, run_id: str) -> str | None:
 
 def status(ws: Workspace, *, limit: int = 20) -> Mapping[str, Any]:
     """What every table holds, the newest runs, and what waits for somebody."""
+    problems = Problems()
+    sets: list[Mapping[str, Any]] = []
     with ws.ledger.read() as reader:
-        tables = [_table_line(ws, reader, name) for name in ws.domain.tables]
-        runs = reader.runs(limit=limit)
+        published = reader.tables_published()
+        tables = [_table_line(ws, reader, name) for name in dict.fromkeys((*ws.domain.tables, *published))]
+        runs = reader.runs(limit=limit, unreadable=problems.refused)
         imports = reader.imports()
         asking = [asking_document(each) for each in what_waits(ws, reader)]
-        sets = [described_set(reader, record) for record in reader.restatement_sets(limit=5)]
+        for record in reader.restatement_sets(limit=5, unreadable=problems.refused):
+            with problems.noted(record.set_id):
+                sets.append(described_set(reader, record))
+    for name in published:
+        with problems.noted(name):
+            _require_in_order(ws, name)
     return {
         "home": str(ws.settings.home),
         "tables": tables,
@@ -161,15 +170,34 @@ def status(ws: Workspace, *, limit: int = 20) -> Mapping[str, Any]:
         "imports": [import_document(record) for record in imports[-limit:]],
         "to_follow": asking,
         "undelivered_publications": len(asking),
+        "problems": [problem.document() for problem in problems.found],
     }
+
+
+def _require_in_order(ws: Workspace, name: str) -> None:
+    """Refuses a table that has been published, and that is not declared any more or cannot be opened."""
+    if name not in ws.domain.tables:
+        raise UnknownName(
+            f"{name} has been published, and the domain {ws.domain.name} no longer declares it.",
+            next_step="declare it again, or set BACKFILL_DOMAIN to the module that does",
+            table=name,
+        )
+    if not ws.lake.exists(name):
+        raise MissingInput(
+            f"the table {name} has been published, and its log is gone.",
+            next_step=f"restore {ws.lake.path(name)} from a backup; then backfill audit",
+            table=name,
+        )
+    ws.lake.open(name)
 
 
 def _table_line(ws: Workspace, reader: LedgerReader, name: str) -> Mapping[str, Any]:
     accepted = reader.accepted(name)
+    declared = ws.domain.tables.get(name)
     return {
         "table": name,
         "accepted_partitions": len(accepted),
-        "accepted_described": describe(ws.domain.table(name).partition.grain, accepted),
+        "accepted_described": describe(declared.partition.grain if declared else Grain.DAILY, accepted),
         "accepted_rows": sum(version.rows for version in accepted.values()),
         "path": str(ws.lake.path(name)),
     }

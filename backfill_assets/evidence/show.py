@@ -285,7 +285,13 @@ def status_view(status: Document) -> RenderableType:
     if status["to_follow"]:
         lines = (visible(asking_sentence(each)) for each in status["to_follow"])
         parts += ["", Text("publications that are not followed by their dependents yet", style="bold"), *lines]
-    return Group(*parts)
+    return Group(*parts, *problems_view(status["problems"]))
+
+
+def problems_view(problems: Sequence[Document]) -> Sequence[RenderableType]:
+    """What could not be looked after, why, and what to do about it."""
+    lines = [(p["table"], p["why"], f" Next: {p['next_step']}" if p["next_step"] else "") for p in problems]
+    return [Text(visible(f"{table}: {why}{following}"), style="red") for table, why, following in lines]
 
 
 def imports_view(imports: Sequence[Document]) -> RenderableType:

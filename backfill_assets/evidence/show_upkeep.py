@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from backfill_assets.evidence.show import Document, facts, listing, sample_view
+from backfill_assets.evidence.show import Document, facts, listing, problems_view, sample_view
 from backfill_assets.planning.partitions import count_of
 
 _MOST_DIFFERENCES = 40
@@ -76,7 +76,7 @@ def vacuum_view(vacuum: Document) -> RenderableType:
             ]
             heads = ["run", "", "files", "MiB", "why"]
             parts += ["", listing(table["table"], heads, rows, numbers=["files", "MiB"])]
-    return Group(*parts)
+    return Group(*parts, *problems_view(vacuum["problems"]))
 
 
 def _amount(counted: Document) -> str:

@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from backfill_assets.identity import DataFile, FileSet
-from backfill_assets.lake.tables import Lake, sha256_of_file
+from backfill_assets.lake.tables import Lake, sha256_of_file, stamp_of
 
 RUNS_FOLDER = "_runs"
 
@@ -76,9 +76,12 @@ def footer_columns(lake: Lake, table: str, file_sets: Iterable[FileSet]) -> Mapp
 
 
 def _described(path: Path, root: Path) -> DataFile:
+    # Before the bytes are read: whoever writes the file later gives it another one.
+    stamp = stamp_of(path)
     return DataFile(
         path=path.relative_to(root).as_posix(),
         size_bytes=path.stat().st_size,
         rows=pq.read_metadata(path).num_rows,
         sha256=sha256_of_file(path),
+        stamp=stamp,
     )

@@ -92,26 +92,43 @@ def swap(lake: Lake, order: SwapOrder, *, wait: Callable[[float], None] = time.s
         handle = lake.open(order.table)
         match handle.transaction_version(order.publication_id):
             case int(state) if state == LANDED:
-                return landed_version(lake, order.table, order.publication_id)
+                return _landed(lake, order)
             case int():
                 raise _given_up(order)
-        _compare(handle, order)
+        with lake.reading(order.table):
+            _compare(handle, order)
         try:
             _commit(handle, order)
         except CommitFailedError:
-            if is_landed(lake, order.table, order.publication_id):
-                return landed_version(lake, order.table, order.publication_id)
+            if _has_landed(lake, order):
+                return _landed(lake, order)
             wait(_FIRST_WAIT_S * 2**attempt * (0.5 + random.random()))  # noqa: S311 - jitter, not a secret
         except Exception as error:
             raise _unknown(order, error) from error
         else:
-            return landed_version(lake, order.table, order.publication_id)
+            return _landed(lake, order)
     raise LostRace(
         f"other writers committed to {order.table} first, {MOST_ATTEMPTS} times in a row; nothing was changed.",
         next_step="publish again when the table is quieter",
         table=order.table,
         publication_id=order.publication_id,
     )
+
+
+def _has_landed(lake: Lake, order: SwapOrder) -> bool:
+    """Whether a commit that failed has landed all the same; a table that cannot be asked leaves it open."""
+    try:
+        return is_landed(lake, order.table, order.publication_id)
+    except BackfillError as error:
+        raise _unknown(order, error) from error
+
+
+def _landed(lake: Lake, order: SwapOrder) -> int:
+    """The version of an order that has landed. That the log cannot be read is no refusal any more."""
+    try:
+        return landed_version(lake, order.table, order.publication_id)
+    except BackfillError as error:
+        raise _unknown(order, error) from error
 
 
 def require_as_expected(lake: Lake, order: SwapOrder) -> int:
@@ -126,13 +143,15 @@ def require_as_expected(lake: Lake, order: SwapOrder) -> int:
     """
     _require_files(lake, order)
     handle = lake.open(order.table)
-    _compare(handle, order)
-    return handle.version()
+    with lake.reading(order.table):
+        _compare(handle, order)
+        return handle.version()
 
 
 def is_landed(lake: Lake, table: str, publication_id: str) -> bool:
     """Whether the table's log holds this publication: the answer to "did it land?"."""
-    return lake.open(table).transaction_version(publication_id) == LANDED
+    with lake.reading(table):
+        return lake.open(table).transaction_version(publication_id) == LANDED
 
 
 def fence(lake: Lake, table: str, publication_id: str, *, wait: Callable[[float], None] = time.sleep) -> int | None:
@@ -145,11 +164,15 @@ def fence(lake: Lake, table: str, publication_id: str, *, wait: Callable[[float]
         The table version that holds it; None when it did not land and cannot any more.
 
     Raises:
+        MissingInput: The table is gone.
+        UnreadableTable: Its log cannot be read.
         LostRace: Others committed first in every attempt.
+        OutcomeUnknown: The commit failed in a way that does not say whether it landed.
     """
     for attempt in range(MOST_ATTEMPTS):
         handle = lake.open(table)
-        state = handle.transaction_version(publication_id)
+        with lake.reading(table):
+            state = handle.transaction_version(publication_id)
         if state is not None:
             return landed_version(lake, table, publication_id) if state == LANDED else None
         try:
@@ -166,6 +189,13 @@ def fence(lake: Lake, table: str, publication_id: str, *, wait: Callable[[float]
             )
         except CommitFailedError:
             wait(_FIRST_WAIT_S * 2**attempt)
+        except Exception as error:
+            raise OutcomeUnknown(
+                f"{table} could not be told that publication {publication_id} is given up: {error}.",
+                next_step="make the table writable again, then backfill recover",
+                table=table,
+                publication_id=publication_id,
+            ) from error
         else:
             return None
     raise LostRace(
@@ -195,27 +225,33 @@ def landed_version(lake: Lake, table: str, publication_id: str) -> int:
 
 def commits(lake: Lake, table: str) -> Iterable[tuple[int, Mapping[str, object]]]:
     """Every commit in the table's log, newest first: its version and what its writer said about it."""
-    for path in _log_entries(lake, table):
-        yield int(path.stem), next((a["commitInfo"] for a in _actions(path) if "commitInfo" in a), {})
+    with lake.reading(table):
+        for path in _log_entries(lake, table):
+            yield int(path.stem), next((a["commitInfo"] for a in _actions(path) if "commitInfo" in a), {})
 
 
 def exchanged(lake: Lake, table: str) -> Iterable[tuple[int, Mapping[str, object], Exchanged]]:
     """Every commit, newest first: its version, what its writer said about it, and which files it exchanged."""
-    for path in _log_entries(lake, table):
-        said: Mapping[str, object] = {}
-        added: set[str] = set()
-        removed: set[str] = set()
-        for action in _actions(path):
-            match action:
-                case {"commitInfo": info}:
-                    said = info
-                case {"add": add}:
-                    added.add(unquote(add["path"]))
-                case {"remove": remove}:
-                    removed.add(unquote(remove["path"]))
-                case _:
-                    pass
-        yield int(path.stem), said, Exchanged(added=frozenset(added), removed=frozenset(removed))
+    with lake.reading(table):
+        for path in _log_entries(lake, table):
+            yield int(path.stem), *_exchanged_by(path)
+
+
+def _exchanged_by(path: Path) -> tuple[Mapping[str, object], Exchanged]:
+    said: Mapping[str, object] = {}
+    added: set[str] = set()
+    removed: set[str] = set()
+    for action in _actions(path):
+        match action:
+            case {"commitInfo": info}:
+                said = info
+            case {"add": add}:
+                added.add(unquote(add["path"]))
+            case {"remove": remove}:
+                removed.add(unquote(remove["path"]))
+            case _:
+                pass
+    return said, Exchanged(added=frozenset(added), removed=frozenset(removed))
 
 
 def _log_entries(lake: Lake, table: str) -> Sequence[Path]:
@@ -231,7 +267,7 @@ def _actions(path: Path) -> Iterator[Mapping[str, Any]]:
 def _require_files(lake: Lake, order: SwapOrder) -> None:
     moved = [exchange.new for exchange in order.exchanges if exchange.new != exchange.expected]
     problems = missing_files(lake, order.table, (exchange.new for exchange in order.exchanges))
-    if problems := problems or changed_files(lake, order.table, moved):
+    if problems := problems or changed_files(lake, order.table, moved, trust_stamps=True):
         raise MissingInput(
             f"what was staged for {order.table} is no longer there as it was gated: {problems[0]}.",
             next_step=f"backfill run {order.run_id}",

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from deltalake import CommitProperties, DeltaTable, Schema
 from deltalake.exceptions import TableNotFoundError
 from pyspark.sql.types import StructType
 
-from backfill_assets.errors import MissingInput, Refused
+from backfill_assets.errors import BackfillError, MissingInput, Refused, UnreadableTable
 from backfill_assets.identity import DataFile, FileSet, digest_of_paths
 
 TABLE_CONFIGURATION = {
@@ -21,6 +22,10 @@ TABLE_CONFIGURATION = {
     # Files that a rollback or a reproduction may need are kept by the ledger's word, not by age.
     "delta.deletedFileRetentionDuration": "interval 3650 days",
 }
+
+
+_MOST_CHARACTERS = 300
+"""Of what a library says about a table that it cannot read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,19 +46,50 @@ class Lake:
         return self.root / layer / name
 
     def exists(self, table: str) -> bool:
-        """Whether the table has been made."""
-        return DeltaTable.is_deltatable(str(self.path(table)), storage_options=dict(self.storage_options))
+        """Whether the table has been made.
+
+        Raises:
+            UnreadableTable: It cannot be said, because its folder cannot be read.
+        """
+        with self.reading(table):
+            return DeltaTable.is_deltatable(str(self.path(table)), storage_options=dict(self.storage_options))
+
+    @contextmanager
+    def reading(self, table: str) -> Iterator[None]:
+        """Whatever the libraries below say of a table that cannot be read becomes a refusal that names it.
+
+        Raises:
+            UnreadableTable: Its log or one of its files is damaged, or may not be read.
+        """
+        try:
+            yield
+        except BackfillError:
+            raise
+        except Exception as error:  # deltalake has a dozen kinds of errors for a damaged log, some without a class
+            said = (str(error).strip() or type(error).__name__).splitlines()[0]
+            raise UnreadableTable(
+                f"the table {table} cannot be read: {said[:_MOST_CHARACTERS].rstrip('.')}.",
+                next_step=f"restore what is damaged below {self.path(table)} from a backup, "
+                f"or make it readable; then backfill audit",
+                table=table,
+            ) from error
 
     def open(self, table: str) -> DeltaTable:
         """A handle of the table's newest version.
 
         Raises:
             MissingInput: The table has not been made yet.
+            UnreadableTable: Its log is damaged, or may not be read.
         """
-        try:
-            return DeltaTable(self.path(table), storage_options=dict(self.storage_options))
-        except TableNotFoundError as error:
-            raise MissingInput(f"the table {table} has not been made yet.", table=table) from error
+        with self.reading(table):
+            try:
+                return DeltaTable(self.path(table), storage_options=dict(self.storage_options))
+            except TableNotFoundError as error:
+                raise MissingInput(
+                    f"the table {table} has not been made yet, or its log is gone.",
+                    next_step=f"if it was published, restore {self.path(table)} from a backup; then backfill audit",
+                    table=table,
+                ) from error
 
     def ensure(self, table: str, schema: StructType, partition_column: str) -> DeltaTable:
         """The table, made empty when it does not exist.
@@ -106,14 +142,19 @@ def _action_columns(partition_column: str) -> tuple[str, str, str]:
     return ("path", "size_bytes", f"partition.{partition_column}")
 
 
-def live_digests(handle: DeltaTable, partition_column: str) -> Mapping[str, str]:
-    """The file set digest of every partition that has files, by partition value."""
-    return {value: digest_of_paths(files) for value, files in live_files(handle, partition_column).items()}
+def live_digests(lake: Lake, table: str) -> Mapping[str, str]:
+    """The file set digest of every partition that readers see files of, by partition value."""
+    with lake.reading(table):
+        handle = lake.open(table)
+        (column,) = handle.metadata().partition_columns
+        present = live_files(handle, column)
+    return {value: digest_of_paths(files) for value, files in present.items()}
 
 
 def live_paths(lake: Lake, table: str) -> frozenset[str]:
     """The files that readers of a table see, relative to it."""
-    return frozenset(lake.open(table).get_add_actions(flatten=True).column("path").to_pylist())
+    with lake.reading(table):
+        return frozenset(lake.open(table).get_add_actions(flatten=True).column("path").to_pylist())
 
 
 def sha256_of_file(path: Path) -> str:
@@ -122,18 +163,38 @@ def sha256_of_file(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def changed_files(lake: Lake, table: str, file_sets: Iterable[FileSet]) -> tuple[str, ...]:
-    """Files that are there in their size, and whose bytes are not those that were staged. Reads all of them."""
+def stamp_of(path: Path) -> str:
+    """What a file system says of a file that another one only gets with other bytes: its number and its last change.
+
+    The last change is that of the inode, which no program can set back, unlike the time of modification.
+    """
+    found = path.stat()
+    return f"{found.st_ino:x}-{found.st_ctime_ns:x}"
+
+
+def changed_files(
+    lake: Lake, table: str, file_sets: Iterable[FileSet], *, trust_stamps: bool = False
+) -> tuple[str, ...]:
+    """Files that are there in their size, and whose bytes are not those that were staged.
+
+    Args:
+        lake: Where tables are.
+        table: The table the files belong to.
+        file_sets: As they were staged.
+        trust_stamps: Only read files whose stamp is not the one they had when their sha256 was taken; else all.
+    """
     folder = lake.path(table)
     recorded = {file.path: file for file_set in file_sets for file in file_set.files if file.sha256}
 
     def says(file: DataFile) -> str | None:
         path = folder / file.path
-        if not path.is_file() or path.stat().st_size != file.size_bytes or sha256_of_file(path) == file.sha256:
+        if not path.is_file() or path.stat().st_size != file.size_bytes:
+            return None
+        if (trust_stamps and stamp_of(path) == file.stamp) or sha256_of_file(path) == file.sha256:
             return None
         return f"the bytes of {file.path} are not those that were staged"
 
-    with ThreadPoolExecutor() as readers:  # hashing lets other threads run
+    with lake.reading(table), ThreadPoolExecutor() as readers:  # hashing lets other threads run
         return tuple(problem for problem in readers.map(says, recorded.values()) if problem)
 
 
@@ -148,6 +209,9 @@ def missing_files(lake: Lake, table: str, file_sets: Iterable[FileSet]) -> tuple
                 size = path.stat().st_size
             except FileNotFoundError:
                 problems.append(f"{file.path} is gone")
+                continue
+            except OSError as error:
+                problems.append(f"{file.path} cannot be looked at: {error.strerror}")
                 continue
             if size != file.size_bytes:
                 problems.append(f"{file.path} has {size:,} bytes where {file.size_bytes:,} were recorded")

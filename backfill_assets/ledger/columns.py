@@ -53,7 +53,7 @@ class CanonicalJson(TypeDecorator[Any]):
 
 
 class FileSetText(TypeDecorator[FileSet]):
-    """A file set, one `[path, size, rows, sha256]` per file, in the order of its paths."""
+    """A file set, one `[path, size, rows, sha256]` per file, and its stamp if it has one, in the order of paths."""
 
     impl = Text
     cache_ok = True
@@ -62,13 +62,18 @@ class FileSetText(TypeDecorator[FileSet]):
         """The file set as text."""
         if value is None:
             return None
-        return canonical_json([[file.path, file.size_bytes, file.rows, file.sha256] for file in value.files])
+        return canonical_json([_file_text(file) for file in value.files])
 
     def process_result_value(self, value: str | None, dialect: Dialect) -> FileSet | None:  # noqa: ARG002 - the signature is SQLAlchemy's
         """The file set."""
         if value is None:
             return None
         return FileSet.of(
-            DataFile(path=path, size_bytes=size, rows=rows, sha256=sha256)
-            for path, size, rows, sha256 in json.loads(value)
+            DataFile(path=path, size_bytes=size, rows=rows, sha256=sha256, stamp=stamp[0] if stamp else "")
+            for path, size, rows, sha256, *stamp in json.loads(value)
         )
+
+
+def _file_text(file: DataFile) -> list[str | int]:
+    named: list[str | int] = [file.path, file.size_bytes, file.rows, file.sha256]
+    return [*named, file.stamp] if file.stamp else named

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime
 
@@ -89,7 +89,18 @@ class RetentionReader(Reading):
                 found.setdefault(row.run_id, {})[row.partition_date] = row.files
         return found
 
-    def tables_being_published(self) -> tuple[str, ...]:
-        """Tables with an open publication."""
-        is_open = publications.c.state == PublicationState.PUBLISHING
-        return tuple(self._values(select(publications.c.table_name).where(is_open)))
+    def publication_states(self) -> Mapping[str, Mapping[str, PublicationState]]:
+        """The state of every publication, by table and id: while these are the same, no version of a table changes."""
+        found: dict[str, dict[str, PublicationState]] = {}
+        for row in self._rows(select(publications.c.table_name, publications.c.publication_id, publications.c.state)):
+            found.setdefault(row.table_name, {})[row.publication_id] = row.state
+        return found
+
+    def run_states(self, run_ids: Iterable[str]) -> Mapping[str, RunState]:
+        """The states of those of these ids that are runs."""
+        chosen = (select(runs.c.run_id, runs.c.state).where(runs.c.run_id.in_(batch)) for batch in batches(run_ids))
+        return {row.run_id: row.state for statement in chosen for row in self._rows(statement)}
+
+    def tables_published(self) -> tuple[str, ...]:
+        """Every table that ever had a version, declared or not."""
+        return tuple(self._values(select(partition_versions.c.table_name).distinct().order_by("table_name")))

@@ -9,7 +9,7 @@ from sqlalchemy import Select, func, select
 
 from backfill_assets.errors import UnknownName
 from backfill_assets.ledger import rows
-from backfill_assets.ledger.reading import Reading, batches
+from backfill_assets.ledger.reading import Reading, Unreadable, batches, readable
 from backfill_assets.ledger.records import CandidatePartition, ChunkRecord, GateResult, RunRecord
 from backfill_assets.ledger.schema import (
     approvals,
@@ -46,6 +46,7 @@ class RunReader(Reading):
         states: Iterable[RunState] | None = None,
         limit: int | None = None,
         after: int = 0,
+        unreadable: Unreadable | None = None,
     ) -> tuple[RunRecord, ...]:
         """Runs, the last planned first.
 
@@ -54,13 +55,17 @@ class RunReader(Reading):
             states: Only those in one of these states.
             limit: At most this many.
             after: Only those that were planned after the event of this sequence.
+            unreadable: Told of the table of every run whose manifest cannot be read, which is then left out.
+
+        Raises:
+            Refused: A manifest cannot be read, and there is nobody to tell.
         """
         chosen = _runs().where(runs.c.added_sequence > after).order_by(runs.c.added_sequence.desc()).limit(limit)
         if table is not None:
             chosen = chosen.where(runs.c.table_name == table)
         if states is not None:
             chosen = chosen.where(runs.c.state.in_(tuple(states)))
-        return tuple(rows.run_record(row) for row in self._rows(chosen))
+        return tuple(readable(self._rows(chosen), rows.run_record, name="table_name", unreadable=unreadable))
 
     def runs_named(self, run_ids: Iterable[str]) -> tuple[RunRecord, ...]:
         """These runs, in the order in which they are named.
@@ -156,6 +161,7 @@ def _runs() -> Select[*tuple[object, ...]]:
     return (
         select(
             runs.c.run_id,
+            runs.c.table_name,
             runs.c.state,
             runs.c.note,
             runs.c.updated_at,

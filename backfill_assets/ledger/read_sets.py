@@ -9,7 +9,7 @@ from sqlalchemy import ScalarSelect, Select, Table, func, select
 
 from backfill_assets.errors import UnknownName
 from backfill_assets.ledger import rows
-from backfill_assets.ledger.reading import Reading, batches
+from backfill_assets.ledger.reading import Reading, Unreadable, batches, readable
 from backfill_assets.ledger.records import Action, SetRecord
 from backfill_assets.ledger.schema import (
     manifests,
@@ -47,18 +47,26 @@ class SetReader(Reading):
         return rows.set_record(row)
 
     def restatement_sets(
-        self, *, states: Iterable[SetState] | None = None, limit: int | None = None
+        self,
+        *,
+        states: Iterable[SetState] | None = None,
+        limit: int | None = None,
+        unreadable: Unreadable | None = None,
     ) -> tuple[SetRecord, ...]:
         """Sets, the last planned first.
 
         Args:
             states: Only those in one of these states.
             limit: At most this many.
+            unreadable: Told of every set whose document cannot be read, which is then left out.
+
+        Raises:
+            Refused: A document cannot be read, and there is nobody to tell.
         """
         chosen = _sets().order_by(restatement_sets.c.added_sequence.desc()).limit(limit)
         if states is not None:
             chosen = chosen.where(restatement_sets.c.state.in_(tuple(states)))
-        return tuple(rows.set_record(row) for row in self._rows(chosen))
+        return tuple(readable(self._rows(chosen), rows.set_record, name="set_id", unreadable=unreadable))
 
     def set_of(self, run_id: str) -> SetRecord | None:
         """The set that a run belongs to; None for a run of its own."""

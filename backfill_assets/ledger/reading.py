@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
 from sqlalchemy import Column, Connection, Row, Select
 from sqlalchemy.sql import Executable
+
+from backfill_assets.errors import BackfillError
 
 T = TypeVar("T")
 
@@ -15,6 +17,10 @@ BATCH = 2_000
 
 PAGE = 1_000
 """How many rows of a long history are held at once."""
+
+
+Unreadable = Callable[[str, BackfillError], None]
+"""Told what cannot be read and why, so that the rest can be."""
 
 
 class Reading:
@@ -45,6 +51,26 @@ class Reading:
 
     def _values(self, statement: Executable) -> list[Any]:
         return list(self._connection.execute(statement).scalars())
+
+
+def readable(
+    found: Iterable[Row[Any]], read: Callable[[Row[Any]], T], *, name: str, unreadable: Unreadable | None
+) -> Iterator[T]:
+    """The records of rows.
+
+    Args:
+        found: The rows.
+        read: Makes a record of one, or refuses it.
+        name: The column that says what a row is of.
+        unreadable: Told of rows that are refused; None to be refused as a whole.
+    """
+    for row in found:
+        try:
+            yield read(row)
+        except BackfillError as error:
+            if unreadable is None:
+                raise
+            unreadable(row._mapping[name], error)
 
 
 def batches(values: Iterable[T], size: int = BATCH) -> Iterator[list[T]]:

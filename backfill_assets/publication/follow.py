@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import date
 
 from backfill_assets.crash_points import Point
-from backfill_assets.domain import SourceTable
+from backfill_assets.domain import DerivedTable
 from backfill_assets.errors import BackfillError, Refused, Retryable
 from backfill_assets.ledger.claims import LedgerState
 from backfill_assets.ledger.records import OutboxEntry, RunRecord
@@ -128,7 +128,7 @@ def what_waits(ws: Workspace, reader: LedgerReader) -> tuple[Asking, ...]:
 
 
 def _wanted(ws: Workspace, reader: LedgerReader, entry: OutboxEntry) -> Iterator[Wanted]:
-    if isinstance(ws.domain.table(entry.table), SourceTable):
+    if not isinstance(ws.domain.tables.get(entry.table), DerivedTable):
         return
     days = ws.graph.days(ws.clock().date())
     for node in ws.graph.dependents(entry.table):

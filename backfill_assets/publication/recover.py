@@ -12,13 +12,14 @@ from functools import partial
 from typing import Any
 
 from backfill_assets.crash_points import Point
-from backfill_assets.errors import AtWork, HalfWay, IllegalTransition, OutcomeUnknown, Refused, Retryable
+from backfill_assets.errors import AtWork, BackfillError, HalfWay, IllegalTransition, Refused
 from backfill_assets.lake.swap import fence
 from backfill_assets.landing.land import clean_up_landing
 from backfill_assets.ledger.records import PublicationRecord, RollbackOrder
 from backfill_assets.ledger.states import ImportState, PublicationState, RunState, SetState
 from backfill_assets.ledger.store import LedgerReader
 from backfill_assets.planning.sets import SET_PREFIX
+from backfill_assets.problems import Problem
 from backfill_assets.publication.publish import acknowledge, close
 from backfill_assets.publication.sets import recover_set
 from backfill_assets.publication.undo import carry_out_order
@@ -27,11 +28,12 @@ from backfill_assets.workspace import Workspace
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recovered:
-    """One thing that was under way and how it ended."""
+    """One thing that was under way and how it ended; `problem` says why it did not."""
 
     what: str
     id: str
     outcome: str
+    problem: Problem | None = None
 
     def document(self) -> Mapping[str, Any]:
         """The recovery as plain values."""
@@ -59,15 +61,22 @@ def recover(ws: Workspace, *, by: str, only: str | None = None, now: bool = Fals
             "work whose lease has not ended is taken over one by one.",
             next_step="backfill recover RUN --now --by NAME, with a run that `backfill recover` names",
         )
+    unreadable: list[Recovered] = []
     with ws.ledger.read() as reader:
         if only is not None:
             _require_known(reader, only)
         under_way = reader.publications(states=[PublicationState.PUBLISHING])
-        computing = reader.runs(states=[RunState.STAGING, RunState.GATING])
+        # Without their manifests: a run whose manifest cannot be read is ended like any other.
+        computing = [run for run in reader.runs_in_short() if run.state in (RunState.STAGING, RunState.GATING)]
         landing = reader.imports(states=[ImportState.LANDING])
         orders = reader.rollbacks_under_way()
     found = [
-        _ended("publication", record.intent.publication_id, partial(_publication, ws, record, by=by))
+        _ended(
+            "publication",
+            record.intent.publication_id,
+            record.intent.table,
+            partial(_publication, ws, record, by=by),
+        )
         for record in under_way
         if only in (None, record.intent.publication_id, record.intent.run_id)
     ]
@@ -76,15 +85,21 @@ def recover(ws: Workspace, *, by: str, only: str | None = None, now: bool = Fals
             found.append(_computation(ws, run.run_id, run.state, by=by, now=now))
     # After the publications: how far a set or a rollback is can only be said when none of them is open.
     found += [
-        _ended("rollback", order.of, partial(_rollback, ws, order)) for order in orders if only in (None, order.of)
+        _ended("rollback", order.of, order.of, partial(_rollback, ws, order))
+        for order in orders
+        if only in (None, order.of)
     ]
     with ws.ledger.read() as reader:
-        sets = reader.restatement_sets(states=[SetState.PUBLISHING, SetState.ROLLING_BACK])
+        sets = reader.restatement_sets(
+            states=[SetState.PUBLISHING, SetState.ROLLING_BACK],
+            unreadable=lambda set_id, error: unreadable.append(_not_ended("set", set_id, set_id, error)),
+        )
     found += [
-        _ended("set", each.set_id, partial(recover_set, ws, each, by=by))
+        _ended("set", each.set_id, each.set_id, partial(recover_set, ws, each, by=by))
         for each in sets
         if only in (None, each.set_id)
     ]
+    found += unreadable if only is None else ()
     if any(only in (None, record.import_id) for record in landing):
         found += _landings(ws, by=by, only=only, now=now)
     return tuple(found)
@@ -114,12 +129,19 @@ def _landings(ws: Workspace, *, by: str, only: str | None, now: bool) -> Iterato
             yield Recovered(what="landing", id=record.import_id, outcome=f"is left alone: {who}")
 
 
-def _ended(what: str, name: str, end: Callable[[], str]) -> Recovered:
+def _ended(what: str, name: str, table: str, end: Callable[[], str]) -> Recovered:
     """One thing that was under way; that it cannot be ended now must not keep the others from being ended."""
     try:
         return Recovered(what=what, id=name, outcome=end())
-    except (Retryable, OutcomeUnknown) as error:
-        return Recovered(what=what, id=name, outcome=f"could not be ended: {error.message} Next: backfill recover")
+    except BackfillError as error:
+        return _not_ended(what, name, table, error)
+
+
+def _not_ended(what: str, name: str, table: str, error: BackfillError) -> Recovered:
+    following = error.next_step or "backfill recover"
+    outcome = f"could not be ended: {error.message} Next: {following}"
+    problem = Problem(table=table, why=f"{what} {name} could not be ended: {error.message}", next_step=following)
+    return Recovered(what=what, id=name, outcome=outcome, problem=problem)
 
 
 def _publication(ws: Workspace, record: PublicationRecord, *, by: str) -> str:

@@ -81,7 +81,7 @@ class Facts:
         runs: Every run of the ledger.
         versions: Every partition version of every table.
         live: Per table, the files that its log shows to readers.
-        publishing: Tables with an open publication; they are left alone.
+        left_alone: Tables that nothing is decided about, and why.
         quarantines: Tables of rejected records: their log alone says what is needed.
         imports: Every landed file's id, and whether it is being landed right now.
     """
@@ -89,7 +89,7 @@ class Facts:
     runs: tuple[HeldRun, ...]
     versions: tuple[PartitionVersion, ...]
     live: Mapping[str, Paths]
-    publishing: frozenset[str] = frozenset()
+    left_alone: Mapping[str, str] = field(default_factory=dict)
     quarantines: frozenset[str] = frozenset()
     imports: Mapping[str, bool] = field(default_factory=dict)
 
@@ -123,13 +123,22 @@ class Decision:
     Attributes:
         kept, removed: By table and path, why.
         versions: The versions that lose files.
-        skipped: Tables that were left alone because a publication is open.
+        skipped: Tables that were left alone, and why.
     """
 
     kept: Mapping[str, Mapping[str, Why]]
     removed: Mapping[str, Mapping[str, Why]]
     versions: tuple[Key, ...]
-    skipped: tuple[str, ...]
+    skipped: Mapping[str, str]
+
+    def without(self, tables: Mapping[str, str]) -> Decision:
+        """The same decision about the other tables; these are left alone, for the given reasons."""
+        return Decision(
+            kept={table: paths for table, paths in self.kept.items() if table not in tables},
+            removed={table: paths for table, paths in self.removed.items() if table not in tables},
+            versions=tuple(key for key in self.versions if key[0] not in tables),
+            skipped={**self.skipped, **tables},
+        )
 
 
 def decide(facts: Facts, listed: Mapping[str, Iterable[str]], horizons: Horizons) -> Decision:
@@ -145,7 +154,7 @@ def decide(facts: Facts, listed: Mapping[str, Iterable[str]], horizons: Horizons
     kept: dict[str, dict[str, Why]] = {}
     removed: dict[str, dict[str, Why]] = {}
     for table, paths in listed.items():
-        if table in facts.publishing:
+        if table in facts.left_alone:
             continue
         of_table, once = _by_file(held.get(table, {})), _by_file(named.get(table, {}))
         for path in paths:
@@ -163,7 +172,7 @@ def decide(facts: Facts, listed: Mapping[str, Iterable[str]], horizons: Horizons
         kept=kept,
         removed=removed,
         versions=tuple(_losing(facts, removed)),
-        skipped=tuple(sorted(facts.publishing & set(listed))),
+        skipped={table: facts.left_alone[table] for table in sorted(facts.left_alone.keys() & set(listed))},
     )
 
 

@@ -1,14 +1,15 @@
 """How do files that nobody needs go, without anybody ever missing one?
 
 The files are listed first and judged afterwards, by one state of the ledger, so that a file which comes in meanwhile is
-not among them. Versions that lose files are marked in the same transaction; only then are files removed. A process that
-dies in between leaves files that the next clean-up finds again.
+not among them. That takes its time, and no writer waits for it. The writing transaction only asks whether what the
+judgement rests on is still so, and marks the versions that lose files; what begins later finds the mark and is refused.
+Only then are files removed. A process that dies in between leaves files that the next clean-up finds again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from backfill_assets.crash_points import Point
@@ -17,14 +18,20 @@ from backfill_assets.lake.retention import remove_files, run_files
 from backfill_assets.lake.tables import live_paths
 from backfill_assets.ledger.claims import OPEN_STATES
 from backfill_assets.ledger.read_retention import RunInShort
-from backfill_assets.ledger.states import ImportState, RunState
-from backfill_assets.ledger.store import LedgerReader
+from backfill_assets.ledger.states import ImportState, PublicationState, RunState
+from backfill_assets.ledger.store import LedgerReader, LedgerWriter
 from backfill_assets.planning.manifest import NEVER_PUBLISHED, PinnedInput
+from backfill_assets.problems import Problem, Problems
 from backfill_assets.publication.retention import Decision, Facts, HeldRun, Horizons, Why, decide
 from backfill_assets.workspace import Workspace
 
 Sizes = Mapping[str, Mapping[str, int]]
 """Bytes by table and path."""
+
+MOST_PLANS = 3
+"""How often it is planned when the ledger moves on meanwhile; then the tables that did are left for the next time."""
+
+_MOVED = "it was published or taken up again meanwhile; vacuum it again"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +42,7 @@ class Vacuumed:
     horizons: Horizons
     decision: Decision
     sizes: Sizes
+    problems: tuple[Problem, ...] = ()
 
     def document(self) -> Mapping[str, Any]:
         """The clean-up as plain values; the fields are documented in docs/cli.md."""
@@ -48,6 +56,7 @@ class Vacuumed:
             "kept": _counted(self._of(self.decision.kept)),
             "versions_removed": len(self.decision.versions),
             "tables": tables,
+            "problems": [problem.document() for problem in self.problems],
         }
 
     def _of(self, chosen: Mapping[str, Mapping[str, Why]]) -> Iterator[int]:
@@ -60,7 +69,7 @@ class Vacuumed:
                 groups.setdefault((path.split("/")[1], kept, why), []).append(self.sizes[name][path])
         return {
             "table": name,
-            "skipped": "a publication is open" if name in self.decision.skipped else None,
+            "skipped": self.decision.skipped.get(name),
             "removed": _counted(self.sizes[name][path] for path in self.decision.removed.get(name, {})),
             "kept": _counted(self.sizes[name][path] for path in self.decision.kept.get(name, {})),
             "runs": [
@@ -83,49 +92,152 @@ def vacuum_lake(ws: Workspace, *, by: str, quarantines: Iterable[str] = (), dry_
         by: Who asks.
         quarantines: The tables of rejected records; what their logs show is kept.
         dry_run: Only say what would be removed and why.
+
+    Returns:
+        What was decided; tables that could not be looked at are among its problems, and the others are done.
     """
     rejected = frozenset(quarantines)
-    sizes = {name: run_files(ws.lake, name) for name in (*ws.domain.tables, *sorted(rejected)) if ws.lake.exists(name)}
+    for attempt in range(MOST_PLANS):
+        planned = _planned(ws, rejected)
+        ws.reached(Point.VACUUM_PLANNED)
+        if dry_run:
+            return planned.outcome(is_dry_run=True)
+        with ws.ledger.write() as writer:
+            moved = _moved(writer, planned)
+            if moved and attempt < MOST_PLANS - 1:
+                continue
+            planned = replace(planned, decision=planned.decision.without(dict.fromkeys(moved, _MOVED)))
+            _mark(writer, planned, by=by)
+        break
+    ws.reached(Point.VACUUM_MARKED)
+    for table, removed in planned.decision.removed.items():
+        with planned.problems.noted(table):
+            # Whoever restores a table without our knowledge may have made some of them visible since they were judged.
+            shown = live_paths(ws.lake, table)
+            remove_files(ws.lake, table, (path for path in removed if path not in shown))
+        ws.reached(Point.VACUUM_TABLE_DONE)
+    return planned.outcome(is_dry_run=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Planned:
+    """What is to go, and what that rests on.
+
+    Attributes:
+        states: Of the runs as they were.
+        publications: The states of publications by table, as they were.
+    """
+
+    horizons: Horizons
+    decision: Decision
+    sizes: Sizes
+    states: Mapping[str, RunState]
+    publications: Mapping[str, Mapping[str, PublicationState]]
+    problems: Problems
+
+    def outcome(self, *, is_dry_run: bool) -> Vacuumed:
+        return Vacuumed(
+            is_dry_run=is_dry_run,
+            horizons=self.horizons,
+            decision=self.decision,
+            sizes=self.sizes,
+            problems=tuple(self.problems.found),
+        )
+
+
+def _planned(ws: Workspace, quarantines: frozenset[str]) -> _Planned:
+    """Lists, then judges; nothing waits for it."""
+    problems = Problems()
     horizons = Horizons(
         as_of=ws.clock(),
         rollback_days=ws.settings.rollback_days,
         reproduction_days=ws.settings.reproduction_days,
     )
-    if dry_run:
-        with ws.ledger.read() as reader:
-            decision = decide(_facts(ws, reader, sizes, rejected, horizons), sizes, horizons)
-        return Vacuumed(is_dry_run=True, horizons=horizons, decision=decision, sizes=sizes)
-    with ws.ledger.write() as writer:
-        decision = decide(_facts(ws, writer, sizes, rejected, horizons), sizes, horizons)
-        writer.mark_removed(decision.versions)
-        for table, removed in decision.removed.items():
-            writer.record_event(
-                actor=by,
-                entity="retention",
-                entity_id=table,
-                action="vacuumed",
-                payload={
-                    **_counted(sizes[table][path] for path in removed),
-                    "versions": sum(1 for name, *_ in decision.versions if name == table),
-                    "paths_digest": document_digest(sorted(removed)),
-                    "rollback_days": horizons.rollback_days,
-                    "reproduction_days": horizons.reproduction_days,
-                },
-            )
-    ws.reached(Point.VACUUM_MARKED)
-    for table, removed in decision.removed.items():
-        # Whoever restores a table without our knowledge may have made some of them visible since they were judged.
-        shown = live_paths(ws.lake, table)
-        remove_files(ws.lake, table, (path for path in removed if path not in shown))
-        ws.reached(Point.VACUUM_TABLE_DONE)
-    return Vacuumed(is_dry_run=False, horizons=horizons, decision=decision, sizes=sizes)
+    with ws.ledger.read() as reader:
+        published = frozenset(reader.tables_published())
+    names = (*ws.domain.tables, *sorted(quarantines), *sorted(published - ws.domain.tables.keys()))
+    sizes: dict[str, Mapping[str, int]] = {}
+    live: dict[str, frozenset[str]] = {}
+    for name in names:
+        with problems.noted(name):
+            if name in published or ws.lake.exists(name):
+                listed = run_files(ws.lake, name)
+                live[name] = live_paths(ws.lake, name)
+                sizes[name] = listed
+    with ws.ledger.read() as reader:
+        publications = reader.publication_states()
+        facts = _facts(ws, reader, live, quarantines, horizons, problems)
+        facts = replace(facts, left_alone={**facts.left_alone, **_being_published(publications)})
+    return _Planned(
+        horizons=horizons,
+        decision=decide(facts, sizes, horizons),
+        sizes=sizes,
+        states=facts.states,
+        publications=publications,
+        problems=problems,
+    )
+
+
+def _being_published(publications: Mapping[str, Mapping[str, PublicationState]]) -> Mapping[str, str]:
+    is_open = PublicationState.PUBLISHING
+    return {table: "a publication is open" for table, states in publications.items() if is_open in states.values()}
+
+
+def _moved(reader: LedgerReader, planned: _Planned) -> tuple[str, ...]:
+    """Tables that lose files although a publication, or a run that owns some of them, has moved on since.
+
+    Only these two make a file needed that was not: a publication makes readers see it, or pins of a later run; and a
+    run that is taken up again owns its files again. Whatever comes after the mark finds it, and is refused.
+    """
+    publications = reader.publication_states()
+    owners = {
+        table: frozenset(path.split("/")[1] for path in removed) for table, removed in planned.decision.removed.items()
+    }
+    states = reader.run_states(owner for found in owners.values() for owner in found)
+    return tuple(
+        table
+        for table, found in owners.items()
+        if publications.get(table) != planned.publications.get(table)
+        or any(states.get(owner) != planned.states.get(owner) for owner in found)
+    )
+
+
+def _mark(writer: LedgerWriter, planned: _Planned, *, by: str) -> None:
+    """Tells the ledger what goes. From now on nothing that needs these files is published or brought back."""
+    writer.mark_removed(planned.decision.versions)
+    for table, removed in planned.decision.removed.items():
+        writer.record_event(
+            actor=by,
+            entity="retention",
+            entity_id=table,
+            action="vacuumed",
+            payload={
+                **_counted(planned.sizes[table][path] for path in removed),
+                "versions": sum(1 for name, *_ in planned.decision.versions if name == table),
+                "paths_digest": document_digest(sorted(removed)),
+                "rollback_days": planned.horizons.rollback_days,
+                "reproduction_days": planned.horizons.reproduction_days,
+            },
+        )
 
 
 def _facts(
-    ws: Workspace, reader: LedgerReader, tables: Iterable[str], quarantines: frozenset[str], horizons: Horizons
+    ws: Workspace,
+    reader: LedgerReader,
+    live: Mapping[str, frozenset[str]],
+    quarantines: frozenset[str],
+    horizons: Horizons,
+    problems: Problems,
 ) -> Facts:
     known = reader.runs_in_short()
     files = reader.staged_files(run.run_id for run in known)
+    reads: dict[str, tuple[bool, tuple[PinnedInput, ...]]] = {}
+    unread: set[str] = set()
+    for run in known:
+        with problems.noted(run.table):
+            reads[run.run_id] = _reads(reader, run, horizons)
+        if run.run_id not in reads:
+            unread.add(run.table)
     return Facts(
         runs=tuple(
             HeldRun(
@@ -139,14 +251,28 @@ def _facts(
                 inputs=inputs,
             )
             for run in known
-            for is_trial, inputs in [_reads(reader, run, horizons)]
+            for is_trial, inputs in [reads.get(run.run_id, (False, ()))]
         ),
         versions=reader.every_version(),
-        live={name: live_paths(ws.lake, name) for name in tables},
-        publishing=frozenset(reader.tables_being_published()),
+        live=live,
+        left_alone=dict.fromkeys(_needed_by(ws, unread), "a manifest that may need files of it cannot be read"),
         quarantines=quarantines,
         imports={record.import_id: record.state is ImportState.LANDING for record in reader.imports()},
     )
+
+
+def _needed_by(ws: Workspace, tables: Iterable[str]) -> frozenset[str]:
+    """These tables and what they are built from: what a run of theirs reads, its manifest would have said."""
+    found: set[str] = set()
+    waiting = list(tables)
+    while waiting:
+        name = waiting.pop()
+        if name not in ws.domain.tables:
+            return frozenset((*ws.domain.tables, name))
+        if name not in found:
+            found.add(name)
+            waiting += [edge.table for edge in ws.graph.table(name).inputs]
+    return frozenset(found)
 
 
 def _reads(reader: LedgerReader, run: RunInShort, horizons: Horizons) -> tuple[bool, tuple[PinnedInput, ...]]:

@@ -107,10 +107,9 @@ def stage_run(
             lease=lease.length,
             payload={VERSIONS: versions},
         )
-        finished = _finished_chunks(work, writer)
-        writer.clear_candidates(run_id, keep=finished)
-    ws.reached(Point.STAGE_BEGUN)
     with at_work(ws, Work(run_id=run_id, actor=actor, lease=lease, doing=f"computed {manifest.table}")):
+        finished = _kept_chunks(work)
+        ws.reached(Point.STAGE_BEGUN)
         ws.lake.ensure(manifest.table, stored_schema(table), manifest.partition_column)
         _stage_chunks(work, finished, listener)
         with ws.ledger.write() as writer:
@@ -119,6 +118,19 @@ def stage_run(
             staged = writer.candidates(run_id)
     ws.reached(Point.STAGE_FINISHED)
     return staged
+
+
+def _kept_chunks(work: _Attempt) -> Sequence[int]:
+    """Forgets what an earlier attempt left, but for the chunks that it finished.
+
+    Files are looked at before the writer's turn, and after the run was taken: from then on vacuum leaves them.
+    """
+    with work.ws.ledger.read() as reader:
+        finished = _finished_chunks(work, reader)
+    with work.ws.ledger.write() as writer:
+        writer.require_holder(work.manifest.run_id, work.token)
+        writer.clear_candidates(work.manifest.run_id, keep=finished)
+    return finished
 
 
 def _finished_chunks(work: _Attempt, reader: LedgerReader) -> Sequence[int]:

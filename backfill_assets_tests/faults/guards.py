@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -174,12 +173,12 @@ def _candidates_are_needed(patch: pytest.MonkeyPatch) -> None:
 
 def _open_publications_are_needed(patch: pytest.MonkeyPatch) -> None:
     """Vacuum takes files of tables that are being published, such as those that a rollback is bringing back."""
-    facts = vacuum._facts
+    patch.setattr(vacuum, "_being_published", lambda _publications: {})
 
-    def none_open(*given: Any) -> retention.Facts:
-        return replace(facts(*given), publishing=frozenset())
 
-    patch.setattr(vacuum, "_facts", none_open)
+def _what_moved_is_seen(patch: pytest.MonkeyPatch) -> None:
+    """Vacuum takes what it found superfluous, whatever was begun since."""
+    patch.setattr(vacuum, "_moved", lambda *_: ())
 
 
 def _live_files_are_needed(patch: pytest.MonkeyPatch) -> None:
@@ -209,6 +208,7 @@ GUARDS: Mapping[str, Remove] = {
     "acknowledged-once": _acknowledged_once,
     "vacuum-candidates": _candidates_are_needed,
     "vacuum-open-publications": _open_publications_are_needed,
+    "vacuum-what-moved": _what_moved_is_seen,
     "vacuum-live-files": _live_files_are_needed,
 }
 """Every guard by name; what goes wrong without it is in the function that takes it away."""
@@ -231,6 +231,7 @@ SEEN_BY: Mapping[str, tuple[str, str] | int] = {
     "acknowledged-once": ("backfill", "recover"),
     "vacuum-candidates": ("other", "vacuum"),
     "vacuum-open-publications": ("rollback", "vacuum"),
+    "vacuum-what-moved": ("rollback", "vacuum"),
     "vacuum-live-files": ("other", "vacuum"),
 }
 """For every guard a seed, or a pair one of whose orders shows what the guard is for. `--sweep` finds others."""

@@ -68,6 +68,7 @@ def test_the_ledger_tells_retention_what_holds_files(ledger: Ledger) -> None:
         runs = {run.run_id: (str(run.state), run.published_at is not None) for run in reader.runs_in_short()}
         staged = reader.staged_files(runs)
         assert {version.files for version in reader.every_version()} == {files_of("old", day) for day in DAYS}
-        assert reader.tables_being_published() == ()
+        assert [set(states.values()) for states in reader.publication_states().values()] == [{"PUBLISHED"}]
+        assert (set(reader.tables_published()), reader.run_states(["old", "nobody"])) == ({TABLE}, {"old": "PUBLISHED"})
     assert runs == {"old": ("PUBLISHED", True), "member": ("PLANNED", False)}
     assert staged == {"old": {day: files_of("old", day) for day in DAYS}}

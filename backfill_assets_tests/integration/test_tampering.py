@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ from pyspark.sql import SparkSession
 from backfill_assets import operations
 from backfill_assets.errors import MissingInput
 from backfill_assets.evidence.audit import audit
+from backfill_assets.lake import tables
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.integration.conftest import ONE_HOUR
 from backfill_assets_tests.ledger_examples import disarm, tamper
@@ -131,6 +133,47 @@ def test_bytes_of_a_staged_file_that_changed_after_its_gates_are_not_published(s
         shop.publish(run_id)
     assert shop.live_paths() == before
     assert audit(shop.ws).problems == ()
+
+
+def test_publication_reads_no_bytes_of_files_that_were_not_touched_since_they_were_staged(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_id = shop.ready(version="0.9.0")
+    touched = shop.ws.lake.path(RECENT) / min(path for path in shop.files() if run_id in path)
+    read: list[Path] = []
+    hashed = tables.sha256_of_file
+
+    def watched(path: Path) -> str:
+        read.append(path)
+        return hashed(path)
+
+    monkeypatch.setattr(tables, "sha256_of_file", watched)
+    with monkeypatch.context() as dying:
+        dying.setattr("backfill_assets.lake.swap._commit", _die)
+        with pytest.raises(KeyboardInterrupt):
+            shop.publish(run_id)
+    operations.recover(shop.ws, by="ops")
+    assert read == []
+    touched.touch()
+    shop.publish(run_id)
+    assert read == [touched], "it may have been written; its bytes say that it was not"
+
+
+def _die(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+def test_an_edit_whose_time_of_modification_was_set_back_is_not_published(shop: Shop) -> None:
+    run_id = shop.ready(version="0.9.0")
+    path = shop.ws.lake.path(RECENT) / min(path for path in shop.files() if run_id in path)
+    before = path.stat()
+    content = bytearray(path.read_bytes())
+    content[10] ^= 1
+    path.write_bytes(content)
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert (path.stat().st_mtime_ns, path.stat().st_ino) == (before.st_mtime_ns, before.st_ino)
+    with pytest.raises(MissingInput, match="not those that were staged"):
+        shop.publish(run_id)
 
 
 def test_bytes_of_a_landed_file_that_changed_are_found(shop: Shop) -> None:

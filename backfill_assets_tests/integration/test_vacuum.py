@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from datetime import date, timedelta
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
 from backfill_assets import operations
+from backfill_assets.crash_points import Point
 from backfill_assets.errors import MissingInput
 from backfill_assets.evidence.audit import audit
 from backfill_assets.evidence.history import partition_history
 from backfill_assets.lake.retention import remove_files
+from backfill_assets.lake.tables import Lake, live_paths
 from backfill_assets.landing.land import OnDuplicate
 from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.partitions import DayRange
@@ -199,6 +203,60 @@ def test_a_table_with_an_open_publication_is_left_alone_and_that_is_said(
 
 def _die(*_: object, **__: object) -> None:
     raise KeyboardInterrupt
+
+
+def test_others_write_while_a_vacuum_looks_at_the_tables(
+    shop: Shop, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop.published(MIDDLE)
+    old = later(shop, spark, PAST_ALL)
+    written: list[str] = []
+
+    def slow_look(lake: Lake, table: str) -> frozenset[str]:
+        other = Thread(target=lambda: written.append(shop.planned(MIDDLE)), daemon=True)
+        other.start()
+        other.join(timeout=10)
+        return live_paths(lake, table)
+
+    monkeypatch.setattr(vacuum_module, "live_paths", slow_look)
+    assert vacuumed(old)["versions_removed"] == 2
+    # Both tables were looked at before the mark, one of them once more before its files went.
+    assert len(written) == 3
+
+
+def test_what_begins_while_a_vacuum_looks_is_not_taken_from(shop: Shop, spark: SparkSession) -> None:
+    second = shop.published(MIDDLE)
+    old = later(shop, spark, PAST_ALL)
+    begun: list[str] = []
+
+    def meanwhile(point: Point) -> None:
+        if point is Point.VACUUM_PLANNED and not begun:
+            begun.append(operations.rollback(shop.ws, second, by="ben", reason="was wrong").intent.publication_id)
+
+    found = operations.vacuum(replace(old.ws, reached=meanwhile), by="vic").document()
+    # It is planned again, and then what was rolled back is past every horizon by that clock; what came back stays.
+    assert begun
+    assert old.amounts()[SIXTH] == 80
+    assert all(second in run["run_id"] for table in found["tables"] for run in table["runs"] if not run["kept"])
+    assert audit(old.ws).problems == ()
+
+
+def test_a_table_that_never_stands_still_is_left_for_the_next_vacuum(shop: Shop, spark: SparkSession) -> None:
+    run_id = shop.published(MIDDLE)
+    old = later(shop, spark, PAST_ALL)
+    before = old.files()
+
+    def meanwhile(point: Point) -> None:
+        if point is Point.VACUUM_PLANNED:
+            operations.rollback(shop.ws, run_id, by="ben", reason="was wrong")
+            operations.approve(shop.ws, run_id, by="ben")
+            shop.publish(run_id)
+
+    found = operations.vacuum(replace(old.ws, reached=meanwhile), by="vic").document()
+    (skipped,) = [table["skipped"] for table in found["tables"] if table["table"] == RECENT]
+    assert skipped == "it was published or taken up again meanwhile; vacuum it again"
+    assert (old.files(), found["versions_removed"]) == (before, 0)
+    assert old.amounts()[SIXTH] == 40
 
 
 def test_a_process_that_dies_before_removing_leaves_files_for_the_next_one(

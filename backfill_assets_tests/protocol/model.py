@@ -59,6 +59,7 @@ class Guard(StrEnum):
     VACUUM_OPEN = "retention: a table with an open publication is left alone"
     VACUUM_LIVE = "retention: what the log shows is kept, whatever the ledger says"
     VACUUM_LISTS_FIRST = "vacuum: files are listed before they are judged"
+    VACUUM_MOVED = "vacuum._moved: what a publication or a run needs since it was judged is not marked"
     VACUUM_LOOKS_AGAIN = "vacuum: what has become visible since is not removed"
 
 
@@ -110,6 +111,7 @@ class Process:
     held: str = ""
     listed: Files = NOTHING
     going: Files = NOTHING
+    rests_on: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -382,9 +384,18 @@ class Model:
             case "judge":
                 going = self._going(me.listed if self.has(Guard.VACUUM_LISTS_FIRST) else None, state)
                 if seen := going & frozenset().union(*state.table):
-                    raise Wrong(f"vacuum marks {sorted(seen)} as removed, which readers see")
-                after = replace(state, marked=state.marked | going)
-                yield replace(me, at="remove", going=going), after, "judges and marks"
+                    raise Wrong(f"vacuum takes {sorted(seen)} for superfluous, which readers see")
+                yield replace(me, at="mark", going=going, rests_on=_states(state)), state, "judges"
+            case "mark" if self.has(Guard.VACUUM_MOVED) and me.rests_on != _states(state):
+                yield replace(me, at="begin", going=NOTHING), state, "finds that something has begun or ended"
+            case "mark":
+                needed = {file for _, files in state.accepted for file in files}
+                needed.update(
+                    f for p in state.publications.values() if p.state == "OPEN" for each in p.new.values() for f in each
+                )
+                if lost := me.going & needed:
+                    raise Wrong(f"vacuum marks {sorted(lost)} as removed, which readers see or are about to")
+                yield replace(me, at="remove"), replace(state, marked=state.marked | me.going), "marks"
             case "remove":
                 shown = frozenset().union(*state.table) if self.has(Guard.VACUUM_LOOKS_AGAIN) else NOTHING
                 after = replace(state, files=state.files - (me.going - shown))
@@ -449,6 +460,12 @@ class Model:
             files = state.files | frozenset().union(*other.values())
             runs = {**state.runs, me.run: staged}
             yield replace(me, at="end"), replace(state, runs=runs, files=files), "stages it again"
+
+
+def _states(state: State) -> tuple[tuple[str, str], ...]:
+    """What vacuum's judgement rests on: the states of publications and runs."""
+    named = {**{name: p.state for name, p in state.publications.items()}, **{n: r.state for n, r in state.runs.items()}}
+    return tuple(sorted(named.items()))
 
 
 def _exchanged(table: Table, mine: Publication, parts: list[int]) -> Table:
