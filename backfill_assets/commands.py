@@ -20,12 +20,12 @@ from backfill_assets.evidence.audit import audit as audit_everything
 from backfill_assets.evidence.follow import waiting_sentences
 from backfill_assets.evidence.history import import_document, partition_history, table_history
 from backfill_assets.evidence.history import status as status_of_everything
+from backfill_assets.evidence.landed import about_import, questions
 from backfill_assets.evidence.planned import plan_document, set_plan_document
 from backfill_assets.evidence.releases import goes_back
 from backfill_assets.evidence.report import interrupted, publication_document, run_report, run_summary
 from backfill_assets.evidence.sets import set_document
 from backfill_assets.evidence.stale import stale_document
-from backfill_assets.lake.rows import few_rows
 from backfill_assets.landing.archive import require_landable
 from backfill_assets.landing.land import Landed, OnDuplicate
 from backfill_assets.ledger.records import Action, PublicationRecord
@@ -110,9 +110,10 @@ def land_files(
             if not outcome.is_new:
                 sentences.append(f"{path.name} was landed before as {outcome.record.import_id}; nothing new.")
             advance(1, path.name)
-    sentences += [sentence for outcome in landed for sentence in _about(ws, table, outcome)]
+    sentences += [sentence for outcome in landed for sentence in about_import(ws, table, outcome)]
     built = None
     if load:
+        sentences += questions(ws, table)
         run = operations.plan_load(ws, table.name, partitions=None, by=by, reason=f"landed by {by}")
         if run is not None:
             built = execute(ws, run.run_id, steps="bronze", by=by, quiet=quiet)
@@ -124,25 +125,8 @@ def land_files(
     return {"imports": [import_document(r) for r in records], "load": built, "sentences": sentences}
 
 
-def _about(ws: Workspace, table: SourceTable, landed: Landed) -> Iterator[str]:
-    """What somebody who landed a file should know beyond its counts."""
-    record = landed.record
-    if landed.is_new and not record.counts.landed:
-        yield f"{record.import_id} holds no records"
-    if record.counts.rejected:
-        quarantine = operations.quarantine_table(table)
-        first = few_rows(ws.lake, quarantine, ["row_number", "reason"], where=("import_id", record.import_id))
-        yield f"{count_of(record.counts.rejected, 'record')} of {record.import_id} rejected, for example:"
-        for row in first:
-            yield f"  {Path(record.original_path).name}, record {row['row_number']}: {row['reason']}"
-        yield f"  all of them, with their reasons, are in the Delta table {ws.lake.path(quarantine)}"
-    if landed.is_new and record.ignored_columns:
-        ignored = ", ".join(record.ignored_columns)
-        yield f"{record.import_id} has columns the contract does not know, left out: {ignored}"
-
-
-def load(source: str, first: date, last: date, *, by: str, reason: str, quiet: bool) -> Document:
-    """Builds bronze days, whether or not something landed for them."""
+def load(source: str, first: date, last: date, *, empty: bool, by: str, reason: str, quiet: bool) -> Document:
+    """Builds bronze days from what has landed; with `empty`, `by` says that nothing happened on the others."""
     actor = required_actor(by)
     days = DayRange.inclusive(first, last)
     with workspace() as ws:
@@ -154,7 +138,8 @@ def load(source: str, first: date, last: date, *, by: str, reason: str, quiet: b
                 next_step="choose days within the table's range, or set BACKFILL_FIRST_DAY to an earlier first day",
             )
         partitions = partitions_over(Grain.DAILY, days)
-        run = operations.plan_load(ws, table.name, partitions=partitions, by=actor, reason=reason)
+        silent = operations.days_without_events(ws, table.name, partitions) if empty else ()
+        run = operations.plan_load(ws, table.name, partitions=partitions, by=actor, reason=reason, empty=silent)
         if run is None:
             raise InvalidRange(f"{days} holds no days to build.")
         return execute(ws, run.run_id, steps="bronze", by=actor, quiet=quiet)

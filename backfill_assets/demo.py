@@ -138,10 +138,15 @@ def _play(
     rejected = ws.lake.path(operations.quarantine_table(demo.source))
     show(out, f"Rejected records are kept with file, line and reason in {rejected}")
     covered = partitions_over(Grain.DAILY, demo.covered)
-    built = operations.plan_load(ws, demo.source.name, partitions=covered, by=ASKS, reason="ten monthly exports")
+    silent = operations.days_without_events(ws, demo.source.name, covered)
+    built = operations.plan_load(
+        ws, demo.source.name, partitions=covered, by=ASKS, reason="ten monthly exports", empty=silent
+    )
     assert built is not None
     loaded = commands.execute(ws, built.run_id, steps="bronze", by=ASKS, quiet=quiet)
     show(out, f"{demo.source.name} is built from them: {loaded['partitions_described']}")
+    if silent:
+        show(out, f"Nothing happened on {describe(Grain.DAILY, silent)}: {ASKS} says so, and is recorded for it.")
 
     stage.step(
         f"The history is published, computed by version {demo.defective_version}",

@@ -20,13 +20,11 @@ from backfill_assets.evidence.reproduce import Reproduced, reproduce_run
 from backfill_assets.gates.evaluate import Evaluated, gate_run
 from backfill_assets.gates.terms import gate_terms
 from backfill_assets.lake.evidence import replace_quarantined
-from backfill_assets.landing.bronze import LOAD, LOAD_VERSION, contract_of, imports_for_days, pending_days
 from backfill_assets.landing.land import Landed, OnDuplicate
 from backfill_assets.landing.land import land as land_file
 from backfill_assets.ledger.claims import LedgerState
 from backfill_assets.ledger.records import (
     CandidatePartition,
-    ImportRecord,
     PublicationRecord,
     RunRecord,
     SetRecord,
@@ -34,9 +32,7 @@ from backfill_assets.ledger.records import (
 from backfill_assets.ledger.states import RunState
 from backfill_assets.ledger.writing import typed
 from backfill_assets.people import require_person
-from backfill_assets.planning.graph import TableNode
-from backfill_assets.planning.manifest import NEVER_PUBLISHED, WHAT_LANDED, CauseKind, Kind, Limits, Manifest, Mode
-from backfill_assets.planning.partitions import DayRange, Grain
+from backfill_assets.planning.manifest import NEVER_PUBLISHED, CauseKind, Kind, Limits, Mode
 from backfill_assets.planning.policy import every
 from backfill_assets.planning.proof import ProofTerms
 from backfill_assets.planning.request import (
@@ -45,8 +41,6 @@ from backfill_assets.planning.request import (
     Terms,
     propose,
     require_inputs,
-    run_id_for,
-    superseded,
 )
 from backfill_assets.planning.sets import SET_PREFIX
 from backfill_assets.planning.stages import Stage, stages_of
@@ -56,6 +50,7 @@ from backfill_assets.publication.approve import approve_set as agree_to_set
 from backfill_assets.publication.authority import demand_of, require_agreed
 from backfill_assets.publication.cancel import cancel
 from backfill_assets.publication.follow import Asking, PlannedFollowUps, Tries, always
+from backfill_assets.publication.plan_load import days_without_events, plan_load, questioned_gaps
 from backfill_assets.publication.plan_set import NothingToRebuild, PlannedSet, SetRequest
 from backfill_assets.publication.plan_set import plan_set as write_set
 from backfill_assets.publication.publish import publish_run, rollback_run
@@ -81,6 +76,7 @@ __all__ = [
     "asked_follow_ups",
     "cancel",
     "cancel_follow_ups",
+    "days_without_events",
     "erase_samples",
     "find_run",
     "gate",
@@ -94,6 +90,7 @@ __all__ = [
     "publish",
     "publish_set",
     "quarantine_table",
+    "questioned_gaps",
     "recover",
     "reproduce",
     "require_publishable",
@@ -111,9 +108,6 @@ __all__ = [
 
 PLANNED_BY_HAND = frozenset({Mode.BACKFILL, Mode.DRY_RUN, Mode.RECONCILIATION, Mode.REPLAY})
 """The modes that a person can ask for; LIVE is for what arrives by itself."""
-
-_SOURCE_CHUNK = 100_000
-"""A source table is built in one go: its landed files are read once, however many days they touch."""
 
 
 def plan(ws: Workspace, request: PlanRequest) -> Plan:
@@ -279,69 +273,6 @@ def land(ws: Workspace, source: str, path: Path, *, on_duplicate: OnDuplicate, b
         by=by,
         quarantine=quarantine,
         reached=ws.reached,
-    )
-
-
-def plan_load(
-    ws: Workspace, source: str, *, partitions: tuple[date, ...] | None, by: str, reason: str
-) -> RunRecord | None:
-    """Plans the building of a source table's partitions from the landed files that hold events of them.
-
-    Args:
-        source: The source table.
-        partitions: The days to build, in order; None for every day that a landed file touches and bronze lacks.
-        by: Who asks.
-        reason: Why.
-
-    Returns:
-        The planned run; None when there is nothing to load.
-
-    Raises:
-        UnknownName: No such source.
-    """
-    table = ws.domain.source_table(source)
-    require_person("the requester", by)
-    with ws.ledger.write() as writer:
-        days = pending_days(writer, table) if partitions is None else partitions
-        if not days:
-            return None
-        imports = imports_for_days(writer, table, days)
-        loading = _load_manifest(ws, table, tuple(days), imports, by=by, reason=reason)
-        replaced = superseded(writer.claims(table.name, loading.partitions).values())
-        return writer.add_manifest(replace(loading, supersedes=replaced), actor=by)
-
-
-def _load_manifest(
-    ws: Workspace, table: SourceTable, days: tuple[date, ...], imports: Iterable[ImportRecord], *, by: str, reason: str
-) -> Manifest:
-    as_of = ws.clock()
-    span = DayRange(min(days), max(days))
-    request = PlanRequest(table=table.name, days=span, reason=reason, by=by)
-    code = ws.code.of(table, LOAD_VERSION)
-    return Manifest(
-        run_id=run_id_for(request, TableNode(name=table.name, grain=Grain.DAILY), as_of),
-        kind=Kind.LIVE,
-        mode=Mode.LIVE,
-        reason=reason,
-        requested_by=by,
-        requested_at=as_of,
-        cause=WHAT_LANDED,
-        domain=ws.domain.name,
-        table=table.name,
-        grain=Grain.DAILY,
-        partition_column=table.partition.column,
-        partitions=tuple(sorted(days)),
-        transform=LOAD,
-        transform_version=LOAD_VERSION,
-        code_digest=code.digest,
-        code_modules=code.modules,
-        versions=client_versions(),
-        session_digest=session_digest(),
-        configuration=contract_of(table),
-        imports=tuple(record.import_id for record in imports),
-        gates=gate_terms(table),
-        limits=Limits(chunk_partitions=_SOURCE_CHUNK),
-        policy=table.policy,
     )
 
 

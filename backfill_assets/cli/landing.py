@@ -38,12 +38,15 @@ def load(
     first: From,
     last: To,
     by: By = "",
+    empty: Annotated[
+        bool, typer.Option("--empty", help="Say that nothing happened on those of the days without landed events.")
+    ] = False,
     reason: Annotated[str, typer.Option(callback=one_line, help="Why.")] = "build bronze from what has landed",
     as_json: Json = False,
 ) -> None:
-    """Build bronze days from what has landed; days without events are recorded as empty."""
+    """Build bronze days from what has landed; with --empty, days without events on your word."""
     with answering(as_json) as console:
         from backfill_assets import commands, evidence
 
-        report = commands.load(source, first, last, by=by, reason=reason, quiet=as_json)
+        report = commands.load(source, first, last, empty=empty, by=by, reason=reason, quiet=as_json)
         print_json(report) if as_json else evidence.show(console, evidence.run_view(report))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from types import UnionType
 from typing import Protocol
 
 from pyspark.sql.types import DataType, StringType, StructType
@@ -39,6 +40,44 @@ class Declared(Protocol):
 def wrong(table: Declared, mistake: str) -> InvalidDeclaration:
     """The error that names a table and a mistake in its declaration."""
     return InvalidDeclaration(f"{table.name}: {mistake}.", table=table.name)
+
+
+def require_types(table: object, kinds: Mapping[str, Kind]) -> None:
+    """Refuses what is of another type than its role asks for, before anything is asked of it.
+
+    Args:
+        table: The declaration, of which nothing is known yet.
+        kinds: By attribute, what it has to be, in words and as a test.
+    """
+    name = getattr(table, "name", None)
+    if not isinstance(name, str):
+        raise InvalidDeclaration(f"a table is named layer.table with lower-case letters, digits and _: {name!r}.")
+    for attribute, kind in kinds.items():
+        value = getattr(table, attribute)
+        if not kind.test(value):
+            said = f"{repr(value)[:60]} ({type(value).__name__})"
+            raise InvalidDeclaration(f"{name}: its {attribute} is {said}, and has to be {kind.words}.", table=name)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind:
+    """What something in a declaration has to be."""
+
+    words: str
+    test: Callable[[object], bool]
+
+
+def a(kind: type, words: str) -> Kind:
+    """One value of a type."""
+    return Kind(words=words, test=lambda value: isinstance(value, kind) and not isinstance(value, bool))
+
+
+def several(kind: type | UnionType, words: str) -> Kind:
+    """A tuple of values of a type."""
+    return Kind(
+        words=f"a tuple of {words}",
+        test=lambda value: isinstance(value, tuple) and all(isinstance(each, kind) for each in value),
+    )
 
 
 def require_columns(table: Declared, columns: Iterable[str], role: str) -> None:

@@ -11,8 +11,19 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import DateType, StringType, StructType, TimestampType
 
 from backfill_assets.domain.gates import Gate
-from backfill_assets.domain.mistakes import VERSION, check_policy, check_table, complete_gates, require_columns, wrong
-from backfill_assets.errors import UnknownName
+from backfill_assets.domain.mistakes import (
+    VERSION,
+    Kind,
+    a,
+    check_policy,
+    check_table,
+    complete_gates,
+    require_columns,
+    require_types,
+    several,
+    wrong,
+)
+from backfill_assets.errors import InvalidDeclaration, UnknownName
 from backfill_assets.planning.graph import Window
 from backfill_assets.planning.partitions import Grain
 from backfill_assets.planning.policy import SOURCE_POLICY, USUAL_POLICY, Policy
@@ -50,6 +61,31 @@ class Release:
     function: Transform
 
 
+OF_EVERY_TABLE = {
+    "key": several(str, "column names, such as ('case_id',)"),
+    "partition": Kind(
+        words="daily(COLUMN) or monthly(COLUMN)",
+        test=lambda value: isinstance(value, Partitioning) and isinstance(value.column, str),
+    ),
+    "schema": a(StructType, "a StructType of pyspark.sql.types"),
+    "gates": several(Gate, "gates, such as (unique_key(),)"),
+    "policy": a(Policy, "a Policy"),
+    "description": a(str, "a text"),
+}
+OF_A_SOURCE = {
+    "event_time": a(str, "a column name"),
+    "json_columns": several(str, "column names"),
+    "plausible_gap_days": a(int, "a number of days"),
+}
+WINDOW = Kind(words="a Window, or a function of the references", test=lambda v: isinstance(v, Window) or callable(v))
+OF_A_DERIVED_TABLE = {
+    "transform": a(str, "a text"),
+    "window": WINDOW,
+    "reference_window": Kind(words=WINDOW.words, test=lambda value: value is None or WINDOW.test(value)),
+    "references": several(str, "names of references"),
+}
+
+
 @dataclass(frozen=True, kw_only=True)
 class SourceTable:
     """A bronze table, built from landed files; one partition per UTC date of the event.
@@ -61,7 +97,8 @@ class SourceTable:
         partition: The partition column, which the loader derives; it is not part of `schema`.
         schema: The contract of a landed record. Columns that are not nullable must have a value.
         json_columns: String columns that must hold a JSON object when they are not null.
-        lands_as: The name people give to `backfill land`; the table's name without its layer by default.
+        plausible_gap_days: How many days in a row without events are believed to have had none. Longer gaps in landed
+            files are not filled; somebody has to say that nothing happened.
     """
 
     name: str
@@ -70,13 +107,17 @@ class SourceTable:
     partition: Partitioning
     schema: StructType
     json_columns: tuple[str, ...] = ()
+    plausible_gap_days: int = 31
     description: str = ""
     policy: Policy = SOURCE_POLICY
     gates: tuple[Gate, ...] = ()
 
     def __post_init__(self) -> None:
+        require_types(self, {**OF_EVERY_TABLE, **OF_A_SOURCE})
         check_table(self)
         check_policy(self, self.policy)
+        if self.plausible_gap_days < 0:
+            raise wrong(self, f"plausible_gap_days is {self.plausible_gap_days}; a gap cannot be shorter than no days")
         require_columns(self, (self.event_time,), "the event time")
         require_columns(self, self.json_columns, "a JSON column")
         if not isinstance(self.schema[self.event_time].dataType, TimestampType):
@@ -128,6 +169,7 @@ class DerivedTable:
     description: str = ""
 
     def __post_init__(self) -> None:
+        require_types(self, {**OF_EVERY_TABLE, **OF_A_DERIVED_TABLE})
         check_table(self)
         check_policy(self, self.policy)
         require_columns(self, (self.partition.column,), "the partition column")
@@ -135,6 +177,9 @@ class DerivedTable:
             raise wrong(self, f"its partition column {self.partition.column!r} is not a date")
         if not self.inputs:
             raise wrong(self, "it has no inputs")
+        for argument, table in self.inputs.items():
+            if not isinstance(table, SourceTable | DerivedTable):
+                raise wrong(self, f"its input {argument!r} is {table!r:.60} and not a table")
         if self.partition.grain is Grain.MONTHLY and self.window != SAME_DAYS:
             raise wrong(self, "a window is for daily tables; a monthly table reads every day of its month")
         if self.reference_window is not None and not self.references:
@@ -146,12 +191,14 @@ class DerivedTable:
     def _check_releases(self) -> None:
         versions = [release.version for release in self.releases]
         for version in versions:
-            if not VERSION.fullmatch(version):
-                raise wrong(self, f"{version!r} is not a version")
+            if not isinstance(version, str) or not VERSION.fullmatch(version):
+                raise wrong(self, f"{version!r} is not a version: write it as a text, such as '1.0.0'")
         if len(set(versions)) != len(versions):
             raise wrong(self, f"a version is registered twice: {', '.join(versions)}")
         expected = [*self.inputs, "ctx"]
         for release in self.releases:
+            if not callable(release.function):
+                raise wrong(self, f"the function of version {release.version} is {release.function!r:.60}")
             found = list(inspect.signature(release.function).parameters)
             if found != expected:
                 raise wrong(
@@ -239,6 +286,9 @@ def derived_table(
     """
 
     def declare(function: Transform) -> DerivedTable:
+        for what, given in (("inputs", inputs), ("earlier", earlier or {})):
+            if not isinstance(given, Mapping):
+                raise InvalidDeclaration(f"{name}: its {what} are {given!r:.60}, and have to be a mapping of names.")
         releases = [Release(version=version, function=function)]
         releases += [Release(version=v, function=f) for v, f in (earlier or {}).items()]
         return DerivedTable(

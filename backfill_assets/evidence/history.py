@@ -85,6 +85,7 @@ def _story(reader: LedgerReader, version: PartitionVersion) -> Mapping[str, Any]
         "kind": summary["kind"],
         "reason": summary["reason"],
         "requested_by": summary["requested_by"],
+        "declared_empty_by": summary["requested_by"] if version.partition in run.manifest.declared_empty else None,
         "approved_by": _approver(reader, version.run_id) or summary["approved_by"],
         "transform": summary["transform"],
         "transform_version": summary["transform_version"],

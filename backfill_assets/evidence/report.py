@@ -68,6 +68,7 @@ def run_report(ws: Workspace, run_id: str) -> Mapping[str, Any]:
         "totals": {name: sum(p[name] for p in partitions) for name in MOVES} if partitions else None,
         "partitions": partitions,
         "equal_partitions": sum(p["equal"] for p in partitions) if partitions else None,
+        "new_empty_partitions": sum(p["new_empty"] for p in partitions) if partitions else None,
         "changed_columns": changed_columns(results),
         "gates": gate_summaries(run, results),
         "sample": list(sample),
@@ -163,6 +164,7 @@ def moves(results: Iterable[GateResult], candidates: Mapping[date, CandidatePart
             **{name: int(result.observed.get(name, 0)) for name in MOVES},
             "checksum": candidates[result.partition].checksum,
             "equal": _is_equal(candidates[result.partition]),
+            "new_empty": _is_new_and_empty(candidates[result.partition]),
         }
         for result in results
         if result.gate == COMPARISON and result.partition in candidates
@@ -172,6 +174,11 @@ def moves(results: Iterable[GateResult], candidates: Mapping[date, CandidatePart
 def _is_equal(candidate: CandidatePartition) -> bool:
     """Whether a partition has an accepted version whose files hold exactly the candidate's rows."""
     return bool(candidate.compared_version) and candidate.checksum == candidate.compared_checksum
+
+
+def _is_new_and_empty(candidate: CandidatePartition) -> bool:
+    """Whether a partition has no accepted version and gets no rows: it is recorded, and nothing changes for readers."""
+    return candidate.compared_version == 0 and not candidate.rows
 
 
 def changed_columns(results: Iterable[GateResult]) -> Mapping[str, int]:
@@ -220,6 +227,7 @@ def publication_document(record: PublicationRecord) -> Mapping[str, Any]:
     """One swap as plain values."""
     intent = record.intent
     named = intent.partitions
+    empty = sum(1 for change in intent.changes if not change.expected.files and not change.new.files)
     return {
         "publication_id": intent.publication_id,
         "run_id": intent.run_id,
@@ -229,7 +237,8 @@ def publication_document(record: PublicationRecord) -> Mapping[str, Any]:
         "state": str(record.state),
         "by": intent.by,
         "reason": intent.reason,
-        "partition_count": len(intent.changes),
+        "partition_count": len(intent.changes) - empty,
+        "new_empty_count": empty,
         "verified_count": len(intent.verified),
         "from": named[0].isoformat() if named else None,
         "to": named[-1].isoformat() if named else None,

@@ -162,7 +162,8 @@ def backwards(document: Document) -> list[RenderableType]:
 def _verdict(report: Document) -> Text:
     """In one line: how much of it differs from what readers see, and what that means in this mode."""
     measured, equal = len(report["partitions"]), report["equal_partitions"]
-    differing = measured - equal
+    empty = report["new_empty_partitions"]
+    differing = measured - equal - empty
     if report["mode"] == "RECONCILIATION":
         if not differing:
             return Text(f"no drift: all {count_of(measured, 'partition')} equal what is published", style="green")
@@ -170,8 +171,9 @@ def _verdict(report: Document) -> Text:
     if report["kind"] in ALWAYS_SWAPPED:
         again = f"; {equal:,} of them with the rows that are accepted already" if equal else ""
         return Text(f"all {count_of(measured, 'partition')} would be swapped{again}")
+    new = f"; {empty:,} are new and have no rows" if empty else ""
     stays = f"; {equal:,} equal the accepted rows and stay as they are" if equal else ""
-    return Text(f"{differing:,} of {count_of(measured, 'partition')} would be swapped{stays}")
+    return Text(f"{differing:,} of {count_of(measured, 'partition')} would be swapped{new}{stays}")
 
 
 def _moves(report: Document) -> RenderableType:
@@ -249,7 +251,8 @@ def _swapped(publication: Document) -> str:
         return "as it was: nothing had been swapped"
     equal = f", {p['verified_count']:,} verified as equal" if p["verified_count"] else ""
     swapped = count_of(p["partition_count"], "partition")
-    return f"{p['from']}..{p['to']}, {swapped} swapped{equal}, {count_of(p['rows'], 'row')}"
+    empty = f", {p['new_empty_count']:,} recorded as empty" if p["new_empty_count"] else ""
+    return f"{p['from']}..{p['to']}, {swapped} swapped{empty}{equal}, {count_of(p['rows'], 'row')}"
 
 
 def status_view(status: Document) -> RenderableType:
@@ -339,6 +342,7 @@ def story_view(story: Document) -> RenderableType:
                     ("since", f"{version['accepted_at']} (table version {version['delta_version']})"),
                     ("files removed", version["removed_at"]),
                     ("why", f"{version['kind']}: {version['reason']}"),
+                    ("no events", version["declared_empty_by"] and f"on the word of {version['declared_empty_by']}"),
                     ("asked, agreed", f"{version['requested_by']}, {version['approved_by']}"),
                     ("equal again in", ", ".join(v["run_id"] for v in version["verified_by"])),
                     ("undone", version["undone"]),

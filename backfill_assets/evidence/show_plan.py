@@ -151,14 +151,15 @@ def set_plan_view(plan: Document) -> RenderableType:
 
 def nothing_planned_view(plan: Document) -> RenderableType:
     """That nothing has to be rebuilt, and what could be."""
-    return Group(Text("nothing has to be rebuilt"), *_left_out(plan))
+    nothing = "nothing that was built has to be rebuilt" if plan["left_out"] else "nothing has to be rebuilt"
+    return Group(Text(nothing), *_left_out(plan))
 
 
 def _left_out(plan: Document) -> Sequence[RenderableType]:
     if not plan["left_out"]:
         return []
     rows = [[each["table"], each["described"], each["why"], each["include"]] for each in plan["left_out"]]
-    return ["", listing("stale, and left out", ["table", "partitions", "because", "to include them"], rows)]
+    return ["", listing("left out", ["table", "partitions", "because", "to include them"], rows)]
 
 
 def _some(some: Sequence[Document]) -> str:

@@ -14,6 +14,7 @@ from datetime import date
 
 from pyspark.sql import DataFrame
 
+from backfill_assets.columns import differing_columns
 from backfill_assets.crash_points import Point
 from backfill_assets.domain import Gate, Table, WarmUpProof
 from backfill_assets.gates.judge import judge
@@ -231,12 +232,14 @@ def _wrong_columns(ws: Workspace, table: Table, staged: Mapping[date, FileSet]) 
     for partition, file_set in staged.items():
         for columns, path in footer_columns(ws.lake, table.name, [file_set]).items():
             if columns != declared:
-                wrong[partition] = f"{path} has the columns {_say(columns)} where {_say(declared)} are declared"
+                wrong[partition] = (
+                    f"{path} has other columns than declared: {differing_columns(_plain(columns), _plain(declared))}"
+                )
     return wrong
 
 
-def _say(columns: Sequence[tuple[str, str]]) -> str:
-    return ", ".join(f"{name} {kind.strip(chr(34))}" for name, kind in columns)
+def _plain(columns: Sequence[tuple[str, str]]) -> Sequence[tuple[str, str]]:
+    return [(name, kind.strip('"')) for name, kind in columns]
 
 
 def _validation_rows(manifest: Manifest, results: Iterable[GateResult]) -> Iterable[ValidationRow]:

@@ -13,6 +13,7 @@ from deltalake import CommitProperties, DeltaTable, Schema
 from deltalake.exceptions import TableNotFoundError
 from pyspark.sql.types import StructType
 
+from backfill_assets.columns import differing_columns
 from backfill_assets.errors import BackfillError, MissingInput, Refused, UnreadableTable
 from backfill_assets.identity import DataFile, FileSet, digest_of_paths
 
@@ -116,16 +117,12 @@ class Lake:
         expected = {field.name: str(field.type) for field in wanted.fields}
         if found != expected:
             raise Refused(
-                f"{table} was made with the columns {_columns(found)}, and its declaration now says "
-                f"{_columns(expected)}.",
+                f"{table} was made with other columns than its declaration now says: "
+                f"{differing_columns(list(found.items()), list(expected.items()))}.",
                 next_step="declare the table under a new name, or move the old table away and rebuild it",
                 table=table,
             )
         return handle
-
-
-def _columns(types: Mapping[str, str]) -> str:
-    return ", ".join(f"{name} {kind}" for name, kind in types.items())
 
 
 def live_files(handle: DeltaTable, partition_column: str) -> Mapping[str, tuple[tuple[str, int], ...]]:

@@ -21,7 +21,7 @@ from backfill_assets.landing.land import OnDuplicate
 from backfill_assets.ledger.records import ImportRecord
 from backfill_assets.ledger.states import ImportState
 from backfill_assets.ledger.store import LedgerReader
-from backfill_assets.planning.partitions import ONE_DAY, DayRange, Grain, compress
+from backfill_assets.planning.partitions import Grain, compress
 from backfill_assets.settings import Settings
 
 LOAD, LOAD_VERSION = "load", "1"
@@ -102,29 +102,3 @@ def imports_for_days(reader: LedgerReader, source: SourceTable, days: Iterable[d
     return tuple(
         record for record in live if record.import_id in touching or (since is not None and record.arrival > since)
     )
-
-
-def pending_days(reader: LedgerReader, source: SourceTable) -> tuple[date, ...]:
-    """The days that landed files touch and that are not in bronze yet, in order.
-
-    For each file that is landed and not loaded: the days it touches, and every day between its first and its last
-    event that no loaded file covers, so that a gap is recorded as an empty day.
-    """
-    pending: set[date] = set()
-    loaded = _spans(reader, source, ImportState.LOADED)
-    covered = {day for span in loaded.values() for day in span}
-    for span in _spans(reader, source, ImportState.LANDED).values():
-        pending.update(day for day in span if day not in covered)
-    pending.update(day.event_date for day in reader.import_days(source=source.name, states=[ImportState.LANDED]))
-    return tuple(sorted(pending))
-
-
-def _spans(reader: LedgerReader, source: SourceTable, state: ImportState) -> dict[str, DayRange]:
-    """Per import, the days from its first event to its last."""
-    spans: dict[str, DayRange] = {}
-    for day in reader.import_days(source=source.name, states=[state]):
-        if not day.events:
-            continue
-        known = spans.get(day.import_id, DayRange(day.event_date, day.event_date))
-        spans[day.import_id] = DayRange(min(known.start, day.event_date), max(known.end, day.event_date + ONE_DAY))
-    return spans

@@ -7,15 +7,23 @@ from datetime import date
 
 from sqlalchemy import select
 
-from backfill_assets.errors import IllegalTransition, NotApproved, Refused, TargetChanged
+from backfill_assets.errors import IllegalTransition, InputsMovedOn, NotApproved, Refused, TargetChanged
 from backfill_assets.ledger.read_outbox import OutboxReader
 from backfill_assets.ledger.read_versions import VersionReader
 from backfill_assets.ledger.reading import batches
 from backfill_assets.ledger.records import Action, PartitionChange, PublicationIntent, RunRecord
-from backfill_assets.ledger.schema import partition_versions, publications, restatement_sets, set_members
+from backfill_assets.ledger.schema import (
+    import_days,
+    imports,
+    partition_versions,
+    publications,
+    restatement_sets,
+    set_members,
+)
 from backfill_assets.ledger.states import (
     MEANING,
     ApprovalState,
+    ImportState,
     PublicationState,
     RunState,
     SetState,
@@ -25,6 +33,8 @@ from backfill_assets.ledger.states import (
 from backfill_assets.ledger.write_runs import RunWriter, next_command
 from backfill_assets.ledger.writing import illegal, some
 from backfill_assets.planning.manifest import NEVER_PUBLISHED
+
+LANDED_STATES = (ImportState.LANDED, ImportState.LOADED)
 
 Versions = Mapping[tuple[date, int], tuple[VersionState, int]]
 """State and replaced version, by partition and version."""
@@ -82,6 +92,29 @@ class PublicationChecks(RunWriter, OutboxReader, VersionReader):
                 run_id=found.run_id,
             )
         _must_be_declared(intent, found.manifest.table, found.manifest.partitions)
+        self._must_have_read_what_landed(found)
+
+    def _must_have_read_what_landed(self, found: RunRecord) -> None:
+        """A source's day that a run built without landed events stays unpublished once events of it have landed."""
+        manifest = found.manifest
+        if manifest.inputs:
+            return
+        of_day = select(import_days.c.event_date, import_days.c.import_id).join_from(import_days, imports)
+        of_day = of_day.where(imports.c.source == manifest.table, imports.c.state.in_(LANDED_STATES))
+        read: set[date] = set()
+        landed: set[date] = set()
+        for batch in batches(manifest.partitions):
+            for row in self._rows(of_day.where(import_days.c.event_date.in_(batch), import_days.c.events > 0)):
+                (read if row.import_id in manifest.imports else landed).add(row.event_date)
+        if unread := sorted(landed - read):
+            days = f"--from {unread[0]} --to {unread[-1]}"
+            raise InputsMovedOn(
+                f"run {found.run_id} built {some(unread)} of {manifest.table} without events, and events of then have "
+                f"landed since.",
+                next_step=f"backfill load {manifest.table.partition('.')[2]} {days} --by WHO",
+                run_id=found.run_id,
+                table=manifest.table,
+            )
 
     def _must_be_its_sets_turn(self, intent: PublicationIntent, turn: SetState) -> None:
         """The runs of a set are published and brought back together, by whoever moved the set last."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from sqlalchemy import ScalarSelect, Select, Table, func, select
+from sqlalchemy import ScalarSelect, Select, Table, func, or_, select
 
 from backfill_assets.errors import UnknownName
 from backfill_assets.ledger import rows
@@ -89,6 +89,9 @@ class SetReader(Reading):
 def _count(partitions: Table) -> ScalarSelect[int]:
     """How many partitions of a kind a publication names."""
     named = select(func.count()).select_from(partitions)
+    if partitions is publication_changes:
+        # A partition that is new and has no rows is recorded, and nothing changes for its readers.
+        named = named.where(or_(partitions.c.expected_version > 0, partitions.c.file_count > 0))
     return named.where(partitions.c.publication_id == publications.c.publication_id).scalar_subquery()
 
 

@@ -23,7 +23,7 @@ from backfill_assets.operations import find_run, plan, plan_load
 from backfill_assets.orchestration import tags
 from backfill_assets.orchestration.resources import Session
 from backfill_assets.planning.manifest import CauseKind, Kind
-from backfill_assets.planning.partitions import DayRange, days_of, describe
+from backfill_assets.planning.partitions import DayRange, days_listed, days_of, describe
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets.workspace import Workspace
 
@@ -137,6 +137,7 @@ def run_to_load(session: Session, table: SourceTable, context: AssetExecutionCon
         partitions=partitions,
         by=by,
         reason=given.get(tags.REASON) or tags.NO_REASON,
+        empty=days_listed(given[tags.EMPTY]) if given.get(tags.EMPTY) else (),
     )
     return None if planned is None else _adopt(session.workspace, table, context, planned.run_id)
 

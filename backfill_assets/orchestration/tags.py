@@ -16,6 +16,9 @@ RUN_ID = "backfill/run_id"
 KIND = "backfill/kind"
 REASON = "backfill/reason"
 BY = "backfill/by"
+EMPTY = "backfill/empty"
+"""The days of a source on which nothing happened, on the word of who asks: `2026-01-01..2026-01-03,2026-01-07`."""
+
 TRANSFORM_VERSION = "backfill/transform_version"
 
 BECAUSE = "backfill/because"

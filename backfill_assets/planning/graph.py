@@ -36,6 +36,11 @@ class Window:
     days_ahead: int = 0
 
     def __post_init__(self) -> None:
+        if not all(isinstance(days, int) for days in (self.days_back, self.days_ahead)):
+            raise InvalidDeclaration(
+                f"a window counts days: days_back={self.days_back!r}, days_ahead={self.days_ahead!r} "
+                f"are not two numbers."
+            )
         if self.days_back < 0 or self.days_ahead < 0:
             raise InvalidDeclaration(
                 f"a window counts days back and ahead, so neither can be negative: "

@@ -90,6 +90,19 @@ def impact(
     return tuple(rebuilds)
 
 
+def never_built(graph: Graph, changed: Mapping[str, Iterable[date]], accepted: Accepted) -> tuple[TablePartitions, ...]:
+    """What rests on a change and could be built, but never was: no version of it is there to become stale."""
+    moves: dict[str, set[date]] = {name: set(partitions) for name, partitions in changed.items()}
+    everything: dict[str, set[date]] = {}
+    for node in graph.tables.values():
+        reached, _ = _reached(graph, node, moves)
+        if reached:
+            everything[node.name] = reached
+            moves.setdefault(node.name, set()).update(reached)
+    found = impact(graph, changed, accepted, never_built=everything)
+    return tuple(TablePartitions(table=each.table, grain=each.grain, partitions=each.new) for each in found if each.new)
+
+
 def _reached(
     graph: Graph, node: TableNode, moves: Mapping[str, AbstractSet[date]]
 ) -> tuple[set[date], Mapping[str, AbstractSet[date]]]:

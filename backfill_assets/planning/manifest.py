@@ -184,6 +184,7 @@ class Manifest:
         session_digest: The Spark settings that decide what rows mean; empty before format 3.
         code_modules: What the code digest is over; empty before format 3, when it was over the whole package.
         versions: Of this project, PySpark and Python where the run was planned; empty before format 3.
+        declared_empty: For a source table, days of which the requester says that nothing happened on them.
         policy: Whose approval publication asks for, as declared when the run was planned; None in formats 1 and 2.
         format: The shape of the document.
     """
@@ -219,6 +220,7 @@ class Manifest:
     code_modules: tuple[str, ...] = ()
     versions: Mapping[str, str] = field(default_factory=dict)
     policy: Policy | None = None
+    declared_empty: tuple[date, ...] = ()
     format: int = FORMAT
 
     @cached_property
@@ -281,6 +283,7 @@ class Manifest:
             "supersedes": list(self.supersedes),
             "policy": self.policy and self.policy.document,
             "cause": {"kind": str(self.cause.kind), "publications": list(self.cause.publications)},
+            "declared_empty": [day.isoformat() for day in self.declared_empty],
         }
 
     @property
@@ -347,6 +350,7 @@ class Manifest:
             code_modules=tuple(document.get("code_modules", ())),
             versions=document.get("versions", {}),
             policy=Policy.parse(document["policy"]) if document.get("policy") else None,
+            declared_empty=tuple(date.fromisoformat(day) for day in document.get("declared_empty", ())),
             format=document["format"],
         )
 

@@ -96,6 +96,19 @@ def days_named(text: str) -> DayRange:
     return DayRange.inclusive(first, last)
 
 
+def days_listed(text: str) -> tuple[date, ...]:
+    """The days that a person lists: `2026-01-01..2026-01-03,2026-01-07`.
+
+    Raises:
+        InvalidRange: A part is not a day, a month, a year, or two of them with `..` between.
+    """
+    found: set[date] = set()
+    for part in text.split(","):
+        first, _, last = part.strip().partition("..")
+        found.update(DayRange.inclusive(days_named(first).start, days_named(last or first).last))
+    return tuple(sorted(found))
+
+
 def next_partition(grain: Grain, partition: date) -> date:
     """The partition that follows this one."""
     match grain:

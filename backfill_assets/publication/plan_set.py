@@ -6,7 +6,7 @@ runs before it stage, so the whole set can be seen and approved before any of it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 
@@ -14,8 +14,8 @@ from backfill_assets.domain import SourceTable
 from backfill_assets.errors import InvalidRange, MissingInput, Refused
 from backfill_assets.identity import sha256_text
 from backfill_assets.ledger.claims import LedgerState
-from backfill_assets.planning.filling import joined, load_commands
-from backfill_assets.planning.impact import Rebuild, impact
+from backfill_assets.planning.filling import joined, load_commands, plan_commands
+from backfill_assets.planning.impact import Rebuild, impact, never_built
 from backfill_assets.planning.manifest import Mode
 from backfill_assets.planning.partitions import DayRange, Grain, days_named, days_of, describe
 from backfill_assets.planning.policy import every
@@ -151,7 +151,7 @@ def plan_set(ws: Workspace, request: SetRequest, terms_of: TermsOf) -> PlannedSe
     named = _stale(ws, request) if request.stale else _Named(left_out=_stale_as_well(ws))
     rebuilds = _rebuilds(ws, request, named, as_of)
     if not rebuilds:
-        return NothingToRebuild(left_out=named.left_out)
+        return NothingToRebuild(left_out=(*named.left_out, *_never_built(ws, request, as_of)))
     set_id = f"{SET_PREFIX}{as_of:%Y%m%d}-{sha256_text(f'{as_of.isoformat()}|{request.cause}|{request.by}')[:8]}"
     plans = _plans(ws, request, rebuilds, set_id, terms_of, as_of)
     manifest = SetManifest(
@@ -180,12 +180,31 @@ def plan_set(ws: Workspace, request: SetRequest, terms_of: TermsOf) -> PlannedSe
     )
 
 
-def _rebuilds(ws: Workspace, request: SetRequest, named: _Named, as_of: datetime) -> tuple[Rebuild, ...]:
-    today = as_of.date()
+def _changed(ws: Workspace, request: SetRequest, as_of: datetime) -> Mapping[str, set[date]]:
     changed: dict[str, set[date]] = {}
     for table, days in request.because:
         name = ws.domain.table(table).name
-        changed.setdefault(name, set()).update(ws.graph.partitions_in(name, days, as_of=today))
+        changed.setdefault(name, set()).update(ws.graph.partitions_in(name, days, as_of=as_of.date()))
+    return changed
+
+
+def _never_built(ws: Workspace, request: SetRequest, as_of: datetime) -> Iterator[LeftOut]:
+    """What rests on the named days and was never built, which is another thing than nothing to do."""
+    with ws.ledger.read() as reader:
+        found = never_built(ws.graph, _changed(ws, request, as_of), LedgerState(reader).accepted)
+    for some in found:
+        commands = joined(plan_commands(some.table, some.grain, some.partitions))
+        yield LeftOut(
+            table=some.table,
+            grain=some.grain,
+            partitions=some.partitions,
+            why="rests on these days, and was never built",
+            include=commands,
+        )
+
+
+def _rebuilds(ws: Workspace, request: SetRequest, named: _Named, as_of: datetime) -> tuple[Rebuild, ...]:
+    changed = _changed(ws, request, as_of)
     with ws.ledger.read() as reader:
         return impact(ws.graph, changed, LedgerState(reader).accepted, rebuild=named.stale, never_built=named.new)
 

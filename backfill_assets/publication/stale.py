@@ -11,8 +11,9 @@ from datetime import date
 from functools import partial
 
 from backfill_assets.domain import DayRange, DerivedTable, SourceTable, Table
-from backfill_assets.landing.bronze import LOAD, LOAD_VERSION, contract_of, pending_days
+from backfill_assets.landing.bronze import LOAD, LOAD_VERSION, contract_of
 from backfill_assets.landing.conformed import LIVE
+from backfill_assets.landing.days import pending_days
 from backfill_assets.landing.land import OnDuplicate
 from backfill_assets.ledger.read_staleness import Resting
 from backfill_assets.ledger.store import LedgerReader
@@ -128,7 +129,7 @@ def _present(ws: Workspace, table: DerivedTable, digests: Mapping[str, Mapping[d
 
 
 def _present_source(ws: Workspace, reader: LedgerReader, table: SourceTable) -> Present:
-    files: dict[date, set[str]] = {day: set() for day in pending_days(reader, table)}
+    files: dict[date, set[str]] = {day: set() for day in pending_days(reader, table).days}
     for day in reader.import_days(source=table.name, states=LIVE):
         files.setdefault(day.event_date, set()).add(day.import_id)
     return Present(

@@ -14,6 +14,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
+from backfill_assets.columns import differing_columns
 from backfill_assets.domain import DerivedTable, Release
 from backfill_assets.errors import ContractBroken
 from backfill_assets.identity import document_digest
@@ -21,6 +22,7 @@ from backfill_assets.lake.lineage import DERIVED_LINEAGE
 from backfill_assets.planning.manifest import Manifest, PinnedInput
 from backfill_assets.planning.partitions import Grain, partitions_over
 from backfill_assets.spark import require_meaning
+from backfill_assets.transforms.actions import without_actions
 from backfill_assets.transforms.context import TransformContext
 
 _ERROR_CLASS = re.compile(r"\[([A-Z][A-Z0-9_.]{3,})\] (.*)")
@@ -44,7 +46,8 @@ def apply_transform(
     """
     named = f"the transform {table.transform} {release.version} of {table.name}"
     try:
-        frame = release.function(**inputs, ctx=ctx)
+        with without_actions(named, type(next(iter(inputs.values())))):
+            frame = release.function(**inputs, ctx=ctx)
         found = frame.schema
     except PySparkException as error:
         raise ContractBroken(
@@ -83,18 +86,10 @@ def _within(column: Column, grain: Grain, ctx: TransformContext) -> Column:
 
 
 def columns_differ(found: StructType, declared: StructType) -> str | None:
-    """The first difference in names, order or types, as a sentence part; None when there is none."""
-    names, expected = found.fieldNames(), declared.fieldNames()
-    if missing := [name for name in expected if name not in names]:
-        return f"{', '.join(missing)} missing"
-    if surplus := [name for name in names if name not in expected]:
-        return f"{', '.join(surplus)} not declared"
-    if names != expected:
-        return f"the order is ({', '.join(names)}) where ({', '.join(expected)}) is declared"
-    for have, want in zip(found.fields, declared.fields, strict=True):
-        if have.dataType != want.dataType:
-            return f"{have.name} is {have.dataType.simpleString()} where {want.dataType.simpleString()} is declared"
-    return None
+    """What differs in names, order or types, by column, as a sentence part; None when nothing does."""
+    return differing_columns(
+        *([(f.name, f.dataType.simpleString()) for f in each.fields] for each in (found, declared))
+    )
 
 
 def lineage(manifest: Manifest) -> tuple[Column, ...]:

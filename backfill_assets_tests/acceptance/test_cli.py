@@ -74,7 +74,7 @@ def terminal(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> I
         (record,) = landed["imports"]
         assert record["landed"] == 20
         assert record["rejected"] == 1
-        person.does("load", "case_events", "--from", "2024-12-01", "--to", "2025-02-28", "--by", "ana")
+        person.does("load", "case_events", "--from", "2024-12-01", "--to", "2025-02-28", "--empty", "--by", "ana")
         yield person
 
 
@@ -136,7 +136,7 @@ def test_missing_input_days_come_with_the_command_that_fills_them(terminal: Term
         "plan", SILVER, "--from", "2025-06-20", "--to", "2025-06-21", "--reason", "try", "--by", "ana"
     )
     assert "..2025-06-22" in said
-    assert "recorded as empty with backfill load case_events --from 2025-0" in said
+    assert "say so with backfill load case_events --from 2025-0" in said
     assert said.endswith("--to 2025-06-22 --by WHO")
 
 

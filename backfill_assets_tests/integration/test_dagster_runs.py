@@ -97,6 +97,20 @@ def test_a_load_of_days_with_a_gap_reports_exactly_the_days_that_landed(loaded: 
     assert loaded.materialized(BRONZE) == keys(FIRST, LAST) | {"2025-06-01", "2025-06-02"}
 
 
+def test_a_bronze_day_on_which_nothing_landed_is_built_on_somebodys_word_alone(loaded: Bench) -> None:
+    silent = date(2025, 8, 1)
+    result = loaded.materialize([BRONZE], silent, silent, by="uma")
+    assert not result.success
+    assert any("nothing has landed for 2025-08-01" in said and "--empty" in said for said in failures(result))
+    result = loaded.materialize([BRONZE], silent, silent, by="uma", empty="2025-08-01..2025-08-02")
+    assert any("2025-08-02, 1 day cannot be declared empty" in said for said in failures(result))
+    assert loaded.materialize([BRONZE], silent, silent, by="uma", empty="2025-08-01").success
+    with loaded.workspace.ledger.read() as reader:
+        version = reader.accepted("bronze.sales", [silent])[silent]
+        manifest = reader.run(version.run_id).manifest
+    assert (version.rows, manifest.declared_empty, manifest.requested_by) == (0, (silent,), "uma")
+
+
 def test_a_missing_day_of_warm_up_is_refused_in_words_before_anything_is_staged(loaded: Bench) -> None:
     result = loaded.materialize([CANDIDATE], date(2025, 3, 3), date(2025, 3, 4), by="uma")
     assert not result.success

@@ -18,8 +18,9 @@ from pyspark.sql import SparkSession
 from backfill_assets.clock import Clock
 from backfill_assets.domain import SourceTable
 from backfill_assets.errors import MissingInput, Refused, UnreadableFile
-from backfill_assets.landing.bronze import imports_for_days, pending_days
+from backfill_assets.landing.bronze import imports_for_days
 from backfill_assets.landing.conformed import conformed_folder
+from backfill_assets.landing.days import pending_days
 from backfill_assets.landing.land import OnDuplicate, clean_up_landing, land
 from backfill_assets.landing.turn import landing_turn
 from backfill_assets.ledger.records import ImportCounts, ImportRecord, OfferedFile
@@ -252,7 +253,7 @@ def test_days_of_an_import_whose_reprocessing_stopped_cannot_be_built(room: Land
 def test_pending_days_are_those_that_landed_files_touch_and_the_gaps_between(room: LandingRoom) -> None:
     def pending(source: SourceTable = EVENTS) -> tuple[date, ...]:
         with room.ledger.read() as reader:
-            return pending_days(reader, source)
+            return pending_days(reader, source).days
 
     def load() -> None:
         with room.ledger.write() as writer:
@@ -264,7 +265,7 @@ def test_pending_days_are_those_that_landed_files_touch_and_the_gaps_between(roo
     load()
     assert pending() == ()
     room.land(json_lines(on(2, "a"), on(6, "b")))
-    assert pending() == (MAY_1, MAY_2, date(2024, 5, 4), date(2024, 5, 5), date(2024, 5, 6))
+    assert pending() == (MAY_1, MAY_2, MAY_3, *(date(2024, 5, day) for day in (4, 5, 6)))
 
 
 KILLED = """
@@ -330,4 +331,4 @@ def test_the_traffic_fines_land_whole(room: LandingRoom, traffic_fines: Path) ->
     assert landed.days == tuple(sorted({at.astimezone(UTC).date() for at in times}))
     assert landed.record.ignored_columns == ("event_date_local", "event_index", "event_time_raw", "trace_index")
     with room.ledger.read() as reader:
-        assert len(pending_days(reader, FINES)) == (landed.days[-1] - landed.days[0]).days + 1
+        assert len(pending_days(reader, FINES).days) == (landed.days[-1] - landed.days[0]).days + 1

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from datetime import date
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -25,6 +27,7 @@ from backfill_assets.errors import (
     UnknownName,
 )
 from backfill_assets.evidence.audit import audit
+from backfill_assets.evidence.history import partition_history
 from backfill_assets.ledger.states import ApprovalState, RunState
 from backfill_assets.planning.manifest import Kind, Mode
 from backfill_assets.planning.partitions import DayRange
@@ -247,8 +250,8 @@ def test_missing_warm_up_is_refused_with_the_days_and_the_command(shop: Shop) ->
     with pytest.raises(MissingInput, match=r"2025-12-30\.\.2025-12-31, 2 days") as refusal:
         shop.planned(DayRange.inclusive(date(2026, 1, 1), date(2026, 1, 3)))
     assert refusal.value.next_step == (
-        "land the files that are missing; days on which there was nothing are recorded as empty with "
-        "backfill load sales --from 2025-12-30 --to 2025-12-31 --by WHO"
+        "land the files that are missing; if nothing happened on these days, say so with "
+        "backfill load sales --from 2025-12-30 --to 2025-12-31 --empty --by WHO"
     )
 
 
@@ -336,16 +339,48 @@ def test_a_late_sale_moves_bronze_and_what_a_restatement_computes(shop: Shop) ->
     assert {day for day, amount in shop.amounts().items() if amount == 140} == moved
 
 
-def test_a_day_without_sales_is_recorded_as_empty_and_counts_as_built(shop: Shop) -> None:
+def test_a_day_without_sales_is_empty_on_somebodys_word_and_counts_as_built(shop: Shop) -> None:
     eleventh = date(2026, 1, 11)
-    run = operations.plan_load(shop.ws, SALES, partitions=(eleventh,), by="ana", reason="closed that day")
+    load = partial(operations.plan_load, shop.ws, SALES, by="ana", reason="closed that day")
+    with pytest.raises(MissingInput, match=r"nothing has landed for 2026-01-11, 1 day.*--to 2026-01-11 --empty --by"):
+        load(partitions=(eleventh,))
+    with pytest.raises(Refused, match=r"2026-01-10, 1 day of bronze\.sales cannot be declared empty: events of then"):
+        load(partitions=(date(2026, 1, 10), eleventh), empty=(date(2026, 1, 10), eleventh))
+    with pytest.raises(Refused, match="2026-01-12, 1 day cannot be declared empty by a run that does not build them"):
+        load(partitions=(eleventh,), empty=(eleventh, date(2026, 1, 12)))
+    run = load(partitions=(eleventh,), empty=(eleventh,))
     assert run is not None
+    assert run.manifest.declared_empty == (eleventh,)
     shop.staged(run.run_id)
     operations.publish(shop.ws, run.run_id, by="ana")
     with shop.ws.ledger.read() as reader:
         assert reader.accepted(SALES, [eleventh])[eleventh].rows == 0
+    (story,) = partition_history(shop.ws, SALES, eleventh)["versions"]
+    assert story["declared_empty_by"] == "ana"
+    assert load(partitions=(eleventh,)) is not None, "it was said once"
     shop.published(DayRange.inclusive(date(2026, 1, 10), date(2026, 1, 10)))
     assert shop.amounts()[date(2026, 1, 10)] == 30
+
+
+def test_a_word_given_before_events_landed_does_not_replace_them(shop: Shop) -> None:
+    eleventh = date(2026, 1, 11)
+    run = operations.plan_load(shop.ws, SALES, partitions=(eleventh,), by="ana", reason="closed", empty=(eleventh,))
+    assert run is not None
+    shop.land("eleventh.jsonl", [sale(eleventh)])
+    shop.staged(run.run_id)
+    with pytest.raises(InputsMovedOn, match="2026-01-11"):
+        operations.publish(shop.ws, run.run_id, by="ana")
+    with shop.ws.ledger.read() as reader:
+        assert reader.accepted(SALES, [eleventh])[eleventh].rows == 1
+
+
+def test_an_event_dated_a_year_ahead_is_a_question_and_fills_no_year(shop: Shop) -> None:
+    wrong = date(2027, 1, 12)
+    shop.land("wrong.jsonl", [sale(date(2026, 1, 11)), sale(date(2026, 1, 13)), sale(wrong)])
+    with shop.ws.ledger.read() as reader:
+        built = set(reader.accepted(SALES))
+    assert {date(2026, 1, day) for day in (11, 12, 13)} <= built
+    assert not [day for day in built if date(2026, 1, 13) < day < wrong]
 
 
 def test_a_month_follows_its_days_once_and_waits_until_it_has_all_of_them(shop: Shop) -> None:
@@ -397,6 +432,37 @@ def test_a_transform_that_breaks_its_contract_fails_with_a_sentence_and_nothing_
     with pytest.raises(ContractBroken, match="more not declared"):
         operations.stage(shop.ws, run_id, actor="ana")
     assert run_state(shop, run_id) is RunState.FAILED
+
+
+@pytest.mark.parametrize(
+    ("name", "act"),
+    [
+        ("count", lambda rows: rows.count()),
+        ("collect", lambda rows: rows.distinct().collect()),
+        ("show", lambda rows: rows.show()),
+        ("toPandas", lambda rows: rows.toPandas()),
+        ("write", lambda rows: rows.write.parquet("/nowhere/at/all")),
+        ("first", lambda rows: rows.first()),
+        ("isEmpty", lambda rows: rows.isEmpty()),
+    ],
+)
+def test_a_transform_with_an_action_is_refused_with_its_name_and_the_action(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch, name: str, act: Callable[[DataFrame], object]
+) -> None:
+    run_id = shop.planned(MIDDLE)
+    table = shop.ws.domain.derived_table(RECENT)
+
+    def acting(sales: DataFrame, ctx: TransformContext) -> DataFrame:
+        with suppress(Exception):
+            act(sales)
+        return table.releases[0].function(sales=sales, ctx=ctx)
+
+    monkeypatch.setattr(type(table), "release", lambda self, version: Release(version="1.0.0", function=acting))
+    with pytest.raises(
+        ContractBroken, match=rf"the transform recent-sales 1\.0\.0 of {RECENT} runs the action {name} on"
+    ):
+        operations.stage(shop.ws, run_id, actor="ana")
+    assert shop.ws.spark().range(3).count() == 3, "actions elsewhere are nobody's business"
 
 
 def test_what_a_transform_raises_itself_is_the_reason_a_person_reads(

@@ -166,7 +166,9 @@ def test_the_example_of_the_readme_is_proven(
     operations.land(ws, "orders", path, on_duplicate=OnDuplicate.IGNORE, by="ana")
     before = tuple(DayRange.inclusive(date(2025, 12, 26), date(2025, 12, 31)))
     for days in (None, before):
-        load = operations.plan_load(ws, "orders", partitions=days, by="ana", reason="the shop was not open yet")
+        load = operations.plan_load(
+            ws, "orders", partitions=days, by="ana", reason="the shop was not open yet", empty=days or ()
+        )
         assert load is not None
         operations.stage(ws, load.run_id, actor="ana")
         operations.gate(ws, load.run_id, actor="ana")

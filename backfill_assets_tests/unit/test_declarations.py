@@ -154,6 +154,59 @@ MISTAKES: dict[str, tuple[Callable[[], object], str]] = {
         lambda: domain(derived(source()), sources=()),
         "silver.daily: it reads bronze.events as 'events', which the domain does not declare",
     ),
+    "a version that is a number": (
+        lambda: derived(source(), version=1),
+        "silver.daily: 1 is not a version: write it as a text, such as '1.0.0'",
+    ),
+    "an earlier version that is a number": (
+        lambda: derived(source(), earlier={1: same_arguments}),
+        "silver.daily: 1 is not a version",
+    ),
+    "a window that is a text": (
+        lambda: derived(source(), window="x"),
+        "silver.daily: its window is 'x' (str), and has to be a Window, or a function of the references",
+    ),
+    "a window of half days": (lambda: Window(days_back="7"), "days_back='7', days_ahead=0 are not two numbers"),  # type: ignore[arg-type]
+    "a reach that is a number": (
+        lambda: derived(source(), reference_window=7, references=("calendar",)),
+        "silver.daily: its reference_window is 7 (int), and has to be a Window",
+    ),
+    "a key that is a text": (
+        lambda: derived(source(), key="day"),
+        "silver.daily: its key is 'day' (str), and has to be a tuple of column names",
+    ),
+    "a key of numbers": (lambda: source(key=(1,)), "bronze.events: its key is (1,) (tuple), and has to be a tuple of"),
+    "a schema that is a text": (
+        lambda: derived(source(), schema="day date"),
+        "silver.daily: its schema is 'day date' (str), and has to be a StructType",
+    ),
+    "gates without a tuple": (
+        lambda: derived(source(), gates=not_null("state")),
+        "and has to be a tuple of gates, such as (unique_key(),)",
+    ),
+    "gates by name": (lambda: derived(source(), gates=("unique",)), "and has to be a tuple of gates"),
+    "inputs that are no mapping": (
+        lambda: derived(source(), inputs=(source(),)),
+        "silver.daily: its inputs are (SourceTable(",
+    ),
+    "an input that is a name": (
+        lambda: derived(source(), inputs={"events": "bronze.events"}),
+        "silver.daily: its input 'events' is 'bronze.events' and not a table",
+    ),
+    "a partition that is a column": (
+        lambda: derived(source(), partition="day"),
+        "silver.daily: its partition is 'day' (str), and has to be daily(COLUMN) or monthly(COLUMN)",
+    ),
+    "references that are a text": (
+        lambda: derived(source(), references="calendar"),
+        "silver.daily: its references is 'calendar' (str), and has to be a tuple of names",
+    ),
+    "a name that is a number": (lambda: source(name=1), "a table is named layer.table"),
+    "a gap that is a text": (
+        lambda: source(plausible_gap_days="31"),
+        "bronze.events: its plausible_gap_days is '31' (str), and has to be a number of days",
+    ),
+    "a gap of less than nothing": (lambda: source(plausible_gap_days=-1), "bronze.events: plausible_gap_days is -1"),
     "one name in two layers": (
         lambda: domain(sources=(source(), source(name="raw.events"))),
         "raw.events: bronze.events has the same name in another layer",

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from backfill_assets.errors import UnknownName
 from backfill_assets.planning.graph import Graph, TableInput, TableNode, Window, topological
-from backfill_assets.planning.impact import Rebuild, TablePartitions, impact
+from backfill_assets.planning.impact import Rebuild, TablePartitions, impact, never_built
 from backfill_assets.planning.partitions import DayRange, Grain, partition_of
 from backfill_assets.planning.request import complete_partitions
 from backfill_assets_tests.graph_examples import (
@@ -195,3 +195,13 @@ def test_what_can_follow_is_found_with_one_question_per_input() -> None:
     assert waiting == tuple(DayRange.inclusive(date(2024, 3, 10), date(2024, 3, 12)))
     assert ready == tuple(day for day in march if day not in waiting)
     assert len(asked) == len(edges)
+
+
+def test_dependents_that_were_never_built_are_named_where_they_could_be_built() -> None:
+    march = {"bronze.events": frozenset(days(date(2024, 3, 1), date(2024, 3, 31)))}
+    there = {**march, "silver.weekly": frozenset(), "gold.monthly": frozenset()}
+    changed = {"bronze.events": {MARCH_28}}
+    assert impact(GRAPH, changed, there) == ()
+    (found,) = never_built(GRAPH, changed, there)
+    assert (found.table, found.partitions) == ("silver.weekly", days(date(2024, 3, 27), date(2024, 3, 30)))
+    assert never_built(GRAPH, changed, ALL) == ()

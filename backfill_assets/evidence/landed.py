@@ -1,0 +1,38 @@
+"""What should somebody who has landed a file know, beyond its counts?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from backfill_assets.domain import SourceTable
+from backfill_assets.lake.rows import few_rows
+from backfill_assets.landing.land import Landed
+from backfill_assets.planning.filling import load_commands
+from backfill_assets.planning.partitions import count_of
+from backfill_assets.publication.plan_load import questioned_gaps
+from backfill_assets.workspace import Workspace
+
+
+def about_import(ws: Workspace, table: SourceTable, landed: Landed) -> Iterator[str]:
+    """What somebody who landed a file should know beyond its counts."""
+    record = landed.record
+    if landed.is_new and not record.counts.landed:
+        yield f"{record.import_id} holds no records"
+    if record.counts.rejected:
+        quarantine = f"quarantine.{table.short_name}"
+        first = few_rows(ws.lake, quarantine, ["row_number", "reason"], where=("import_id", record.import_id))
+        yield f"{count_of(record.counts.rejected, 'record')} of {record.import_id} rejected, for example:"
+        for row in first:
+            yield f"  {Path(record.original_path).name}, record {row['row_number']}: {row['reason']}"
+        yield f"  all of them, with their reasons, are in the Delta table {ws.lake.path(quarantine)}"
+    if landed.is_new and record.ignored_columns:
+        ignored = ", ".join(record.ignored_columns)
+        yield f"{record.import_id} has columns the contract does not know, left out: {ignored}"
+
+
+def questions(ws: Workspace, table: SourceTable) -> Iterator[str]:
+    """What nobody has said: whether a long time without events was one."""
+    for gap in questioned_gaps(ws, table.name):
+        (command,) = load_commands(table.name, gap, empty=True)
+        yield f"{table.name}: no events from {gap.start} to {gap.last}; if nothing happened then: {command}"

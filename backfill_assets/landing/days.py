@@ -1,0 +1,105 @@
+"""Which days of bronze are to be built, and which would be empty although nobody and no file says so?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import date
+
+from backfill_assets.domain import SourceTable
+from backfill_assets.errors import MissingInput, Refused
+from backfill_assets.landing.conformed import LIVE
+from backfill_assets.ledger.records import ImportDay
+from backfill_assets.ledger.states import ImportState
+from backfill_assets.ledger.store import LedgerReader
+from backfill_assets.planning.filling import joined, load_commands
+from backfill_assets.planning.gaps import gaps_within
+from backfill_assets.planning.partitions import ONE_DAY, DayRange, Grain, compress, describe
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pending:
+    """What landed files leave to do in bronze.
+
+    Attributes:
+        days: The days to build, in order.
+        asked: Gaps that are longer than the source finds plausible: days that nobody has said anything about.
+    """
+
+    days: tuple[date, ...]
+    asked: tuple[DayRange, ...]
+
+
+def pending_days(reader: LedgerReader, source: SourceTable) -> Pending:
+    """The days that landed files touch and that are not in bronze yet, and plausible gaps between their events."""
+    touched = reader.import_days(source=source.name, states=LIVE)
+    spans = _spans(reader.import_days(source=source.name, states=[ImportState.LANDED]))
+    gaps = gaps_within(spans, _event_days(touched), plausible_days=source.plausible_gap_days)
+    built = reader.claims(source.name)
+    landed = {day.event_date for day in reader.import_days(source=source.name, states=[ImportState.LANDED])}
+    return Pending(
+        days=tuple(sorted(landed | {day for day in gaps.plausible if day not in built})),
+        asked=tuple(
+            some for gap in gaps.asked for some in compress(Grain.DAILY, (day for day in gap if day not in built))
+        ),
+    )
+
+
+def unexplained_days(reader: LedgerReader, source: SourceTable, days: Iterable[date]) -> tuple[date, ...]:
+    """Of these days, those that would be empty without anything that says so.
+
+    A day is explained by a landed file with records of it, by a plausible gap, or by an accepted version that is empty.
+    """
+    touched = reader.import_days(source=source.name, states=LIVE)
+    gaps = gaps_within(_spans(touched), _event_days(touched), plausible_days=source.plausible_gap_days)
+    known = {day.event_date for day in touched} | gaps.plausible
+    known |= {day for day, claim in reader.claims(source.name).items() if not claim.rows}
+    return tuple(day for day in days if day not in known)
+
+
+def landed_days(reader: LedgerReader, source: SourceTable, days: Iterable[date]) -> tuple[date, ...]:
+    """Of these days, those with events in a landed file."""
+    return tuple(sorted(_event_days(reader.import_days(source=source.name, days=days, states=LIVE))))
+
+
+def _event_days(touched: Iterable[ImportDay]) -> set[date]:
+    return {day.event_date for day in touched if day.events}
+
+
+def _spans(touched: Iterable[ImportDay]) -> Sequence[DayRange]:
+    """Per import, the days from its first event to its last."""
+    spans: dict[str, DayRange] = {}
+    for day in touched:
+        if not day.events:
+            continue
+        known = spans.get(day.import_id, DayRange(day.event_date, day.event_date))
+        spans[day.import_id] = DayRange(min(known.start, day.event_date), max(known.end, day.event_date + ONE_DAY))
+    return tuple(spans.values())
+
+
+def require_explained(
+    reader: LedgerReader, table: SourceTable, days: Sequence[date], declared: frozenset[date]
+) -> None:
+    """Refuses days that would be empty without a file or a person that says so, and a word against landed files.
+
+    Raises:
+        MissingInput: Nothing has landed for some of the days, and nobody declares them empty.
+        Refused: A declared day has landed events, or is not one of the days.
+    """
+    if stray := declared - set(days):
+        raise Refused(f"{describe(Grain.DAILY, stray)} cannot be declared empty by a run that does not build them.")
+    if landed := landed_days(reader, table, declared):
+        raise Refused(
+            f"{describe(Grain.DAILY, landed)} of {table.name} cannot be declared empty: events of then have landed.",
+            next_step=joined(load_commands(table.name, landed)),
+            table=table.name,
+        )
+    if silent := [day for day in unexplained_days(reader, table, days) if day not in declared]:
+        commands = joined(load_commands(table.name, days, empty=True))
+        raise MissingInput(
+            f"nothing has landed for {describe(Grain.DAILY, silent)} of {table.name}, and nobody has said that nothing "
+            f"happened then.",
+            next_step=f"land the files that are missing; if nothing happened on these days, say so with {commands}",
+            table=table.name,
+            missing=[day.isoformat() for day in silent],
+        )

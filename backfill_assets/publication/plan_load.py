@@ -1,0 +1,112 @@
+"""How is the building of a source table planned, from landed files and from what somebody says of days without any?"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import replace
+from datetime import date
+
+from backfill_assets.domain import SourceTable
+from backfill_assets.gates.terms import gate_terms
+from backfill_assets.landing.bronze import LOAD, LOAD_VERSION, contract_of, imports_for_days
+from backfill_assets.landing.days import pending_days, require_explained, unexplained_days
+from backfill_assets.ledger.records import ImportRecord, RunRecord
+from backfill_assets.people import require_person
+from backfill_assets.planning.graph import TableNode
+from backfill_assets.planning.manifest import WHAT_LANDED, Kind, Limits, Manifest, Mode
+from backfill_assets.planning.partitions import DayRange, Grain
+from backfill_assets.planning.request import PlanRequest, run_id_for, superseded
+from backfill_assets.session_settings import session_digest
+from backfill_assets.versions import client_versions
+from backfill_assets.workspace import Workspace
+
+_SOURCE_CHUNK = 100_000
+"""A source table is built in one go: its landed files are read once, however many days they touch."""
+
+
+def plan_load(
+    ws: Workspace,
+    source: str,
+    *,
+    partitions: tuple[date, ...] | None,
+    by: str,
+    reason: str,
+    empty: Collection[date] = (),
+) -> RunRecord | None:
+    """Plans the building of a source table's partitions from the landed files that hold events of them.
+
+    Args:
+        ws: The workspace.
+        source: The source table.
+        partitions: The days to build, in order; None for every day that a landed file touches and bronze lacks.
+        by: Who asks.
+        reason: Why.
+        empty: The days of which `by` says that nothing happened; the manifest pins them.
+
+    Returns:
+        The planned run; None when there is nothing to load.
+
+    Raises:
+        UnknownName: No such source.
+        MissingInput: Nothing has landed for some of the days, and `empty` does not name them.
+        Refused: `empty` names a day that has landed events, or that is not among the partitions.
+    """
+    table = ws.domain.source_table(source)
+    require_person("the requester", by)
+    with ws.ledger.write() as writer:
+        days = pending_days(writer, table).days if partitions is None else partitions
+        if not days:
+            return None
+        if partitions is not None:
+            require_explained(writer, table, days, frozenset(empty))
+        imports = imports_for_days(writer, table, days)
+        loading = _load_manifest(ws, table, tuple(days), imports, by=by, reason=reason)
+        replaced = superseded(writer.claims(table.name, loading.partitions).values())
+        said = replace(loading, supersedes=replaced, declared_empty=tuple(sorted(empty)))
+        return writer.add_manifest(said, actor=by)
+
+
+def days_without_events(ws: Workspace, source: str, days: Iterable[date]) -> tuple[date, ...]:
+    """Of these days of a source, those that would be empty without anything that says so."""
+    with ws.ledger.read() as reader:
+        return unexplained_days(reader, ws.domain.source_table(source), days)
+
+
+def questioned_gaps(ws: Workspace, source: str) -> tuple[DayRange, ...]:
+    """Gaps in files that have landed and are not loaded, longer than the source finds plausible."""
+    with ws.ledger.read() as reader:
+        return pending_days(reader, ws.domain.source_table(source)).asked
+
+
+def _load_manifest(
+    ws: Workspace, table: SourceTable, days: tuple[date, ...], imports: Iterable[ImportRecord], *, by: str, reason: str
+) -> Manifest:
+    as_of = ws.clock()
+    span = DayRange(min(days), max(days))
+    request = PlanRequest(table=table.name, days=span, reason=reason, by=by)
+    code = ws.code.of(table, LOAD_VERSION)
+    return Manifest(
+        run_id=run_id_for(request, TableNode(name=table.name, grain=Grain.DAILY), as_of),
+        kind=Kind.LIVE,
+        mode=Mode.LIVE,
+        reason=reason,
+        requested_by=by,
+        requested_at=as_of,
+        cause=WHAT_LANDED,
+        domain=ws.domain.name,
+        table=table.name,
+        grain=Grain.DAILY,
+        partition_column=table.partition.column,
+        partitions=tuple(sorted(days)),
+        transform=LOAD,
+        transform_version=LOAD_VERSION,
+        code_digest=code.digest,
+        code_modules=code.modules,
+        versions=client_versions(),
+        session_digest=session_digest(),
+        configuration=contract_of(table),
+        imports=tuple(record.import_id for record in imports),
+        gates=gate_terms(table),
+        limits=Limits(chunk_partitions=_SOURCE_CHUNK),
+        policy=table.policy,
+    )
