@@ -11,12 +11,14 @@ import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
+from typing import Any
 
 from pyspark.sql import DataFrame
 
 from backfill_assets.columns import differing_columns
 from backfill_assets.crash_points import Point
 from backfill_assets.domain import Gate, Table, WarmUpProof
+from backfill_assets.gates.failing import failing_keys
 from backfill_assets.gates.judge import judge
 from backfill_assets.gates.measure import Measured, measure
 from backfill_assets.gates.proof import Proven, prove
@@ -53,12 +55,14 @@ class Evaluated:
     Attributes:
         results: One per gate and partition.
         sample: Some rows that would change, before and after.
+        failing: Keys of some rows that fail a gate, with the gate.
         passed: Whether every blocking gate passed in every partition.
     """
 
     run_id: str
     results: tuple[GateResult, ...]
     sample: tuple[SampledRow, ...]
+    failing: tuple[Mapping[str, Any], ...]
     passed: bool
 
 
@@ -106,8 +110,9 @@ def gate_run(ws: Workspace, run_id: str, *, actor: str, listener: Listener = no_
         failed = sorted({r.gate for r in evaluated.results if r.blocking and not r.passed})
         with ws.ledger.write() as writer:
             changed = Sample(kind=SampleKind.CHANGED_ROWS, rows=tuple(row.document() for row in evaluated.sample))
+            failing = Sample(kind=SampleKind.FAILING_KEYS, rows=evaluated.failing)
             writer.record_gates(
-                run_id, compared.values(), evaluated.results, actor=actor, attempt=attempt, samples=(changed,)
+                run_id, compared.values(), evaluated.results, actor=actor, attempt=attempt, samples=(changed, failing)
             )
             writer.move_run(
                 run_id,
@@ -170,6 +175,7 @@ def _evaluate(
         run_id=manifest.run_id,
         results=results,
         sample=_sample(ws, table, measured, staged_files, accepted_files),
+        failing=failing_keys(staged, old, table, results, proven or ()),
         passed=all(result.passed or not result.blocking for result in results),
     )
     return evaluated, compared

@@ -13,7 +13,8 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import DateType, DoubleType, IntegerType, StringType, StructField, StructType
 
-from backfill_assets.domain import DerivedTable, accepted, daily, derived_table, expression, not_null
+from backfill_assets.domain import DerivedTable, accepted, compared, daily, derived_table, expression, not_null
+from backfill_assets.gates.failing import failing_keys
 from backfill_assets.gates.judge import judge
 from backfill_assets.gates.measure import Measured, measure, total
 from backfill_assets.gates.sample import most_moved, sample_rows
@@ -205,3 +206,45 @@ def test_the_partitions_that_move_most_are_sampled() -> None:
     assert most_moved(measured, most=2) == (days[2], days[3])
     assert total(measured).changed == 15
     assert replace(measured[days[0]], changed=0).changed == 0
+
+
+def test_a_gate_that_fails_names_up_to_five_keys(spark: SparkSession) -> None:
+    rows: list[Value] = [(FIRST, f"k{number}", "odd", 1, None) for number in range(9)]
+    rows += [(FIRST, "twice", "open", 1, None)] * 3
+    rows += [(FIRST + timedelta(days=1), "null", None, 0, None), (FIRST + timedelta(days=1), "good", "open", 1, None)]
+    staged = frame(spark, rows)
+    measured = measure(staged, None, TABLE, schema=SCHEMA)
+    candidates = [
+        CandidatePartition(run_id="r", partition=day, files=EMPTY_FILE_SET, rows=1, provenance={}) for day in measured
+    ]
+    results = judge(TABLE.gates, candidates, measured, {})
+    named: dict[str, list[tuple[str, str]]] = {}
+    for found in failing_keys(staged, None, TABLE, results):
+        assert found["key"]["day"] == found["partition"]
+        named.setdefault(found["gate"], []).append((found["partition"], found["key"]["id"]))
+    first, second = str(FIRST), str(FIRST + timedelta(days=1))
+    assert named == {
+        "unique_key": [(first, "twice")],
+        "not_null_state": [(second, "null")],
+        "accepted_state": [(first, f"k{number}") for number in range(5)],
+        "positive": [(second, "null")],
+    }
+    assert "twice" not in str([(result.verdict, result.observed) for result in results]), "keys can be erased"
+
+
+def test_accepted_rows_that_would_disappear_are_named_too(spark: SparkSession) -> None:
+    table = replace(TABLE, gates=(compared(max_removed_percent=10),))
+    old = frame(spark, [(FIRST, f"k{number}", "open", 1, None) for number in range(7)])
+    new = frame(spark, [(FIRST, "k0", "open", 1, None)])
+    measured = measure(new, old, table, schema=SCHEMA)
+    candidate = CandidatePartition(run_id="r", partition=FIRST, files=EMPTY_FILE_SET, rows=1, provenance={})
+    found = failing_keys(new, old, table, judge(table.gates, [candidate], measured, {}))
+    assert {row["gate"] for row in found} == {"compared_with_accepted"}
+    assert len({row["key"]["id"] for row in found}) == 5
+
+
+def test_where_every_gate_passes_no_row_is_looked_at(spark: SparkSession) -> None:
+    rows = frame(spark, [(FIRST, "k0", "open", 1, None)])
+    candidate = CandidatePartition(run_id="r", partition=FIRST, files=EMPTY_FILE_SET, rows=1, provenance={})
+    results = judge(TABLE.gates, [candidate], measure(rows, None, TABLE, schema=SCHEMA), {})
+    assert failing_keys(rows, None, TABLE, results) == ()

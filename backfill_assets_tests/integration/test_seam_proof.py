@@ -17,7 +17,7 @@ from backfill_assets import operations
 from backfill_assets.domain import Domain, Release, Window, unique_key
 from backfill_assets.gates.judge_proof import NOT_USABLE
 from backfill_assets.landing.land import OnDuplicate
-from backfill_assets.ledger.records import ChunkRecord, GateResult
+from backfill_assets.ledger.records import ChunkRecord, GateResult, SampleKind
 from backfill_assets.ledger.schema import chunk_runs
 from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.manifest import Proof
@@ -203,6 +203,9 @@ def test_rows_that_a_run_in_chunks_gets_wrong_are_caught_after_it_died_and_went_
     for seam in (date(2026, 1, 5), date(2026, 1, 8)):
         assert found[seam].verdict == f"with {side}, 1 of 1 rows differ: the window is too short"
         assert found[seam].observed["changed_columns"] == {"amount": 1}
+    with short.ledger.read() as reader:
+        (named,) = reader.samples(run_id, SampleKind.FAILING_KEYS)
+    assert named == {"gate": "warm_up", "partition": "2026-01-05", "key": {"day": "2026-01-05", "shop": "only"}}
     assert found[date(2026, 1, 4)].verdict == "the window is too short, as 2026-01-05 shows"
 
 

@@ -1,0 +1,90 @@
+"""Which rows fail a gate? Up to five keys of each gate, so that somebody knows where to look.
+
+Keys are values of rows: they are kept where they can be erased, never in a verdict or among what a gate observed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import date
+from typing import Any
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+
+from backfill_assets.domain import ComparedWithAccepted, Table, UniqueKey
+from backfill_assets.domain.gates import WARM_UP
+from backfill_assets.gates.conditions import violations
+from backfill_assets.gates.proof import Proven
+from backfill_assets.gates.sample import key_columns, sample_rows, texts
+from backfill_assets.ledger.records import GateResult
+
+MOST_KEYS = 5
+_MOST_PARTITIONS = 20
+"""In how many of the first partitions that fail a gate keys are looked for."""
+
+
+def failing_keys(
+    staged: DataFrame,
+    accepted: DataFrame | None,
+    table: Table,
+    results: Iterable[GateResult],
+    proven: Iterable[Proven] = (),
+) -> tuple[Mapping[str, Any], ...]:
+    """Keys of rows for which gates failed, at most five of each gate, from the first partitions that fail it.
+
+    Args:
+        staged: The candidate's rows.
+        accepted: The rows that readers see; None when there are none.
+        table: The declaration, for its key and gates.
+        results: What the gates said.
+        proven: What the proof of the window found, with some of the rows that differ.
+
+    Returns:
+        `gate`, `partition` and `key` of each row, by gate and partition. Gates that count rows, or files, name none.
+    """
+    failed: dict[str, list[date]] = {}
+    for result in sorted(results, key=lambda result: result.partition):
+        if not result.passed:
+            failed.setdefault(result.gate, []).append(result.partition)
+    found = _violating(staged, table, failed)
+    for gate in table.gates:
+        if isinstance(gate, ComparedWithAccepted) and gate.name in failed and accepted is not None:
+            first = F.col(table.partition.column) == F.lit(failed[gate.name][0])
+            moved = sample_rows(staged.where(first), accepted.where(first), table, most=MOST_KEYS)
+            found += [failing_key(gate.name, row.partition, row.key) for row in moved]
+    if WARM_UP in failed:
+        differing = [row for each in proven for row in each.examples]
+        found += [failing_key(WARM_UP, row.partition, row.key) for row in differing[:MOST_KEYS]]
+    return tuple(found)
+
+
+def failing_key(gate: str, partition: date, key: Mapping[str, str | None]) -> Mapping[str, Any]:
+    """One row that fails a gate, as plain values."""
+    return {"gate": gate, "partition": partition.isoformat(), "key": dict(key)}
+
+
+def _violating(staged: DataFrame, table: Table, failed: Mapping[str, Sequence[date]]) -> list[Mapping[str, Any]]:
+    """Rows that violate gates that look at rows, each gate's first ones by partition and key, in one pass."""
+    key = key_columns(table)
+    conditions = {name: condition for name, condition in violations(table).items() if name in failed}
+    rows = staged
+    for gate in table.gates:
+        if isinstance(gate, UniqueKey) and gate.name in failed:
+            same = Window.partitionBy(table.partition.column, *gate.columns).orderBy(*gate.columns)
+            rows = rows.withColumn("nth", F.row_number().over(same))
+            # A key is named once, however many rows share it.
+            conditions[gate.name] = F.col("nth") == 2
+    if not conditions:
+        return []
+    partitions = sorted({partition for name in conditions for partition in failed[name][:_MOST_PARTITIONS]})
+    violated = F.array_compact(F.array(*(F.when(condition, F.lit(name)) for name, condition in conditions.items())))
+    first = Window.partitionBy("gate").orderBy(*key)
+    chosen = (
+        rows.where(F.col(table.partition.column).isin(partitions))
+        .select(*key, F.explode(violated).alias("gate"))
+        .withColumn("place", F.row_number().over(first))
+        .where(F.col("place") <= MOST_KEYS)
+        .orderBy("gate", "place")
+    )
+    return [failing_key(row["gate"], row[table.partition.column], texts(row, key)) for row in chosen.collect()]
