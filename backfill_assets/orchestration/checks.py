@@ -100,7 +100,8 @@ def summaries(asset: AssetKey, grain: Grain, results: Iterable[GateResult]) -> I
             severity=_severity(found[0].blocking),
             description=f"{every} passed."
             if not failed
-            else f"{len(failed):,} of {every} failed: {describe(grain, (result.partition for result in failed))}.",
+            else f"{len(failed):,} of {every} failed: {describe(grain, (result.partition for result in failed))}. "
+            f"Keys of rows that fail: backfill report {failed[0].run_id}",
             metadata={"partitions": len(found), "failed_partitions": len(failed), **_failed_rows(failed)},
         )
 
