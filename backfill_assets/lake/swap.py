@@ -333,7 +333,7 @@ def _add(file: DataFile, column: str, value: str, at_ms: int) -> AddAction:
         partition_values={column: value},
         modification_time=at_ms,
         data_change=True,
-        # No bounds of columns: a log is never rewritten, and a bound of a key is the key of a row (ADR 10).
+        # No bounds of columns: a log is never rewritten, and a bound of a key is the key of a row (ADR 17).
         stats=json.dumps({"numRecords": file.rows}),
     )
 
