@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from dagster import JobDefinition
+from dagster import DagsterInvalidConfigError, JobDefinition
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
@@ -149,7 +149,9 @@ def test_no_process_and_no_config_publishes_what_waits_for_another_person(collea
             colleague.changes_nothing(PUBLICATION, {"by": "x"}, name=name, process=process)
         colleague.changes_nothing(PUBLICATION, follows, process=process)
     config = {"resources": {"pyspark": {"config": {"spark_config": {"spark.app.name": "auto"}}}}}
-    colleague.changes_nothing(PUBLICATION, {"by": "x"}, config=config)
+    with pytest.raises(DagsterInvalidConfigError, match="spark_config"):
+        # The launchpad offers nothing: no asset and no resource takes a config.
+        colleague.changes_nothing(PUBLICATION, {"by": "x"}, config=config)
 
 
 def test_what_one_person_can_have_computed_is_still_not_published(colleague: Colleague) -> None:
