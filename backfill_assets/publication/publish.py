@@ -7,9 +7,9 @@ from the table's log whether the swap landed.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from datetime import datetime
+from datetime import date, datetime
 
 from backfill_assets.crash_points import Point
 from backfill_assets.errors import IllegalTransition, InputsMovedOn, OutcomeUnknown, Refused, Retryable
@@ -17,6 +17,7 @@ from backfill_assets.lake.swap import Exchange, SwapOrder, require_as_expected, 
 from backfill_assets.ledger.records import Action, ImportDay, PublicationIntent, PublicationRecord, RunRecord
 from backfill_assets.ledger.states import ApprovalState, ImportState, PublicationState, RunState
 from backfill_assets.ledger.store import LedgerReader
+from backfill_assets.planning.filling import joined, load_commands
 from backfill_assets.planning.manifest import Manifest, Mode
 from backfill_assets.planning.partitions import count_of, days_of, describe
 from backfill_assets.publication.authority import demand_of, require_agreed
@@ -93,8 +94,7 @@ def _require_not_older(ws: Workspace, run_id: str) -> None:
         raise InputsMovedOn(
             f"run {run_id} was computed from older inputs than what readers see: {days} of {manifest.table} would no "
             f"longer follow from the inputs as they are now.",
-            next_step=f"plan it again, so that it reads them: backfill plan {manifest.table} --from {older[0]} "
-            f"--to {days_of(manifest.grain, older[-1]).last} --reason WHY",
+            next_step=f"plan it again, so that it reads them: {_again(manifest, older)}",
             run_id=run_id,
             partitions=[partition.isoformat() for partition in older],
         )
@@ -121,6 +121,14 @@ def _require_inputs(reader: LedgerReader, manifest: Manifest) -> None:
                 table=pinned.table,
                 partitions=[partition.isoformat() for partition in lacking],
             )
+
+
+def _again(manifest: Manifest, partitions: Sequence[date]) -> str:
+    """The command that builds these partitions from what is there now; source tables are loaded, not planned."""
+    if manifest.imports:
+        return joined(load_commands(manifest.table, partitions))
+    last = days_of(manifest.grain, partitions[-1]).last
+    return f"backfill plan {manifest.table} --from {partitions[0]} --to {last} --reason WHY"
 
 
 def rollback_run(ws: Workspace, run_id: str, *, by: str, reason: str) -> PublicationRecord:
