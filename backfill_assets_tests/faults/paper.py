@@ -1,0 +1,240 @@
+"""The story domain computed without Spark: real files, real staging and gating, and a sum where Spark would be asked.
+
+What is replaced is the edge to Spark alone: reading landed and pinned files, the transform, writing Parquet, and the
+measurements of the gates. Everything that decides, records or publishes is the product's own code.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import date, timedelta
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from backfill_assets.domain import Table
+from backfill_assets.gates import evaluate
+from backfill_assets.gates.measure import Measured
+from backfill_assets.identity import DataFile, FileSet
+from backfill_assets.lake.checksums import checksum_text
+from backfill_assets.lake.tables import Lake, sha256_of_file
+from backfill_assets.ledger.records import ImportCounts, ImportDay, ImportRecord, OfferedFile
+from backfill_assets.planning.chunks import Chunk
+from backfill_assets.planning.manifest import Manifest
+from backfill_assets.transforms import stage
+from backfill_assets.transforms.inputs import InputSlice
+from backfill_assets.workspace import Workspace
+
+Row = tuple[int, ...]
+"""The values of a partition's one row, without its key."""
+
+COLUMNS: Mapping[str, tuple[str, ...]] = {
+    "bronze.orders": ("amount", "colour"),
+    "silver.turnover": ("amount",),
+    "silver.colours": ("colours",),
+    "gold.palette": ("amount", "colours"),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Frame:
+    """What a transform returns: at most one row per partition."""
+
+    rows: Mapping[date, Row]
+    table: str
+
+
+@dataclass(kw_only=True)
+class Paper:
+    """What has landed, by import: the order of each day."""
+
+    files: dict[str, Mapping[date, Row]] = field(default_factory=dict)
+
+    def land(self, ws: Workspace, orders: Mapping[date, Row], *, by: str) -> str:
+        """Takes a file of orders in, one a day; the latest arrival of a day wins."""
+        text = json.dumps({day.isoformat(): row for day, row in orders.items()} | {"number": len(self.files)})
+        digest = hashlib.sha256(text.encode()).hexdigest()
+        stored = Path("orders") / f"{digest}.jsonl"
+        (ws.settings.landing / "orders").mkdir(parents=True, exist_ok=True)
+        (ws.settings.landing / stored).write_text(text, encoding="utf-8")
+        offered = OfferedFile(
+            source="bronze.orders",
+            sha256=digest,
+            original_path=f"{len(self.files)}.jsonl",
+            stored_path=stored.as_posix(),
+            size_bytes=len(text),
+            format="jsonl",
+            compression="",
+            on_duplicate="ignore",
+        )
+        with ws.ledger.write() as writer:
+            import_id = writer.begin_import(offered, actor=by).import_id
+            writer.finish_import(
+                import_id,
+                counts=ImportCounts(landed=len(orders), accepted=len(orders)),
+                days=[ImportDay(import_id=import_id, event_date=day, events=1, displaced=0) for day in orders],
+                schema_versions=[1],
+                ignored_columns=[],
+                superseded_elsewhere={},
+                actor=by,
+            )
+        self.files[import_id] = dict(orders)
+        return import_id
+
+    def source_rows(
+        self,
+        _ws: Workspace,
+        _manifest: Manifest,
+        table: Table,
+        partitions: Sequence[date],
+        imports: Sequence[ImportRecord],
+    ) -> Frame:
+        """The latest order of each day."""
+        rows: dict[date, Row] = {}
+        for record in sorted(imports, key=lambda record: record.arrival):
+            rows |= {day: row for day, row in self.files[record.import_id].items() if day in set(partitions)}
+        return Frame(rows=rows, table=table.name)
+
+
+def derived_rows(
+    ws: Workspace, _manifest: Manifest, table: Table, partitions: Sequence[date], slices: Iterable[InputSlice]
+) -> Frame:
+    """The rows of some partitions, from exactly the files that the real code has chosen to read."""
+    read = {each.argument: _read(ws.lake, each.table, each.files) for each in slices}
+    return Frame(rows={p: row for p in partitions if (row := _computed(table.name, p, read))}, table=table.name)
+
+
+def staged_rows(frame: Frame, _table: Table, chunk: Chunk, _content: object) -> Frame:
+    """The rows of a chunk without those of its seam."""
+    return Frame(rows={day: row for day, row in frame.rows.items() if day in chunk.partitions}, table=frame.table)
+
+
+def _computed(table: str, partition: date, read: Mapping[str, Mapping[date, Row]]) -> Row | None:
+    if table == "silver.turnover":
+        days = [row for day in (partition, partition + timedelta(1)) if (row := read["orders"].get(day))]
+        return (sum(row[0] for row in days),) if days else None
+    if table == "silver.colours":
+        return (read["orders"][partition][1],) if partition in read["orders"] else None
+    both = read["turnover"].keys() & read["colours"].keys() & {partition - timedelta(1), partition}
+    if not both:
+        return None
+    return sum(read["turnover"][day][0] for day in both), sum(read["colours"][day][0] for day in both)
+
+
+def _read(lake: Lake, table: str, file_sets: Iterable[FileSet]) -> dict[date, Row]:
+    """The rows of some files, by the partition that their path names."""
+    found: dict[date, Row] = {}
+    for file in (file for file_set in file_sets for file in file_set.files):
+        partition = date.fromisoformat(Path(file.path).parent.name.partition("=")[2])
+        (row,) = pq.read_table(lake.path(table) / file.path, columns=list(COLUMNS[table])).to_pylist()
+        found[partition] = tuple(row[name] for name in COLUMNS[table])
+    return found
+
+
+def write_staged(
+    lake: Lake,
+    table: str,
+    frame: Frame,
+    *,
+    run_id: str,
+    attempt: str,
+    partition_column: str,
+    **_options: Any,
+) -> Mapping[str, FileSet]:
+    """One file per row, below `_runs/`."""
+    written: dict[str, FileSet] = {}
+    root = lake.path(table)
+    for partition, row in frame.rows.items():
+        path = root / "_runs" / run_id / attempt / f"{partition_column}={partition}" / "part-0.parquet"
+        path.parent.mkdir(parents=True)
+        columns = {name: pa.array([value], pa.int64()) for name, value in zip(COLUMNS[table], row, strict=True)}
+        pq.write_table(pa.table(columns), path)
+        written[partition.isoformat()] = FileSet.of(
+            [
+                DataFile(
+                    path=path.relative_to(root).as_posix(),
+                    size_bytes=path.stat().st_size,
+                    rows=1,
+                    sha256=sha256_of_file(path),
+                )
+            ]
+        )
+    return written
+
+
+def measure(staged: dict[date, Row], accepted: dict[date, Row] | None, table: Table, **_: Any) -> dict[date, Measured]:
+    """What the gates would find, one row a partition."""
+    before = accepted or {}
+    return {
+        partition: Measured(
+            partition=partition,
+            rows=int(partition in staged),
+            accepted_rows=int(partition in before),
+            checksum=checksum(staged.get(partition)),
+            accepted_checksum=checksum(before.get(partition)),
+            violations=_violations(table, staged.get(partition)),
+            added=int(partition not in before),
+            removed=int(partition not in staged),
+            changed=int(staged.get(partition) != before.get(partition) and partition in staged.keys() & before.keys()),
+            unchanged=int(staged.get(partition) == before.get(partition)),
+        )
+        for partition in staged.keys() | before.keys()
+    }
+
+
+def _violations(table: Table, row: Row | None) -> Mapping[str, int]:
+    return {"plausible": 1} if table.name == "silver.turnover" and row and row[0] > 1000 else {}
+
+
+def checksum(row: Row | None) -> str:
+    """Stands for the content checksum of a partition."""
+    if row is None:
+        return checksum_text(0, 0, 0, 0)
+    return checksum_text(1, int(hashlib.sha256(repr(row).encode()).hexdigest()[:8], 16), 0, 0)
+
+
+@contextmanager
+def without_spark(paper: Paper) -> Iterator[None]:
+    """Computes on paper what Spark computes otherwise."""
+
+    def read(ws: Workspace, table: Table, file_sets: Iterable[FileSet]) -> dict[date, Row]:
+        return _read(ws.lake, table.name, file_sets)
+
+    replaced: list[tuple[object, Mapping[str, Any]]] = [
+        (
+            stage,
+            {
+                "source_rows": paper.source_rows,
+                "derived_rows": derived_rows,
+                "write_staged": write_staged,
+                "_observed": staged_rows,
+                "checksum_of": lambda _found, **_prefix: "",
+                "Observation": lambda: SimpleNamespace(get={}),
+                "present_versions": lambda _spark: {},
+            },
+        ),
+        (
+            evaluate,
+            {
+                "_read": read,
+                "measure": measure,
+                "_sample": lambda *_: (),
+                "failing_keys": lambda *_: (),
+                "_wrong_columns": lambda *_: {},
+            },
+        ),
+        (Workspace, {"spark": lambda _ws: SimpleNamespace(interruptAll=lambda: None)}),
+    ]
+    with pytest.MonkeyPatch.context() as patch:
+        for module, names in replaced:
+            for name, replacement in names.items():
+                patch.setattr(module, name, replacement)
+        yield
