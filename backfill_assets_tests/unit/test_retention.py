@@ -127,6 +127,8 @@ def needed(facts: Facts) -> set[tuple[str, str]]:
                 last = by_key[last.table, last.partition, last.replaces]
                 hold(last.table, last.files.paths)
     for run in facts.runs:
+        if run.state is RunState.CANCELLED:
+            continue
         open_ = run.state in OPEN_STATES
         if run.is_trial and run.state not in (RunState.STAGING, RunState.GATING):
             open_ = (NOW - run.changed_at).days <= 90
