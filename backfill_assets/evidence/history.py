@@ -156,7 +156,9 @@ def status(ws: Workspace, *, limit: int = 20) -> Mapping[str, Any]:
         tables = [_table_line(ws, reader, name) for name in dict.fromkeys((*ws.domain.tables, *published))]
         runs = reader.runs(limit=limit, unreadable=problems.refused)
         imports = reader.imports()
-        asking = [asking_document(each) for each in what_waits(ws, reader)]
+        asking: list[Mapping[str, Any]] = []
+        with problems.noted("publications that wait for their dependents"):
+            asking += [asking_document(each) for each in what_waits(ws, reader)]
         for record in reader.restatement_sets(limit=5, unreadable=problems.refused):
             with problems.noted(record.set_id):
                 sets.append(described_set(reader, record))

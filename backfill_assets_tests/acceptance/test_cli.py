@@ -40,11 +40,11 @@ class Terminal:
 
     def is_refused(self, *words: str) -> str:
         """A command that is refused: what a person reads, in one line. Nothing may have changed."""
-        before = self.does("status")
+        before = json.loads(self.types("status", "--json").stdout)
         result = self.types(*words)
         assert result.exit_code == 1, result.output
         assert "Traceback" not in result.output
-        after = self.does("status")
+        after = json.loads(self.types("status", "--json").stdout)
         assert (after["runs"], after["tables"]) == (before["runs"], before["tables"])
         return " ".join(result.stderr.split())
 
@@ -137,7 +137,7 @@ def test_missing_input_days_come_with_the_command_that_fills_them(terminal: Term
     )
     assert "..2025-06-22" in said
     assert "say so with backfill load case_events --from 2025-0" in said
-    assert said.endswith("--to 2025-06-22 --by WHO")
+    assert said.endswith("--to 2025-06-22 --empty --by WHO")
 
 
 def test_steps_out_of_order_are_refused(terminal: Terminal) -> None:
@@ -196,6 +196,9 @@ def test_an_impossible_reference_is_refused_naming_the_file(terminal: Terminal, 
     said = person.is_refused("plan", SILVER, *DAYS, "--reason", "try", "--by", "ana")
     assert "Europe/Atlantis" in said
     assert "jurisdiction_calendar.yaml" in said
+    # What a window needs to be known for is a problem of `status`, and the rest of it is shown.
+    (problem,) = json.loads(person.types("status", "--json").stdout)["problems"]
+    assert "Europe/Atlantis" in problem["why"]
     calendar.unlink()
     assert "cannot be read" in person.is_refused("plan", SILVER, *DAYS, "--reason", "try", "--by", "ana")
 
