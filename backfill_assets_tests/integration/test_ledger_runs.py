@@ -198,12 +198,10 @@ def test_staged_partitions_and_their_gates_come_back_as_recorded(ledger: Ledger)
         for each in staged("bf-1")
     ]
     with ledger.write() as writer:
-        writer.record_gates(
-            "bf-1", measured, results_for("bf-1", gates=("unique", "schema")), actor="runner", attempt="a1"
-        )
-        writer.record_gates(
-            "bf-1", measured, results_for("bf-1", gates=("schema", "unique")), actor="runner", attempt="a1"
-        )
+        writer.take_run("bf-1", RunState.GATING, actor="runner", attempt="a2")
+        for gates in (("unique", "schema"), ("schema", "unique")):
+            results = results_for("bf-1", gates=gates)
+            writer.record_gates("bf-1", measured, results, actor="runner", attempt="a2")
     with ledger.read() as reader:
         assert reader.candidates("bf-1") == {each.partition: each for each in measured}
         assert list(reader.gate_results("bf-1")) == results_for("bf-1", gates=("schema", "unique"))
@@ -217,7 +215,8 @@ def test_gates_that_measured_other_files_than_the_staged_ones_are_refused(ledger
     other = [replace(each, files=files_of("bf-1", each.partition, rows=4)) for each in staged("bf-1")]
     other = [replace(each, files=replace(each.files, files=())) for each in other]
     with pytest.raises(Refused, match="not the staged ones"), ledger.write() as writer:
-        writer.record_gates("bf-1", other, [], actor="runner", attempt="a1")
+        writer.take_run("bf-1", RunState.GATING, actor="runner", attempt="a2")
+        writer.record_gates("bf-1", other, [], actor="runner", attempt="a2")
 
 
 def test_a_chunk_that_is_computed_again_replaces_its_candidates_and_their_results(ledger: Ledger) -> None:
@@ -237,9 +236,9 @@ def test_a_chunk_that_is_computed_again_replaces_its_candidates_and_their_result
 def test_a_candidate_only_changes_while_its_run_is_being_staged(ledger: Ledger) -> None:
     plan(ledger, "bf-1")
     stage(ledger, "bf-1")
-    with pytest.raises(IllegalTransition, match="STAGING"), ledger.write() as writer:
+    with pytest.raises(TakenOver, match="STAGED"), ledger.write() as writer:
         writer.start_chunk("bf-1", 1, DAYS, attempt="a1")
-    with pytest.raises(IllegalTransition, match="STAGING"), ledger.write() as writer:
+    with pytest.raises(TakenOver, match="STAGED"), ledger.write() as writer:
         writer.finish_chunk("bf-1", 1, input_rows=0, output_rows=0, candidates=[], attempt="a1", checksum="xx64:1")
     with ledger.write() as writer:
         writer.take_run("bf-1", RunState.STAGING, actor="ann", attempt="a2")

@@ -64,7 +64,7 @@ def test_staging_computes_the_chunks_of_the_printed_list_from_its_reads(
     printed = [stage for stage in operations.stages(shop.ws, run_id) if isinstance(stage, Compute)]
     assert len(printed) == 3
     assert called == [
-        (stage.chunk.partitions, [(read.argument, read.days, len(read.partitions)) for read in stage.reads])
+        (stage.chunk.computed, [(read.argument, read.days, len(read.partitions)) for read in stage.reads])
         for stage in printed
     ]
 

@@ -71,7 +71,8 @@ def history(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> It
     lines = [{"sale_id": f"sale-{day}", "sold_at": f"{day}T23:30:00Z", "amount": 1 + day.day} for day in days]
     path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
     operations.land(ws, "sales", path, on_duplicate=OnDuplicate.IGNORE, by="ana")
-    load = operations.plan_load(ws, "sales", partitions=tuple(HISTORY), by="ana", reason="a history")
+    after = tuple(day for day in HISTORY if day > days[-1])
+    load = operations.plan_load(ws, "sales", partitions=tuple(HISTORY), by="ana", reason="a history", empty=after)
     assert load is not None
     operations.stage(ws, load.run_id, actor="ana")
     operations.gate(ws, load.run_id, actor="ana")
@@ -191,9 +192,12 @@ def test_rows_that_a_run_in_chunks_gets_wrong_are_caught_after_it_died_and_went_
     run_id = in_chunks(short, 3)
     with pytest.raises(Gone):
         operations.stage(short, run_id, actor="ana", listener=dies_at("chunk 3 of 3"))
-    operations.recover(short, by="ops")
-    operations.stage(short, run_id, actor="ana")
-    operations.gate(short, run_id, actor="ana")
+    # An hour later the lease of the dead process has ended.
+    late = replace(short, clock=ticking_clock(NOON + timedelta(days=1)))
+    operations.recover(late, by="ops")
+    operations.stage(late, run_id, actor="ana")
+    operations.gate(late, run_id, actor="ana")
+    late.close()
     with short.ledger.read() as reader:
         finished = [e.payload["number"] for e in reader.events(entity_id=run_id) if e.action == "chunk_finished"]
     assert finished == [1, 2, 3], "no chunk is computed twice"

@@ -423,7 +423,7 @@ def test_a_set_that_is_never_published_says_so(late: Shop) -> None:
 def test_a_set_is_approved_once(late: Shop) -> None:
     set_id = ready_set(late, planned_set(late))
     with pytest.raises(IllegalTransition, match="approved already"):
-        operations.approve_set(late.ws, set_id, by="ana")
+        operations.approve_set(late.ws, set_id, by="ben")
 
 
 def test_the_versions_of_a_set_are_those_of_the_whole_set(late: Shop) -> None:

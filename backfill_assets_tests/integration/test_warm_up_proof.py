@@ -179,7 +179,7 @@ def test_the_example_of_the_readme_is_proven(
     operations.stage(ws, run_id, actor="ana")
     operations.gate(ws, run_id, actor="ana")
     assert state_of(ws, run_id) is RunState.PASSED
-    between = proofs(ws, run_id)[date(2026, 1, 5)]
+    between = proofs(ws, run_id)[date(2026, 1, 4)]
     assert between.verdict == "the same 1 row with exactly 6 days back and 0 ahead"
     ws.close()
 
