@@ -429,7 +429,7 @@ def test_a_transform_that_breaks_its_contract_fails_with_a_sentence_and_nothing_
         return table.releases[1].function(sales=sales, ctx=ctx).withColumn("more", F.lit(1))
 
     monkeypatch.setattr(type(table), "release", lambda self, version: Release(version="1.0.0", function=surplus))
-    with pytest.raises(ContractBroken, match="more not declared"):
+    with pytest.raises(ContractBroken, match="more is not declared"):
         operations.stage(shop.ws, run_id, actor="ana")
     assert run_state(shop, run_id) is RunState.FAILED
 
