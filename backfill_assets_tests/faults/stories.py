@@ -26,6 +26,7 @@ from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 from backfill_assets import operations
@@ -386,14 +387,21 @@ def tell(seed: int, start: Path, paper: Paper, folder: Path, steps: int = STEPS)
     return Story(seed=seed, steps=tuple(taken), violations=tuple(dict.fromkeys(amiss)))
 
 
-def tell_all(seeds: Iterable[int], steps: int = STEPS) -> list[Story]:
+def tell_all(seeds: Iterable[int], steps: int = STEPS, *, progress: bool = False) -> list[Story]:
     """The stories of some seeds, in memory if the machine has a folder there."""
     memory = Path("/dev/shm")
     place = memory if os.access(memory, os.W_OK) else None
     with tempfile.TemporaryDirectory(prefix="backfill-stories-", dir=place) as name:
         folder = Path(name)
         with begun(folder) as (start, paper):
-            return [tell(seed, start, paper, folder, steps) for seed in seeds]
+            stories: list[Story] = []
+            for seed in seeds:
+                story = tell(seed, start, paper, folder, steps)
+                stories.append(story)
+                if progress:
+                    sys.stderr.write(f"{story.text}\n" if story.violations else f"story {seed} is in order\n")
+                    sys.stderr.flush()
+            return stories
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -412,7 +420,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     seeds = range(given.first_seed, given.first_seed + given.count)
     shares = [seeds[number :: given.workers] for number in range(given.workers)]
     with ProcessPoolExecutor(given.workers, mp_context=multiprocessing.get_context("spawn")) as pool:
-        stories = [story for share in pool.map(tell_all, shares) for story in share]
+        stories = [story for share in pool.map(partial(tell_all, progress=True), shares) for story in share]
     bad = [story for story in stories if story.violations]
     ended = Counter(f"{step.what.split()[0]} {step.ended.split(':')[0]}" for story in stories for step in story.steps)
     for what, times in sorted(ended.items()):
