@@ -3,8 +3,9 @@
 No Delta, no SQL: two partitions of one table, a ledger, files, and processes whose steps are those of
 `publication/publish.py`, `recover.py`, `vacuum.py` and `lake/swap.py`. Every step is atomic, as a transaction of the
 ledger or a commit to the log is; between any two steps every other process may act. A process that is never chosen
-again is a dead one, and one that is chosen late was paused, so the search needs no steps for either. A transaction that
-fails before it begins is a process that stopped there. A commit may land and be reported lost.
+again is a dead one, and one that is chosen late was paused, so the search needs no steps for either; only a lease has to
+know who is asleep when time passes (`work`). A transaction that fails before it begins is a process that stopped there.
+A commit may land and be reported lost.
 
 `search` visits every reachable state of an instance, breadth first, so what it reports is a shortest way to what is
 wrong. In every state these hold:
@@ -15,6 +16,9 @@ wrong. In every state these hold:
 - none is abandoned and landed, none is published and not landed;
 - a rollback leaves exactly the files from before what it undoes;
 - the files that readers see are there, and those of runs that can still be published;
+- what was cancelled is never published, and stays cancelled;
+- a run is taken only from a process that slept past its lease, or by a person; who lost it changes nothing any more, so
+  what has passed the gates is what one process staged and what the gates saw;
 - whatever else is stopped for good, `recover` alone ends everything that is open, and then ledger and table agree, but
   for partitions that somebody else wrote to.
 
@@ -23,131 +27,22 @@ Every guard can be taken away by name; `test_protocol_model` does so one by one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from enum import StrEnum
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
-Files = frozenset[str]
-Table = tuple[Files, ...]
-"""The files of every partition."""
-
-NOTHING: Files = frozenset()
-
-
-class Guard(StrEnum):
-    """What keeps the protocol right, and where it is in the code."""
-
-    INTENT_FIRST = "publish: the intent is in the ledger before the table changes"
-    ONE_OPEN = "publication_checks._must_be_free: one open publication of a table"
-    SAME_TARGET = "verdict._require_same_target, publication_checks._must_expect_what_is_accepted"
-    APPROVAL = "authority.require_agreed, publication_checks._may_publish: asked in the intent's transaction"
-    GATED_FILES = "verdict._require_gates: passed for exactly these files"
-    NOT_REMOVED = "write_retention._must_be_there: what retention marked is not brought back"
-    REQUIRE_FILES = "swap._require_files: every new file is there before the commit"
-    COMPARE = "swap._compare: every declared partition holds what is expected"
-    ONE_HANDLE = "swap: max_commit_retries=0, so nobody committed since the comparison"
-    ONE_COMMIT = "swap._commit: all partitions in one commit"
-    APPLICATION_TRANSACTION = "swap: the commit carries the publication's id"
-    ASK_BEFORE_COMMIT = "swap: GIVEN_UP is looked for on the handle that commits"
-    FENCE = "swap.fence: GIVEN_UP is committed before a publication is abandoned for another process"
-    FENCE_ONE_HANDLE = "swap.fence: max_commit_retries=0"
-    UNKNOWN_STAYS_OPEN = "publish.carry_out: an unknown outcome is not a refusal"
-    CONDITIONAL_STEP = "writing._change: UPDATE ... WHERE state = :from"
-    FINISH_TWICE = "write_publications.finish_publication: finishing what is finished changes nothing"
-    RUN_HELD = "write_runs.take_run: a run that is being published is not staged again"
-    VACUUM_CANDIDATES = "retention: candidates that can still be published are kept"
-    VACUUM_OPEN = "retention: a table with an open publication is left alone"
-    VACUUM_LIVE = "retention: what the log shows is kept, whatever the ledger says"
-    VACUUM_LISTS_FIRST = "vacuum: files are listed before they are judged"
-    VACUUM_MOVED = "vacuum._moved: what a publication or a run needs since it was judged is not marked"
-    VACUUM_LOOKS_AGAIN = "vacuum: what has become visible since is not removed"
-
-
-class Wrong(Exception):
-    """An invariant does not hold."""
-
-
-@dataclass(frozen=True, slots=True)
-class Publication:
-    """A row of the ledger: what a swap is to do, and how far it is; without `new` there is nothing to commit."""
-
-    owner: str
-    run: str
-    state: str
-    expected: Mapping[int, Files]
-    versions: Mapping[int, int]
-    new: Mapping[int, Files]
-    undoes: str | None = None
-    equal: Mapping[int, Files] = field(default_factory=dict)
-
-    def __hash__(self) -> int:
-        return hash((self.owner, self.state, tuple(self.expected.items()), tuple(self.new.items())))
-
-
-@dataclass(frozen=True, slots=True)
-class Run:
-    """A candidate: its files, what the gates saw, what they compared it with, and whether that is the same."""
-
-    files: Mapping[int, Files]
-    gated: Mapping[int, Files]
-    compared: Mapping[int, Files]
-    state: str = "PASSED"
-    approved: bool = True
-    is_equal: bool = False
-
-    def __hash__(self) -> int:
-        return hash((self.state, self.approved, tuple(self.files.items()), tuple(self.gated.items())))
-
-
-@dataclass(frozen=True, slots=True)
-class Process:
-    """Somebody at a step, with what is held in memory."""
-
-    name: str
-    kind: str
-    run: str = ""
-    at: str = "begin"
-    seen_version: int = -1
-    held: str = ""
-    listed: Files = NOTHING
-    going: Files = NOTHING
-    rests_on: tuple[tuple[str, str], ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class State:
-    """Everything there is. `ghost` is what the table would be if only whole publications and strangers wrote to it."""
-
-    table: Table
-    version: int
-    told: Mapping[str, str]
-    publications: Mapping[str, Publication]
-    accepted: tuple[tuple[int, Files], ...]
-    highest: tuple[int, ...]
-    runs: Mapping[str, Run]
-    files: Files
-    marked: Files
-    processes: tuple[Process, ...]
-    landed: Mapping[str, Table]
-    foreign: frozenset[int] = frozenset()
-
-    def __hash__(self) -> int:
-        return hash(
-            (
-                self.table,
-                self.version,
-                tuple(sorted(self.told.items())),
-                tuple(sorted((key, hash(value)) for key, value in self.publications.items())),
-                self.accepted,
-                tuple(sorted((key, hash(value)) for key, value in self.runs.items())),
-                self.files,
-                self.marked,
-                self.processes,
-            )
-        )
-
-
-Steps = Iterator[tuple[str, State]]
+from backfill_assets_tests.protocol import strangers, work
+from backfill_assets_tests.protocol.state import (
+    NOTHING,
+    Files,
+    Guard,
+    Process,
+    Publication,
+    Run,
+    State,
+    Steps,
+    Table,
+    Wrong,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,8 +70,10 @@ class Model:
                 return self._recover(process, state)
             case "vacuum":
                 return self._vacuum(process, state)
+            case "work" | "cancel" | "take over" | "pause" | "time":
+                return work.steps(process, state, self.has)
             case _:
-                return self._stranger(process, state)
+                return strangers.steps(process, state, self.has)
 
     def _swap(self, me: Process, state: State) -> Iterator[tuple[Process, State, str]]:
         mine = state.publications.get(me.name)
@@ -217,7 +114,10 @@ class Model:
         run = state.runs[me.run]
         if me.kind == "rollback":
             return self._intent_back(me, run, state)
-        if run.state not in ("PASSED", "ROLLED_BACK") or (self.has(Guard.APPROVAL) and not run.approved):
+        is_final = run.state == "CANCELLED" and self.has(Guard.CANCELLED_IS_FINAL)
+        if is_final or run.state not in ("PASSED", "ROLLED_BACK", "CANCELLED"):
+            return None
+        if self.has(Guard.APPROVAL) and not run.approved:
             return None
         if self.has(Guard.GATED_FILES) and run.files != run.gated:
             return None
@@ -353,6 +253,10 @@ class Model:
             for name, publication in state.publications.items():
                 if publication.state == "OPEN":
                     yield replace(me, at="look", held=name), state, f"finds {name}"
+            for name, run in state.runs.items():
+                if work.may_be_given_up(run, self.has):
+                    runs = {**state.runs, name: work.given_up(run)}
+                    yield me, replace(state, runs=runs), f"gives {name} up"
             return
         held = state.publications[me.held]
         told = state.told.get(me.held)
@@ -408,58 +312,13 @@ class Model:
         if self.has(Guard.VACUUM_LIVE):
             kept.update(file for files in state.table for file in files)
         if self.has(Guard.VACUUM_CANDIDATES):
-            possible = [run for run in state.runs.values() if run.state in ("PASSED", "PUBLISHING")]
+            possible = [run for run in state.runs.values() if run.state in work.CAN_BE_PUBLISHED]
             kept.update(file for run in possible for files in run.files.values() for file in files)
+        if self.has(Guard.VACUUM_BEING_WRITTEN):
+            written = tuple(f"{name}." for name, run in state.runs.items() if run.state in work.AT_WORK)
+            kept.update(file for file in state.files if file.startswith(written))
         # A file that came in after the listing is not judged; without the order, whatever is staged by now is.
         return (listed if listed is not None else state.files | {"a2-0", "a2-1"}) - kept
-
-    def _stranger(self, me: Process, state: State) -> Iterator[tuple[Process, State, str]]:
-        done = replace(me, at="end")
-        if me.at == "end":
-            return
-        table = list(state.table)
-        match me.kind:
-            case "append":
-                table[1] = table[1] | {"stranger"}
-                files = state.files | {"stranger"}
-            case "restore":
-                old = (frozenset({"o-0"}), frozenset({"o-1"}))
-                if not old[0] | old[1] <= state.files:
-                    yield done, state, "cannot restore"
-                    return
-                table, files = [*old, table[2]], state.files
-            case "withdraw":
-                run = state.runs[me.run]
-                if run.state == "PASSED":
-                    runs = {**state.runs, me.run: replace(run, approved=False)}
-                    yield done, replace(state, runs=runs), "withdraws the approval"
-                return
-            case "agree":
-                run = state.runs[me.run]
-                if not run.approved:
-                    runs = {**state.runs, me.run: replace(run, approved=True)}
-                    yield done, replace(state, runs=runs), "agrees again"
-                return
-            case "stage again":
-                yield from self._stage_again(me, state)
-                return
-            case _:
-                raise AssertionError(me.kind)
-        touched = frozenset(p for p in range(len(table)) if table[p] != state.table[p])
-        after = replace(
-            state, table=tuple(table), files=files, version=state.version + 1, foreign=state.foreign | touched
-        )
-        yield done, after, f"{me.kind}s"
-
-    def _stage_again(self, me: Process, state: State) -> Iterator[tuple[Process, State, str]]:
-        """Other files take the place of the gated ones; they are gated later."""
-        run = state.runs[me.run]
-        if run.state == "PASSED" or (run.state == "PUBLISHING" and not self.has(Guard.RUN_HELD)):
-            other = {p: frozenset({f"a2-{p}"}) for p in run.files}
-            staged = replace(run, files=other, state="PASSED" if not self.has(Guard.RUN_HELD) else run.state)
-            files = state.files | frozenset().union(*other.values())
-            runs = {**state.runs, me.run: staged}
-            yield replace(me, at="end"), replace(state, runs=runs, files=files), "stages it again"
 
 
 def _states(state: State) -> tuple[tuple[str, str], ...]:
@@ -493,40 +352,3 @@ def _require_right(mine: Publication, state: State) -> None:
         before = state.landed[mine.undoes]
         if any(before[p] != new for p, new in mine.new.items()):
             raise Wrong(f"{mine.owner} does not bring back what {mine.undoes} replaced")
-
-
-def history(*processes: Process, change: Callable[[State], State] = lambda state: state) -> State:
-    """`z` is published over `o`; runs `a` (both partitions), `b` (the second) and `e`, `f` (no rows) have passed.
-
-    Args:
-        processes: Who acts.
-        change: What else is different at the beginning.
-    """
-    o = {0: frozenset({"o-0"}), 1: frozenset({"o-1"})}
-    z = {0: frozenset({"z-0"}), 1: frozenset({"z-1"})}
-    a = {0: frozenset({"a-0"}), 1: frozenset({"a-1"})}
-    b = {1: frozenset({"b-1"})}
-    none = {2: NOTHING}
-    every = [*o.values(), *z.values(), *a.values(), *b.values()]
-    published = Publication(owner="earlier", run="z", state="PUBLISHED", expected=o, versions={0: 1, 1: 1}, new=z)
-    return change(
-        State(
-            table=(z[0], z[1], NOTHING),
-            version=2,
-            told={"earlier": "LANDED"},
-            publications={"earlier": published},
-            accepted=((2, z[0]), (2, z[1]), (0, NOTHING)),
-            highest=(2, 2, 0),
-            runs={
-                "z": Run(files=z, gated=z, compared=o, state="PUBLISHED"),
-                "a": Run(files=a, gated=a, compared=z),
-                "b": Run(files=b, gated=b, compared={1: z[1]}),
-                "e": Run(files=none, gated=none, compared=none),
-                "f": Run(files=none, gated=none, compared=none),
-            },
-            files=frozenset().union(*every),
-            marked=NOTHING,
-            processes=processes,
-            landed={"earlier": (o[0], o[1], NOTHING)},
-        )
-    )

@@ -6,7 +6,9 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from backfill_assets_tests.protocol.model import Model, Process, State, Wrong
+from backfill_assets_tests.protocol import work
+from backfill_assets_tests.protocol.model import Model
+from backfill_assets_tests.protocol.state import Process, State, Wrong
 
 
 def require_right(state: State) -> None:
@@ -30,8 +32,22 @@ def require_right(state: State) -> None:
         raise Wrong(f"readers miss {sorted(shown - state.files)}")
     for name, run in state.runs.items():
         needed = frozenset().union(*run.files.values())
-        if run.state in ("PASSED", "PUBLISHING") and needed & state.marked - state.files:
+        if run.state in work.CAN_BE_PUBLISHED and needed & state.marked - state.files:
             raise Wrong(f"vacuum took the candidate of {name}")
+        _require_one_worker(state, name)
+
+
+def _require_one_worker(state: State, name: str) -> None:
+    """Of those who work on a run one has it, and what one of them staged is what was gated; none works for nothing."""
+    run = state.runs[name]
+    if (run.state in work.AT_WORK) != bool(run.attempt):
+        raise Wrong(f"{name} is {run.state}, and its process is {run.attempt!r}")
+    if run.worker and run.state == "PASSED" and dict(run.files) != dict(run.gated):
+        raise Wrong(f"{name} has passed, with files that the gates have not seen")
+    of_run = {key: p for key, p in state.publications.items() if p.run == name and p.undoes is None}
+    standing = [key for key, p in of_run.items() if p.state in ("OPEN", "PUBLISHED")]
+    if run.cancelled and (run.state != "CANCELLED" or standing):
+        raise Wrong(f"{name} was cancelled, is {run.state}, and has the publications {standing}")
 
 
 def require_settled(model: Model, state: State) -> None:
@@ -41,7 +57,8 @@ def require_settled(model: Model, state: State) -> None:
         Wrong: Something is still open, or ledger and table do not agree.
     """
     recovery = Process(name="the last recovery", kind="recover")
-    present = replace(state, processes=(recovery,))
+    stopped = replace(state, processes=(recovery,), paused=frozenset(run.attempt for run in state.runs.values()))
+    present = work.time_passes(stopped, model.has)
     for _ in range(40):
         steps = list(model.steps(present))
         if not steps:
@@ -50,6 +67,8 @@ def require_settled(model: Model, state: State) -> None:
         require_right(present)
     if still := [name for name, p in present.publications.items() if p.state == "OPEN"]:
         raise Wrong(f"{still} cannot be ended")
+    if working := [name for name, run in present.runs.items() if run.state in work.AT_WORK]:
+        raise Wrong(f"nobody is at work on {working}, and nothing ends it")
     for p, (_, files) in enumerate(present.accepted):
         if p not in present.foreign and present.table[p] != files:
             raise Wrong(f"the ledger accepts {sorted(files)} in {p}, and readers see {sorted(present.table[p])}")
