@@ -10,21 +10,16 @@ validation/<derived> gate; materialized whether the gates pass or fail
 
 # No postponed annotations here: Dagster compares the annotation of `context` with the class itself.
 
-import time
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import date
 from typing import Any
 
 from dagster import (
     AssetDep,
     AssetExecutionContext,
     AssetKey,
-    AssetMaterialization,
     AssetsDefinition,
     BackfillPolicy,
     Failure,
-    MaterializeResult,
-    Output,
     asset,
 )
 from dagster_deltalake import DeltaTableResource
@@ -34,9 +29,9 @@ from backfill_assets.ledger.records import GateResult
 from backfill_assets.ledger.states import RunState
 from backfill_assets.operations import gate, publish, stage
 from backfill_assets.orchestration import described
-from backfill_assets.orchestration.batches import BATCH, batches, one_commit
-from backfill_assets.orchestration.checks import blocked, evaluations, gate_specs, summaries, targets
-from backfill_assets.orchestration.partitions import key_of, partitions_definition, window_mapping
+from backfill_assets.orchestration.checks import blocked, gate_specs, summaries
+from backfill_assets.orchestration.partitions import partitions_definition, window_mapping
+from backfill_assets.orchestration.recorded import ended_checks, gate_events, materialized
 from backfill_assets.orchestration.resources import SESSION, Session, table_key
 from backfill_assets.orchestration.runs import (
     actor,
@@ -94,7 +89,7 @@ def _bronze(table: SourceTable, graph: Graph, pool: str | None) -> AssetsDefinit
         key=key,
         partitions_def=partitions_definition(table.partition.grain, graph.first_day),
         backfill_policy=WHOLE_RANGE,
-        output_required=False,  # a run with gaps, see `_materialized`
+        output_required=False,  # a run with gaps, see `recorded.materialized`
         check_specs=gate_specs(key, table.gates, None),
         required_resource_keys={SESSION, table_key(table.name)},
         pool=pool,
@@ -111,7 +106,7 @@ def _bronze(table: SourceTable, graph: Graph, pool: str | None) -> AssetsDefinit
             run = run_to_load(session, table, context, by=by)
             if run is None:
                 context.log.info(f"No file has landed for these days of {table.name}; there is nothing to load.")
-                yield from _end_checks(key, table)
+                yield from ended_checks(key, table.gates)
                 return
             stage(workspace, run.run_id, actor=by, listener=_told(context, session))
             results = gate(workspace, run.run_id, actor=by, listener=_told(context, session)).results
@@ -122,12 +117,14 @@ def _bronze(table: SourceTable, graph: Graph, pool: str | None) -> AssetsDefinit
                 record = publish(workspace, run.run_id, by=by)
         except Failure:
             yield from summaries(key, table.partition.grain, results)
+            yield from ended_checks(key, table.gates)
             raise
         # In this order, for a check counts for the materialization before it.
-        yield from _materialized(
+        yield from materialized(
             context, key, run.manifest.partitions, described.published(record, staged, _url(context, table))
         )
         yield from summaries(key, table.partition.grain, results)
+        yield from ended_checks(key, table.gates)
 
     return load
 
@@ -164,7 +161,7 @@ def _candidate(table: DerivedTable, domain: Domain, graph: Graph, pool: str | No
                 return
             context.log.info(f"{run.run_id} ({run.manifest.kind}): {run.manifest.reason}")
             staged = stage(session.workspace, run.run_id, actor=by, listener=_told(context, session))
-        yield from _materialized(context, key, run.manifest.partitions, described.staged(staged))
+        yield from materialized(context, key, run.manifest.partitions, described.staged(staged))
 
     return stage_candidate
 
@@ -178,7 +175,7 @@ def _validation(table: DerivedTable, graph: Graph, pool: str | None) -> AssetsDe
         deps=[candidate_key(table)],
         partitions_def=partitions,
         backfill_policy=WHOLE_RANGE,
-        output_required=False,  # a run with gaps, see `_materialized`
+        output_required=False,  # a run with gaps, see `recorded.materialized`
         check_specs=gate_specs(key, table.gates, partitions),
         required_resource_keys={SESSION},
         pool=pool,
@@ -194,9 +191,9 @@ def _validation(table: DerivedTable, graph: Graph, pool: str | None) -> AssetsDe
             run = run_in_state(session, table, context, RunState.STAGED, RunState.GATING)
             evaluated = gate(session.workspace, run.run_id, actor=by, listener=_told(context, session))
         results, measured = evaluated.results, staged_partitions(session.workspace, run.run_id)
-        yield from _materialized(context, key, run.manifest.partitions, described.measured(measured, results))
-        yield from _evaluated(context, key, results)
-        yield from _end_checks(key, table)
+        yield from materialized(context, key, run.manifest.partitions, described.measured(measured, results))
+        yield from gate_events(context, key, table.partition.grain, results)
+        yield from ended_checks(key, table.gates)
         _must_have_passed(run.run_id, table, results)
 
     return measure_gates
@@ -210,7 +207,7 @@ def _published(table: DerivedTable, graph: Graph) -> AssetsDefinition:
         deps=[validation_key(table)],
         partitions_def=partitions_definition(table.partition.grain, graph.first_day),
         backfill_policy=WHOLE_RANGE,
-        output_required=False,  # a run with gaps, see `_materialized`
+        output_required=False,  # a run with gaps, see `recorded.materialized`
         required_resource_keys={SESSION, table_key(table.name)},
         group_name=layer_of(table),
         kinds={"delta"},
@@ -224,47 +221,11 @@ def _published(table: DerivedTable, graph: Graph) -> AssetsDefinition:
             run = run_in_state(session, table, context, RunState.PASSED)
             record = publish(session.workspace, run.run_id, by=by)
         staged = staged_partitions(session.workspace, run.run_id)
-        yield from _materialized(
+        yield from materialized(
             context, key, run.manifest.partitions, described.published(record, staged, _url(context, table))
         )
 
     return swap
-
-
-def _materialized(
-    context: AssetExecutionContext, key: AssetKey, partitions: Iterable[date], numbers: described.Numbers
-) -> Events:
-    """The materialization of exactly these partitions, each with its own numbers.
-
-    An output would speak for the whole range that the Dagster run names. So where a run has gaps, each partition is
-    reported by itself and there is no output; an asset after it in the same Dagster run is then skipped, which is why
-    `launch` gives each a run of its own.
-    """
-    keys = [key_of(partition) for partition in partitions]
-    own = {key_of(partition): metadata for partition, metadata in numbers.by_partition.items()}
-    if keys == list(context.partition_keys):
-        for partition_key, metadata in own.items():
-            context.add_asset_metadata(metadata, asset_key=key, partition_key=partition_key)
-        yield MaterializeResult(asset_key=key, metadata=numbers.of_run)
-        return
-    for batch in batches(keys, BATCH):
-        with one_commit(context.instance):
-            for partition_key in batch:
-                metadata = {**numbers.of_run, **own.get(partition_key, {})}
-                yield AssetMaterialization(asset_key=key, partition=partition_key, metadata=metadata)
-
-
-def _evaluated(context: AssetExecutionContext, key: AssetKey, results: Iterable[GateResult]) -> Events:
-    on = targets(context.instance, key, context.run.run_id, time.time())
-    for batch in batches(evaluations(key, results, on), BATCH):
-        with one_commit(context.instance):
-            yield from batch
-
-
-def _end_checks(key: AssetKey, table: Table) -> Events:
-    """Ends the output of every check; an evaluation by itself leaves it open, and the step would fail for it."""
-    for spec in gate_specs(key, table.gates, None):
-        yield Output(None, output_name=spec.get_python_identifier())
 
 
 def _must_have_passed(run_id: str, table: Table, results: Iterable[GateResult]) -> None:

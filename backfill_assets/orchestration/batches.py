@@ -1,30 +1,39 @@
-"""How are thousands of Dagster's events stored in seconds? Many in one commit.
+"""How are thousands of Dagster's events stored in seconds and in little space? Many in one commit, each once.
 
 Dagster's own SQL event logs open a connection for every event, or several, and commit each by itself: 10 ms and more on
-SQLite, and a run over 92 days with ten gates has over a thousand.
+SQLite, and a run over 92 days with ten gates has over a thousand. They also keep every evaluation of a check three
+times, and with every event what its run says already.
 """
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from itertools import islice
 from typing import Any, TypeVar
 
-from dagster import DagsterInstance
-from dagster._core.definitions.partitions.subset import TimeWindowPartitionsSubset
+from dagster import DagsterEventType, DagsterInstance
 from dagster._core.events.log import EventLogEntry
+from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus as Status
 from dagster._core.storage.event_log import SqlEventLogStorage
-from dagster_shared.record import replace
+from dagster._core.storage.event_log.schema import AssetCheckExecutionsTable as Checks
+from dagster_shared.serdes import pack_value, serialize_value
 
 Item = TypeVar("Item")
 
 BATCH = 500
 """Events per commit: small enough that other writers wait for a second at most."""
 
-PLANNED_CHECKS = 1_000
-"""Partitions of a planned check per statement: SQLite may allow no more than 32,766 values in one, at 8 per row."""
+
+OF_PARTITIONS = (DagsterEventType.ASSET_MATERIALIZATION, DagsterEventType.ASSET_MATERIALIZATION_PLANNED)
+
+
+CHECK_KEY = ("asset_key", "check_name", "run_id", "partition")
+
+NEVER_ABSENT = frozenset({"error_info"})
+"""Fields of an event that Dagster does not read without, even when they are None."""
 
 
 class BatchedEventLog(SqlEventLogStorage):
@@ -71,6 +80,17 @@ class BatchedEventLog(SqlEventLogStorage):
             for event in events:
                 self.store_event(event)
 
+    def store_event(self, event: EventLogEntry) -> None:
+        checked = _checked_materialization(event)
+        if checked is None:
+            super().store_event(event)
+        else:
+            # The partition's row is what pages read. The run's log has one evaluation for all of its partitions.
+            self.store_asset_check_event(event, checked)
+
+    def _event_to_row(self, event: EventLogEntry) -> dict[str, Any]:
+        return {**super()._event_to_row(event), "event": _text(event)}
+
     def _store_asset_event(self, conn: Any, event: EventLogEntry, event_id: int) -> None:
         latest = getattr(self._batch, "latest", None)
         if latest is None:
@@ -101,25 +121,90 @@ class BatchedEventLog(SqlEventLogStorage):
         return column_name in self._known_columns
 
     def _store_asset_check_evaluation_planned(self, event: EventLogEntry, event_id: int | None) -> None:
-        for part in _in_parts(event):
-            super()._store_asset_check_evaluation_planned(part, event_id)
+        planned = event.get_dagster_event().asset_check_planned_data
+        row = {**self._check_row(event, event_id, planned), "execution_status": Status.PLANNED.value}
+        subset = planned.partitions_subset
+        with self.index_connection() as conn:
+            # Without the event, which would be repeated for every partition and is in the log.
+            partitions = subset.get_partition_keys() if subset else [None]
+            conn.execute(Checks.insert(), [{**row, "partition": key} for key in partitions])
+
+    def _update_asset_check_evaluation(self, event: EventLogEntry, event_id: int | None) -> None:
+        found = event.get_dagster_event().asset_check_evaluation_data
+        row = {**self._check_row(event, event_id, found), "partition": found.partition}
+        with self.index_connection() as conn:
+            # A row that grows where it is splits its page; half of every page would stay empty.
+            conn.execute(Checks.delete().where(*(Checks.c[name] == row[name] for name in CHECK_KEY)))
+            target = found.target_materialization_data
+            more = {
+                "execution_status": (Status.SUCCEEDED if found.passed else Status.FAILED).value,
+                "evaluation_event": _text(event),
+                "materialization_event_storage_id": target.storage_id if target else None,
+            }
+            conn.execute(Checks.insert(), [{**row, **more}])
+
+    def _check_row(self, event: EventLogEntry, event_id: int | None, of: Any) -> dict[str, Any]:
+        return {
+            "asset_key": of.asset_key.to_string(),
+            "check_name": of.check_name,
+            "run_id": event.run_id,
+            "evaluation_event_timestamp": self._event_insert_timestamp(event),  # type: ignore[no-untyped-call]
+            "evaluation_event_storage_id": event_id,
+        }
 
 
 def _asset_of(stored: tuple[EventLogEntry, int]) -> str:
     return str(stored[0].get_dagster_event().asset_key)
 
 
-def _in_parts(event: EventLogEntry) -> Iterator[EventLogEntry]:
-    """The planned check as several, each of few enough partitions for one statement."""
-    dagster_event = event.get_dagster_event()
-    planned = dagster_event.asset_check_planned_data
-    subset = planned.partitions_subset
-    if not isinstance(subset, TimeWindowPartitionsSubset) or len(subset) <= PLANNED_CHECKS:
-        yield event
-        return
-    for keys in batches(subset.get_partition_keys(), PLANNED_CHECKS):
-        part = replace(planned, partitions_subset=subset.partitions_def.subset_with_partition_keys(keys))
-        yield event._replace(dagster_event=dagster_event._replace(event_specific_data=part))
+def tells_of_a_partition(event: EventLogEntry) -> bool:
+    """Whether it says that one partition of an asset is materialized, or is going to be."""
+    return event.dagster_event_type in OF_PARTITIONS and event.get_dagster_event().partition is not None
+
+
+def _text(event: EventLogEntry) -> str:
+    """The event as Dagster reads it; of a partition's, without what other events of its run and step say already."""
+    found = event.dagster_event
+    is_evaluation = _is_evaluation_of_a_partition(event)
+    if found is None or not (is_evaluation or tells_of_a_partition(event)):
+        return serialize_value(event)
+    lean = found._replace(
+        logging_tags=None,
+        node_handle=None,
+        step_handle=None,
+        step_kind_value=None,
+        pid=None,
+        message=None if is_evaluation else found.message,
+    )
+    packed = pack_value(event._replace(user_message="", dagster_event=lean))
+    return json.dumps(_without_defaults(packed), separators=(",", ":"))
+
+
+def _without_defaults(value: Any) -> Any:
+    """A packed value without the fields whose absence means None to Dagster."""
+    match value:
+        case dict():
+            needed = NEVER_ABSENT if "__class__" in value else value.keys()
+            return {name: _without_defaults(each) for name, each in value.items() if each is not None or name in needed}
+        case list():
+            return [_without_defaults(each) for each in value]
+        case _:
+            return value
+
+
+def _is_evaluation_of_a_partition(event: EventLogEntry) -> bool:
+    return (
+        event.dagster_event_type is DagsterEventType.ASSET_CHECK_EVALUATION
+        and event.get_dagster_event().asset_check_evaluation_data.partition is not None
+    )
+
+
+def _checked_materialization(event: EventLogEntry) -> int | None:
+    """The storage id of the materialization that an evaluation of a partition is about; None for any other event."""
+    if not _is_evaluation_of_a_partition(event):
+        return None
+    target = event.get_dagster_event().asset_check_evaluation_data.target_materialization_data
+    return None if target is None else target.storage_id
 
 
 def batches(items: Iterable[Item], size: int) -> Iterator[list[Item]]:

@@ -6,13 +6,12 @@ order in which Dagster runs assets.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from dagster import (
     AssetCheckEvaluation,
-    AssetCheckResult,
     AssetCheckSeverity,
     AssetCheckSpec,
     AssetKey,
@@ -69,9 +68,11 @@ def targets(instance: DagsterInstance, asset: AssetKey, run_id: str, at: float) 
 def evaluations(
     asset: AssetKey, results: Iterable[GateResult], on: Mapping[str, Target]
 ) -> Iterator[AssetCheckEvaluation]:
-    """One evaluation per gate and partition; those that failed come last, because the UI shows the last one first."""
-    for result in sorted(results, key=lambda result: (not result.passed, result.partition)):
+    """One evaluation per gate and partition, in a sentence; of some that failed also what was observed."""
+    failed: Counter[str] = Counter()
+    for result in sorted(results, key=lambda result: (result.gate, result.partition)):
         key = key_of(result.partition)
+        failed[result.gate] += not result.passed
         yield AssetCheckEvaluation(
             asset_key=asset,
             check_name=result.gate,
@@ -80,24 +81,25 @@ def evaluations(
             blocking=result.blocking,
             partition=key,
             description=_sentence(result.verdict),
-            metadata=_observed(result.observed),
+            metadata={} if result.passed or failed[result.gate] > MOST_FAILED_ROWS else _observed(result.observed),
             target_materialization_data=on.get(key),
         )
 
 
-def summaries(asset: AssetKey, grain: Grain, results: Iterable[GateResult]) -> Iterator[AssetCheckResult]:
-    """One result per gate for a whole run, naming the partitions that failed."""
+def summaries(asset: AssetKey, grain: Grain, results: Iterable[GateResult]) -> Iterator[AssetCheckEvaluation]:
+    """One evaluation per gate for a whole run, naming the partitions that failed."""
     by_gate: dict[str, list[GateResult]] = defaultdict(list)
     for result in results:
         by_gate[result.gate].append(result)
     for gate, found in by_gate.items():
         failed = [result for result in found if not result.passed]
         every = count_of(len(found), grain.noun)
-        yield AssetCheckResult(
+        yield AssetCheckEvaluation(
             asset_key=asset,
             check_name=gate,
             passed=not failed,
             severity=_severity(found[0].blocking),
+            blocking=found[0].blocking,
             description=f"{every} passed."
             if not failed
             else f"{len(failed):,} of {every} failed: {describe(grain, (result.partition for result in failed))}. "

@@ -136,10 +136,7 @@ def measured(found: Mapping[date, CandidatePartition], results: Iterable[GateRes
     }
     return Numbers(
         of_run=_run_id(found.values()),
-        by_partition={
-            day: {"rows": partition.rows, "checksum": partition.checksum, **differences.get(day, {})}
-            for day, partition in found.items()
-        },
+        by_partition={day: {"rows": partition.rows, **differences.get(day, {})} for day, partition in found.items()},
     )
 
 
@@ -154,12 +151,7 @@ def published(record: PublicationRecord, staged_partitions: Mapping[date, Candid
             "dagster/uri": url,
         },
         by_partition={
-            day: {
-                "rows": partition.rows,
-                "checksum": partition.checksum,
-                "swapped": day in changed,
-            }
-            for day, partition in staged_partitions.items()
+            day: {"rows": partition.rows, "swapped": day in changed} for day, partition in staged_partitions.items()
         },
     )
 

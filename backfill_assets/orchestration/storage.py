@@ -8,20 +8,25 @@ from __future__ import annotations
 
 import os
 import threading
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from dagster import Field, Noneable, StringSource
+from dagster import AssetKey, Field, Noneable, StringSource
+from dagster._core.events.log import EventLogEntry
 from dagster._core.storage.base_storage import DagsterStorage
 from dagster._core.storage.event_log.sqlite.sqlite_event_log import SqliteEventLogStorage
 from dagster._core.storage.sqlite_storage import DagsterSqliteStorage
 from dagster._serdes import ConfigurableClassData
 
 from backfill_assets.errors import Refused
-from backfill_assets.orchestration.batches import BATCH, BatchedEventLog
+from backfill_assets.orchestration.batches import BATCH, BatchedEventLog, tells_of_a_partition
 from backfill_assets.settings import Settings
+
+SHOWN_PER_RUN = 20
+"""Partitions of an asset that a run's own log shows one by one; the pages of the asset show all of them."""
 
 
 class HomeStorage(DagsterSqliteStorage):
@@ -81,8 +86,27 @@ class SqliteEventLog(BatchedEventLog, SqliteEventLogStorage):
 
     def __init__(self, base_dir: str, inst_data: ConfigurableClassData | None = None) -> None:
         super().__init__(base_dir, inst_data)
+        self._shown: Counter[tuple[str, str, AssetKey | None]] = Counter()
         # A batch holds the run's database and the index open at the same time, from one thread.
         self._db_lock = threading.RLock()  # type: ignore[assignment]
+
+    def store_event(self, event: EventLogEntry) -> None:
+        """Keeps an event that tells of one partition in the index alone, once the run's own log shows some like it."""
+        if not tells_of_a_partition(event):
+            super().store_event(event)
+            return
+        found = event.get_dagster_event()
+        shown = (event.run_id, found.event_type_value, found.asset_key)
+        self._shown[shown] += 1
+        if self._shown[shown] <= SHOWN_PER_RUN:
+            super().store_event(event)
+            return
+        with self.index_transaction() as conn:
+            key = conn.execute(self.prepare_insert_event(event)).inserted_primary_key
+            assert key is not None
+            event_id = key[0]
+            self._store_asset_event_tags(conn, [event], [event_id])
+            self._store_asset_event(conn, event, event_id)
 
     @staticmethod
     def beside(log: SqliteEventLogStorage) -> SqliteEventLog:

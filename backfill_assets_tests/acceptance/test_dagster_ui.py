@@ -36,6 +36,7 @@ query Asset($path: [String!]!) {
           checks {
             name
             blocking
+            executionForLatestMaterialization { status partition evaluation { success description } }
             partitionStatuses {
               ... on AssetCheckTimePartitionStatuses { ranges { startKey endKey status } }
             }
@@ -43,6 +44,15 @@ query Asset($path: [String!]!) {
         }
       }
     }
+  }
+}
+"""
+
+EXECUTIONS = """
+query Executions($assetKey: AssetKeyInput!, $name: String!, $day: String!) {
+  assetCheckExecutions(assetKey: $assetKey, checkName: $name, limit: 1, partition: $day) {
+    runId
+    evaluation { success partition description metadataEntries { label } targetMaterialization { runId } }
   }
 }
 """
@@ -129,9 +139,28 @@ def test_a_failed_gate_shows_on_its_days_and_a_passed_one_on_all(url: str) -> No
         ("2025-01-03", "2025-01-08", "SUCCEEDED"),
         ("2025-01-09", "2025-01-12", "FAILED"),
     ]
+    latest = {
+        check["name"]: check["executionForLatestMaterialization"] for check in asset["assetChecksOrError"]["checks"]
+    }
+    assert (latest["plausible"]["status"], latest["plausible"]["partition"]) == ("FAILED", None)
+    said = latest["plausible"]["evaluation"]["description"]
+    assert said.startswith(
+        "4 of 10 days failed: 2025-01-09..2025-01-12, 4 days. Keys of rows that fail: backfill report"
+    )
+    assert latest["schema"]["evaluation"] == {"success": True, "description": "10 days passed."}
     assert asset["assetPartitionStatuses"]["ranges"] == [
         {"startKey": "2025-01-03", "endKey": "2025-01-12", "status": "MATERIALIZED"}
     ]
+
+
+def test_the_page_of_a_gate_says_for_a_day_what_was_found(url: str) -> None:
+    for day, success, said in (("2025-01-05", True, "0 of "), ("2025-01-10", False, "1 of ")):
+        asked = {"assetKey": {"path": ["validation", "recent_sales"]}, "name": "plausible", "day": day}
+        (found,) = ask(url, EXECUTIONS, **asked)["assetCheckExecutions"]
+        assert (found["evaluation"]["success"], found["evaluation"]["partition"]) == (success, day)
+        assert said in found["evaluation"]["description"]
+        assert bool(found["evaluation"]["metadataEntries"]) is not success
+        assert found["evaluation"]["targetMaterialization"]["runId"] == found["runId"]
 
 
 def test_the_table_that_readers_know_is_not_materialized_by_staging(url: str) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
+import time
+from collections import Counter
 from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
@@ -10,24 +12,38 @@ from typing import Any
 
 import pytest
 from dagster import (
-    AssetCheckSpec,
+    AssetCheckEvaluation,
+    AssetCheckKey,
     AssetKey,
     AssetMaterialization,
+    DagsterEvent,
+    DagsterEventType,
     DagsterInstance,
-    MaterializeResult,
+    EventLogEntry,
     asset,
     materialize,
 )
+from dagster._core.definitions.asset_checks.asset_check_evaluation import AssetCheckEvaluationPlanned
+from dagster._core.event_api import PartitionKeyFilter
 from dagster._core.instance.ref import InstanceRef
 
 from backfill_assets.orchestration.batches import one_commit
+from backfill_assets.orchestration.checks import MOST_FAILED_ROWS
 from backfill_assets.orchestration.launch import SILENT, open_instance
 from backfill_assets.orchestration.partitions import partitions_definition
-from backfill_assets.orchestration.preview import relied_upon
-from backfill_assets.orchestration.storage import SqliteEventLog
-from backfill_assets.orchestration.tags import partition_range
+from backfill_assets.orchestration.storage import SHOWN_PER_RUN, SqliteEventLog
 from backfill_assets.planning.partitions import Grain
 from backfill_assets.settings import PROJECT_ROOT, Settings
+from backfill_assets_tests.dagster_history import (
+    FIRST,
+    GATED,
+    PUBLISHED,
+    STAGED,
+    days,
+    gates,
+    record_run,
+    size_of,
+)
 
 
 @pytest.fixture
@@ -91,22 +107,130 @@ def test_what_was_stored_before_an_error_is_not_half_there(instance: DagsterInst
     assert instance.get_materialized_partitions(AssetKey("a")) == {"2025-01-02"}
 
 
-def test_a_check_over_more_partitions_than_one_statement_takes_is_planned_for_each(
-    instance: DagsterInstance, monkeypatch: pytest.MonkeyPatch
+def test_a_check_is_planned_for_more_partitions_than_one_statement_takes(instance: DagsterInstance) -> None:
+    daily = partitions_definition(Grain.DAILY, date(2000, 1, 1))
+    many = daily.subset_with_partition_keys(daily.get_partition_keys()[:5_000]).to_serializable_subset()
+    planned = AssetCheckEvaluationPlanned(asset_key=GATED, check_name="gate", partitions_subset=many)
+    event = DagsterEvent(
+        event_type_value=DagsterEventType.ASSET_CHECK_EVALUATION_PLANNED.value,
+        job_name="job",
+        event_specific_data=planned,
+    )
+    instance.event_log_storage.store_event(
+        EventLogEntry(  # type: ignore[no-untyped-call]
+            None, "debug", "", "a-run", time.time(), job_name="job", dagster_event=event
+        )
+    )
+    assert index_of(instance, "SELECT count(DISTINCT partition), count(*) FROM asset_check_executions") == (
+        5_000,
+        5_000,
+    )
+
+
+def test_a_long_run_leaves_a_fifth_of_what_dagster_would_keep_of_each_partition(
+    instance: DagsterInstance, settings: Settings
 ) -> None:
-    monkeypatch.setattr("backfill_assets.orchestration.batches.PLANNED_CHECKS", 7)
-    days = partitions_definition(Grain.DAILY, date(2025, 1, 1))
-    with relied_upon():
-        gate = AssetCheckSpec("gate", asset="table", partitions_def=days)
+    """Dagster's own storage keeps 164 KB per partition with ten gates, each evaluation three times."""
+    sizes = [size_of(settings.home)]
+    for count in (20, 100):
+        record_run(instance, days(count), gates(10))
+        sizes.append(size_of(settings.home))
+    few, many = sizes[1] - sizes[0], sizes[2] - sizes[1]
+    assert 10_000 < (many - few) / 80 < 33_000
 
-        @asset(partitions_def=days, check_specs=[gate], name="table")
-        def table() -> Iterator[Any]:
-            yield MaterializeResult()
 
-    chosen = (date(2025, 1, 1), date(2025, 1, 20))
-    materialize([table], instance=instance, tags=dict(partition_range(chosen)), run_config=SILENT, raise_on_error=False)
+def test_every_partition_has_the_status_of_every_gate_and_none_stays_planned(instance: DagsterInstance) -> None:
+    failing = days(3)
+    record_run(instance, days(30), gates(2), failing=failing)
+    for gate, failed in (("not_null_column_0", failing), ("not_null_column_1", ())):
+        assert statuses(instance, gate) == {
+            day.isoformat(): "FAILED" if day in failed else "SUCCEEDED" for day in days(30)
+        }
+    record_run(instance, days(2), gates(2))
+    assert set(statuses(instance, "not_null_column_0").values()) == {"SUCCEEDED", "FAILED"}
+    assert statuses(instance, "not_null_column_0")["2020-01-03"] == "FAILED"
+    assert index_of(instance, "SELECT count(*) FROM asset_check_executions WHERE execution_status = 'PLANNED'") == (0,)
+
+
+def test_the_verdict_on_a_partition_is_kept_and_what_was_observed_where_it_failed(instance: DagsterInstance) -> None:
+    record_run(instance, days(30), gates(1), failing=days(1))
+    failed, passed = (evaluation(instance, day.isoformat()) for day in days(2))
+    assert (passed.description, passed.metadata) == ("0 of 12,345 rows have no not_null_column_0.", {})
+    assert failed.description == "1 of 12,345 rows have no not_null_column_0."
+    assert set(failed.metadata) == {"observed", "changed_columns"}
+    record_run(instance, days(MOST_FAILED_ROWS + 1), gates(1), failing=days(MOST_FAILED_ROWS + 1))
+    assert [bool(evaluation(instance, day.isoformat()).metadata) for day in days(MOST_FAILED_ROWS + 1)[-2:]] == [
+        True,
+        False,
+    ]
+
+
+def test_the_log_of_a_run_sums_gates_up_and_shows_some_partitions_and_the_asset_has_all(
+    instance: DagsterInstance,
+) -> None:
+    ran = record_run(instance, days(50), gates(2), failing=days(1))
+    shown = [record.event_log_entry for record in instance.get_records_for_run(ran.run_id).records]
+    kinds = Counter(event.dagster_event_type for event in shown if event.is_dagster_event)
+    assert kinds[DagsterEventType.ASSET_MATERIALIZATION] == 3 * SHOWN_PER_RUN
+    assert [
+        event.get_dagster_event().asset_check_evaluation_data.description
+        for event in shown
+        if event.dagster_event_type is DagsterEventType.ASSET_CHECK_EVALUATION
+    ] == [
+        "1 of 50 days failed: 2020-01-01, 1 day. Keys of rows that fail: backfill report sums-20200101-0a1b2c",
+        "50 days passed.",
+    ]
+    for key in (STAGED, GATED, PUBLISHED):
+        assert instance.get_materialized_partitions(key) == {day.isoformat() for day in days(50)}
+
+
+def test_what_is_kept_of_an_event_is_what_pages_show_of_it(instance: DagsterInstance) -> None:
+    ran = record_run(instance, days(SHOWN_PER_RUN + 2), gates(1))
+    told = {
+        event.partition: event
+        for event in ran.all_events
+        if event.event_type is DagsterEventType.ASSET_MATERIALIZATION and event.asset_key == PUBLISHED
+    }
+    found = instance.fetch_materializations(PUBLISHED, limit=100).records
+    assert len(found) == len(told) == SHOWN_PER_RUN + 2
+    for record in found:
+        kept, whole = record.event_log_entry.get_dagster_event(), told[record.partition_key]
+        assert kept.event_specific_data == whole.event_specific_data
+        assert (kept.message, kept.step_key, kept.job_name) == (whole.message, whole.step_key, whole.job_name)
+        assert record.event_log_entry.run_id == ran.run_id
+    evaluated = [
+        event.asset_check_evaluation_data
+        for event in ran.all_events
+        if event.event_type is DagsterEventType.ASSET_CHECK_EVALUATION
+    ]
+    for whole_evaluation in evaluated:
+        assert evaluation(instance, whole_evaluation.partition) == whole_evaluation
+
+
+def statuses(instance: DagsterInstance, gate: str) -> dict[str, str]:
+    """The status of a gate by partition, as Dagster's pages work it out."""
+    key = AssetCheckKey(GATED, gate)
+    daily = partitions_definition(Grain.DAILY, FIRST)
+    state = instance.event_log_storage.get_asset_check_state([(key, daily)])[key]
+    return {
+        partition: status.value
+        for status, subset in state.subsets.items()
+        for partition in subset.subset_value.get_partition_keys()
+    }
+
+
+def evaluation(instance: DagsterInstance, partition: str | None) -> AssetCheckEvaluation:
+    """The latest one of the first gate."""
+    (found,) = instance.event_log_storage.get_asset_check_execution_history(
+        AssetCheckKey(GATED, "not_null_column_0"), limit=1, partition_filter=PartitionKeyFilter(key=partition)
+    )
+    assert found.evaluation is not None
+    return found.evaluation
+
+
+def index_of(instance: DagsterInstance, query: str) -> Any:
+    """The first row of an answer of the index."""
     log = instance.event_log_storage
     assert isinstance(log, SqliteEventLog)
     with sqlite3.connect(log.path_for_shard("index")) as reader:
-        planned = reader.execute("SELECT count(DISTINCT partition), count(*) FROM asset_check_executions").fetchone()
-    assert planned == (20, 20)
+        return reader.execute(query).fetchone()

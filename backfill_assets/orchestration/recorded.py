@@ -1,0 +1,56 @@
+"""What does an asset yield, so that Dagster's pages show each partition's own numbers and each gate's status?"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import date
+from typing import Any
+
+from dagster import AssetExecutionContext, AssetKey, AssetMaterialization, MaterializeResult, Output
+
+from backfill_assets.domain import Gate
+from backfill_assets.ledger.records import GateResult
+from backfill_assets.orchestration.batches import BATCH, batches, one_commit
+from backfill_assets.orchestration.checks import evaluations, gate_specs, summaries, targets
+from backfill_assets.orchestration.described import Numbers
+from backfill_assets.orchestration.partitions import key_of
+from backfill_assets.planning.partitions import Grain
+
+Events = Iterator[Any]
+
+
+def materialized(context: AssetExecutionContext, key: AssetKey, partitions: Iterable[date], numbers: Numbers) -> Events:
+    """The materialization of exactly these partitions, each with its own numbers.
+
+    An output would speak for the whole range that the Dagster run names. So where a run has gaps, each partition is
+    reported by itself and there is no output; an asset after it in the same Dagster run is then skipped, which is why
+    `launch` gives each a run of its own.
+    """
+    keys = [key_of(partition) for partition in partitions]
+    own = {key_of(partition): metadata for partition, metadata in numbers.by_partition.items()}
+    if keys == list(context.partition_keys):
+        for partition_key, metadata in own.items():
+            context.add_asset_metadata(metadata, asset_key=key, partition_key=partition_key)
+        yield MaterializeResult(asset_key=key, metadata=numbers.of_run)
+        return
+    for batch in batches(keys, BATCH):
+        with one_commit(context.instance):
+            for partition_key in batch:
+                metadata = {**numbers.of_run, **own.get(partition_key, {})}
+                yield AssetMaterialization(asset_key=key, partition=partition_key, metadata=metadata)
+
+
+def gate_events(context: AssetExecutionContext, key: AssetKey, grain: Grain, results: Sequence[GateResult]) -> Events:
+    """The status of each gate for each partition, and one evaluation per gate that sums them up for the run."""
+    on = targets(context.instance, key, context.run.run_id, time.time())
+    for batch in batches(evaluations(key, results, on), BATCH):
+        with one_commit(context.instance):
+            yield from batch
+    yield from summaries(key, grain, results)
+
+
+def ended_checks(key: AssetKey, gates: Iterable[Gate]) -> Events:
+    """Ends the output of every check; an evaluation by itself leaves it open, and the step would fail for it."""
+    for spec in gate_specs(key, gates, None):
+        yield Output(None, output_name=spec.get_python_identifier())

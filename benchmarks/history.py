@@ -1,0 +1,42 @@
+"""How large does Dagster's history grow by one long run, and how long does writing it take?
+
+    .venv/bin/python benchmarks/history.py
+
+Three assets as the project makes them (staged, gated, published) are materialized over 2,000 days with ten gates, into
+Dagster's SQLite files in a folder of its own. What they report is made up: nothing is computed, no Spark is started.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import tempfile
+import time
+from pathlib import Path
+
+from backfill_assets.orchestration.launch import open_instance
+from backfill_assets.settings import Settings
+from backfill_assets_tests.dagster_history import days, gates, record_run, size_of
+
+
+def main() -> None:
+    """Measures, and prints a line per figure."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--partitions", type=int, default=2_000)
+    parser.add_argument("--gates", type=int, default=10)
+    parser.add_argument("--runs", type=int, default=1)
+    asked = parser.parse_args()
+    os.environ.pop("DAGSTER_HOME", None)
+    with tempfile.TemporaryDirectory(prefix="backfill-history-") as folder:
+        settings = Settings.from_environment({"BACKFILL_HOME": folder})
+        with open_instance(settings) as instance:
+            for number in range(asked.runs):
+                began = time.monotonic()
+                record_run(instance, days(asked.partitions), gates(asked.gates))
+                took, size = time.monotonic() - began, size_of(Path(folder))
+                each = size / asked.partitions / (number + 1)
+                print(f"run {number + 1}: {took:.1f} s; {size / 1e6:.1f} MB, {each / 1e3:.1f} KB per partition and run")
+
+
+if __name__ == "__main__":
+    main()
