@@ -430,9 +430,13 @@ def erase_samples(run_id: str, *, by: str, reason: str) -> Document:
 
 
 def vacuum(*, dry_run: bool, by: str) -> Document:
-    """Removes staged files that nobody needs any more."""
+    """Removes staged files that nobody needs any more, and old runs of Dagster's that no page shows."""
+    from backfill_assets.orchestration.prune import prune_history
+
     with workspace() as ws:
-        return operations.vacuum(ws, by=named(by), dry_run=dry_run).document()
+        vacuumed = operations.vacuum(ws, by=named(by), dry_run=dry_run).document()
+        pruned = prune_history(ws.settings, as_of=ws.clock(), dry_run=dry_run)
+        return {**vacuumed, "dagster": pruned.document()}
 
 
 def status(run_id: str | None) -> Document:

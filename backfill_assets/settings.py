@@ -45,6 +45,8 @@ class Settings:
         chunk_rows: The most rows that a chunk is expected to have (`BACKFILL_CHUNK_ROWS`).
         rollback_days: How long a replaced version can be brought back (`BACKFILL_ROLLBACK_DAYS`).
         reproduction_days: How long a published run can be rebuilt from its inputs (`BACKFILL_REPRODUCTION_DAYS`).
+        dagster_days: How long a finished run stays in Dagster's record that no page of an asset shows
+            (`BACKFILL_DAGSTER_DAYS`).
         lease: How long work in progress is left alone when its process does not renew its lease
             (`BACKFILL_LEASE_SECONDS`).
         spark_master: `local[*]`, a cluster's URL (`BACKFILL_SPARK_MASTER`).
@@ -69,6 +71,7 @@ class Settings:
     chunk_rows: int
     rollback_days: int
     reproduction_days: int
+    dagster_days: int
     lease: timedelta
     spark_master: str
     spark_remote: str
@@ -104,6 +107,7 @@ class Settings:
             chunk_rows=_count(given, "BACKFILL_CHUNK_ROWS", 20_000_000),
             rollback_days=_count(given, "BACKFILL_ROLLBACK_DAYS", 90),
             reproduction_days=_count(given, "BACKFILL_REPRODUCTION_DAYS", 730),
+            dagster_days=_count(given, "BACKFILL_DAGSTER_DAYS", 90),
             lease=timedelta(seconds=_count(given, "BACKFILL_LEASE_SECONDS", 120)),
             spark_master=given.get("BACKFILL_SPARK_MASTER") or "local[*]",
             spark_remote=given.get("BACKFILL_SPARK_REMOTE", ""),

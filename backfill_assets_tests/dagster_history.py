@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from dagster import (
+    AssetCheckKey,
     AssetExecutionContext,
     AssetKey,
     AssetsDefinition,
@@ -121,3 +122,15 @@ def _assets(
 def size_of(folder: Path) -> int:
     """Bytes of all files below a folder."""
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
+
+def statuses(instance: DagsterInstance, gate: str) -> dict[str, str]:
+    """The status of a gate by partition, as Dagster's pages work it out."""
+    key = AssetCheckKey(GATED, gate)
+    daily = partitions_definition(Grain.DAILY, FIRST)
+    state = instance.event_log_storage.get_asset_check_state([(key, daily)])[key]
+    return {
+        partition: status.value
+        for status, subset in state.subsets.items()
+        for partition in subset.subset_value.get_partition_keys()
+    }

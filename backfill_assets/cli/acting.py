@@ -183,7 +183,7 @@ def vacuum(
     by: By = "vacuum",
     as_json: Json = False,
 ) -> None:
-    """Remove staged files that no reader, candidate, rollback or reproduction needs."""
+    """Remove staged files that no reader, candidate, rollback or reproduction needs, and old runs of Dagster's."""
     with answering(as_json) as console:
         from backfill_assets import commands, evidence
 

@@ -63,6 +63,7 @@ def vacuum_view(vacuum: Document) -> RenderableType:
                 f"reproduction {count_of(vacuum['reproduction_days'], 'day')}",
             ),
             ("versions without files from now on", f"{vacuum['versions_removed']:,}"),
+            ("Dagster's history", _pruned(vacuum["dagster"], verb)),
         ]
     )
     parts: list[RenderableType] = [head]
@@ -77,6 +78,14 @@ def vacuum_view(vacuum: Document) -> RenderableType:
             heads = ["run", "", "files", "MiB", "why"]
             parts += ["", listing(table["table"], heads, rows, numbers=["files", "MiB"])]
     return Group(*parts, *problems_view(vacuum["problems"]))
+
+
+def _pruned(dagster: Document, verb: str) -> str:
+    runs, size = count_of(dagster["runs"], "run"), f"{dagster['size_bytes'] / 2**20:.1f} MiB"
+    said = (
+        f"{verb}: {runs} older than {count_of(dagster['days'], 'day')}, {size}; {dagster['kept_runs']:,} on pages kept"
+    )
+    return f"{said}. {dagster['note']}" if dagster["note"] else said
 
 
 def _amount(counted: Document) -> str:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from itertools import islice
 from typing import Any, TypeVar
@@ -19,6 +20,8 @@ from dagster._core.events.log import EventLogEntry
 from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus as Status
 from dagster._core.storage.event_log import SqlEventLogStorage
 from dagster._core.storage.event_log.schema import AssetCheckExecutionsTable as Checks
+from dagster._core.storage.event_log.schema import AssetEventTagsTable as Tags
+from dagster._core.storage.event_log.schema import SqlEventLogStorageTable as Events
 from dagster_shared.serdes import pack_value, serialize_value
 
 Item = TypeVar("Item")
@@ -26,9 +29,27 @@ Item = TypeVar("Item")
 BATCH = 500
 """Events per commit: small enough that other writers wait for a second at most."""
 
-
 OF_PARTITIONS = (DagsterEventType.ASSET_MATERIALIZATION, DagsterEventType.ASSET_MATERIALIZATION_PLANNED)
 
+_EVENTS = "SELECT run_id FROM event_logs WHERE id IN (SELECT max(id) FROM event_logs"
+_MATERIALIZED = "dagster_event_type = 'ASSET_MATERIALIZATION'"
+_PLANNED = "dagster_event_type = 'ASSET_MATERIALIZATION_PLANNED'"
+_BY_PARTITION = "GROUP BY asset_key, partition)"
+_CHECKS = "SELECT run_id FROM asset_check_executions WHERE id IN (SELECT max(id) FROM asset_check_executions"
+_BY_CHECK = "GROUP BY asset_key, check_name, partition)"
+ON_PAGES = (
+    f"{_EVENTS} WHERE {_MATERIALIZED} {_BY_PARTITION}",
+    # What was planned and not materialized since shows as failed.
+    f"{_EVENTS} WHERE {_MATERIALIZED} OR {_PLANNED} {_BY_PARTITION}",
+    f"{_CHECKS} {_BY_CHECK}",
+    f"{_CHECKS} WHERE execution_status <> 'PLANNED' {_BY_CHECK}",
+    # Sensors remember how far they have read, and SQLite gives the ids after the last event again when it is gone.
+    f"{_EVENTS})",
+)
+SIZES = (
+    "SELECT run_id, sum(length(event)) FROM event_logs GROUP BY run_id",
+    "SELECT run_id, sum(length(evaluation_event)) FROM asset_check_executions GROUP BY run_id",
+)
 
 CHECK_KEY = ("asset_key", "check_name", "run_id", "partition")
 
@@ -151,6 +172,39 @@ class BatchedEventLog(SqlEventLogStorage):
             "evaluation_event_timestamp": self._event_insert_timestamp(event),  # type: ignore[no-untyped-call]
             "evaluation_event_storage_id": event_id,
         }
+
+    def delete_events_for_run(self, conn: Any, run_id: str) -> None:
+        # Dagster names every event in one statement, which may hold 32,766 values, and leaves the rows of checks.
+        of_run = Events.c.run_id == run_id
+        conn.execute(
+            Tags.delete().where(Tags.c.event_id.in_(Events.select().with_only_columns(Events.c.id).where(of_run)))
+        )
+        conn.execute(Checks.delete().where(Checks.c.run_id == run_id))
+        conn.execute(Events.delete().where(of_run))
+
+    def runs_on_pages(self) -> frozenset[str]:
+        """Runs that a page of an asset or a check shows: they hold the latest of a partition, or the latest of all."""
+        with self.index_connection() as conn:
+            return frozenset(run_id for query in ON_PAGES for (run_id,) in conn.exec_driver_sql(query))
+
+    def sizes(self) -> Mapping[str, int]:
+        """How many bytes of events each run has."""
+        found: Counter[str] = Counter()
+        with self.index_connection() as conn:
+            for query in SIZES:
+                found.update({run_id: int(size or 0) for run_id, size in conn.exec_driver_sql(query)})
+        return found
+
+    def forget(self, run_id: str) -> None:
+        """Removes everything that was recorded of a run, but the run itself."""
+        self.delete_events(run_id)
+
+    def disk_bytes(self) -> int:
+        """What its files take; 0 where a database server has them."""
+        return 0
+
+    def give_back(self) -> None:
+        """Returns the space of what was removed to the file system; a database server uses it again by itself."""
 
 
 def _asset_of(stored: tuple[EventLogEntry, int]) -> str:

@@ -7,10 +7,11 @@ a daemon elsewhere look at the same runs; and it stores events in batches (see `
 from __future__ import annotations
 
 import os
+import sqlite3
 import threading
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from dagster import AssetKey, Field, Noneable, StringSource
 from dagster._core.events.log import EventLogEntry
 from dagster._core.storage.base_storage import DagsterStorage
 from dagster._core.storage.event_log.sqlite.sqlite_event_log import SqliteEventLogStorage
+from dagster._core.storage.sqlite import SQLITE_BUSY_TIMEOUT_SECONDS
 from dagster._core.storage.sqlite_storage import DagsterSqliteStorage
 from dagster._serdes import ConfigurableClassData
 
@@ -107,6 +109,27 @@ class SqliteEventLog(BatchedEventLog, SqliteEventLogStorage):
             event_id = key[0]
             self._store_asset_event_tags(conn, [event], [event_id])
             self._store_asset_event(conn, event, event_id)
+
+    def sizes(self) -> Mapping[str, int]:
+        files = {path.stem: path.stat().st_size for path in Path(self._base_dir).glob("*.db")}
+        return {run_id: size + files.get(run_id, 0) for run_id, size in super().sizes().items()}
+
+    def forget(self, run_id: str) -> None:
+        with self.index_connection() as conn:
+            self.delete_events_for_run(conn, run_id)
+        for suffix in ("", "-wal", "-shm"):
+            Path(f"{self.path_for_shard(run_id)}{suffix}").unlink(missing_ok=True)
+        self._initialized_dbs.discard(run_id)
+
+    def disk_bytes(self) -> int:
+        # The history of runs is in `history/runs`, the runs themselves beside it.
+        return sum(path.stat().st_size for path in Path(self._base_dir).parent.rglob("*.db*"))
+
+    def give_back(self) -> None:
+        for path in (Path(self.path_for_shard("index")), Path(self._base_dir).parent / "runs.db"):
+            with closing(sqlite3.connect(path, timeout=SQLITE_BUSY_TIMEOUT_SECONDS)) as connection:
+                connection.execute("VACUUM")
+                connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     @staticmethod
     def beside(log: SqliteEventLogStorage) -> SqliteEventLog:

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 import psycopg
@@ -22,7 +22,9 @@ from backfill_assets.operations import approve
 from backfill_assets.orchestration.batches import one_commit
 from backfill_assets.orchestration.launch import SILENT, follow_in_process, open_instance, run_in_process
 from backfill_assets.orchestration.postgres import PostgresEventLog
+from backfill_assets.orchestration.prune import prune
 from backfill_assets.settings import PROJECT_ROOT, Settings
+from backfill_assets_tests.dagster_history import GATED, days, gates, record_run, statuses
 from backfill_assets_tests.orchestration_examples import BRONZE, MONTHLY, PUBLISHED, VALIDATION, bench
 
 OPENED = """
@@ -136,6 +138,22 @@ def test_events_of_one_commit_are_seen_by_others_all_at_once_or_never(settings: 
         assert seen(look) == 3
         instance.report_runless_asset_event(AssetMaterialization("a", partition="2025-01-05"))
         assert seen(look) == 4
+
+
+def test_old_runs_go_and_pages_are_as_they_were(settings: Settings) -> None:
+    with opened(settings) as instance:
+        first, second = (record_run(instance, days(4), gates(2), failing=days(1)).run_id for _ in range(2))
+        before = statuses(instance, "not_null_column_0"), instance.get_materialized_partitions(GATED)
+        assert before[0] == {"2020-01-01": "FAILED", **{day.isoformat(): "SUCCEEDED" for day in days(4)[1:]}}
+        later = datetime.now(UTC) + timedelta(days=91)
+        asked, found = (prune(instance, days=90, as_of=later, dry_run=dry_run) for dry_run in (True, False))
+        assert asked == found
+        assert (found.runs, found.kept_runs, found.size_bytes > 10_000, found.note) == (1, 1, True, None)
+        assert (statuses(instance, "not_null_column_0"), instance.get_materialized_partitions(GATED)) == before
+        assert [run.run_id for run in instance.get_runs()] == [second]
+        log = instance.event_log_storage
+        assert isinstance(log, PostgresEventLog)
+        assert first not in log.sizes()
 
 
 def test_processes_that_come_first_at_the_same_time_make_the_tables_once(settings: Settings) -> None:

@@ -35,7 +35,6 @@ from backfill_assets.orchestration.storage import SHOWN_PER_RUN, SqliteEventLog
 from backfill_assets.planning.partitions import Grain
 from backfill_assets.settings import PROJECT_ROOT, Settings
 from backfill_assets_tests.dagster_history import (
-    FIRST,
     GATED,
     PUBLISHED,
     STAGED,
@@ -43,6 +42,7 @@ from backfill_assets_tests.dagster_history import (
     gates,
     record_run,
     size_of,
+    statuses,
 )
 
 
@@ -205,18 +205,6 @@ def test_what_is_kept_of_an_event_is_what_pages_show_of_it(instance: DagsterInst
     ]
     for whole_evaluation in evaluated:
         assert evaluation(instance, whole_evaluation.partition) == whole_evaluation
-
-
-def statuses(instance: DagsterInstance, gate: str) -> dict[str, str]:
-    """The status of a gate by partition, as Dagster's pages work it out."""
-    key = AssetCheckKey(GATED, gate)
-    daily = partitions_definition(Grain.DAILY, FIRST)
-    state = instance.event_log_storage.get_asset_check_state([(key, daily)])[key]
-    return {
-        partition: status.value
-        for status, subset in state.subsets.items()
-        for partition in subset.subset_value.get_partition_keys()
-    }
 
 
 def evaluation(instance: DagsterInstance, partition: str | None) -> AssetCheckEvaluation:

@@ -1,0 +1,93 @@
+"""Which runs of Dagster's history are old and on no page, and how much space do they leave?
+
+A run stays while it is in progress, and while it holds the latest materialization or the latest evaluation of a
+partition: what the pages of assets and checks show does not change when others go. What was agreed and published is in
+the ledger, which this does not touch.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from dagster import DagsterInstance, DagsterRunStatus, RunsFilter
+
+from backfill_assets.orchestration.batches import BatchedEventLog
+from backfill_assets.orchestration.launch import open_instance
+from backfill_assets.orchestration.storage import dagster_folder
+from backfill_assets.settings import Settings
+
+FINISHED = [DagsterRunStatus.SUCCESS, DagsterRunStatus.FAILURE, DagsterRunStatus.CANCELED]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pruned:
+    """What went of Dagster's history, or would go.
+
+    Attributes:
+        days: How old a run is before it goes.
+        runs: How many went.
+        kept_runs: Older ones that a page still shows.
+        size_bytes: By how much the files are smaller; in a dry run, and with PostgreSQL, what was recorded of them.
+        note: Why it was left alone, or what is left to do; None when there is nothing to say.
+    """
+
+    days: int
+    runs: int = 0
+    kept_runs: int = 0
+    size_bytes: int = 0
+    note: str | None = None
+
+    def document(self) -> Mapping[str, Any]:
+        """The same as plain values; the fields are documented in docs/cli.md."""
+        return asdict(self)
+
+
+def prune_history(settings: Settings, *, as_of: datetime, dry_run: bool) -> Pruned:
+    """Removes finished runs from Dagster's record that are older than the setting says and that no page shows.
+
+    Args:
+        settings: Where the record is, and how long a run is kept.
+        as_of: The present.
+        dry_run: Only say what would go.
+
+    Returns:
+        What went; its note says why when the record cannot be opened or is not this project's.
+    """
+    days = settings.dagster_days
+    if not (os.environ.get("DAGSTER_HOME") or settings.dagster_url or dagster_folder(settings).exists()):
+        return Pruned(days=days, note="Dagster has recorded nothing yet")
+    try:
+        with open_instance(settings) as instance:
+            return prune(instance, days=days, as_of=as_of, dry_run=dry_run)
+    except Exception as error:  # noqa: BLE001 - whatever Dagster raises, the lake is vacuumed and it is said
+        return Pruned(days=days, note=f"Dagster's record cannot be used: {type(error).__name__}: {error}")
+
+
+def prune(instance: DagsterInstance, *, days: int, as_of: datetime, dry_run: bool) -> Pruned:
+    """Removes old runs from an open record; see `prune_history`."""
+    log = instance.event_log_storage
+    if not isinstance(log, BatchedEventLog):
+        return Pruned(days=days, note="dagster.yaml names another storage than this project's; it is left alone")
+    finished = RunsFilter(statuses=FINISHED, updated_before=as_of - timedelta(days=days))
+    old = [run.run_id for run in instance.get_runs(filters=finished)]
+    shown = log.runs_on_pages()
+    going = [run_id for run_id in old if run_id not in shown]
+    sizes = log.sizes()
+    size, note = sum(sizes.get(run_id, 0) for run_id in going), None
+    if going and not dry_run:
+        before = log.disk_bytes()
+        for run_id in going:
+            # The run itself last: a process that dies before leaves it for the next time.
+            log.forget(run_id)
+            instance.run_storage.delete_run(run_id)
+        try:
+            log.give_back()
+        except sqlite3.OperationalError as error:
+            note = f"the space will be used again, the files could not be made smaller now: {error}"
+        size = before - log.disk_bytes() if before else size
+    return Pruned(days=days, runs=len(going), kept_runs=len(old) - len(going), size_bytes=size, note=note)
