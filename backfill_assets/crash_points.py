@@ -35,6 +35,7 @@ class Point(StrEnum):
     SET_ROLLING_BACK = "set: it is ROLLING_BACK, no table has changed"
     SET_TABLE_BROUGHT_BACK = "set: a table is as it was before"
     SET_FINISHED = "set: all of it is published or brought back, and the ledger knows"
+    ROLLBACK_ORDERED = "rollback: it is noted which dependents go with it, nothing is undone"
     RECOVER_FENCED = "recover: the table says for good whether the swap landed, the ledger does not know it"
     RECOVER_CLOSED = "recover: one thing that was under way is closed"
     RECOVER_SWEPT = "recover: abandoned landings are FAILED, their folders are still there"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from backfill_assets.crash_points import Point
 from backfill_assets.errors import HalfWay, IllegalTransition, LeavesOrphans, Refused
 from backfill_assets.ledger.records import PublicationIntent, PublicationRecord, RollbackOrder
 from backfill_assets.ledger.states import RunState, SetState
@@ -39,6 +40,7 @@ def rollback_with_dependents(ws: Workspace, name: str, *, by: str, reason: str) 
         _require_in_no_set(orphans, name)
         order = RollbackOrder(of=name, dependents=tuple(each.run_id for each in orphans), by=by, reason=reason)
         writer.order_rollback(order)
+    ws.reached(Point.ROLLBACK_ORDERED)
     return carry_out_order(ws, order)
 
 

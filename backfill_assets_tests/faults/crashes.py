@@ -40,7 +40,8 @@ from backfill_assets.spark import open_spark
 from backfill_assets_tests.faults.dying import RECOVER, Victims
 from backfill_assets_tests.faults.homes import copied, opened, stock
 from backfill_assets_tests.faults.quick_java import with_archive
-from backfill_assets_tests.faults.scenarios import SCENARIOS, TABLES, Notes, Scenario, held, seen
+from backfill_assets_tests.faults.scenario import TABLES, Notes, Scenario, held, seen
+from backfill_assets_tests.faults.scenarios import SCENARIOS
 from backfill_assets_tests.shop import SALES, Shop, shop_environment
 
 HOW = ("once", "twice", "in recovery too")
@@ -279,10 +280,10 @@ def table(outcomes: Iterable[Outcome]) -> str:
         key = (outcome.case.scenario, outcome.point.value if outcome.point else "not reached")
         runs[key] += 1
         bad[key] += bool(outcome.violations)
-    width = max(len(point) for _, point in runs)
-    lines = [f"{'operation':20}{'killed when':{width + 2}}{'runs':>5}{'violations':>12}"]
-    lines += [f"{name:20}{point:{width + 2}}{runs[name, point]:5}{bad[name, point]:12}" for name, point in runs]
-    lines.append(f"{'all':20}{'':{width + 2}}{sum(runs.values()):5}{sum(bad.values()):12}")
+    first, second = (max(len(key[column]) for key in runs) + 2 for column in (0, 1))
+    lines = [f"{'operation':{first}}{'killed when':{second}}{'runs':>5}{'violations':>12}"]
+    lines += [f"{name:{first}}{point:{second}}{runs[name, point]:5}{bad[name, point]:12}" for name, point in runs]
+    lines.append(f"{'all':{first}}{'':{second}}{sum(runs.values()):5}{sum(bad.values()):12}")
     return "\n".join(lines)
 
 

@@ -22,7 +22,8 @@ from backfill_assets import operations
 from backfill_assets.crash_points import Point
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.faults.homes import JAVA_OPTIONS, opened
-from backfill_assets_tests.faults.scenarios import SCENARIOS, Notes
+from backfill_assets_tests.faults.scenario import Notes
+from backfill_assets_tests.faults.scenarios import SCENARIOS
 
 RECOVER = "recover"
 """The act of whoever cleans up, whatever the scenario."""

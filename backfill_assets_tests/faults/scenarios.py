@@ -9,10 +9,8 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from pathlib import Path
-from typing import Any
 
 from backfill_assets import operations
 from backfill_assets.crash_points import Point
@@ -22,51 +20,15 @@ from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import AskedLimits, PlanRequest
 from backfill_assets.publication.plan_set import PlannedSet, SetRequest
 from backfill_assets.workspace import Workspace
-from backfill_assets_tests.month import CARNIVAL, TOTALS
+from backfill_assets_tests.faults.following import FOLLOWING
+from backfill_assets_tests.faults.scenario import Notes, Scenario, Stopped, published, stopping_at
+from backfill_assets_tests.month import CARNIVAL
 from backfill_assets_tests.shop import RECENT, SALES, Shop, sale
-
-Notes = Mapping[str, str]
-"""What a scenario's preparation leaves for those who act: ids of runs and sets, paths."""
 
 FIFTH = date(2026, 1, 5)
 THREE_DAYS = DayRange.inclusive(date(2026, 1, 4), date(2026, 1, 6))
-TABLES = (SALES, RECENT, TOTALS)
 FOUR_DAYS = timedelta(days=4)
 LATE_FILE = "late.jsonl"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scenario:
-    """One operation that is killed.
-
-    Attributes:
-        home: The home it begins from: `published` (January, in silver) or `month` (February, in silver and gold).
-        prepare: Brings the home to where the operation begins.
-        act: The operation; it runs in a process that is killed.
-        finish: Does what is still to be done, whatever was done before; it can be called at any time.
-        needs_spark: Whether acting starts Spark, which costs seconds.
-    """
-
-    name: str
-    home: str
-    prepare: Callable[[Shop], Notes]
-    act: Callable[[Workspace, Notes], object]
-    finish: Callable[[Shop, Notes], object]
-    needs_spark: bool = False
-
-
-class Stopped(BaseException):
-    """Ends an operation of the preparation at a place, as a kill would."""
-
-
-def stopping_at(ws: Workspace, at: Point) -> Workspace:
-    """The workspace of somebody who does not get past a place."""
-
-    def reached(point: Point) -> None:
-        if point is at:
-            raise Stopped
-
-    return replace(ws, reached=reached)
 
 
 # ----------------------------------------------------------------------------------------------------------- landing
@@ -92,7 +54,7 @@ def _loaded(shop: Shop, notes: Notes) -> None:
     if is_waiting:
         load = operations.plan_load(shop.ws, SALES, partitions=None, by="ana", reason="landed")
         assert load is not None
-        _published(shop, {"run": load.run_id})
+        published(shop, {"run": load.run_id})
 
 
 def _planned_load(shop: Shop) -> Notes:
@@ -139,21 +101,16 @@ def _visible(shop: Shop) -> Notes:
     return notes
 
 
-def _published(shop: Shop, notes: Notes) -> None:
-    """Takes a run from wherever it is to its publication."""
-    run_id = notes["run"]
-    run = operations.run_named(shop.ws, run_id)
-    if run.state in (RunState.PLANNED, RunState.STAGING, RunState.FAILED, RunState.BLOCKED):
-        operations.stage(shop.ws, run_id, actor="ana")
-    if operations.run_named(shop.ws, run_id).state in (RunState.STAGED, RunState.GATING):
-        operations.gate(shop.ws, run_id, actor="ana")
-    if operations.run_named(shop.ws, run_id).state in (RunState.PASSED, RunState.ROLLED_BACK):
-        operations.publish(shop.ws, run_id, by="ben")
-
-
 def _brought_back(shop: Shop, notes: Notes) -> None:
     if operations.run_named(shop.ws, notes["run"]).state is RunState.PUBLISHED:
         operations.rollback(shop.ws, notes["run"], by="ben", reason="was right before")
+
+
+def _cancelled(shop: Shop, notes: Notes) -> None:
+    """A run that is not wanted after all: undone if readers see it, and cancelled; then nothing needs its files."""
+    _brought_back(shop, notes)
+    if operations.run_named(shop.ws, notes["run"]).state is not RunState.CANCELLED:
+        operations.cancel(shop.ws, notes["run"], by="ana", reason="not wanted")
 
 
 def _stopped_publication(at: Point) -> Callable[[Shop], Notes]:
@@ -244,6 +201,14 @@ def _brought_back_set(shop: Shop, notes: Notes) -> None:
         operations.rollback_set(shop.ws, notes["set"], by="ben", reason="was right before")
 
 
+def _cancelled_set(shop: Shop, notes: Notes) -> None:
+    """A set that is not wanted after all."""
+    if _set_state(shop, notes) is SetState.PUBLISHED:
+        operations.rollback_set(shop.ws, notes["set"], by="ben", reason="was right before")
+    if _set_state(shop, notes) is not SetState.CANCELLED:
+        operations.cancel(shop.ws, notes["set"], by="ana", reason="not wanted")
+
+
 def _first_silver(shop: Shop) -> Notes:
     """The run that built silver for the first time; gold rests on it."""
     with shop.ws.ledger.read() as reader:
@@ -277,7 +242,7 @@ SCENARIOS = {
             home="published",
             prepare=_planned_load,
             act=_staged_and_gated,
-            finish=_published,
+            finish=published,
             needs_spark=True,
         ),
         Scenario(
@@ -285,7 +250,7 @@ SCENARIOS = {
             home="published",
             prepare=_planned,
             act=lambda ws, notes: operations.stage(ws, notes["run"], actor="ana"),
-            finish=_published,
+            finish=published,
             needs_spark=True,
         ),
         Scenario(
@@ -293,7 +258,15 @@ SCENARIOS = {
             home="published",
             prepare=_half_staged,
             act=lambda ws, notes: operations.stage(ws, notes["run"], actor="ana"),
-            finish=_published,
+            finish=published,
+            needs_spark=True,
+        ),
+        Scenario(
+            name="stage what is cancelled",
+            home="published",
+            prepare=_planned,
+            act=lambda ws, notes: operations.stage(ws, notes["run"], actor="ana"),
+            finish=_cancelled,
             needs_spark=True,
         ),
         Scenario(
@@ -301,7 +274,7 @@ SCENARIOS = {
             home="published",
             prepare=_staged,
             act=lambda ws, notes: operations.gate(ws, notes["run"], actor="ana"),
-            finish=_published,
+            finish=published,
             needs_spark=True,
         ),
         Scenario(
@@ -309,7 +282,21 @@ SCENARIOS = {
             home="published",
             prepare=_ready,
             act=lambda ws, notes: operations.publish(ws, notes["run"], by="ben"),
-            finish=_published,
+            finish=published,
+        ),
+        Scenario(
+            name="publish what is cancelled",
+            home="published",
+            prepare=_ready,
+            act=lambda ws, notes: operations.publish(ws, notes["run"], by="ben"),
+            finish=_cancelled,
+        ),
+        Scenario(
+            name="publish a set that is cancelled",
+            home="month",
+            prepare=_ready_set,
+            act=lambda ws, notes: operations.publish_set(ws, notes["set"], by="ben"),
+            finish=_cancelled_set,
         ),
         Scenario(
             name="roll back",
@@ -358,48 +345,29 @@ SCENARIOS = {
             home="published",
             prepare=_stopped_publication(Point.SWAP_INTENDED),
             act=lambda ws, _: operations.recover(ws, by="ops"),
-            finish=_published,
+            finish=published,
         ),
         Scenario(
             name="recover a commit",
             home="published",
             prepare=_stopped_publication(Point.SWAP_COMMITTED),
             act=lambda ws, _: operations.recover(ws, by="ops"),
-            finish=_published,
+            finish=published,
         ),
         Scenario(
             name="recover staging",
             home="published",
             prepare=_half_staged,
             act=lambda ws, _: operations.recover(ws, by="ops"),
-            finish=_published,
+            finish=published,
         ),
         Scenario(
             name="vacuum",
             home="published",
             prepare=_with_leftovers,
             act=lambda ws, _: operations.vacuum(ws, by="ops"),
-            finish=_published,
+            finish=published,
         ),
+        *FOLLOWING,
     )
 }
-
-
-def seen(shop: Shop) -> Mapping[str, Any]:
-    """What readers see: the amount of every day and month."""
-    found: dict[str, Any] = {}
-    for table in TABLES:
-        if shop.ws.lake.exists(table):
-            rows = shop.ws.lake.open(table).to_pyarrow_table().to_pylist()
-            column = shop.ws.domain.table(table).partition.column
-            found[table] = sorted((str(row[column]), row.get("sale_id"), row["amount"]) for row in rows)
-    return found
-
-
-def held(shop: Shop) -> Mapping[str, Any]:
-    """What the ledger holds as accepted: content checksums, which do not depend on attempts, file names or times."""
-    with shop.ws.ledger.read() as reader:
-        return {
-            table: [(str(day), version.checksum, version.rows) for day, version in reader.accepted(table).items()]
-            for table in TABLES
-        }

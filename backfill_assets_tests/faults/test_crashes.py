@@ -14,8 +14,16 @@ from backfill_assets_tests.faults.crashes import Bench, Case, Outcome, cases, ta
 from backfill_assets_tests.faults.dying import Victims
 from backfill_assets_tests.faults.scenarios import SCENARIOS
 
-WITHOUT_SPARK = ("publish", "roll back a set with an equal table", "recover a commit")
-WITH_SPARK = (
+EVERYWHERE = (
+    "publish",
+    "roll back a set with an equal table",
+    "roll back with dependents",
+    "roll back what is being followed",
+    "recover a commit",
+)
+SOMEWHERE = (
+    ("publish a set with an equal table again", Point.SET_TABLE_PUBLISHED),
+    ("follow", Point.FOLLOW_UP_PLANNED),
     ("land", Point.LAND_CONFORMED),
     ("stage", Point.STAGE_FILES_WRITTEN),
     ("gate", Point.GATE_APPENDED),
@@ -28,7 +36,7 @@ def bench(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Iter
         yield Bench(tmp_path_factory.mktemp("bench"), spark, victims)
 
 
-@pytest.mark.parametrize("name", WITHOUT_SPARK)
+@pytest.mark.parametrize("name", EVERYWHERE)
 def test_nothing_is_lost_wherever_it_is_killed(bench: Bench, name: str) -> None:
     places = len(bench.clean(name).places)
     assert places >= 2
@@ -37,7 +45,7 @@ def test_nothing_is_lost_wherever_it_is_killed(bench: Bench, name: str) -> None:
     assert [outcome.violations for outcome in outcomes] == [()] * places, table(outcomes)
 
 
-@pytest.mark.parametrize(("name", "at"), WITH_SPARK)
+@pytest.mark.parametrize(("name", "at"), SOMEWHERE)
 def test_nothing_is_lost_when_it_is_killed_at(bench: Bench, name: str, at: Point) -> None:
     outcome = bench.run(Case(scenario=name, visit=bench.clean(name).places.index(at), how="once"))
     assert (outcome.point, outcome.violations) == (at, ())

@@ -19,7 +19,7 @@ from backfill_assets.evidence.audit import audit
 from backfill_assets.evidence.stale import stale_document
 from backfill_assets.ledger.states import RunState
 from backfill_assets.publication.plan_set import NothingToRebuild, SetRequest
-from backfill_assets_tests.faults.scenarios import Stopped, stopping_at
+from backfill_assets_tests.faults.scenario import Stopped, stopping_at
 from backfill_assets_tests.ledgers import copy_home
 from backfill_assets_tests.month import CARNIVAL, FEBRUARY, REACHED, TOTALS, open_month, planned_set, ready_set, total
 from backfill_assets_tests.shop import RECENT, SALES, Shop, sale, shop_environment

@@ -3,9 +3,9 @@
 No Delta, no SQL: two partitions of one table, a ledger, files, and processes whose steps are those of
 `publication/publish.py`, `recover.py`, `vacuum.py` and `lake/swap.py`. Every step is atomic, as a transaction of the
 ledger or a commit to the log is; between any two steps every other process may act. A process that is never chosen
-again is a dead one, and one that is chosen late was paused, so the search needs no steps for either; only a lease has to
-know who is asleep when time passes (`work`). A transaction that fails before it begins is a process that stopped there.
-A commit may land and be reported lost.
+again is a dead one, and one that is chosen late was paused, so the search needs no steps for either; only leases have
+to know who is asleep when time passes (`work`). A transaction that fails before it begins is a process that stopped
+there. A commit may land and be reported lost.
 
 `search` visits every reachable state of an instance, breadth first, so what it reports is a shortest way to what is
 wrong. In every state these hold:

@@ -1,0 +1,85 @@
+"""What is a scenario, and what do all of them share?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from backfill_assets import operations
+from backfill_assets.crash_points import Point
+from backfill_assets.ledger.states import RunState
+from backfill_assets.workspace import Workspace
+from backfill_assets_tests.month import TOTALS
+from backfill_assets_tests.shop import RECENT, SALES, Shop
+
+Notes = Mapping[str, str]
+"""What a scenario's preparation leaves for those who act: ids of runs and sets, paths."""
+
+TABLES = (SALES, RECENT, TOTALS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scenario:
+    """One operation that is killed.
+
+    Attributes:
+        home: The home it begins from: `published` (January, in silver) or `month` (February, in silver and gold).
+        prepare: Brings the home to where the operation begins.
+        act: The operation; it runs in a process that is killed.
+        finish: Does what is still to be done, whatever was done before; it can be called at any time.
+        needs_spark: Whether acting starts Spark, which costs seconds.
+    """
+
+    name: str
+    home: str
+    prepare: Callable[[Shop], Notes]
+    act: Callable[[Workspace, Notes], object]
+    finish: Callable[[Shop, Notes], object]
+    needs_spark: bool = False
+
+
+class Stopped(BaseException):
+    """Ends an operation of the preparation at a place, as a kill would."""
+
+
+def stopping_at(ws: Workspace, at: Point) -> Workspace:
+    """The workspace of somebody who does not get past a place."""
+
+    def reached(point: Point) -> None:
+        if point is at:
+            raise Stopped
+
+    return replace(ws, reached=reached)
+
+
+def published(shop: Shop, notes: Notes) -> None:
+    """Takes a run from wherever it is to its publication."""
+    run_id = notes["run"]
+    run = operations.run_named(shop.ws, run_id)
+    if run.state in (RunState.PLANNED, RunState.STAGING, RunState.FAILED, RunState.BLOCKED):
+        operations.stage(shop.ws, run_id, actor="ana")
+    if operations.run_named(shop.ws, run_id).state in (RunState.STAGED, RunState.GATING):
+        operations.gate(shop.ws, run_id, actor="ana")
+    if operations.run_named(shop.ws, run_id).state in (RunState.PASSED, RunState.ROLLED_BACK):
+        operations.publish(shop.ws, run_id, by="ben")
+
+
+def seen(shop: Shop) -> Mapping[str, Any]:
+    """What readers see: the amount of every day and month."""
+    found: dict[str, Any] = {}
+    for table in TABLES:
+        if shop.ws.lake.exists(table):
+            rows = shop.ws.lake.open(table).to_pyarrow_table().to_pylist()
+            column = shop.ws.domain.table(table).partition.column
+            found[table] = sorted((str(row[column]), row.get("sale_id"), row["amount"]) for row in rows)
+    return found
+
+
+def held(shop: Shop) -> Mapping[str, Any]:
+    """What the ledger holds as accepted: content checksums, which do not depend on attempts, file names or times."""
+    with shop.ws.ledger.read() as reader:
+        return {
+            table: [(str(day), version.checksum, version.rows) for day, version in reader.accepted(table).items()]
+            for table in TABLES
+        }
