@@ -17,11 +17,13 @@ from backfill_assets import operations
 from backfill_assets.crash_points import Point
 from backfill_assets.lake import swap as swapping
 from backfill_assets.lake.swap import SwapOrder
+from backfill_assets.ledger.states import PublicationState
 from backfill_assets.publication import publish as publishing
 from backfill_assets.publication import recover as recovering
 from backfill_assets.publication.publish import publish_run, rollback_run
 from backfill_assets.publication.recover import recover
 from backfill_assets.publication.sets import publish_set, rollback_set
+from backfill_assets.publication.undo import rollback_with_dependents
 from backfill_assets.publication.vacuum import vacuum_lake
 from backfill_assets_tests.faults.baton import Actor, stop
 from backfill_assets_tests.faults.scene import DAYS, EQUAL_SET_ID, OPENED, SET_ID, SILVER, Scene
@@ -30,7 +32,7 @@ COMPARED = "swap: has compared, will commit"
 REPORTED = "swap: has committed, and has not heard of it"
 WAITS = "swap: lost a race, waits"
 
-PUBLISHERS = ("backfill", "live", "other", "equal")
+PUBLISHERS = ("backfill", "live", "other", "equal", "newer")
 """Actors that publish the run of their name."""
 
 
@@ -46,6 +48,13 @@ def _handle(scene: Scene) -> DeltaTable:
 def _withdraw(scene: Scene) -> None:
     with scene.ws.ledger.write() as writer:
         writer.withdraw_approval("backfill", by="ben", reason="second thoughts")
+
+
+def _cancel_follow_ups(scene: Scene) -> None:
+    """Gold is not to follow what has corrected December."""
+    with scene.ws.ledger.read() as reader:
+        (corrected,) = reader.publications(run_id="corrected", states=[PublicationState.PUBLISHED])
+    operations.cancel_follow_ups(scene.ws, corrected.intent.publication_id, by="cleo", reason="not wanted")
 
 
 def _again(scene: Scene) -> None:
@@ -72,6 +81,12 @@ ACTS: Mapping[str, Callable[[Scene], object]] = {
     "equal set back": lambda scene: rollback_set(scene.ws, EQUAL_SET_ID, by="ben", reason="was wrong"),
     "equal set again": _again,
     "one of a set": lambda scene: publish_run(scene.ws, "month", by="ben"),
+    "follower": lambda scene: scene.follow(),
+    "another follower": lambda scene: scene.follow(),
+    "correction back": lambda scene: rollback_run(scene.ws, "corrected", by="ben", reason="was right before"),
+    "days back": lambda scene: rollback_run(scene.ws, "december", by="ben", reason="never right"),
+    "with dependents": lambda scene: rollback_with_dependents(scene.ws, "december", by="ben", reason="never right"),
+    "cancel follow-ups": _cancel_follow_ups,
     "foreign append": lambda scene: _append(scene, DAYS[1]),
     "foreign append to an empty day": lambda scene: _append(scene, DAYS[4]),
     "foreign append elsewhere": lambda scene: _append(scene, DAYS[0]),
@@ -82,9 +97,17 @@ ACTS: Mapping[str, Callable[[Scene], object]] = {
 
 FOREIGN = tuple(name for name in ACTS if name.startswith("foreign"))
 SETS = ("set", "set back", "equal set back", "equal set again", "one of a set", "cancel set")
-CHANGING = (*PUBLISHERS, "rollback", "undo", "recover", "vacuum", *SETS)
+FOLLOWING = (
+    *("follower", "another follower", "cancel follow-ups"),
+    *("correction back", "days back", "with dependents", "newer"),
+)
+"""Actors around what gold follows."""
+CHANGING = (*PUBLISHERS, "rollback", "undo", "recover", "vacuum", *SETS, *FOLLOWING)
 """Actors of ours that change what readers see, or what is there to be seen."""
-BUSY = (*PUBLISHERS, "rollback", "recover", "vacuum", "set", "set back", "equal set again")
+BUSY = (
+    *(*PUBLISHERS, "rollback", "recover", "vacuum", "set", "set back", "equal set again"),
+    *("follower", "another follower", "correction back", "with dependents"),
+)
 """Those who take many steps."""
 
 PHASES = frozenset(
@@ -102,8 +125,8 @@ def the_pairs() -> list[tuple[str, str]]:
 
 def ordered_pairs() -> list[tuple[str, str]]:
     """The pairs of which all orders are tried: what changes one table. A set takes so many steps that it is left to
-    chance."""
-    return [pair for pair in the_pairs() if not set(pair) & set(SETS)]
+    chance, and so does whoever follows."""
+    return [pair for pair in the_pairs() if not set(pair) & {*SETS, *FOLLOWING}]
 
 
 def actor(name: str, scene: Scene, *, everywhere: bool) -> Actor:

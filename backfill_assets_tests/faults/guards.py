@@ -23,6 +23,7 @@ from backfill_assets.ledger import write_cancellations, writing
 from backfill_assets.ledger.publication_checks import PublicationChecks
 from backfill_assets.ledger.read_leases import LeaseReader
 from backfill_assets.ledger.states import RunState, State, may_follow
+from backfill_assets.ledger.write_outbox import OutboxWriter
 from backfill_assets.ledger.write_publications import PublicationWriter
 from backfill_assets.ledger.write_retention import RetentionWriter
 from backfill_assets.ledger.write_runs import RunWriter
@@ -191,6 +192,30 @@ def _live_files_are_needed(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(retention, "_holdings", fewer)
 
 
+def _asked_once(patch: pytest.MonkeyPatch) -> None:
+    """A follow-up is written down although another process has planned it since, or nothing asks for it any more."""
+
+    def add(self: OutboxWriter, manifest: Any, *, actor: str) -> Any:
+        return self._add_manifest(manifest, actor=actor)
+
+    patch.setattr(OutboxWriter, "add_follow_up", add)
+
+
+def _withdrawn(patch: pytest.MonkeyPatch) -> None:
+    """What was undone goes on asking its dependents to follow it."""
+    patch.setattr(OutboxWriter, "_withdraw", _nothing)
+
+
+def _no_orphans(patch: pytest.MonkeyPatch) -> None:
+    """What was computed from a publication is left behind when that is undone."""
+    patch.setattr(publishing, "require_no_orphans", _nothing)
+
+
+def _inputs_are_accepted(patch: pytest.MonkeyPatch) -> None:
+    """A run is published although what it was computed from was undone, or is being undone."""
+    patch.setattr(publishing, "_require_inputs", _nothing)
+
+
 GUARDS: Mapping[str, Remove] = {
     "compare": _compare,
     "one-handle": _one_handle,
@@ -210,6 +235,10 @@ GUARDS: Mapping[str, Remove] = {
     "vacuum-open-publications": _open_publications_are_needed,
     "vacuum-what-moved": _what_moved_is_seen,
     "vacuum-live-files": _live_files_are_needed,
+    "asked-once": _asked_once,
+    "withdrawn": _withdrawn,
+    "no-orphans": _no_orphans,
+    "inputs-are-accepted": _inputs_are_accepted,
 }
 """Every guard by name; what goes wrong without it is in the function that takes it away."""
 
@@ -217,9 +246,9 @@ GUARDS: Mapping[str, Remove] = {
 SEEN_BY: Mapping[str, tuple[str, str] | int] = {
     "compare": ("backfill", "foreign append"),
     "one-handle": ("other", "foreign append to an empty day"),
-    "application-transaction": 9,
+    "application-transaction": 39,
     "fence": ("backfill", "recover"),
-    "unknown-is-not-refused": 9,
+    "unknown-is-not-refused": 41,
     "staged-files": ("rollback", "vacuum"),
     "one-open-publication": ("backfill", "live"),
     "same-target": ("backfill", "live"),
@@ -233,6 +262,10 @@ SEEN_BY: Mapping[str, tuple[str, str] | int] = {
     "vacuum-open-publications": ("rollback", "vacuum"),
     "vacuum-what-moved": ("rollback", "vacuum"),
     "vacuum-live-files": ("other", "vacuum"),
+    "asked-once": 113,
+    "withdrawn": ("follower", "correction back"),
+    "no-orphans": ("days back", "recover"),
+    "inputs-are-accepted": ("with dependents", "follower"),
 }
 """For every guard a seed, or a pair one of whose orders shows what the guard is for. `--sweep` finds others."""
 

@@ -1,13 +1,14 @@
 """Is anything lost or half-visible when two or three actors take turns at one table, in whatever order?
 
 Real functions on a real Delta table and a real ledger: publishers of overlapping days, a rollback, recover, vacuum, a
-restatement set, somebody who gates or stages a run again or withdraws its approval, and writers that know nothing of
-us: they append, optimize, restore, delete. An actor stands still after every durable step, before every transaction of
-the ledger, with a table's handle in its hand, and between compare and commit.
+restatement set, a cancellation, a rollback that takes its dependents along, gold that follows and a rollback of what it
+follows, whoever gates or stages a run again or withdraws its approval, and writers that know nothing of us: they
+append, optimize, restore, delete. An actor stands still after every durable step, before every transaction of the
+ledger, with a table's handle in its hand, and between compare and commit.
 
 First all orders of the phases of every pair. Then chance: two or three actors, every stop; whoever stands at one may
 also die there, and the ledger may be gone or a commit may fail, before or after it landed. Everything follows from the
-seed. After each run `recover` is called, `truths` are told, and whoever lost tries again.
+seed. After each run `recover` is called, `truths` are told, whoever lost tries again, and gold catches up (`outbox`).
 
     python -m backfill_assets_tests.faults.interleavings --count 10000 --workers 2
     python -m backfill_assets_tests.faults.interleavings --seed 4711
@@ -36,6 +37,7 @@ from backfill_assets_tests.faults import guards
 from backfill_assets_tests.faults.actors import (
     ACTS,
     BUSY,
+    FOLLOWING,
     PUBLISHERS,
     actor,
     ordered_pairs,
@@ -43,7 +45,9 @@ from backfill_assets_tests.faults.actors import (
     the_pairs,
 )
 from backfill_assets_tests.faults.baton import Actor, Choose, Order, Stuck, Turn, every_order, play
-from backfill_assets_tests.faults.scene import LedgerServer, Prepared, Scene
+from backfill_assets_tests.faults.outbox import gold_catches_up, is_followed_once, nothing_lacks_its_input
+from backfill_assets_tests.faults.prepared import LedgerServer, Prepared
+from backfill_assets_tests.faults.scene import Scene
 from backfill_assets_tests.faults.truths import (
     living_work_is_left_alone,
     losers_can_try_again,
@@ -155,10 +159,16 @@ class Races:
         publishers = [each for each in who if each in PUBLISHERS]
         try:
             recover(scene.soon, by="ops")
-            if amiss := list(nothing_is_amiss(scene, audited=not publishers)):
+            with scene.ws.ledger.read() as reader:
+                amiss = [*is_followed_once(reader), *nothing_lacks_its_input(reader)]
+            if amiss := amiss + list(nothing_is_amiss(scene, audited=not publishers)):
                 return amiss
             if amiss := list(losers_can_try_again(scene, publishers)):
                 return amiss
+            if not any(each.startswith("foreign") for each in who) and set(who) & set(FOLLOWING):
+                if amiss := list(gold_catches_up(scene)):
+                    return amiss
+                return [f"after following: {problem}" for problem in nothing_is_amiss(scene)]
             return [f"after trying again: {problem}" for problem in nothing_is_amiss(scene)] if publishers else []
         except Exception as error:  # noqa: BLE001 - whatever it is, it is a violation of this seed
             return [f"ended with {error!r}"]

@@ -11,30 +11,33 @@ files, day 3 was empty before `second`, days 4 to 6 were never published. The ru
 | equal | 1, 6 | finds day 1 as it is, so does not exchange it but relies on it |
 | one, month | 5; the month | a restatement set over both tables |
 | two, same | 7; the month | another one, published already, that had found the month equal |
+| newer | 31 December | restates what `corrected` has published, which gold has not followed yet |
+
+December is complete: 30 days by `december`, the last one by another run. Gold followed before it was `corrected`.
 
 Files are written with pyarrow; no Spark.
 """
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
-from typing import Protocol
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 from deltalake import DeltaTable
 from pyspark.sql.types import StructType
 
+from backfill_assets import operations
 from backfill_assets.clock import Clock
 from backfill_assets.crash_points import Point
-from backfill_assets.errors import Retryable
+from backfill_assets.errors import Refused, Retryable
 from backfill_assets.identity import EMPTY_FILE_SET, DataFile, FileSet
 from backfill_assets.lake.tables import Lake
+from backfill_assets.ledger.read_outbox import UNPUBLISHED
 from backfill_assets.ledger.records import CandidatePartition, GateResult, PartitionVersion
 from backfill_assets.ledger.states import ApprovalState, RunState
 from backfill_assets.ledger.store import Ledger, LedgerReader, LedgerWriter
@@ -57,6 +60,9 @@ SCHEMA = {SILVER: example_domain.RECENT_SALES, GOLD: example_domain.SALES_MONTHL
 DAYS = tuple(date(2026, 1, 2) + timedelta(days=number) for number in range(8))
 """`DAYS[1]` is day 1 of the table above; day 0 is nobody's but the foreign writer's."""
 MONTH = date(2026, 1, 1)
+DECEMBER = date(2025, 12, 1)
+DECEMBERS = tuple(DECEMBER + timedelta(days=number) for number in range(31))
+"""The month that is complete in silver, so that gold follows it."""
 GATE = GateTerm(name="unique", demands="no key twice", blocking=True)
 SET_ID = "set.monthly"
 EQUAL_SET_ID = "set.equal"
@@ -74,15 +80,19 @@ WAITING: Mapping[str, tuple[str, RowsOf]] = {
     "equal": (SILVER, {DAYS[1]: (11, 12), DAYS[6]: (66,)}),
     "one": (SILVER, {DAYS[5]: (75,)}),
     "month": (GOLD, {MONTH: (100,)}),
+    "newer": (SILVER, {DECEMBERS[-1]: (9,)}),
     "two": (SILVER, {DAYS[7]: (87,)}),
     "same": (GOLD, {MONTH: (50,)}),
 }
 SETS: Mapping[str, tuple[str, str]] = {SET_ID: ("one", "month"), EQUAL_SET_ID: ("two", "same")}
 
 HISTORY: Mapping[str, tuple[str, RowsOf]] = {
+    "december": (SILVER, {day: (2,) if day == DECEMBER else () for day in DECEMBERS[:-1]}),
+    "eve": (SILVER, {DECEMBERS[-1]: (7,)}),
     "first": (SILVER, {DAYS[1]: (11, 12), DAYS[2]: (12,), DAYS[3]: ()}),
     "second": (SILVER, {DAYS[2]: (22,), DAYS[3]: (23,)}),
     "january": (GOLD, {MONTH: (50,)}),
+    "corrected": (SILVER, {DECEMBERS[-1]: (8,)}),
 }
 RUNS = {**HISTORY, **WAITING}
 
@@ -143,22 +153,53 @@ class Scene:
     @property
     def later(self) -> Workspace:
         """The workspace when every horizon has passed."""
-        return _sharing(self.ws, clock=_ticking(NOON + timedelta(days=2_000)))
+        return sharing(self.ws, clock=ticking(NOON + timedelta(days=2_000)))
 
     @property
     def soon(self) -> Workspace:
         """The workspace when every lease has ended that nobody renewed."""
-        return _sharing(self.ws, clock=_ticking(NOON + timedelta(days=1, hours=1)))
+        return sharing(self.ws, clock=ticking(NOON + timedelta(days=1, hours=1)))
+
+    def rows_of(self, run_id: str) -> tuple[str, RowsOf]:
+        """What a run stages; a follow-up the sum of the days that it has pinned."""
+        if run_id in RUNS:
+            return RUNS[run_id]
+        with self.ws.ledger.read() as reader:
+            (pinned,) = reader.run(run_id).manifest.inputs
+            versions = reader.pinned(SILVER, [(pin.partition, pin.version) for pin in pinned.partitions])
+        return GOLD, {DECEMBER: (self.total(version.files for version in versions.values()),)}
+
+    def total(self, file_sets: Iterable[FileSet]) -> int:
+        """The sum of all rows of silver in some files."""
+        root = self.ws.lake.path(SILVER)
+        paths = [root / path for files in file_sets for path in files.paths]
+        return sum(row["amount"] for path in paths for row in pq.read_table(path, columns=["amount"]).to_pylist())
+
+    def follow(self) -> None:
+        """Gold follows whatever asks it to, as far as that is possible."""
+        operations.plan_follow_ups(self.ws, by="follow")
+        with self.ws.ledger.read() as reader:
+            waiting = reader.unfinished_follow_ups(UNPUBLISHED)
+        refusal: Refused | None = None
+        for run in waiting:
+            try:
+                if run.state is not RunState.PASSED:
+                    self.gate(run.run_id, restage=True)
+                publish_run(self.ws, run.run_id, by="follow")
+            except Refused as error:
+                refusal = error
+        if refusal is not None:
+            raise refusal
 
     def gate(self, run_id: str, *, restage: bool = False) -> None:
         """Gates a run against what the ledger accepts now; with files of its own again if need be."""
-        table, _ = RUNS[run_id]
+        table, rows = self.rows_of(run_id)
         ledger = self.ws.ledger
         if not restage:
             with ledger.read() as reader:
                 restage = reader.run(run_id).state not in (RunState.PASSED, RunState.BLOCKED)
         if restage:
-            self.stage(run_id)
+            self.stage(run_id, table, rows)
         self.attempts += 1
         name = f"g{self.attempts}"
         with ledger.write() as writer:
@@ -168,11 +209,10 @@ class Scene:
             staged = reader.candidates(run_id)
             accepted = reader.accepted(table)
         with ledger.write() as writer:
-            self._gated(writer, run_id, {day: c.files for day, c in staged.items()}, accepted, name)
+            self._gated(writer, run_id, staged, accepted, name)
 
-    def stage(self, run_id: str) -> None:
+    def stage(self, run_id: str, table: str, rows: RowsOf) -> None:
         """Stages a run in files that nobody has written yet."""
-        table, rows = RUNS[run_id]
         self.attempts += 1
         name = f"a{self.attempts}"
         with self.ws.ledger.write() as writer:
@@ -181,7 +221,12 @@ class Scene:
             writer.start_chunk(run_id, 1, tuple(rows), attempt=name)
         reached(Point.STAGE_BEGUN)
         files = write_files(self.ws.lake, table, run_id, name, rows)
-        candidates = [CandidatePartition(run_id=run_id, partition=day, files=files[day], rows=1) for day in rows]
+        candidates = [
+            CandidatePartition(
+                run_id=run_id, partition=day, files=files[day], rows=len(rows[day]), checksum=checksum_of(rows[day])
+            )
+            for day in rows
+        ]
         with self.ws.ledger.write() as writer:
             writer.finish_chunk(
                 run_id, 1, input_rows=1, output_rows=1, candidates=candidates, attempt=name, checksum="x"
@@ -192,37 +237,33 @@ class Scene:
         self,
         writer: LedgerWriter,
         run_id: str,
-        files: Mapping[date, FileSet],
+        staged: Mapping[date, CandidatePartition],
         accepted: Mapping[date, PartitionVersion],
         attempt: str,
     ) -> None:
-        _, rows = RUNS[run_id]
-        candidates, results = [], []
-        for day, of_day in files.items():
-            before = accepted.get(day)
-            candidates.append(
-                CandidatePartition(
-                    run_id=run_id,
-                    partition=day,
-                    files=of_day,
-                    rows=len(rows[day]),
-                    checksum=checksum_of(rows[day]),
-                    compared_version=before.version if before else 0,
-                    compared_digest=(before.files if before else EMPTY_FILE_SET).digest,
-                    compared_checksum=before.checksum if before else "",
-                )
+        files = {day: candidate.files for day, candidate in staged.items()}
+        candidates = [
+            replace(
+                candidate,
+                compared_version=accepted[day].version if day in accepted else 0,
+                compared_digest=(accepted[day].files if day in accepted else EMPTY_FILE_SET).digest,
+                compared_checksum=accepted[day].checksum if day in accepted else "",
             )
-            results.append(
-                GateResult(
-                    run_id=run_id,
-                    partition=day,
-                    gate=GATE.name,
-                    blocking=True,
-                    passed=True,
-                    digest=of_day.digest,
-                    verdict="all different",
-                )
+            for day, candidate in staged.items()
+        ]
+        results = [
+            GateResult(
+                run_id=run_id,
+                partition=day,
+                gate=gate.name,
+                blocking=gate.blocking,
+                passed=True,
+                digest=of_day.digest,
+                verdict="all different",
             )
+            for gate in writer.run(run_id).manifest.gates
+            for day, of_day in files.items()
+        ]
         writer.record_gates(run_id, candidates, results, actor="ana", attempt=attempt)
         writer.move_run(run_id, RunState.PASSED, actor="ana", attempt=attempt)
         known = Gated(
@@ -283,62 +324,6 @@ def write_files(lake: Lake, table: str, run_id: str, attempt: str, rows: RowsOf)
     return made
 
 
-class LedgerServer(Protocol):
-    """A database that is not a file in the home, and so has to be copied in its own way."""
-
-    @property
-    def url(self) -> str:
-        """Where the ledger is."""
-        ...
-
-    def remember(self) -> None:
-        """Keeps a copy of the ledger as it is now."""
-
-    def bring_back(self) -> None:
-        """Makes the ledger what it was when it was remembered."""
-
-
-@dataclass(kw_only=True)
-class Prepared:
-    """The history on disk, and copies of it, one at a time, always in the same place.
-
-    The same place keeps the ledger's engine, and with it the statements that it has compiled.
-    """
-
-    folder: Path
-    ws: Workspace
-    gated: Mapping[str, list[Gated]]
-    attempts: int
-    server: LedgerServer | None = None
-
-    @staticmethod
-    def make(folder: Path, server: LedgerServer | None = None) -> Prepared:
-        """Builds the history in a folder, with a SQLite ledger there or one on a server."""
-        home = folder / "home"
-        ws = open_home(home, server.url if server else None)
-        scene = build(ws)
-        ws.ledger._engine.dispose()
-        shutil.copytree(home, folder / "master")
-        if server:
-            server.remember()
-        return Prepared(folder=folder, ws=ws, gated=scene.gated, attempts=scene.attempts, server=server)
-
-    def copy(self) -> Scene:
-        """The history as it was, for one run."""
-        home = self.folder / "home"
-        self.ws.ledger._engine.dispose()
-        shutil.rmtree(home)
-        shutil.copytree(self.folder / "master", home)
-        if self.server:
-            self.server.bring_back()
-        ws = _sharing(self.ws, clock=_ticking(NOON + timedelta(days=1)))
-        return Scene(ws=ws, gated={run: list(seen) for run, seen in self.gated.items()}, attempts=self.attempts)
-
-    def close(self) -> None:
-        """Lets go of the ledger."""
-        self.ws.close()
-
-
 def build(ws: Workspace) -> Scene:
     """Writes the history of the module's docstring into an empty lake and ledger."""
     scene = Scene(ws=ws)
@@ -351,10 +336,12 @@ def build(ws: Workspace) -> Scene:
         if run_id in HISTORY:
             scene.approve(run_id)
             publish_run(ws, run_id, by="ben")
+        if run_id == "eve":
+            scene.follow()
     for set_id, members in SETS.items():
         _add_set(ws, set_id, [manifests[run_id] for run_id in members])
     publish_set(ws, EQUAL_SET_ID, by="ben")
-    for run_id in ("backfill", "other", "equal"):
+    for run_id in ("backfill", "other", "equal", "newer"):
         scene.approve(run_id)
     return scene
 
@@ -378,15 +365,16 @@ def _add_set(ws: Workspace, set_id: str, manifests: Iterable[Manifest]) -> None:
 def open_home(home: Path, ledger_url: str | None = None) -> Workspace:
     """A workspace of the example domain whose ledger and lake stop for the baton."""
     elsewhere = {"BACKFILL_LEDGER_URL": ledger_url} if ledger_url else {}
-    environment = {**shop_environment(home), **elsewhere, "BACKFILL_ROLLBACK_DAYS": "30"}
-    settings = Settings.from_environment({**environment, "BACKFILL_REPRODUCTION_DAYS": "30"})
-    clock = _ticking(NOON)
+    kept = {"BACKFILL_ROLLBACK_DAYS": "30", "BACKFILL_REPRODUCTION_DAYS": "30"}
+    environment = {**shop_environment(home), **elsewhere, **kept, "BACKFILL_FIRST_DAY": DECEMBER.isoformat()}
+    settings = Settings.from_environment(environment)
+    clock = ticking(NOON)
     ws = Workspace(settings=settings, domain=example_domain.DOMAIN, clock=clock, reached=reached)
     ledger = Ledger.open(settings.ledger_url, clock=clock)
-    return _sharing(ws, clock=clock, ledger=ledger)
+    return sharing(ws, clock=clock, ledger=ledger)
 
 
-def _sharing(ws: Workspace, *, clock: Clock, ledger: Ledger | None = None) -> Workspace:
+def sharing(ws: Workspace, *, clock: Clock, ledger: Ledger | None = None) -> Workspace:
     """The same workspace with another clock; the ledger's engine is shared."""
     held = ledger or ws.ledger
     made = replace(ws, clock=clock)
@@ -397,6 +385,6 @@ def _sharing(ws: Workspace, *, clock: Clock, ledger: Ledger | None = None) -> Wo
     return made
 
 
-def _ticking(start: datetime) -> Clock:
+def ticking(start: datetime) -> Clock:
     looks = iter(range(10_000_000))
     return lambda: start + timedelta(seconds=next(looks))

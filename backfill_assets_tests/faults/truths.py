@@ -249,9 +249,11 @@ def _set_is_whole(reader: LedgerReader, set_id: str) -> Iterator[str]:
 
 
 def living_work_is_left_alone(actors: Sequence[Actor]) -> Iterator[str]:
-    """Only a cancellation takes a run from a process whose lease has not ended; everybody else is refused."""
+    """Only a cancellation, of the run or of what it follows, takes a run from a process whose lease has not ended."""
     for actor in actors:
-        if isinstance(actor.outcome, TakenOver) and "was cancelled by cleo" not in str(actor.outcome):
+        told = str(actor.outcome)
+        is_ended = "was cancelled by cleo" in told or "asks for nothing any more" in told
+        if isinstance(actor.outcome, TakenOver) and not is_ended:
             yield f"{actor.name} was alive and lost its run: {actor.outcome}"
 
 
