@@ -89,5 +89,5 @@ def prune(instance: DagsterInstance, *, days: int, as_of: datetime, dry_run: boo
             log.give_back()
         except sqlite3.OperationalError as error:
             note = f"the space will be used again, the files could not be made smaller now: {error}"
-        size = before - log.disk_bytes() if before else size
+        size = max(0, before - log.disk_bytes()) if before else size
     return Pruned(days=days, runs=len(going), kept_runs=len(old) - len(going), size_bytes=size, note=note)
