@@ -20,7 +20,6 @@ IN_ALL_ORDERS = (
     ("restage", "cancel"),
     ("restage", "recover"),
     ("regate", "restage"),
-    ("with dependents", "recover"),
     ("correction back", "cancel follow-ups"),
 )
 
