@@ -23,7 +23,7 @@ from backfill_assets.evidence.history import status as status_of_everything
 from backfill_assets.evidence.landed import about_import, questions
 from backfill_assets.evidence.planned import plan_document, set_plan_document
 from backfill_assets.evidence.releases import goes_back
-from backfill_assets.evidence.report import interrupted, publication_document, run_report, run_summary
+from backfill_assets.evidence.report import interrupted, publication_document, run_document, run_report
 from backfill_assets.evidence.sets import set_document
 from backfill_assets.evidence.stale import stale_document
 from backfill_assets.landing.archive import require_landable
@@ -117,9 +117,7 @@ def land_files(
         run = operations.plan_load(ws, table.name, partitions=None, by=by, reason=f"landed by {by}")
         if run is not None:
             built = execute(ws, run.run_id, steps="bronze", by=by, quiet=quiet)
-            sentences.append(
-                f"{table.name}: built {run_summary(operations.run_named(ws, run.run_id))['partitions_described']}"
-            )
+            sentences.append(f"{table.name}: built {built['partitions_described']}")
     with ws.ledger.read() as reader:
         records = [reader.import_record(outcome.record.import_id) for outcome in landed]
     return {"imports": [import_document(r) for r in records], "load": built, "sentences": sentences}
@@ -170,7 +168,8 @@ def approve(run_id: str, *, by: str, note: str) -> Document:
         if operations.is_set(run_id):
             operations.approve_set(ws, run_id, by=actor, note=note)
             return set_document(ws, run_id)
-        return run_summary(operations.approve(ws, run_id, by=actor, note=note))
+        operations.approve(ws, run_id, by=actor, note=note)
+        return run_document(ws, run_id)
 
 
 def cancel(run_id: str, *, by: str, reason: str) -> Document:
@@ -178,7 +177,7 @@ def cancel(run_id: str, *, by: str, reason: str) -> Document:
     actor = required_actor(by)
     with workspace() as ws:
         operations.cancel(ws, run_id, by=actor, reason=reason)
-        return set_document(ws, run_id) if operations.is_set(run_id) else run_summary(operations.run_named(ws, run_id))
+        return set_document(ws, run_id) if operations.is_set(run_id) else run_document(ws, run_id)
 
 
 def run_set(set_id: str, *, by: str, quiet: bool) -> Document:
@@ -232,7 +231,7 @@ def execute(ws: Workspace, run_id: str, *, steps: Steps, by: str, quiet: bool) -
         try:
             outcome = run_in_process(ws, run_id, steps=steps, instance=instance, by=by, progress=_listener(advance))
         except KeyboardInterrupt:
-            raise interrupted(operations.run_named(ws, run_id)) from None
+            raise interrupted(ws, run_id) from None
     if outcome.error is not None:
         raise outcome.error
     if not outcome.succeeded and outcome.run is not None and outcome.run.state is not RunState.BLOCKED:
@@ -423,10 +422,11 @@ def recover(run_id: str | None, *, now: bool, by: str) -> Document:
     }
 
 
-def erase_samples(run_id: str, *, by: str, reason: str) -> Document:
-    """Deletes the values of rows that the ledger holds of a run."""
+def erase_samples(name: str, *, by: str, reason: str) -> Document:
+    """Deletes the values of rows that the ledger holds of a run, or of the runs of a set."""
     with workspace() as ws:
-        return {"run_id": run_id, "erased": operations.erase_samples(ws, run_id, by=required_actor(by), reason=reason)}
+        erased = operations.erase_samples(ws, name, by=required_actor(by), reason=reason)
+    return {"set_id" if operations.is_set(name) else "run_id": name, "erased": erased}
 
 
 def vacuum(*, dry_run: bool, by: str) -> Document:
@@ -446,7 +446,7 @@ def status(run_id: str | None) -> Document:
             return status_of_everything(ws)
         if operations.is_set(run_id):
             return set_document(ws, run_id)
-        return run_summary(operations.run_named(ws, run_id))
+        return run_document(ws, run_id)
 
 
 def stale(table: str | None, first: date | None, last: date | None) -> Document:

@@ -180,7 +180,6 @@ def cancel_follow_ups(ws: Workspace, publication_id: str, *, by: str, reason: st
 def plan_set(ws: Workspace, request: SetRequest) -> PlannedSet | NothingToRebuild:
     """Plans everything that a change makes stale, as one restatement set; see `publication.plan_set.plan_set`."""
     _require_words(request)
-
     return write_set(ws, request, lambda name: _present_terms(ws, name))
 
 
@@ -321,18 +320,19 @@ def reproduce(
     return reproduce_run(ws, run_id, by=by, sample=sample, listener=listener)
 
 
-def erase_samples(ws: Workspace, run_id: str, *, by: str, reason: str) -> int:
-    """Deletes the values of rows that the ledger holds of a run, for ever; an event says who did it and why.
+def erase_samples(ws: Workspace, name: str, *, by: str, reason: str) -> int:
+    """Deletes the values of rows that the ledger holds of a run or a set, for ever; events say who did it and why.
 
     Returns:
         How many samples were erased.
 
     Raises:
-        UnknownName: There is no such run.
+        UnknownName: There is no such run or set.
         Refused: It is not said by whom and why, or there are none.
     """
     with ws.ledger.write() as writer:
-        erased = writer.erase_samples(run_id, by=by, reason=reason)
+        runs = [each.run_id for each in writer.restatement_set(name).manifest.members] if is_set(name) else [name]
+        erased = writer.erase_samples(*runs, by=by, reason=reason)
     ws.ledger.compact_log()
     return erased
 

@@ -10,7 +10,6 @@ from backfill_assets.cli.answers import (
     FOLLOW,
     By,
     Json,
-    RunId,
     RunOrSet,
     answering,
     app,
@@ -161,12 +160,12 @@ def recover(
 
 @app.command()
 def erase(
-    run: RunId,
+    run: RunOrSet,
     reason: Annotated[str, typer.Option(callback=one_line, help="Why its rows may not be kept.")],
     by: By = "",
     as_json: Json = False,
 ) -> None:
-    """Delete the values of rows that the ledger keeps for the reviewers of a run; that they were there stays known."""
+    """Delete the values of rows kept for the reviewers of a run or a set; that they were there stays known."""
     with answering(as_json) as console:
         from backfill_assets import commands, evidence
 
@@ -174,7 +173,7 @@ def erase(
         if as_json:
             print_json(document)
         else:
-            evidence.show(console, f"{count_of(document['erased'], 'sample')} of run {run} erased")
+            evidence.show(console, f"{count_of(document['erased'], 'sample')} of {run} erased")
 
 
 @app.command()

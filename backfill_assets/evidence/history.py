@@ -8,7 +8,7 @@ from typing import Any
 
 from backfill_assets.errors import MissingInput, UnknownName
 from backfill_assets.evidence.follow import asking_document
-from backfill_assets.evidence.report import publication_document, run_summary
+from backfill_assets.evidence.report import publication_document, run_summary, run_versions
 from backfill_assets.evidence.sets import described_set
 from backfill_assets.ledger.records import ImportRecord, PartitionVersion
 from backfill_assets.ledger.states import MEANING, PublicationState, VersionState
@@ -55,7 +55,7 @@ def partition_history(ws: Workspace, table: str, day: date) -> Mapping[str, Any]
     partition = partition_of(declared.partition.grain, day)
     with ws.ledger.read() as reader:
         versions = reader.versions(declared.name, partition)
-        stories = [_story(reader, version) for version in versions]
+        stories = [_story(ws, reader, version) for version in versions]
     if not versions:
         raise MissingInput(
             f"{declared.name} {partition} has never been published.",
@@ -65,10 +65,10 @@ def partition_history(ws: Workspace, table: str, day: date) -> Mapping[str, Any]
     return {"table": declared.name, "partition": partition.isoformat(), "versions": stories}
 
 
-def _story(reader: LedgerReader, version: PartitionVersion) -> Mapping[str, Any]:
+def _story(ws: Workspace, reader: LedgerReader, version: PartitionVersion) -> Mapping[str, Any]:
     run = reader.run(version.run_id)
     checks = [result for result in reader.gate_results(version.run_id) if result.partition == version.partition]
-    summary = run_summary(run)
+    summary = run_summary(ws, reader, run)
     return {
         "version": version.version,
         "state": str(version.state),
@@ -91,6 +91,8 @@ def _story(reader: LedgerReader, version: PartitionVersion) -> Mapping[str, Any]
         "transform_version": summary["transform_version"],
         "code_digest": run.manifest.code_digest,
         "manifest_digest": run.manifest_digest,
+        "versions": run_versions(run, reader.events(entity_id=run.run_id)),
+        "supersedes": list(run.manifest.supersedes),
         "references": {r.name: r.version for r in run.manifest.references},
         "provenance": dict(version.provenance),
         "checks": [{"gate": c.gate, "blocking": c.blocking, "passed": c.passed, "verdict": c.verdict} for c in checks],
@@ -154,21 +156,21 @@ def status(ws: Workspace, *, limit: int = 20) -> Mapping[str, Any]:
     with ws.ledger.read() as reader:
         published = reader.tables_published()
         tables = [_table_line(ws, reader, name) for name in dict.fromkeys((*ws.domain.tables, *published))]
-        runs = reader.runs(limit=limit, unreadable=problems.refused)
+        runs = [run_summary(ws, reader, run) for run in reader.runs(limit=limit, unreadable=problems.refused)]
         imports = reader.imports()
         asking: list[Mapping[str, Any]] = []
         with problems.noted("publications that wait for their dependents"):
             asking += [asking_document(each) for each in what_waits(ws, reader)]
         for record in reader.restatement_sets(limit=5, unreadable=problems.refused):
             with problems.noted(record.set_id):
-                sets.append(described_set(reader, record))
+                sets.append(described_set(ws, reader, record))
     for name in published:
         with problems.noted(name):
             _require_in_order(ws, name)
     return {
         "home": str(ws.settings.home),
         "tables": tables,
-        "runs": [run_summary(run) for run in runs],
+        "runs": runs,
         "sets": sets,
         "imports": [import_document(record) for record in imports[-limit:]],
         "to_follow": asking,

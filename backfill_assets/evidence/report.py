@@ -7,6 +7,7 @@ from datetime import date
 from typing import Any
 
 from backfill_assets.errors import Interrupted
+from backfill_assets.evidence.next_step import next_step
 from backfill_assets.evidence.releases import goes_back
 from backfill_assets.lease import Lease
 from backfill_assets.ledger.records import (
@@ -19,7 +20,7 @@ from backfill_assets.ledger.records import (
     SampleKind,
 )
 from backfill_assets.ledger.states import MEANING, ApprovalState, PublicationState, RunState
-from backfill_assets.planning.manifest import NEVER_PUBLISHED
+from backfill_assets.ledger.store import LedgerReader
 from backfill_assets.planning.partitions import Grain, count_of, describe
 from backfill_assets.planning.policy import Policy
 from backfill_assets.versions import staged_versions
@@ -46,8 +47,8 @@ def run_report(ws: Workspace, run_id: str) -> Mapping[str, Any]:
         failing_keys = reader.samples(run_id, SampleKind.FAILING_KEYS)
         erased = reader.samples_erased(run_id)
         back = goes_back(reader, run.manifest)
+        summary = run_summary(ws, reader, run)
     partitions = moves(results, candidates)
-    summary = run_summary(run)
     approved_for = _grounds(events) if run.approval is ApprovalState.APPROVED else None
     standing = [p.intent for p in publications if p.state is PublicationState.PUBLISHED]
     if standing and not any(intent.changes for intent in standing) and not run.manifest.member_of:
@@ -61,10 +62,7 @@ def run_report(ws: Workspace, run_id: str) -> Mapping[str, Any]:
         "approved_for": approved_for,
         "manifest": run.manifest.document,
         "supersedes": list(run.manifest.supersedes),
-        "versions": {
-            "planned": dict(run.manifest.versions) or None,
-            "staged": staged_versions(event.payload for event in events),
-        },
+        "versions": run_versions(run, events),
         "totals": {name: sum(p[name] for p in partitions) for name in MOVES} if partitions else None,
         "partitions": partitions,
         "equal_partitions": sum(p["equal"] for p in partitions) if partitions else None,
@@ -79,8 +77,18 @@ def run_report(ws: Workspace, run_id: str) -> Mapping[str, Any]:
     }
 
 
-def run_summary(run: RunRecord) -> Mapping[str, Any]:
-    """A run in one line of plain values."""
+def run_document(ws: Workspace, run_id: str) -> Mapping[str, Any]:
+    """A run in one line of plain values; the fields are documented in docs/cli.md.
+
+    Raises:
+        UnknownName: There is no such run.
+    """
+    with ws.ledger.read() as reader:
+        return run_summary(ws, reader, reader.run(run_id))
+
+
+def run_summary(ws: Workspace, reader: LedgerReader, run: RunRecord) -> Mapping[str, Any]:
+    """The same, inside an open transaction."""
     manifest = run.manifest
     return {
         "run_id": run.run_id,
@@ -103,8 +111,14 @@ def run_summary(run: RunRecord) -> Mapping[str, Any]:
         "updated_at": run.updated_at.isoformat(),
         "note": run.note,
         "at_work": None if run.lease is None else _lease_document(run.lease),
-        "next_step": next_step(run),
+        "next_step": next_step(ws, reader, run),
     }
+
+
+def run_versions(run: RunRecord, events: Iterable[EventRecord]) -> Mapping[str, Any]:
+    """What a run was planned and staged with; null where that was not recorded."""
+    staged = staged_versions(event.payload for event in events)
+    return {"planned": dict(run.manifest.versions) or None, "staged": staged}
 
 
 def _lease_document(lease: Lease) -> Mapping[str, Any]:
@@ -117,41 +131,16 @@ def _lease_document(lease: Lease) -> Mapping[str, Any]:
     }
 
 
-def next_step(run: RunRecord) -> str | None:
-    """The command that moves a run on; None when nothing is left to do."""
-    named = run.manifest.member_of or run.run_id
-    approve = f"backfill approve {named} --by ANOTHER_PERSON"
-    approved = run.approval is ApprovalState.APPROVED
-    match run.state:
-        case RunState.PLANNED | RunState.STAGED | RunState.FAILED:
-            return f"backfill run {run.run_id}"
-        case RunState.STAGING | RunState.GATING if run.lease is None:
-            return f"backfill run {run.run_id}"
-        case RunState.STAGING | RunState.GATING:
-            return f"wait for it; if its process is gone: backfill recover {run.run_id} --now --by NAME"
-        case RunState.PUBLISHING:
-            return "wait for it; if its process is gone: backfill recover"
-        case RunState.PASSED if run.manifest.mode in NEVER_PUBLISHED:
-            return None
-        case RunState.PASSED:
-            return f"backfill publish {named} --by WHO" if approved else approve
-        case RunState.BLOCKED:
-            return "mend the cause and plan again"
-        case RunState.PUBLISHED:
-            return f"to undo it: backfill rollback {named} --by WHO --reason WHY"
-        case RunState.ROLLED_BACK:
-            return f"plan a correction, or to publish the same rows again: {approve}"
-        case RunState.SUPERSEDED | RunState.CANCELLED:
-            return None
-
-
-def interrupted(run: RunRecord) -> Interrupted:
+def interrupted(ws: Workspace, run_id: str) -> Interrupted:
     """What somebody reads who stopped a command: staging and gating give their lease back, a swap may have landed."""
+    with ws.ledger.read() as reader:
+        run = reader.run(run_id)
+        following = next_step(ws, reader, run)
     is_left = run.state is RunState.PUBLISHING or run.lease is not None
     take_over = " --now --by NAME" if run.lease is not None else ""
     return Interrupted(
         f"interrupted; run {run.run_id} is {run.state} ({MEANING[run.state]}).",
-        next_step=f"backfill recover {run.run_id}{take_over}" if is_left else next_step(run),
+        next_step=f"backfill recover {run.run_id}{take_over}" if is_left else following,
         run_id=run.run_id,
     )
 

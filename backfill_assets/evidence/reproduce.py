@@ -168,7 +168,7 @@ def reproduce_run(
     except (PySparkException, Py4JError) as error:
         raise ContractBroken(
             f"Spark stopped while it rebuilt {manifest.table}: {spark_reason(error)}",
-            next_step="mend the cause; nothing was changed",
+            next_step="fix the cause; nothing was changed",
             run_id=run_id,
         ) from error
     outcome = Reproduced(

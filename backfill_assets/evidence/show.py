@@ -349,6 +349,8 @@ def story_view(story: Document) -> RenderableType:
                     ("again since", version["restored_at"]),
                     ("run", version["run_id"]),
                     ("code", code),
+                    ("staged with", versions_text(version["versions"])),
+                    ("supersedes", named(version["supersedes"])),
                     ("references", ", ".join(f"{n} {v}" for n, v in version["references"].items())),
                     ("inputs", _inputs(version["provenance"])),
                     ("checks", checks),

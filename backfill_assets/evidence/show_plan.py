@@ -168,6 +168,7 @@ def _some(some: Sequence[Document]) -> str:
 
 def set_view(found: Document) -> RenderableType:
     """How far a set is, run by run, and the versions at which it can be read."""
+    outdated = [f"{r['table']} {r['outdated_described']}" for r in found["runs"] if r["outdated_described"]]
     head = facts(
         [
             ("set", found["set_id"] + (f" ({found['name']})" if found["name"] != found["set_id"] else "")),
@@ -177,6 +178,7 @@ def set_view(found: Document) -> RenderableType:
             ("reason", f"{found['reason']} (asked by {found['requested_by']})"),
             ("approval", f"APPROVED by {found['approved_by']}" if found["approved_by"] else "DRAFT"),
             ("done", found["progress"]),
+            ("outdated", f"{'; '.join(outdated)}: what it was computed from was staged again" if outdated else None),
             ("read it at", ", ".join(f"{table} version {v}" for table, v in found["versions"].items())),
             ("next", found["next_step"]),
         ]

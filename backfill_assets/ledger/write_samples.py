@@ -40,26 +40,32 @@ class SampleWriter(RunWriter, SampleReader):
             self._connection.execute(insert(samples), [{**each, "sequence": sequence} for each in held])
         return sequence
 
-    def erase_samples(self, run_id: str, *, by: str, reason: str) -> int:
-        """Deletes every value of rows that the ledger holds of a run, and records who did and why.
+    def erase_samples(self, *run_ids: str, by: str, reason: str) -> int:
+        """Deletes every value of rows that the ledger holds of these runs, and records of each who did and why.
 
         Returns:
             How many samples were erased.
 
         Raises:
             UnknownName: There is no such run.
-            Refused: Nobody erases them, for no reason, or there are none.
+            Refused: Nobody erases them, for no reason, or there are none of any of the runs.
         """
-        self._run_state(run_id)
         eraser, why = typed("the name", by), typed("the reason", reason)
+        erased = sum(self._erase_samples_of(run_id, eraser, why) for run_id in run_ids)
+        if not erased:
+            raise Refused(
+                f"the ledger holds no values of rows of run {' or '.join(run_ids)}.",
+                next_step=f"backfill report {run_ids[0]}",
+                run_id=run_ids[0],
+            )
+        return erased
+
+    def _erase_samples_of(self, run_id: str, eraser: str, why: str) -> int:
+        self._run_state(run_id)
         of_run = samples.c.run_id == run_id
         found = self._rows(select(samples.c.sequence, samples.c.kind).where(of_run).order_by(samples.c.sequence))
         if not found:
-            raise Refused(
-                f"the ledger holds no values of rows of run {run_id}.",
-                next_step=f"backfill report {run_id}",
-                run_id=run_id,
-            )
+            return 0
         self._connection.execute(delete(samples).where(of_run))
         self._append(
             Happening(

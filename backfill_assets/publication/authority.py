@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from backfill_assets.domain import DerivedTable, Reference, Table
 from backfill_assets.errors import MissingInput, NotApproved, Refused
@@ -19,7 +19,7 @@ from backfill_assets.ledger.store import LedgerReader
 from backfill_assets.people import folded, require_person, same_person
 from backfill_assets.planning.manifest import CauseKind, Manifest
 from backfill_assets.planning.policy import APPROVERS, Cause, Demand, Policy, demand
-from backfill_assets.transforms.references import archive, load_reference
+from backfill_assets.transforms.references import LoadedReference, archive, load_reference
 from backfill_assets.workspace import Workspace
 
 EVER_PUBLISHED = (RunState.PUBLISHED, RunState.SUPERSEDED, RunState.ROLLED_BACK)
@@ -116,11 +116,12 @@ def _cause(manifest: Manifest) -> Cause:
 
 
 def _needs_a_person(run: RunRecord, table: Table) -> bool:
-    """Whether no policy agrees: to what was rolled back, to what a tag made a follow-up in earlier formats, and to a
-    follow-up by another release than the present one."""
+    """Whether no policy agrees: to one run of a set, to what was rolled back, to what a tag made a follow-up in earlier
+    formats, and to a follow-up by another release than the present one."""
     manifest = run.manifest
-    is_outdated = manifest.cause.kind is CauseKind.FOLLOW_UP and manifest.transform_version != _version(table)
-    return run.state is RunState.ROLLED_BACK or manifest.because is not None or is_outdated
+    if manifest.member_of or manifest.because is not None or run.state is RunState.ROLLED_BACK:
+        return True
+    return manifest.cause.kind is CauseKind.FOLLOW_UP and manifest.transform_version != _version(table)
 
 
 def _version(table: Table) -> str | None:
@@ -138,33 +139,50 @@ def grounds_of(ws: Workspace, run: RunRecord, asked: Demand, approver: str) -> G
         NotApproved: The person may not, or there is no file that says who may.
         InvalidReference: The file says something impossible.
     """
-    what, table = f"run {run.run_id}", run.manifest.table
+    loaded = _require_may_approve(ws, run, asked, approver)
+    if loaded is None:
+        return None
+    archive([loaded], ws.reference_archive)
+    approvers = cast(Approvers, loaded.value)
+    named = {folded(group) for groups in asked.groups for group in groups}
+    own = approvers.groups_of(approver) & named
+    return Grounds(groups=tuple(sorted(own)), version=approvers.version, sha256=loaded.sha256)
+
+
+def _require_may_approve(ws: Workspace, run: RunRecord, asked: Demand, approver: str) -> LoadedReference | None:
+    """Refuses who may not approve a run; the file that says who may, or None when anybody but the requester may."""
+    what, whole, ids = _approved_as(run)
     require_person("the approver", approver, NotApproved)
     if same_person(approver, run.manifest.requested_by):
         raise NotApproved(
             f"{what} was requested by {run.manifest.requested_by}, who cannot approve it as well.",
-            next_step=f"let another person type: backfill approve {run.manifest.member_of or run.run_id} --by NAME",
-            run_id=run.run_id,
+            next_step=f"let another person type: backfill approve {whole} --by NAME",
+            **ids,
         )
     if not asked.groups:
         return None
     path = ws.settings.reference / f"{APPROVERS}.yaml"
-    loaded = _loaded(ws, path, table, asked)
-    approvers: Approvers = loaded.value
+    loaded = _loaded(ws, path, run.manifest.table, asked)
+    approvers = cast(Approvers, loaded.value)
     own = approvers.groups_of(approver)
     if not all(own & {folded(group) for group in groups} for groups in asked.groups):
         raise NotApproved(
-            f"{what} of {table} is approved by a member {asked.whom}, and {approver} is none: {path} (version "
-            f"{approvers.version}).",
-            next_step=f"let one of them type: backfill approve {run.manifest.member_of or run.run_id} --by NAME",
-            run_id=run.run_id,
+            f"{what} changes {run.manifest.table}, which is approved by a member {asked.whom}, and {approver} is none: "
+            f"{path} (version {approvers.version}).",
+            next_step=f"let one of them type: backfill approve {whole} --by NAME",
+            **ids,
         )
-    archive([loaded], ws.reference_archive)
-    named = {folded(group) for groups in asked.groups for group in groups}
-    return Grounds(groups=tuple(sorted(own & named)), version=approvers.version, sha256=loaded.sha256)
+    return loaded
 
 
-def _loaded(ws: Workspace, path: Path, table: str, asked: Demand) -> Any:
+def _approved_as(run: RunRecord) -> tuple[str, str, Mapping[str, str]]:
+    """What is approved with a run, in words, its id, and the ids of a refusal: its set, or the run alone."""
+    if set_id := run.manifest.member_of:
+        return f"set {set_id}", set_id, {"set_id": set_id}
+    return f"run {run.run_id}", run.run_id, {"run_id": run.run_id}
+
+
+def _loaded(ws: Workspace, path: Path, table: str, asked: Demand) -> LoadedReference:
     try:
         return load_reference(WHO_APPROVES, ws.settings.reference)
     except MissingInput as error:
@@ -185,20 +203,21 @@ def require_agreed(ws: Workspace, run: RunRecord, asked: Demand) -> None:
     """
     if asked.policy is not None:
         return
+    what, whole, ids = _approved_as(run)
     if run.approval is not ApprovalState.APPROVED or run.approved_by is None:
         raise NotApproved(
-            f"run {run.run_id} is not approved; {run.manifest.requested_by} asked for it, so another person"
+            f"{what} is not approved; {run.manifest.requested_by} asked for it, so another person"
             f"{' ' + asked.whom if asked.whom else ''} has to agree.",
-            next_step=f"backfill approve {run.manifest.member_of or run.run_id} --by ANOTHER_PERSON",
-            run_id=run.run_id,
+            next_step=f"backfill approve {whole} --by ANOTHER_PERSON",
+            **ids,
         )
     try:
-        grounds_of(ws, run, asked, run.approved_by)
+        _require_may_approve(ws, run, asked, run.approved_by)
     except NotApproved as error:
         raise NotApproved(
-            f"the approval of run {run.run_id} by {run.approved_by} does not count: {error.message}",
+            f"the approval of {what} by {run.approved_by} does not count: {error.message}",
             next_step=error.next_step,
-            run_id=run.run_id,
+            **ids,
         ) from error
 
 
@@ -209,3 +228,13 @@ def counts(ws: Workspace, run: RunRecord, asked: Demand) -> bool:
     except NotApproved:
         return False
     return run.approval is ApprovalState.APPROVED
+
+
+def is_agreed(ws: Workspace, reader: LedgerReader, run: RunRecord) -> bool:
+    """Whether publication would find the agreement that it asks for, of a person or of a policy."""
+    try:
+        require_agreed(ws, run, demand_of(ws, reader, run))
+    except Refused:
+        # The file of approvers cannot be used, or the table is not declared any more: publication is refused as well.
+        return False
+    return True

@@ -16,13 +16,12 @@ from backfill_assets.errors import (
     IllegalTransition,
     InputsMovedOn,
     MissingInput,
-    NotApproved,
     Refused,
     Retryable,
     TargetChanged,
 )
 from backfill_assets.ledger.records import PublicationIntent, PublicationRecord, RunRecord, SetRecord
-from backfill_assets.ledger.states import MEANING, ApprovalState, RunState, SetState
+from backfill_assets.ledger.states import MEANING, RunState, SetState
 from backfill_assets.ledger.store import LedgerReader
 from backfill_assets.planning.manifest import NEVER_PUBLISHED
 from backfill_assets.publication.authority import demand_of, require_agreed
@@ -145,13 +144,6 @@ def _require_publishable(record: SetRecord, members: Sequence[RunRecord]) -> Non
                 next_step=_NEXT.get(member.state, "backfill run {set}").format(set=record.set_id, run=member.run_id),
                 set_id=record.set_id,
                 run_id=member.run_id,
-            )
-        if member.approval is not ApprovalState.APPROVED:
-            raise NotApproved(
-                f"set {record.set_id} is not approved; {record.manifest.requested_by} asked for it, so another "
-                f"person has to agree.",
-                next_step=f"backfill approve {record.set_id} --by ANOTHER_PERSON",
-                set_id=record.set_id,
             )
 
 

@@ -57,7 +57,7 @@ def at_work(ws: Workspace, work: Work) -> Iterator[None]:
     except (PySparkException, Py4JError) as error:
         failure = ContractBroken(
             f"Spark stopped while it {work.doing}: {spark_reason(error)}",
-            next_step=f"mend the cause, then backfill run {work.run_id}",
+            next_step=f"fix the cause, then backfill run {work.run_id}",
             run_id=work.run_id,
         ).record_as(f"Spark stopped while it {work.doing}: {recorded_reason(error)}")
         _fail(ws, work, failure)

@@ -96,6 +96,9 @@ def test_a_restatement_from_plan_to_rollback(terminal: Terminal) -> None:
     assert version["transform_version"] == "2.4.1"
     assert all(check["passed"] for check in version["checks"])
     assert set(version["references"]) == {"jurisdiction_calendar", "sla_policy"}
+    assert version["versions"] == report["versions"]
+    assert set(version["versions"]["staged"]) == {"backfill_assets", "pyspark", "python", "spark"}
+    assert version["supersedes"] == []
     assert terminal.does("audit")["agrees"]
     assert terminal.does("rollback", run_id, "--by", "ben", "--reason", "enough")["action"] == "ROLLBACK"
     assert terminal.does("history", SILVER)["accepted_partitions"] == 0
@@ -156,6 +159,8 @@ def test_publishing_twice_and_over_a_changed_target_is_refused(terminal: Termina
     assert "changed since run" in terminal.is_refused("publish", late, "--by", "ben")
     terminal.does("run", late)
     terminal.does("publish", late, "--by", "ben")
+    shown = " ".join(terminal.types("history", SILVER, "--partition", "2025-02-05").stdout.split())
+    assert "staged with backfill_assets " in shown
     assert terminal.does("audit")["agrees"]
     terminal.does("rollback", late, "--by", "ben", "--reason", "tidy")
     terminal.does("rollback", first, "--by", "ben", "--reason", "tidy")

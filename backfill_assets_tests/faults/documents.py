@@ -15,7 +15,7 @@ from backfill_assets import evidence, operations
 from backfill_assets.errors import BackfillError
 from backfill_assets.evidence.audit import audit
 from backfill_assets.evidence.history import partition_history, status, table_history
-from backfill_assets.evidence.report import run_report, run_summary
+from backfill_assets.evidence.report import run_document, run_report
 from backfill_assets.evidence.sets import set_document
 from backfill_assets.evidence.stale import stale_document
 from backfill_assets.workspace import Workspace
@@ -72,4 +72,4 @@ def _stale(ws: Workspace) -> Any:
 
 
 def _summary(ws: Workspace, run_id: str) -> Any:
-    return run_summary(operations.run_named(ws, run_id))
+    return run_document(ws, run_id)

@@ -12,7 +12,8 @@ from pyspark.sql import SparkSession
 from backfill_assets import operations
 from backfill_assets.domain import Policy
 from backfill_assets.errors import IllegalTransition, InvalidReference, NotApproved, Refused
-from backfill_assets.evidence.report import run_report
+from backfill_assets.evidence.history import status
+from backfill_assets.evidence.report import run_document, run_report
 from backfill_assets.ledger.records import EventRecord
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import PlanRequest
@@ -23,6 +24,9 @@ from backfill_assets_tests.shop import RECENT, Shop, open_shop, ticking_clock
 from backfill_assets_tests.waiting_runs import AUTO, declared, run_of
 
 PLATFORM = Policy(approvers=("Platform ", "audit"))
+APPROVE = "backfill approve {run} --by ANOTHER_PERSON"
+FURTHER = f"the approval by ben does not count any more: {APPROVE}"
+PUBLISH = "backfill publish {run} --by WHO"
 
 
 @pytest.fixture
@@ -43,6 +47,13 @@ def writes(shop: Shop, text: str) -> Path:
 def says(shop: Shop, version: str = "1", **groups: str) -> Path:
     lines = [f"  {group}: [{names}]" for group, names in groups.items()]
     return writes(shop, "\n".join([f'version: "{version}"', "groups:", *lines]))
+
+
+def next_step(shop: Shop, run_id: str) -> object:
+    """What `status` and `report` say, in the same words."""
+    listed = {run["run_id"]: run["next_step"] for run in status(shop.ws)["runs"]}
+    assert listed[run_id] == run_report(shop.ws, run_id)["next_step"] == run_document(shop.ws, run_id)["next_step"]
+    return listed[run_id]
 
 
 def last_approval(shop: Shop, run_id: str) -> EventRecord:
@@ -119,7 +130,9 @@ def test_an_approver_who_has_left_the_group_does_not_count_and_makes_room_for_an
     for ask in (operations.require_publishable, lambda ws, run: operations.publish(ws, run, by="ben")):
         with pytest.raises(NotApproved, match=f"the approval of run {run_id} by ben does not count"):
             ask(shop.ws, run_id)
+    assert next_step(shop, run_id) == FURTHER.format(run=run_id)
     operations.approve(shop.ws, run_id, by="cara")
+    assert next_step(shop, run_id) == PUBLISH.format(run=run_id)
     assert last_approval(shop, run_id).payload["approvers_version"] == "2"
     shop.publish(run_id)
 
@@ -134,6 +147,8 @@ def test_an_approval_satisfies_the_pinned_and_the_present_groups(shop: Shop) -> 
     operations.approve(shop.ws, run_id, by="ben")
     with pytest.raises(NotApproved, match="does not count"):
         later.publish(run_id)
+    assert next_step(shop, run_id) == PUBLISH.format(run=run_id)
+    assert next_step(later, run_id) == FURTHER.format(run=run_id)
     operations.approve(later.ws, run_id, by="dora")
     later.publish(run_id)
 
@@ -149,6 +164,36 @@ def test_a_policy_that_was_loosened_since_loosens_nothing_that_was_planned(shop:
 def test_a_policy_that_was_tightened_since_counts(shop: Shop) -> None:
     with pytest.raises(NotApproved, match="is not approved"):
         shop.publish(run_of(shop.ws, "auto"))
+
+
+def test_the_next_step_is_what_publication_would_ask_for(shop: Shop) -> None:
+    run_id = run_of(shop.ws, "auto")
+    loose = declared(shop, AUTO)
+    assert next_step(loose, run_id) == APPROVE.format(run=run_id), "what was last published asked for a person"
+    operations.approve(loose.ws, run_id, by="ben")
+    loose.publish(run_id)
+    days = DayRange.inclusive(date(2026, 1, 7), date(2026, 1, 7))
+    agreed = loose.staged(loose.planned(days))
+    assert next_step(loose, agreed) == PUBLISH.format(run=agreed), "the policy agrees"
+    assert next_step(shop, agreed) == APPROVE.format(run=agreed), "the policy that was tightened since does not"
+
+
+def test_a_malformed_file_of_approvers_leaves_every_document_readable(shop: Shop) -> None:
+    run_id = run_of(shop.ws, "finance")
+    says(shop, finance="ben")
+    operations.approve(shop.ws, run_id, by="ben")
+    writes(shop, "groups: [")
+    assert next_step(shop, run_id) == FURTHER.format(run=run_id)
+
+
+def test_reading_a_status_archives_nothing(shop: Shop) -> None:
+    run_id = run_of(shop.ws, "finance")
+    says(shop, finance="ben")
+    operations.approve(shop.ws, run_id, by="ben")
+    before = sorted(shop.ws.reference_archive.rglob("*"))
+    says(shop, "2", finance="ben, cara")
+    assert next_step(shop, run_id) == PUBLISH.format(run=run_id)
+    assert sorted(shop.ws.reference_archive.rglob("*")) == before
 
 
 def test_a_domain_of_ones_own_that_asks_nobody_is_not_enough_where_rows_were_approved(shop: Shop) -> None:

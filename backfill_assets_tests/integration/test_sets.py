@@ -195,10 +195,12 @@ def test_a_set_is_agreed_by_somebody_else_and_as_a_whole(late: Shop) -> None:
     for member in planned.manifest.members:
         late.staged(member.run_id)
     set_id = planned.manifest.set_id
-    with pytest.raises(NotApproved, match="is not approved"):
+    with pytest.raises(NotApproved, match=f"^set {set_id} is not approved"):
         operations.publish_set(late.ws, set_id, by="ben")
-    with pytest.raises(NotApproved, match="who cannot approve"):
+    with pytest.raises(NotApproved, match=f"^set {set_id} was requested by ana, who cannot approve") as refusal:
         operations.approve_set(late.ws, set_id, by="Ana ")
+    assert refusal.value.next_step == f"let another person type: backfill approve {set_id} --by NAME"
+    assert refusal.value.ids == {"set_id": set_id}
     assert set_state(late, set_id) is SetState.PLANNED
     operations.approve_set(late.ws, set_id, by="ben")
     assert set_document(late.ws, set_id)["approved_by"] == "ben"
@@ -217,10 +219,20 @@ def test_a_set_is_agreed_by_somebody_who_may_approve_every_run_of_it(late: Shop)
     reference.write_text('version: "1"\ngroups: {finance: [ben, dora], platform: [cara, dora]}\n', encoding="utf-8")
     set_id = planned.manifest.set_id
     for either in ("ben", "cara"):
-        with pytest.raises(NotApproved, match=f"and {either} is none"):
+        with pytest.raises(NotApproved, match=f"^set {set_id} changes .* and {either} is none"):
             operations.approve_set(shop.ws, set_id, by=either)
     operations.approve_set(shop.ws, set_id, by="dora")
     assert set_document(shop.ws, set_id)["approved_by"] == "dora"
+    for member in planned.manifest.members:
+        shop.staged(member.run_id)
+    assert set_document(shop.ws, set_id)["next_step"] == f"backfill publish {set_id} --by WHO"
+    reference.write_text('version: "2"\ngroups: {finance: [ben, dora], platform: [cara]}\n', encoding="utf-8")
+    with pytest.raises(NotApproved, match=f"^the approval of set {set_id} by dora does not count: set {set_id} cha"):
+        operations.publish_set(shop.ws, set_id, by="ben")
+    document = set_document(shop.ws, set_id)
+    further = f"the approval by dora does not count any more: backfill approve {set_id} --by ANOTHER_PERSON"
+    assert document["next_step"] == further
+    assert [run["next_step"] for run in document["runs"]] == [further, further]
     with shop.ws.ledger.read() as reader:
         approved = [
             e for m in planned.manifest.members for e in reader.events(entity_id=m.run_id) if e.action == "approved"

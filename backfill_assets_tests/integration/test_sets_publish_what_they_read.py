@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator, Mapping
 from datetime import date
 from pathlib import Path
@@ -9,13 +10,18 @@ from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from rich.console import Console
 
-from backfill_assets import operations
+from backfill_assets import evidence, operations
 from backfill_assets.commands import run_set_recorded
-from backfill_assets.errors import InputsMovedOn
+from backfill_assets.errors import InputsMovedOn, Refused
 from backfill_assets.evidence.audit import audit
+from backfill_assets.evidence.history import status
+from backfill_assets.evidence.report import run_report
+from backfill_assets.evidence.sets import set_document
 from backfill_assets.ledger.states import RunState, SetState
 from backfill_assets_tests import example_domain
+from backfill_assets_tests.ledger_examples import disarm, tamper
 from backfill_assets_tests.ledgers import copy_home
 from backfill_assets_tests.month import CARNIVAL, TOTALS, open_month, planned_set, ready_set, total
 from backfill_assets_tests.shop import RECENT, Shop, sale
@@ -53,6 +59,16 @@ def digests(shop: Shop, run_id: str) -> Mapping[date, str]:
         return {day: candidate.files.digest for day, candidate in reader.candidates(run_id).items()}
 
 
+def outdated(shop: Shop, set_id: str) -> list[str | None]:
+    return [run["outdated_described"] for run in set_document(shop.ws, set_id)["runs"]]
+
+
+def next_steps(shop: Shop, set_id: str) -> set[str]:
+    """What the set and each of its runs say."""
+    document = set_document(shop.ws, set_id)
+    return {document["next_step"], *(run["next_step"] for run in document["runs"])}
+
+
 def test_gold_that_was_computed_from_other_silver_is_not_published_and_running_the_set_repairs_it(
     late: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -60,7 +76,13 @@ def test_gold_that_was_computed_from_other_silver_is_not_published_and_running_t
     set_id = ready_set(late, planned)
     silver, gold = (member.run_id for member in planned.manifest.members)
     before = (late.live_paths(), late.live_paths(TOTALS))
+    assert (outdated(late, set_id), next_steps(late, set_id)) == ([None, None], {f"backfill publish {set_id} --by WHO"})
     stage_again_with_other_rows(late, silver, monkeypatch)
+    assert outdated(late, set_id) == [None, "2026-02, 1 month"]
+    assert next_steps(late, set_id) == {f"backfill run {set_id}"}
+    shown = io.StringIO()
+    evidence.show(Console(file=shown, width=120), evidence.set_view(set_document(late.ws, set_id)))
+    assert f"{TOTALS} 2026-02, 1 month: what it was computed from was staged again" in shown.getvalue()
 
     with pytest.raises(InputsMovedOn, match=f"run {gold} was computed from candidates") as refusal:
         operations.publish_set(late.ws, set_id, by="ben")
@@ -73,12 +95,37 @@ def test_gold_that_was_computed_from_other_silver_is_not_published_and_running_t
 
     staged = digests(late, silver)
     run_set_recorded(late.ws, set_id, by="ana", quiet=True)
+    assert outdated(late, set_id) == [None, None]
     assert digests(late, silver) == staged, "what had not to be staged again was not"
     assert operations.run_named(late.ws, gold).state is RunState.PASSED
     operations.publish_set(late.ws, set_id, by="ben")
     assert total(late) == sum(late.amounts().values())
     assert late.amounts()[CARNIVAL] == 3 * 45
     assert audit(late.ws).problems == ()
+
+
+def test_the_rows_that_are_kept_of_a_set_are_erased_by_its_name(late: Shop) -> None:
+    set_id = ready_set(late, planned_set(late))
+    reports = [run["run_id"] for run in set_document(late.ws, set_id)["runs"]]
+    assert all(run_report(late.ws, run_id)["sample"] for run_id in reports)
+    assert operations.erase_samples(late.ws, set_id, by="dora", reason="asked for") == len(reports)
+    for run_id in reports:
+        report = run_report(late.ws, run_id)
+        assert (report["sample"], report["samples_erased"]["by"]) == ([], "dora")
+    assert audit(late.ws).problems == ()
+    with pytest.raises(Refused, match=f"no values of rows of run {' or '.join(reports)}"):
+        operations.erase_samples(late.ws, set_id, by="dora", reason="asked for")
+
+
+def test_a_run_of_a_set_is_shown_where_another_run_of_the_set_cannot_be_read(late: Shop) -> None:
+    planned = planned_set(late)
+    silver, gold = (member.run_id for member in planned.manifest.members)
+    late.staged(silver)
+    disarm(late.ws.settings.ledger_url, "manifests")
+    tamper(late.ws.settings.ledger_url, f"UPDATE manifests SET body = '{{}}' WHERE run_id = '{gold}'")
+    (shown,) = [run for run in status(late.ws)["runs"] if run["run_id"] == silver]
+    assert shown["next_step"] == f"backfill status {planned.manifest.set_id}"
+    assert any(gold in problem["why"] for problem in status(late.ws)["problems"])
 
 
 def test_running_a_set_that_is_ready_stages_nothing_again(late: Shop) -> None:
