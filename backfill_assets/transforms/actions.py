@@ -20,7 +20,9 @@ from backfill_assets.errors import ContractBroken
 METHODS = (
     *("collect", "count", "show", "take", "head", "first", "tail", "isEmpty", "toLocalIterator", "toPandas", "toArrow"),
     *("foreach", "foreachPartition", "checkpoint", "localCheckpoint", "writeTo", "toJSON"),
-    *("approxQuantile", "corr", "cov", "crosstab", "freqItems"),
+    *("approxQuantile", "corr", "cov", "crosstab", "freqItems", "transpose", "mergeInto"),
+    # These start no job by themselves, and leave something in the session that outlives the transform.
+    *("cache", "persist", "unpersist"),
 )
 PROPERTIES = ("write", "writeStream", "rdd")
 

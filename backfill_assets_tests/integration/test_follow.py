@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import random
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from dagster import DagsterInstance, build_sensor_context
+from rich.console import Console
 from typer.testing import CliRunner, Result
 
 from backfill_assets import operations
@@ -20,7 +22,7 @@ from backfill_assets.crash_points import Point
 from backfill_assets.errors import IllegalTransition, InputsMovedOn, MissingInput, NotApproved, Refused, UnknownName
 from backfill_assets.evidence.audit import audit
 from backfill_assets.evidence.history import status
-from backfill_assets.evidence.show import status_view
+from backfill_assets.evidence.show import show, status_view
 from backfill_assets.ledger.read_outbox import UNPUBLISHED
 from backfill_assets.ledger.records import RunRecord
 from backfill_assets.ledger.states import PublicationState, RunState
@@ -220,7 +222,10 @@ def test_a_follow_up_that_cannot_be_planned_says_why_until_it_is_cancelled(hand:
     (asked,) = status(hand.ws)["to_follow"]
     assert (asked["failed_attempts"], asked["last_failure"]) == (2, f"{GOLD}: the reference calendar is not there.")
     assert asked["cancel"] == f"backfill follow --cancel {publication} --by WHO --reason WHY"
-    status_view(status(hand.ws))
+    shown = io.StringIO()
+    show(Console(file=shown, width=1_000), status_view(status(hand.ws)))
+    assert f"{publication} of {SILVER} was not followed, it failed 2 times" in shown.getvalue()
+    assert asked["cancel"] in shown.getvalue()
     operations.cancel_follow_ups(hand.ws, publication, by="ben", reason="gold is retired")
     assert (status(hand.ws)["to_follow"], planned(hand), open_entries(hand)) == ([], (), [])
     with hand.ws.ledger.read() as reader:

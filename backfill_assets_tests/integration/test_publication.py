@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import json
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from datetime import date
@@ -11,6 +13,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from rich.console import Console
 
 from backfill_assets import operations
 from backfill_assets.domain import Release
@@ -28,6 +31,9 @@ from backfill_assets.errors import (
 )
 from backfill_assets.evidence.audit import audit
 from backfill_assets.evidence.history import partition_history
+from backfill_assets.evidence.report import run_report
+from backfill_assets.evidence.show import show, story_view
+from backfill_assets.landing.land import OnDuplicate
 from backfill_assets.ledger.states import ApprovalState, RunState
 from backfill_assets.planning.manifest import Kind, Mode
 from backfill_assets.planning.partitions import DayRange
@@ -80,7 +86,7 @@ def test_rows_carry_the_lineage_of_their_run(shop: Shop) -> None:
 
 
 def test_a_restatement_leaves_other_partitions_untouched_byte_for_byte(shop: Shop) -> None:
-    shop.published(version="0.9.0")
+    first = shop.published(version="0.9.0")
     before, live = shop.files(), shop.live_paths()
     run_id = shop.published(MIDDLE)
     assert {path: shop.files()[path] for path in before} == before
@@ -90,6 +96,12 @@ def test_a_restatement_leaves_other_partitions_untouched_byte_for_byte(shop: Sho
     assert all(run_id in path for path in shop.live_paths() - outside)
     assert shop.amounts()[FIFTH] == 40
     assert shop.amounts()[date(2026, 1, 4)] == 80
+    story = partition_history(shop.ws, RECENT, FIFTH)
+    assert [version["supersedes"] for version in story["versions"]] == [[first], []]
+    assert story["versions"][0]["versions"] == run_report(shop.ws, run_id)["versions"]
+    shown = io.StringIO()
+    show(Console(file=shown, width=200), story_view(story))
+    assert f"supersedes {first}" in " ".join(shown.getvalue().split())
 
 
 def test_a_rollback_brings_back_exactly_the_files_from_before(shop: Shop) -> None:
@@ -374,13 +386,45 @@ def test_a_word_given_before_events_landed_does_not_replace_them(shop: Shop) -> 
         assert reader.accepted(SALES, [eleventh])[eleventh].rows == 1
 
 
-def test_an_event_dated_a_year_ahead_is_a_question_and_fills_no_year(shop: Shop) -> None:
-    wrong = date(2027, 1, 12)
-    shop.land("wrong.jsonl", [sale(date(2026, 1, 11)), sale(date(2026, 1, 13)), sale(wrong)])
+def test_a_declared_empty_day_is_not_published_once_an_event_of_then_has_landed(shop: Shop) -> None:
+    """It has landed and is not loaded: readers see nothing newer, so the word itself is what is out of date."""
+    eleventh, twelfth = date(2026, 1, 11), date(2026, 1, 12)
+    days = (eleventh, twelfth)
+    run = operations.plan_load(shop.ws, SALES, partitions=days, by="ana", reason="closed", empty=days)
+    assert run is not None
+    shop.staged(run.run_id)
+    path = shop.folder / "late.jsonl"
+    path.write_text(json.dumps(sale(eleventh)) + "\n", encoding="utf-8")
+    operations.land(shop.ws, SALES, path, on_duplicate=OnDuplicate.IGNORE, by="ana")
+    with pytest.raises(InputsMovedOn) as refusal:
+        operations.publish(shop.ws, run.run_id, by="ana")
+    assert refusal.value.message == (
+        f"run {run.run_id} built 2026-01-11 of {SALES} without events, and events of then have landed since."
+    )
+    assert refusal.value.next_step == "backfill load sales --from 2026-01-11 --to 2026-01-11 --by WHO"
     with shop.ws.ledger.read() as reader:
-        built = set(reader.accepted(SALES))
-    assert {date(2026, 1, day) for day in (11, 12, 13)} <= built
-    assert not [day for day in built if date(2026, 1, 13) < day < wrong]
+        assert not reader.accepted(SALES, days)
+
+
+@pytest.mark.parametrize("is_past", [False, True])
+def test_an_event_dated_a_year_ahead_fills_no_year(
+    shop: Shop, tmp_path: Path, spark: SparkSession, is_past: bool
+) -> None:
+    """It is quarantined as an event of the future while that day is to come; afterwards the year is asked about."""
+    wrong = date(2027, 1, 12)
+    if is_past:
+        shop = open_shop(tmp_path / "home", clock=ticking_clock(NOON.replace(year=2027)), spark=spark)
+    path = shop.folder / "wrong.jsonl"
+    records = [sale(date(2026, 1, 11)), sale(date(2026, 1, 13)), sale(wrong)]
+    path.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
+    landed = operations.land(shop.ws, SALES, path, on_duplicate=OnDuplicate.IGNORE, by="ana")
+    assert landed.record.counts.rejected == (0 if is_past else 1)
+    year = (DayRange(date(2026, 1, 14), wrong),) if is_past else ()
+    assert operations.questioned_gaps(shop.ws, SALES) == year
+    load = operations.plan_load(shop.ws, SALES, partitions=None, by="ana", reason="landed")
+    assert load is not None
+    asked_for = {date(2026, 1, day) for day in (11, 12, 13)} | ({wrong} if is_past else set())
+    assert set(load.manifest.partitions) == asked_for
 
 
 def test_a_month_follows_its_days_once_and_waits_until_it_has_all_of_them(shop: Shop) -> None:
@@ -444,6 +488,8 @@ def test_a_transform_that_breaks_its_contract_fails_with_a_sentence_and_nothing_
         ("write", lambda rows: rows.write.parquet("/nowhere/at/all")),
         ("first", lambda rows: rows.first()),
         ("isEmpty", lambda rows: rows.isEmpty()),
+        ("persist", lambda rows: rows.persist()),
+        ("transpose", lambda rows: rows.transpose()),
     ],
 )
 def test_a_transform_with_an_action_is_refused_with_its_name_and_the_action(
