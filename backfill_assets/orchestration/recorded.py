@@ -24,8 +24,8 @@ def materialized(context: AssetExecutionContext, key: AssetKey, partitions: Iter
     """The materialization of exactly these partitions, each with its own numbers.
 
     An output would speak for the whole range that the Dagster run names. So where a run has gaps, each partition is
-    reported by itself and there is no output; an asset after it in the same Dagster run is then skipped, which is why
-    `launch` gives each a run of its own.
+    reported by itself and there is no output; an asset after it in the same Dagster run would be skipped, which is why
+    `launch` gives each a run of its own and `runs` refuses a launch of several.
     """
     keys = [key_of(partition) for partition in partitions]
     own = {key_of(partition): metadata for partition, metadata in numbers.by_partition.items()}

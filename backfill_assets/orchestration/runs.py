@@ -23,7 +23,7 @@ from backfill_assets.operations import find_run, plan, plan_load
 from backfill_assets.orchestration import tags
 from backfill_assets.orchestration.resources import Session
 from backfill_assets.planning.manifest import CauseKind, Kind
-from backfill_assets.planning.partitions import DayRange, days_listed, days_of, describe
+from backfill_assets.planning.partitions import DayRange, compress, days_listed, days_of, describe
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets.workspace import Workspace
 
@@ -98,7 +98,7 @@ def run_to_stage(session: Session, table: DerivedTable, context: AssetExecutionC
     workspace, partitions, given = session.workspace, chosen_partitions(context), launch_tags(context)
     tagged = tagged_run(workspace, table, context)
     if tagged is not None:
-        target = _must_span(tagged, table, partitions)
+        target = _must_fit(tagged, table, context)
         is_done = target.manifest.cause.kind is CauseKind.FOLLOW_UP and target.state not in UNFINISHED
         return None if is_done else target
     if given.get(tags.BECAUSE):
@@ -129,7 +129,7 @@ def run_to_load(session: Session, table: SourceTable, context: AssetExecutionCon
     partitions = chosen_partitions(context)
     tagged = tagged_run(session.workspace, table, context)
     if tagged is not None:
-        return _must_span(tagged, table, partitions)
+        return _must_fit(tagged, table, context)
     given = launch_tags(context)
     planned = plan_load(
         session.workspace,
@@ -158,7 +158,7 @@ def run_in_state(session: Session, table: Table, context: AssetExecutionContext,
             next_step=_before(table, states[0]),
             table=table.name,
         )
-    return _must_span(found, table, partitions)
+    return _must_fit(found, table, context)
 
 
 def tagged_run(workspace: Workspace, table: Table, context: AssetExecutionContext) -> RunRecord | None:
@@ -178,6 +178,25 @@ def _run(workspace: Workspace, run_id: str) -> RunRecord:
         return reader.run(run_id)
 
 
+def _must_fit(run: RunRecord, table: Table, context: AssetExecutionContext) -> RunRecord:
+    """Refuses a launch whose partitions or assets Dagster could not run, or would skip without a word."""
+    _must_span(run, table, chosen_partitions(context))
+    # Empty where a whole job is launched.
+    if _has_gaps(run) and len(context.run.asset_selection or ()) != 1:
+        raise Refused(
+            f"{run.run_id} has gaps between its partitions, so that Dagster would skip what follows the first asset "
+            f"of a launch.",
+            next_step=f"launch each asset by itself, one after the other, over the same range with the tag "
+            f"{tags.RUN_ID}={run.run_id}; or backfill run {run.run_id}",
+            run_id=run.run_id,
+        )
+    return run
+
+
+def _has_gaps(run: RunRecord) -> bool:
+    return len(compress(run.manifest.grain, run.manifest.partitions)) > 1
+
+
 def _must_span(run: RunRecord, table: Table, partitions: tuple[date, ...]) -> RunRecord:
     _must_be_of(run, table)
     own = run.manifest.partitions
@@ -186,8 +205,9 @@ def _must_span(run: RunRecord, table: Table, partitions: tuple[date, ...]) -> Ru
         raise InvalidRange(
             f"the manifest of {run.run_id} covers {describe(grain, own)}, "
             f"but {describe(grain, partitions)} were chosen.",
-            next_step=f"choose the partitions of the manifest, from its first to its last, or remove the tag "
-            f"{tags.RUN_ID}",
+            next_step=f"choose every partition from {own[0]} to {own[-1]}"
+            f"{', also those of its gaps, which are left alone' if _has_gaps(run) else ''}, or remove the tag "
+            f"{tags.RUN_ID}; or backfill run {run.run_id}",
             run_id=run.run_id,
         )
     return run

@@ -21,6 +21,7 @@ from backfill_assets.planning.stages import Compute
 from backfill_assets.publication.plan_set import PlannedSet, SetRequest
 from backfill_assets_tests.ledgers import copy_home
 from backfill_assets_tests.month import FEBRUARY, TOTALS, open_month, total
+from backfill_assets_tests.orchestration_examples import CANDIDATE, VALIDATION, Bench, failures
 from backfill_assets_tests.shop import RECENT, SALES, Shop, sale
 
 FIFTH, TWENTIETH = date(2026, 2, 5), date(2026, 2, 20)
@@ -97,6 +98,22 @@ def test_one_table_of_a_set_is_one_run_and_one_commit_whatever_gaps_it_has(twice
     operations.rollback_set(ws, set_id, by="ben", reason="second thoughts")
     assert ws.lake.open(RECENT).version() == before + 2
     assert audit(ws).problems == ()
+
+
+def test_a_launch_over_gaps_says_what_to_launch_before_anything_is_computed(twice: Shop) -> None:
+    silver = both(twice).manifest.members[0].run_id
+    given = {"by": "ana", "run_id": silver}
+    with open_instance(twice.ws.settings) as instance:
+        bench = Bench(workspace=twice.ws, instance=instance)
+        together = bench.materialize([CANDIDATE, VALIDATION], REACHED[0], REACHED[-1], **given)
+        assert f"{silver} has gaps between its partitions, so that Dagster would skip" in failures(together)[0]
+        assert f"with the tag backfill/run_id={silver}; or backfill run {silver}" in failures(together)[0]
+        part = bench.materialize([CANDIDATE], REACHED[0], REACHED[3], **given)
+        assert "choose every partition from 2026-02-04 to 2026-02-22, also those of its gaps" in failures(part)[0]
+        assert operations.run_named(twice.ws, silver).state is RunState.PLANNED
+        for asset in (CANDIDATE, VALIDATION):
+            assert bench.materialize([asset], REACHED[0], REACHED[-1], **given).success
+    assert operations.run_named(twice.ws, silver).state is RunState.PASSED
 
 
 def test_a_dagster_run_names_the_range_from_the_first_to_the_last_partition_of_its_manifest(twice: Shop) -> None:
