@@ -413,6 +413,8 @@ def _described(manifest: Manifest) -> str:
 def recover(run_id: str | None, *, now: bool, by: str) -> Document:
     """Ends what a dead process left half done; one thing of it even while its lease has not ended."""
     # What lost its lease is ended by whoever comes; what has not, a person takes over.
+    if now and by == "recover":
+        raise Refused("it was not said who takes the work over.", next_step="add --by NAME, or set BACKFILL_USER")
     actor = required_actor(by) if now else by
     with workspace() as ws:
         found = operations.recover(ws, by=actor, only=run_id, now=now)

@@ -7,11 +7,13 @@ commit with the publication that explains it. What this finds and what it cannot
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
+from backfill_assets.errors import Refused
 from backfill_assets.identity import EMPTY_FILE_SET
 from backfill_assets.lake.swap import Exchanged, exchanged
 from backfill_assets.lake.tables import changed_files, live_digests, missing_files, sha256_of_file
@@ -19,6 +21,9 @@ from backfill_assets.ledger.records import ImportRecord, PartitionVersion, Publi
 from backfill_assets.ledger.states import ImportState, PublicationState
 from backfill_assets.problems import Problems
 from backfill_assets.workspace import Workspace
+
+HEAD = re.compile(r"\d+:[0-9a-f]{64}")
+"""What `audit` prints as the head of the event chain."""
 
 _LANDED = (PublicationState.PUBLISHED, PublicationState.ROLLED_BACK)
 
@@ -63,7 +68,15 @@ def audit(ws: Workspace, *, head: str | None = None, is_quick: bool = False) -> 
         ws: The workspace.
         head: What an earlier audit said the head was; the chain must still contain it.
         is_quick: Files are looked at, their bytes are not read.
+
+    Raises:
+        Refused: What was given as a head is not one.
     """
+    if head is not None and not HEAD.fullmatch(head):
+        raise Refused(
+            f"{head!r} is not the head of an event chain.",
+            next_step="give it as an earlier `backfill audit` printed it, SEQUENCE:HASH, the hash with its 64 digits",
+        )
     problems: list[str] = []
     looked = _Looked()
     with ws.ledger.read() as reader:

@@ -274,7 +274,9 @@ def status_view(status: Document) -> RenderableType:
                 r["partitions_described"],
                 state_text(r["state"]),
                 r["approval"],
-                None if r["state"] in _AT_REST else str(r["next_step"]).replace(r["run_id"], "RUN"),
+                None
+                if r["state"] in _AT_REST or not r["next_step"]
+                else str(r["next_step"]).replace(r["run_id"], "RUN"),
             ]
             for r in status["runs"]
         ],

@@ -156,8 +156,8 @@ def _evaluate(
     proven: Sequence[Proven] | None = None
     proofs = [stage for stage in measuring(manifest, ws.graph) if isinstance(stage, Prove)]
     if proofs and any(isinstance(gate, WarmUpProof) for gate in gates):
-        again = describe(manifest.grain, proofs[0].partitions)
-        listener(_progress(manifest, 0, f"proving the window on {again}"))
+        if again := proofs[0].compared:
+            listener(_progress(manifest, 0, f"proving the window on {describe(manifest.grain, again)}"))
         proven = prove(ws, manifest, table, proofs[0], staged_files, measured, chunks)
     wrong_columns = _wrong_columns(ws, table, staged_files)
     results = (*judge(gates, candidates.values(), measured, wrong_columns, proven), *kept)

@@ -156,7 +156,7 @@ MEANING: Mapping[State, str] = {
     RUN.PUBLISHED: "readers see its rows",
     RUN.SUPERSEDED: "a later publication replaced all of its rows",
     RUN.ROLLED_BACK: "its publication was undone; the rows before it are back",
-    RUN.CANCELLED: "somebody decided against it; it is never published, and its files may be removed",
+    RUN.CANCELLED: "it was decided against: readers do not see it and will not, and its files may be removed",
     ApprovalState.DRAFT: "nobody but the requester has agreed yet",
     ApprovalState.APPROVED: "another person than the requester agreed to exactly this manifest",
     PublicationState.PUBLISHING: "intended; the table may or may not have changed yet",
@@ -177,5 +177,5 @@ MEANING: Mapping[State, str] = {
     SetState.PUBLISHED: "every table of it is what readers see",
     SetState.ROLLING_BACK: "its tables are being brought back one after the other; `backfill recover` goes on with it",
     SetState.ROLLED_BACK: "every table of it is as it was before",
-    SetState.CANCELLED: "somebody decided against it, and so against each of its runs; nothing of it is ever published",
+    SetState.CANCELLED: "it was decided against, and so was each of its runs: readers see nothing of it and will not",
 }

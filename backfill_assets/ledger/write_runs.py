@@ -156,6 +156,12 @@ class RunWriter(LeaseWriter, RunReader):
                 next_step=next_command(found.run_id, found.state),
                 run_id=found.run_id,
             )
+        if found.approval is ApprovalState.APPROVED:
+            raise IllegalTransition(
+                f"run {found.run_id} is approved already, by {found.approved_by}.",
+                next_step=f"backfill status {found.run_id}",
+                run_id=found.run_id,
+            )
         self._change(
             self._approval_step(found.run_id, ApprovalState.DRAFT, ApprovalState.APPROVED),
             Happening(

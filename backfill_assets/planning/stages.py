@@ -87,6 +87,12 @@ class Prove:
     ends: tuple[LongerEnd, ...] = ()
 
     @property
+    def compared(self) -> tuple[date, ...]:
+        """What really is computed with another window: an end that has no more days would be what was staged."""
+        ends = (end.partitions for end in self.ends if end.more_back or end.more_ahead)
+        return (*self.between_chunks, *self.alone, *(partition for some in ends for partition in some))
+
+    @property
     def partitions(self) -> tuple[date, ...]:
         return (*self.between_chunks, *self.alone, *(partition for end in self.ends for partition in end.partitions))
 

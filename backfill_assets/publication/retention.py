@@ -310,7 +310,9 @@ def _named(facts: Facts) -> Mapping[str, Mapping[str, Why]]:
             why = Why.CANCELLED if run.state is RunState.CANCELLED else Why.FINISHED
             found.setdefault(run.table, {}).update(dict.fromkeys(paths, why))
     for version in facts.versions:
-        found.setdefault(version.table, {}).update(dict.fromkeys(version.files.paths, Why.PAST))
+        named = found.setdefault(version.table, {})
+        # A version of a run that was cancelled after its rollback goes because of that, and not for its age.
+        named.update({path: Why.PAST for path in version.files.paths if named.get(path) is not Why.CANCELLED})
     return found
 
 

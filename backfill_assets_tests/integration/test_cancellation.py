@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
+from rich.console import Console
 
 from backfill_assets import operations
 from backfill_assets.errors import IllegalTransition, NotApproved, Refused, TakenOver
 from backfill_assets.evidence.audit import audit
+from backfill_assets.evidence.history import status
 from backfill_assets.evidence.report import run_report
+from backfill_assets.evidence.show import show, status_view
 from backfill_assets.ledger.states import RunState, SetState
 from backfill_assets.ledger.store import Ledger, LedgerWriter
 from backfill_assets.planning.sets import SetManifest, SetMember
@@ -235,6 +239,9 @@ def test_a_process_at_work_on_a_cancelled_run_stops_and_its_files_and_pins_are_f
     assert operations.recover(shop.ws, by="ops") == ()
     document = run_report(shop.ws, run_id)
     assert (document["state"], document["next_step"]) == ("CANCELLED", None)
+    shown = io.StringIO()
+    show(Console(file=shown, width=1_000), status_view(status(shop.ws)))
+    assert "CANCELLED" in shown.getvalue() and "None" not in shown.getvalue()
     found = operations.vacuum(shop.ws, by="vic").document()
     (line,) = [each for table in found["tables"] for each in table["runs"] if each["run_id"] == run_id]
     assert (line["kept"], line["reason"]) == (False, "candidate of a run that was cancelled")

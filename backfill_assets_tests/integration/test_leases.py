@@ -11,8 +11,10 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
+from typer.testing import CliRunner
 
 from backfill_assets import operations
+from backfill_assets.cli import app
 from backfill_assets.errors import AtWork, IllegalTransition, Refused, TakenOver
 from backfill_assets.evidence.audit import audit
 from backfill_assets.landing.archive import archive
@@ -185,6 +187,13 @@ def once_at(step: str, act: object) -> object:
 
 def state_of(shop: Shop, run_id: str) -> RunState:
     return operations.run_named(shop.ws, run_id).state
+
+
+def test_who_takes_over_says_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("BACKFILL_USER", raising=False)
+    result = CliRunner().invoke(app, ["recover", "bf-1", "--now"])
+    assert result.exit_code == 1
+    assert "it was not said who takes the work over" in result.stderr and "add --by NAME" in result.stderr
 
 
 def test_recover_leaves_living_work_alone_and_says_how_long_and_now_takes_it_over(shop: Shop) -> None:

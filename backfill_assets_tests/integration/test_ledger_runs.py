@@ -98,7 +98,7 @@ def test_an_approval_stands_until_it_is_withdrawn(ledger: Ledger) -> None:
     plan(ledger, "bf-1")
     with ledger.write() as writer:
         writer.approve("bf-1", by="Bob", note="looks right")
-    with pytest.raises(IllegalTransition, match="APPROVED"), ledger.write() as writer:
+    with pytest.raises(IllegalTransition, match="is approved already, by Bob"), ledger.write() as writer:
         writer.approve("bf-1", by="Cleo")
     with ledger.read() as reader:
         found = reader.run("bf-1")

@@ -15,7 +15,7 @@ from deltalake.transaction import RemoveAction
 from pyspark.sql import SparkSession
 
 from backfill_assets import operations
-from backfill_assets.errors import MissingInput
+from backfill_assets.errors import MissingInput, Refused
 from backfill_assets.evidence.audit import audit
 from backfill_assets.lake import tables
 from backfill_assets_tests.conftest import NOON
@@ -109,6 +109,12 @@ def test_a_history_that_was_written_anew_does_not_hold_the_head_that_was_noted(s
     other = noted[:-1] + ("0" if noted[-1] != "0" else "1")
     (problem,) = audit(shop.ws, head=other).problems
     assert "does not contain the head" in problem
+
+
+@pytest.mark.parametrize("typed", ["garbage", "3:abc", ""])
+def test_what_is_no_head_is_a_typing_mistake_and_no_tampering(shop: Shop, typed: str) -> None:
+    with pytest.raises(Refused, match="is not the head of an event chain"):
+        audit(shop.ws, head=typed)
 
 
 def test_bytes_of_a_published_file_that_changed_are_found(shop: Shop) -> None:

@@ -173,7 +173,18 @@ def test_no_flag_and_no_variable_publishes_what_waits_for_another_person(
     waiting = [run_of(ws, name) for name in RUNS]
     agreements = [
         ("approve", waiting[0], "--by", by)
-        for by in (" Ana ", "ANA", "\uff41\uff4e\uff41", "a\u200bna", "policy:backfill", "\uff50olicy:x", "Sensor")
+        for by in (
+            " Ana ",
+            "ANA",
+            "\uff41\uff4e\uff41",
+            "a\u200bna",
+            "a n a",
+            "\u0430na",
+            "ANOTHER_PERSON",
+            "policy:backfill",
+            "\uff50olicy:x",
+            "Sensor",
+        )
     ]
     publications = [("publish", run_id, "--by", by) for run_id in waiting for by in ("x", "ana", "policy:backfill")]
     for variables in (

@@ -22,6 +22,14 @@ from backfill_assets.people import SYSTEM_NAMES, folded, is_policy, require_pers
         "an\ufe0fa",  # a variation selector
         "ana\u3164",  # a Hangul filler, which is drawn as a space
         "\u2003ana\u00a0",
+        "a n a",
+        "@ana.",
+        "\u00e1na",  # an accent
+        "a\u0301na",  # the same, as a mark of its own
+        "\u0430na",  # a Cyrillic letter
+        "\u0410\u039dA",  # capitals of Cyrillic, Greek and Latin
+        "\u03b1\u03b7\u03b1",  # Greek letters
+        "\u0251na",  # another Latin letter
     ],
 )
 def test_another_spelling_of_a_name_is_the_same_person(other: str) -> None:
@@ -50,6 +58,12 @@ def test_nobody_passes_for_what_acts_by_itself(name: str) -> None:
     for spelling in (name, name.upper(), f" {name}\u200b"):
         with pytest.raises(Refused, match="kept for what acts without a person"):
             require_person("the requester", spelling)
+
+
+@pytest.mark.parametrize("name", ["ANOTHER_PERSON", "WHO", "who", "NAME"])
+def test_the_word_that_a_printed_command_has_for_a_name_is_no_name(name: str) -> None:
+    with pytest.raises(Refused, match="stands in printed commands where a name belongs"):
+        require_person("the approver", name)
 
 
 @pytest.mark.parametrize("name", ["", "  ", "\u200b", "\u3164", "--", "\u2800"])

@@ -249,3 +249,10 @@ def test_every_version_that_rollbacks_could_reach_one_after_the_other_is_kept() 
     decision = decide(facts_of(*runs, versions=versions), {TABLES[1]: paths}, later)
     assert decision.removed == {TABLES[1]: {paths[0]: Why.PAST}}
     assert decision.versions == ((TABLES[1], DAYS[0], 1),)
+
+
+def test_a_version_of_a_run_that_was_cancelled_after_its_rollback_goes_because_of_that() -> None:
+    path = path_of("undone", DAYS[0])
+    version = a_version(TABLES[1], DAYS[0], 1, "undone", state=VersionState.ROLLED_BACK, replaces=0, at=NOW)
+    run = a_run("undone", state=RunState.CANCELLED, staged={DAYS[0]: frozenset({path})}, published_at=NOW)
+    assert whys(facts_of(run, versions=[version]), path) == [Why.CANCELLED]

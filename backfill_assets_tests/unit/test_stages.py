@@ -71,8 +71,11 @@ def test_the_proof_is_announced_with_the_days_that_are_really_there(
     said = sentence(prove)
     if any(end.more_back or end.more_ahead for end in prove.ends):
         assert "with 0" not in said and "and 0" not in said
+        assert set(prove.compared) == {
+            p for end in prove.ends if end.more_back or end.more_ahead for p in end.partitions
+        }
     else:
-        assert "there is nothing to compare with" in said
+        assert "there is nothing to compare with" in said and prove.compared == ()
 
 
 def test_the_text_of_a_plan_shows_the_proof_of_its_window() -> None:
