@@ -20,8 +20,8 @@ from backfill_assets.errors import (
     Retryable,
     TargetChanged,
 )
-from backfill_assets.ledger.records import PublicationIntent, PublicationRecord, RunRecord, SetRecord
-from backfill_assets.ledger.states import MEANING, RunState, SetState
+from backfill_assets.ledger.records import Action, PublicationIntent, PublicationRecord, RunRecord, SetRecord
+from backfill_assets.ledger.states import MEANING, PublicationState, RunState, SetState
 from backfill_assets.ledger.store import LedgerReader
 from backfill_assets.planning.manifest import NEVER_PUBLISHED
 from backfill_assets.publication.authority import demand_of, require_agreed
@@ -174,7 +174,7 @@ def rollback_set(ws: Workspace, set_id: str, *, by: str, reason: str) -> Sequenc
                 set_id=set_id,
             )
         members = members_of(writer, record)
-        _require_undone_together(record, members)
+        _require_undone_together(writer, record, members)
         if record.state is not SetState.ROLLING_BACK:
             # From here on whoever still publishes the set is refused its next table.
             writer.move_set(set_id, SetState.ROLLING_BACK, actor=by, note=reason)
@@ -215,10 +215,14 @@ def intents_back(
     return [intent_back(ws, reader, run, by=by, reason=reason) for run in published]
 
 
-def _require_undone_together(record: SetRecord, members: Iterable[RunRecord]) -> None:
-    """Refuses at once what would stop half-way."""
+def _require_undone_together(reader: LedgerReader, record: SetRecord, members: Iterable[RunRecord]) -> None:
+    """Refuses at once what would stop half-way.
+
+    A run that had found everything equal is SUPERSEDED when what it found is undone or replaced: it has nothing to
+    undo, and there may be no later publication to roll back first.
+    """
     for run in members:
-        if run.state is RunState.SUPERSEDED:
+        if run.state is RunState.SUPERSEDED and _has_changed(reader, run):
             raise IllegalTransition(
                 f"run {run.run_id} of set {record.set_id} is {run.state} ({MEANING[run.state]}).",
                 next_step=f"backfill history {run.manifest.table}; roll back the later publication first",
@@ -232,6 +236,11 @@ def _require_undone_together(record: SetRecord, members: Iterable[RunRecord]) ->
                 set_id=record.set_id,
                 run_id=run.run_id,
             )
+
+
+def _has_changed(reader: LedgerReader, run: RunRecord) -> bool:
+    standing = reader.publications(run_id=run.run_id, states=[PublicationState.PUBLISHED])
+    return any(record.intent.changes for record in standing if record.intent.action is Action.PUBLISH)
 
 
 def versions_of(reader: LedgerReader, record: SetRecord) -> Mapping[str, int]:

@@ -16,6 +16,7 @@ from backfill_assets import operations
 from backfill_assets.cli import app
 from backfill_assets.evidence.audit import audit
 from backfill_assets.ledger.records import Action
+from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets_tests.ledgers import copy_home
 from backfill_assets_tests.month import CARNIVAL, TOTALS, open_month, planned_set, ready_set, total
@@ -109,3 +110,20 @@ def test_the_rollback_of_what_had_changed_nothing_says_so(moved: Shop) -> None:
     last = said("history", TOTALS)["publications"][-1]
     assert (last["action"], last["partition_count"], last["from"], last["to"]) == (Action.ROLLBACK, 0, None, None)
     assert "nothing had been swapped" in told("history", TOTALS)
+
+
+def test_a_set_is_rolled_back_after_what_one_of_its_tables_had_found_equal_was_undone(moved: Shop) -> None:
+    with moved.ws.ledger.read() as reader:
+        (first_gold,) = [found.intent.run_id for found in reader.publications() if found.intent.table == TOTALS]
+    before = moved.live_paths()
+    set_id = ready_set(moved, planned_set(moved, days=DayRange.inclusive(CARNIVAL, FOUR_DAYS_LATER)))
+    operations.publish_set(moved.ws, set_id, by="ben")
+    operations.rollback(moved.ws, first_gold, by="ben", reason="gold was wrong all along")
+    states = [run["state"] for run in said("status", set_id)["runs"]]
+    assert states == [RunState.PUBLISHED, RunState.SUPERSEDED]
+    (silver,) = operations.rollback_set(moved.ws, set_id, by="ben", reason="silver as well")
+    assert (silver.intent.table, len(silver.intent.partitions)) == (RECENT, 8)
+    assert said("status", set_id)["state"] == "ROLLED_BACK"
+    assert moved.live_paths() == before
+    assert operations.recover(moved.ws, by="ops") == ()
+    every_document_answers(moved, set_id)
