@@ -432,7 +432,7 @@ def erase_samples(name: str, *, by: str, reason: str) -> Document:
 
 
 def vacuum(*, dry_run: bool, by: str) -> Document:
-    """Removes staged files that nobody needs any more, and old runs of Dagster's that no page shows."""
+    """Removes staged files that are not needed any more, and old runs of Dagster's that no page shows."""
     from backfill_assets.orchestration.prune import prune_history
 
     with workspace() as ws:

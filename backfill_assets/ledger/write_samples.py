@@ -48,7 +48,7 @@ class SampleWriter(RunWriter, SampleReader):
 
         Raises:
             UnknownName: There is no such run.
-            Refused: Nobody erases them, for no reason, or there are none of any of the runs.
+            Refused: A name or a reason is missing, or none of the runs has any.
         """
         eraser, why = typed("the name", by), typed("the reason", reason)
         erased = sum(self._erase_samples_of(run_id, eraser, why) for run_id in run_ids)
