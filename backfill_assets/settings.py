@@ -6,17 +6,14 @@ domain.
 
 from __future__ import annotations
 
-import importlib
 import os
 import re
-import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date, timedelta
 from pathlib import Path
 
-from backfill_assets.domain import Domain
-from backfill_assets.errors import BackfillError, InvalidDeclaration, Refused
+from backfill_assets.errors import Refused
 from backfill_assets.session_settings import require_tuning
 
 DEFAULT_DOMAIN = "backfill_assets.domains.enforcement_sla"
@@ -122,39 +119,6 @@ def default_home() -> Path:
     """`data/` of the checkout this package runs from, else `data/` of the working directory."""
     checkout = PROJECT_ROOT / "data"
     return checkout if (PROJECT_ROOT / "pyproject.toml").exists() else Path.cwd() / "data"
-
-
-def load_domain(module_name: str) -> Domain:
-    """The `DOMAIN` that a module declares.
-
-    Raises:
-        InvalidDeclaration: The module cannot be imported, holds no `DOMAIN`, or declares something impossible.
-    """
-    try:
-        module = importlib.import_module(module_name)
-    except ModuleNotFoundError as error:
-        if error.name is None or not module_name.startswith(error.name):
-            raise InvalidDeclaration(
-                f"the module {module_name!r} cannot be loaded: it imports {error.name!r}, which is not there.",
-                next_step="correct the module that BACKFILL_DOMAIN names",
-            ) from error
-        raise InvalidDeclaration(
-            f"BACKFILL_DOMAIN names the module {module_name!r}, which cannot be imported.",
-            next_step="put the folder that holds it on the path: export PYTHONPATH=$PWD",
-        ) from error
-    except BackfillError:
-        raise
-    except Exception as error:  # whatever an author's module raises is for the author to read, in one line
-        place = traceback.extract_tb(error.__traceback__)[-1]
-        raise InvalidDeclaration(
-            f"the module {module_name!r} cannot be loaded: {type(error).__name__}: {error} "
-            f"({place.filename}, line {place.lineno}).",
-            next_step="correct the module that BACKFILL_DOMAIN names",
-        ) from error
-    domain = getattr(module, "DOMAIN", None)
-    if not isinstance(domain, Domain):
-        raise InvalidDeclaration(f"the module {module_name!r} defines no DOMAIN of type Domain.")
-    return domain
 
 
 def _path(given: Mapping[str, str], name: str, default: Path) -> Path:

@@ -16,36 +16,14 @@ from pyspark.sql import SparkSession
 from backfill_assets.clock import Clock, system_clock
 from backfill_assets.crash_points import Reached, carry_on
 from backfill_assets.domain import Domain
+from backfill_assets.domain.load import load_domain
 from backfill_assets.lake.tables import Lake
 from backfill_assets.ledger.store import Ledger
 from backfill_assets.planning.graph import Graph
-from backfill_assets.settings import Settings, load_domain
+from backfill_assets.settings import Settings
 from backfill_assets.spark import open_spark, require_meaning
 from backfill_assets.transforms.code import DomainCode
 from backfill_assets.transforms.references import LoadedReference, archive, load_references
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Progress:
-    """How far long work is, for whoever shows it.
-
-    Attributes:
-        step: What is being done, such as `stage` or `gate`.
-        done, total: In partitions.
-        sentence: One line for a log.
-    """
-
-    step: str
-    done: int
-    total: int
-    sentence: str
-
-
-Listener = Callable[[Progress], None]
-
-
-def no_listener(progress: Progress) -> None:
-    """For callers that do not show progress."""
 
 
 @dataclass(frozen=True, kw_only=True)

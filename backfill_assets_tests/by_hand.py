@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql.types import StructType
 
-from backfill_assets import operations
+from backfill_assets.application import operations
 from backfill_assets.identity import EMPTY_FILE_SET, DataFile, FileSet
 from backfill_assets.ledger.records import CandidatePartition, GateResult
 from backfill_assets.ledger.states import RunState

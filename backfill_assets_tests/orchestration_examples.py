@@ -13,8 +13,8 @@ import pytest
 from dagster import AssetKey, DagsterEventType, DagsterInstance, Definitions, ExecuteInProcessResult
 from pyspark.sql import SparkSession
 
+from backfill_assets.application.operations import plan, plan_load
 from backfill_assets.landing.land import land
-from backfill_assets.operations import plan, plan_load
 from backfill_assets.orchestration.build import definitions_over
 from backfill_assets.orchestration.launch import SILENT, Outcome, open_instance, run_in_process
 from backfill_assets.orchestration.resources import Session

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from backfill_assets import operations
+from backfill_assets.application import operations
 from backfill_assets.clock import Clock
 from backfill_assets.landing.land import OnDuplicate
 from backfill_assets.ledger.records import PublicationRecord

@@ -21,11 +21,11 @@ from backfill_assets.ledger.records import Action
 from backfill_assets.ledger.schema import approvals, manifests, partition_versions, publications, runs
 from backfill_assets.ledger.states import ApprovalState, PublicationState, RunState, VersionState
 from backfill_assets.ledger.store import Ledger
+from backfill_assets.planning.basis import Basis, BasisInput
 from backfill_assets.planning.graph import Graph, TableInput, TableNode, Window, topological
 from backfill_assets.planning.manifest import Kind, Limits, Manifest, Mode, PinnedInput, PinnedPartition
 from backfill_assets.planning.partitions import DayRange, Grain
 from backfill_assets.planning.request import configuration_of
-from backfill_assets.planning.staleness import Basis, BasisInput
 
 FIRST = date(2014, 1, 1)
 NOW = datetime(2027, 1, 1, tzinfo=UTC)

@@ -25,7 +25,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
-from backfill_assets import operations
+from backfill_assets.application import operations
 from backfill_assets.clock import system_clock
 from backfill_assets.landing.land import OnDuplicate
 from backfill_assets.planning.manifest import Kind, Mode

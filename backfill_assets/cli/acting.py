@@ -31,17 +31,17 @@ def approve(
 ) -> None:
     """Agree to exactly this manifest, or to every run of a set, as another person than the requester."""
     with answering(as_json) as console:
-        from backfill_assets import commands, evidence
+        from backfill_assets.cli import commands, views
 
         document = commands.approve(run, by=by, note=note)
-        print_json(document) if as_json else evidence.show(console, run_or_set(document))
+        print_json(document) if as_json else views.show(console, run_or_set(document))
 
 
 @app.command()
 def run(run: RunOrSet, by: By = "", as_json: Json = False) -> None:
     """Stage and gate a planned run or set, from the first chunk that is not finished; nobody reads its rows yet."""
     with answering(as_json) as console:
-        from backfill_assets import commands, evidence
+        from backfill_assets.cli import commands, views
 
         if run.startswith(SET_PREFIX):
             document = commands.run_set(run, by=by, quiet=as_json)
@@ -52,7 +52,7 @@ def run(run: RunOrSet, by: By = "", as_json: Json = False) -> None:
         if as_json:
             print_json(document)
         else:
-            evidence.show(console, evidence.report_view(document) if "run_id" in document else run_or_set(document))
+            views.show(console, views.report_view(document) if "run_id" in document else run_or_set(document))
         if blocked:
             raise typer.Exit(1)
 
@@ -61,14 +61,14 @@ def run(run: RunOrSet, by: By = "", as_json: Json = False) -> None:
 def publish(run: RunOrSet, by: By = "", as_json: Json = False) -> None:
     """Make a gated and approved run what readers see, in one commit; the runs of a set one after the other."""
     with answering(as_json) as console:
-        from backfill_assets import commands, evidence
+        from backfill_assets.cli import commands, views
 
         if run.startswith(SET_PREFIX):
             document = commands.publish_set(run, by=by, quiet=as_json)
-            print_json(document) if as_json else evidence.show(console, evidence.set_view(document), FOLLOW)
+            print_json(document) if as_json else views.show(console, views.set_view(document), FOLLOW)
             return
         document = commands.publish(run, by=by, quiet=as_json)
-        print_json(document) if as_json else evidence.show(console, evidence.publications_view([document]), FOLLOW)
+        print_json(document) if as_json else views.show(console, views.publications_view([document]), FOLLOW)
 
 
 @app.command()
@@ -84,15 +84,15 @@ def rollback(
 ) -> None:
     """Bring back exactly the files that a publication replaced; of a set, all of them."""
     with answering(as_json) as console:
-        from backfill_assets import commands, evidence
+        from backfill_assets.cli import commands, views
 
         if run.startswith(SET_PREFIX):
             document = commands.rollback_set(run, by=by, reason=reason, with_dependents=with_dependents)
-            print_json(document) if as_json else evidence.show(console, evidence.set_view(document), FOLLOW)
+            print_json(document) if as_json else views.show(console, views.set_view(document), FOLLOW)
             return
         document = commands.rollback(run, by=by, reason=reason, with_dependents=with_dependents)
-        shown = evidence.publications_view([*document["dependents"], document])
-        print_json(document) if as_json else evidence.show(console, shown, FOLLOW)
+        shown = views.publications_view([*document["dependents"], document])
+        print_json(document) if as_json else views.show(console, shown, FOLLOW)
 
 
 @app.command()
@@ -104,10 +104,10 @@ def cancel(
 ) -> None:
     """End a run or a set that is not published, for good; a process at work on it stops at its next step."""
     with answering(as_json) as console:
-        from backfill_assets import commands, evidence
+        from backfill_assets.cli import commands, views
 
         document = commands.cancel(run, by=by, reason=reason)
-        print_json(document) if as_json else evidence.show(console, run_or_set(document))
+        print_json(document) if as_json else views.show(console, run_or_set(document))
 
 
 @app.command()
@@ -122,14 +122,14 @@ def follow(
 ) -> None:
     """Compute again what depends on new publications, as the sensor of the daemon does."""
     with answering(as_json) as console:
-        from backfill_assets import commands, evidence
+        from backfill_assets.cli import commands, views
 
         if cancel:
             document = commands.cancel_follow_ups(cancel, by=by, reason=reason)
-            print_json(document) if as_json else evidence.show(console, *document["sentences"])
+            print_json(document) if as_json else views.show(console, *document["sentences"])
             return
         document = commands.follow(by=by or "follow", quiet=as_json)
-        print_json(document) if as_json else evidence.show(console, *document["sentences"])
+        print_json(document) if as_json else views.show(console, *document["sentences"])
         if document["failed"]:
             raise typer.Exit(1)
 
@@ -147,14 +147,14 @@ def recover(
 ) -> None:
     """Finish or undo what a dead process left half done; what holds a lease is left alone."""
     with answering(as_json) as console:
-        from backfill_assets import commands, evidence
+        from backfill_assets.cli import commands, views
 
         document = commands.recover(run, now=now, by=by)
         if as_json:
             print_json(document)
         else:
             lines = [f"{r['what']} {r['id']} {r['outcome']}" for r in document["recovered"]]
-            evidence.show(console, *(lines or ["nothing was half done"]))
+            views.show(console, *(lines or ["nothing was half done"]))
         exit_with_problems(document)
 
 
@@ -167,13 +167,13 @@ def erase(
 ) -> None:
     """Delete the values of rows kept for the reviewers of a run or a set; that they were there stays known."""
     with answering(as_json) as console:
-        from backfill_assets import commands, evidence
+        from backfill_assets.cli import commands, views
 
         document = commands.erase_samples(run, by=by, reason=reason)
         if as_json:
             print_json(document)
         else:
-            evidence.show(console, f"{count_of(document['erased'], 'sample')} of {run} erased")
+            views.show(console, f"{count_of(document['erased'], 'sample')} of {run} erased")
 
 
 @app.command()
@@ -184,8 +184,8 @@ def vacuum(
 ) -> None:
     """Remove staged files that no reader, candidate, rollback or reproduction needs, and old runs of Dagster's."""
     with answering(as_json) as console:
-        from backfill_assets import commands, evidence
+        from backfill_assets.cli import commands, views
 
         document = commands.vacuum(dry_run=dry_run, by=by)
-        print_json(document) if as_json else evidence.show(console, evidence.vacuum_view(document))
+        print_json(document) if as_json else views.show(console, views.vacuum_view(document))
         exit_with_problems(document)

@@ -14,8 +14,8 @@ import typer
 from rich.console import Console, RenderableType
 from rich.text import Text
 
+from backfill_assets.cli.console import terminal
 from backfill_assets.cli.last_resort import unexpected
-from backfill_assets.console import terminal
 from backfill_assets.errors import BackfillError, InvalidRange, Refused
 from backfill_assets.planning.partitions import DayRange, days_named
 from backfill_assets.wording import fault_of, visible
@@ -159,6 +159,6 @@ def exit_with_problems(document: Mapping[str, Any]) -> None:
 
 def run_or_set(document: Mapping[str, Any]) -> RenderableType:
     """How a run looks, or a set, whichever the document is of."""
-    from backfill_assets import evidence
+    from backfill_assets.cli import views
 
-    return evidence.run_view(document) if "run_id" in document else evidence.set_view(document)
+    return views.run_view(document) if "run_id" in document else views.set_view(document)

@@ -18,7 +18,7 @@ def demo(
 ) -> None:
     """Watch a wrong history being replaced: land, publish, find the defect, restate, roll back, publish again."""
     with answering(as_json) as console:
-        from backfill_assets.demo import run_demo
+        from backfill_assets.cli.demo import run_demo
 
         document = run_demo(console, size=cases, seed=seed, fresh=fresh, quiet=as_json)
         if as_json:

@@ -23,13 +23,13 @@ def land(
 ) -> None:
     """Land files as they came, and build the bronze days they touch."""
     with answering(as_json) as console:
-        from backfill_assets import commands, evidence
+        from backfill_assets.cli import commands, views
 
         outcome = commands.land(source, files, on_duplicate=on_duplicate, load=load, by=by, quiet=as_json)
         if as_json:
             print_json(outcome)
         else:
-            evidence.show(console, evidence.imports_view(outcome["imports"]), *outcome["sentences"])
+            views.show(console, views.imports_view(outcome["imports"]), *outcome["sentences"])
 
 
 @app.command()
@@ -46,7 +46,7 @@ def load(
 ) -> None:
     """Build bronze days from what has landed; with --empty, days without events on your word."""
     with answering(as_json) as console:
-        from backfill_assets import commands, evidence
+        from backfill_assets.cli import commands, views
 
         report = commands.load(source, first, last, empty=empty, by=by, reason=reason, quiet=as_json)
-        print_json(report) if as_json else evidence.show(console, evidence.run_view(report))
+        print_json(report) if as_json else views.show(console, views.run_view(report))

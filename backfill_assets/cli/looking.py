@@ -29,16 +29,16 @@ from backfill_assets.cli.answers import (
 def report(run: RunOrSet, as_json: Json = False) -> None:
     """What a reviewer reads: what moves, which gates passed, some rows before and after."""
     with answering(as_json) as console:
-        from backfill_assets import commands, evidence
+        from backfill_assets.cli import commands, views
 
         document = commands.report(run)
         if as_json:
             print_json(document)
         elif "run_id" in document:
-            evidence.show(console, evidence.report_view(document))
+            views.show(console, views.report_view(document))
         else:
-            reports = [part for each in document["reports"] for part in ("", evidence.report_view(each))]
-            evidence.show(console, evidence.set_view(document), *reports)
+            reports = [part for each in document["reports"] for part in ("", views.report_view(each))]
+            views.show(console, views.set_view(document), *reports)
 
 
 @app.command()
@@ -48,13 +48,13 @@ def status(
 ) -> None:
     """What every table holds, the newest runs, and what waits for whom."""
     with answering(as_json) as console:
-        from backfill_assets import commands, evidence
+        from backfill_assets.cli import commands, views
 
         document = commands.status(run)
         if as_json:
             print_json(document)
         else:
-            evidence.show(console, run_or_set(document) if run else evidence.status_view(document))
+            views.show(console, run_or_set(document) if run else views.status_view(document))
         if run is None:
             exit_with_problems(document)
 
@@ -70,14 +70,14 @@ def stale(
     if (first is None) != (last is None):
         raise typer.BadParameter("give both --from and --to, or neither")
     with answering(as_json) as console:
-        from backfill_assets import commands, evidence
+        from backfill_assets.cli import commands, views
 
         document = commands.stale(table, first, last)
         if as_json:
             print_json(document)
         else:
             following = [f"next: {step}" for step in document["next_steps"]]
-            evidence.show(console, evidence.stale_view(document), *following)
+            views.show(console, views.stale_view(document), *following)
 
 
 @app.command()
@@ -90,13 +90,13 @@ def history(
 ) -> None:
     """Every publication of a table; with --partition, where its rows ever came from."""
     with answering(as_json) as console:
-        from backfill_assets import commands, evidence
+        from backfill_assets.cli import commands, views
 
         document = commands.history(table, partition)
         if as_json:
             print_json(document)
         else:
-            evidence.show(console, evidence.story_view(document) if partition else evidence.history_view(document))
+            views.show(console, views.story_view(document) if partition else views.history_view(document))
 
 
 @app.command()
@@ -110,10 +110,10 @@ def audit(
 ) -> None:
     """Verify that nothing was edited behind the ledger's back: events, rows, tables, published and landed files."""
     with answering(as_json) as console:
-        from backfill_assets import commands, evidence
+        from backfill_assets.cli import commands, views
 
         document = commands.audit(head=head, is_quick=quick)
-        print_json(document) if as_json else evidence.show(console, evidence.audit_view(document))
+        print_json(document) if as_json else views.show(console, views.audit_view(document))
         if not document["agrees"]:
             raise typer.Exit(1)
 
@@ -129,9 +129,9 @@ def reproduce(
 ) -> None:
     """Rebuild a published run from its manifest, aside, and compare: identical, or exactly what differs."""
     with answering(as_json) as console:
-        from backfill_assets import commands, evidence
+        from backfill_assets.cli import commands, views
 
         document = commands.reproduce(run, sample=sample, by=by, quiet=as_json)
-        print_json(document) if as_json else evidence.show(console, evidence.reproduction_view(document))
+        print_json(document) if as_json else views.show(console, views.reproduction_view(document))
         if not document["identical"]:
             raise typer.Exit(1)

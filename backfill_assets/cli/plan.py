@@ -79,8 +79,9 @@ def plan(
     )
     wanted = Mode(mode.upper().replace("-", "_"))
     with answering(as_json) as console:
-        from backfill_assets import commands, evidence
-        from backfill_assets.publication.plan_set import SetRequest, parse_because
+        from backfill_assets.cli import commands, views
+        from backfill_assets.planning.restatement import SetRequest
+        from backfill_assets.restatements.plan import parse_because
 
         if not reason.strip():
             raise Refused("it was not said why history has to change.", next_step="add --reason REASON")
@@ -103,9 +104,9 @@ def plan(
             )
             document = commands.plan_set(request)
             if document["set_id"] is None:
-                print_json(document) if as_json else evidence.show(console, evidence.nothing_planned_view(document))
+                print_json(document) if as_json else views.show(console, views.nothing_planned_view(document))
                 return
-            named, view = document["set_id"], evidence.set_plan_view(document)
+            named, view = document["set_id"], views.set_plan_view(document)
         else:
             assert table is not None
             _refuse_without_stale(changed_code=changed_code, stale=stale)
@@ -126,13 +127,13 @@ def plan(
                     limits=limits,
                 )
             )
-            named, view = document["run_id"], evidence.plan_view(document)
+            named, view = document["run_id"], views.plan_view(document)
         if as_json:
             print_json(document)
         else:
             asked = any(stage["stage"] == "agree" and stage["policy"] is None for stage in document["stages"])
             agree = f"backfill approve {named} --by ANOTHER_PERSON, and " if asked else ""
-            evidence.show(console, view, "", f"next: {agree}backfill run {named}")
+            views.show(console, view, "", f"next: {agree}backfill run {named}")
 
 
 def _days(first: date | None, last: date | None) -> DayRange | None:

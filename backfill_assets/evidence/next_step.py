@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import date
 
+from backfill_assets.candidates.inputs import read_before
 from backfill_assets.errors import Refused
+from backfill_assets.ledger.members import members_of
 from backfill_assets.ledger.records import RunRecord, SetRecord
 from backfill_assets.ledger.states import ApprovalState, RunState, SetState
 from backfill_assets.ledger.store import LedgerReader
 from backfill_assets.ledger.write_runs import VISIBLE
 from backfill_assets.planning.manifest import NEVER_PUBLISHED
 from backfill_assets.publication.authority import is_agreed
-from backfill_assets.publication.sets import members_of
-from backfill_assets.transforms.inputs import read_before
 from backfill_assets.workspace import Workspace
 
 

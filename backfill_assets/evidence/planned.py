@@ -9,8 +9,8 @@ from backfill_assets.evidence.report import policy_document
 from backfill_assets.planning.impact import TablePartitions
 from backfill_assets.planning.partitions import describe
 from backfill_assets.planning.request import InputRead, Plan
+from backfill_assets.planning.restatement import LeftOut, NothingToRebuild, PlannedSet
 from backfill_assets.planning.stages import Prove, Stage, proof_sentence, stage_document
-from backfill_assets.publication.plan_set import LeftOut, NothingToRebuild, PlannedSet
 
 
 def plan_document(

@@ -7,12 +7,12 @@ from typing import Any
 
 from backfill_assets.evidence.next_step import next_step_of_set, outdated_partitions
 from backfill_assets.evidence.report import run_summary
+from backfill_assets.ledger.members import members_of, versions_of
 from backfill_assets.ledger.read_sets import Landing
 from backfill_assets.ledger.records import RunRecord, SetRecord
 from backfill_assets.ledger.states import MEANING, ApprovalState, RunState
 from backfill_assets.ledger.store import LedgerReader
 from backfill_assets.planning.partitions import describe
-from backfill_assets.publication.sets import members_of, versions_of
 from backfill_assets.workspace import Workspace
 
 

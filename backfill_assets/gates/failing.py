@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from backfill_assets.domain import ComparedWithAccepted, Table, UniqueKey
 from backfill_assets.domain.gates import WARM_UP
 from backfill_assets.gates.conditions import violations
-from backfill_assets.gates.proof import Proven
+from backfill_assets.gates.proven import Proven
 from backfill_assets.gates.sample import key_columns, sample_rows, texts
 from backfill_assets.ledger.records import GateResult
 

@@ -19,7 +19,7 @@ from backfill_assets.domain import (
 )
 from backfill_assets.gates.judge_proof import warm_up_verdict
 from backfill_assets.gates.measure import Measured
-from backfill_assets.gates.proof import Proven
+from backfill_assets.gates.proven import Proven
 from backfill_assets.gates.verdict import Verdict
 from backfill_assets.ledger.records import CandidatePartition, GateResult
 

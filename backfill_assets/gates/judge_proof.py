@@ -7,7 +7,7 @@ from datetime import date
 from typing import Any
 
 from backfill_assets.gates.measure import Measured
-from backfill_assets.gates.proof import Proven
+from backfill_assets.gates.proven import Proven
 from backfill_assets.gates.verdict import Verdict
 from backfill_assets.planning.partitions import count_of
 

@@ -22,9 +22,9 @@ from backfill_assets.ledger.reading import PAGE, Reading, batches
 from backfill_assets.ledger.records import AcceptedClaim
 from backfill_assets.ledger.schema import manifests, partition_versions, publications, verifications
 from backfill_assets.ledger.states import PublicationState, VersionState
+from backfill_assets.planning.basis import UNKNOWN_DIGEST, Basis, BasisInput
 from backfill_assets.planning.graph import Window
 from backfill_assets.planning.manifest import PinnedReference
-from backfill_assets.planning.staleness import UNKNOWN_DIGEST, Basis, BasisInput
 
 StandsFor = dict[str, list[date]]
 """Accepted partitions of a table, by the run that stands for them."""

@@ -24,10 +24,10 @@ from dagster import (
 )
 from dagster_deltalake import DeltaTableResource
 
+from backfill_assets.application.operations import gate, publish, stage
 from backfill_assets.domain import DerivedTable, Domain, SourceTable, Table
 from backfill_assets.ledger.records import GateResult
 from backfill_assets.ledger.states import RunState
-from backfill_assets.operations import gate, publish, stage
 from backfill_assets.orchestration import described
 from backfill_assets.orchestration.checks import blocked, gate_specs, summaries
 from backfill_assets.orchestration.partitions import partitions_definition, window_mapping
@@ -42,7 +42,7 @@ from backfill_assets.orchestration.runs import (
     staged_partitions,
 )
 from backfill_assets.planning.graph import Graph
-from backfill_assets.workspace import Listener, Progress
+from backfill_assets.progress import Listener, Progress
 
 Events = Iterator[Any]
 WHOLE_RANGE = BackfillPolicy.single_run()

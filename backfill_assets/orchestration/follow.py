@@ -20,9 +20,9 @@ from dagster import (
     sensor,
 )
 
+from backfill_assets.application.operations import asked_follow_ups, plan_follow_ups
 from backfill_assets.ledger.records import RunRecord
 from backfill_assets.ledger.states import RunState
-from backfill_assets.operations import asked_follow_ups, plan_follow_ups
 from backfill_assets.orchestration import tags
 from backfill_assets.orchestration.jobs import AssetJob, Steps, job_name
 from backfill_assets.orchestration.resources import SESSION, Session

@@ -15,10 +15,10 @@ from dagster import AssetKey, AssetMaterialization, DagsterInstance, DagsterRunS
 from dagster._core.instance.ref import InstanceRef
 from dagster._core.utils import make_new_run_id
 
+from backfill_assets.application.operations import plan_follow_ups
 from backfill_assets.errors import BackfillError
 from backfill_assets.lease import this_process
 from backfill_assets.ledger.records import PublicationRecord, RunRecord
-from backfill_assets.operations import plan_follow_ups
 from backfill_assets.orchestration import tags
 from backfill_assets.orchestration.assets import published_key
 from backfill_assets.orchestration.batches import one_commit
@@ -30,9 +30,10 @@ from backfill_assets.orchestration.resources import Session
 from backfill_assets.orchestration.storage import dagster_folder, storage_below
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.partitions import compress
+from backfill_assets.progress import Listener, no_listener
 from backfill_assets.publication.follow import FailedFollowUp
 from backfill_assets.settings import Settings
-from backfill_assets.workspace import Listener, Workspace, no_listener
+from backfill_assets.workspace import Workspace
 
 TEMPLATE = "dagster.yaml"
 QUIET = {"compute_logs": {"module": "dagster._core.storage.noop_compute_log_manager", "class": "NoOpComputeLogManager"}}

@@ -13,9 +13,10 @@ from dagster_pyspark import LazyPySparkResource
 from backfill_assets.domain import Domain
 from backfill_assets.errors import BackfillError
 from backfill_assets.lake.tables import Lake
+from backfill_assets.progress import Listener, no_listener
 from backfill_assets.settings import Settings
 from backfill_assets.spark import spark_conf
-from backfill_assets.workspace import Listener, Workspace, no_listener
+from backfill_assets.workspace import Workspace
 
 SESSION = "session"
 PYSPARK = "pyspark"

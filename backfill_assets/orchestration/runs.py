@@ -15,11 +15,11 @@ from datetime import date
 
 from dagster import AssetExecutionContext, Failure
 
+from backfill_assets.application.operations import find_run, plan, plan_load
 from backfill_assets.domain import DerivedTable, SourceTable, Table
 from backfill_assets.errors import BackfillError, InvalidRange, MissingInput, Refused, Retryable
 from backfill_assets.ledger.records import CandidatePartition, RunRecord
 from backfill_assets.ledger.states import RunState
-from backfill_assets.operations import find_run, plan, plan_load
 from backfill_assets.orchestration import tags
 from backfill_assets.orchestration.resources import Session
 from backfill_assets.planning.manifest import CauseKind, Kind

@@ -1,13 +1,12 @@
-"""Who agrees to a run, or to every run of a set? A person who may, and on what grounds."""
+"""Who agrees to a run? A person who may, and on what grounds."""
 
 from __future__ import annotations
 
-from backfill_assets.ledger.records import RunRecord, SetRecord
+from backfill_assets.ledger.records import RunRecord
 from backfill_assets.ledger.states import ApprovalState
 from backfill_assets.ledger.store import LedgerWriter
 from backfill_assets.ledger.write_runs import VISIBLE
 from backfill_assets.publication.authority import Grounds, counts, demand_of, grounds_of
-from backfill_assets.publication.sets import members_of
 from backfill_assets.workspace import Workspace
 
 
@@ -21,32 +20,12 @@ def approve_run(ws: Workspace, run_id: str, *, by: str, note: str) -> RunRecord:
     """
     with ws.ledger.write() as writer:
         run = writer.run(run_id)
-        grounds = None if run.manifest.member_of else _grounds(ws, writer, run, by)
+        grounds = None if run.manifest.member_of else renewed_grounds(ws, writer, run, by)
         writer.approve(run_id, by=by, note=note, grounds=grounds.document if grounds else None)
         return writer.run(run_id)
 
 
-def approve_set(ws: Workspace, set_id: str, *, by: str, note: str) -> SetRecord:
-    """Records that a person who may approve every run of a set agrees to exactly this set.
-
-    Raises:
-        UnknownName: No such set.
-        NotApproved: The person may not approve one of its runs.
-        IllegalTransition: One of its runs is published already, or can never be.
-    """
-    with ws.ledger.write() as writer:
-        members = members_of(writer, writer.restatement_set(set_id))
-        grounds = {run.run_id: _grounds(ws, writer, run, by) for run in members if run.state not in VISIBLE}
-        writer.approve_set(
-            set_id,
-            by=by,
-            note=note,
-            grounds={run_id: found.document for run_id, found in grounds.items() if found is not None},
-        )
-        return writer.restatement_set(set_id)
-
-
-def _grounds(ws: Workspace, writer: LedgerWriter, run: RunRecord, by: str) -> Grounds | None:
+def renewed_grounds(ws: Workspace, writer: LedgerWriter, run: RunRecord, by: str) -> Grounds | None:
     """Why the person may approve the run; an approval that does not count any more makes room for theirs."""
     asked = demand_of(ws, writer, run)
     found = grounds_of(ws, run, asked, by)

@@ -22,7 +22,7 @@ from backfill_assets.planning.graph import TableNode
 from backfill_assets.planning.manifest import CauseKind, RunCause
 from backfill_assets.planning.partitions import partition_of
 from backfill_assets.planning.request import PlanRequest, Terms, complete_partitions, propose, require_inputs
-from backfill_assets.publication.stale import rests_on_other_inputs
+from backfill_assets.staleness.find import rests_on_other_inputs
 from backfill_assets.workspace import Workspace
 
 UNDER_WAY = (SetState.PUBLISHING, SetState.ROLLING_BACK)

@@ -15,9 +15,9 @@ from backfill_assets.errors import IllegalTransition, LeavesOrphans, TargetChang
 from backfill_assets.ledger.records import Action, PartitionVersion, PublicationIntent
 from backfill_assets.ledger.states import PublicationState
 from backfill_assets.ledger.store import LedgerReader
+from backfill_assets.planning.basis import Basis
 from backfill_assets.planning.graph import Graph, TableInput, TableNode
 from backfill_assets.planning.partitions import Grain, describe
-from backfill_assets.planning.staleness import Basis
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import date, datetime
 
+from backfill_assets.candidates.inputs import require_read_as_staged
 from backfill_assets.crash_points import Point
 from backfill_assets.errors import IllegalTransition, InputsMovedOn, OutcomeUnknown, Refused, Retryable
 from backfill_assets.lake.swap import Exchange, SwapOrder, require_as_expected, swap
@@ -22,9 +23,8 @@ from backfill_assets.planning.manifest import Manifest, Mode
 from backfill_assets.planning.partitions import count_of, days_of, describe
 from backfill_assets.publication.authority import demand_of, require_agreed
 from backfill_assets.publication.orphans import require_no_orphans
-from backfill_assets.publication.stale import taken_back
 from backfill_assets.publication.verdict import changes_back, changes_for, require_publishable
-from backfill_assets.transforms.inputs import require_read_as_staged
+from backfill_assets.staleness.find import taken_back
 from backfill_assets.workspace import Workspace
 
 

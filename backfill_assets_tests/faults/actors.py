@@ -13,18 +13,18 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from backfill_assets import operations
+from backfill_assets.application import operations
+from backfill_assets.application import recover as recovering
+from backfill_assets.application.recover import recover
 from backfill_assets.crash_points import Point
 from backfill_assets.lake import swap as swapping
 from backfill_assets.lake.swap import SwapOrder
 from backfill_assets.ledger.states import PublicationState
 from backfill_assets.publication import publish as publishing
-from backfill_assets.publication import recover as recovering
 from backfill_assets.publication.publish import publish_run, rollback_run
-from backfill_assets.publication.recover import recover
-from backfill_assets.publication.sets import publish_set, rollback_set
-from backfill_assets.publication.undo import rollback_with_dependents
-from backfill_assets.publication.vacuum import vacuum_lake
+from backfill_assets.restatements.publish import publish_set, rollback_set
+from backfill_assets.restatements.undo import rollback_with_dependents
+from backfill_assets.upkeep.vacuum import vacuum_lake
 from backfill_assets_tests.faults.baton import Actor, stop
 from backfill_assets_tests.faults.scene import DAYS, EQUAL_SET_ID, OPENED, SET_ID, SILVER, Scene
 

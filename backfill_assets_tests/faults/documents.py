@@ -11,13 +11,14 @@ from typing import Any
 
 from rich.console import Console
 
-from backfill_assets import evidence, operations
+from backfill_assets.application import operations
+from backfill_assets.cli import views
 from backfill_assets.errors import BackfillError
-from backfill_assets.evidence.audit import audit
 from backfill_assets.evidence.history import partition_history, status, table_history
 from backfill_assets.evidence.report import run_document, run_report
 from backfill_assets.evidence.sets import set_document
-from backfill_assets.evidence.stale import stale_document
+from backfill_assets.staleness.document import stale_document
+from backfill_assets.upkeep.audit import audit
 from backfill_assets.workspace import Workspace
 
 _shown: set[int] = set()
@@ -34,34 +35,34 @@ def documents_answer(ws: Workspace, *, is_half_done: bool, most_runs: int) -> It
     """
     console = Console(file=io.StringIO(), width=120)
     asked: list[tuple[str, Callable[[], Any], Callable[[Any], Any]]] = [
-        ("status", partial(status, ws), evidence.status_view),
-        ("stale", partial(_stale, ws), evidence.stale_view),
+        ("status", partial(status, ws), views.status_view),
+        ("stale", partial(_stale, ws), views.stale_view),
     ]
     with ws.ledger.read() as reader:
         runs, sets = reader.runs(limit=most_runs), reader.restatement_sets(limit=most_runs)
         accepted = {table: sorted(reader.accepted(table)) for table in ws.domain.tables}
     for run in runs:
-        asked.append((f"status {run.run_id}", partial(_summary, ws, run.run_id), evidence.run_view))
-        asked.append((f"report {run.run_id}", partial(run_report, ws, run.run_id), evidence.report_view))
+        asked.append((f"status {run.run_id}", partial(_summary, ws, run.run_id), views.run_view))
+        asked.append((f"report {run.run_id}", partial(run_report, ws, run.run_id), views.report_view))
     for record in sets:
-        asked.append((f"report {record.set_id}", partial(set_document, ws, record.set_id), evidence.set_view))
+        asked.append((f"report {record.set_id}", partial(set_document, ws, record.set_id), views.set_view))
     for table, partitions in accepted.items():
-        asked.append((f"history {table}", partial(table_history, ws, table), evidence.history_view))
+        asked.append((f"history {table}", partial(table_history, ws, table), views.history_view))
         for day in partitions[:1]:
-            asked.append((f"history {table} {day}", partial(partition_history, ws, table, day), evidence.story_view))
+            asked.append((f"history {table} {day}", partial(partition_history, ws, table, day), views.story_view))
     for what, make, view in asked:
         try:
             document = make()
             text = hash((view.__name__, json.dumps(document)))
             if text not in _shown:
                 _shown.add(text)
-                evidence.show(console, view(document))
+                views.show(console, view(document))
         except BackfillError as error:
             yield f"{what} is refused: {error}"
         except Exception as error:  # noqa: BLE001 - whatever it is, it is a violation
             yield f"{what} ended with {error!r}\n{''.join(traceback.format_exception(error)[-3:])}"
     found = audit(ws)
-    evidence.show(console, evidence.audit_view(found.document()))
+    views.show(console, views.audit_view(found.document()))
     if not is_half_done:
         yield from (f"audit: {problem}" for problem in found.problems)
 

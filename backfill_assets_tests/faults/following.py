@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from backfill_assets import operations
+from backfill_assets.application import operations
 from backfill_assets.ledger.read_outbox import UNPUBLISHED
 from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.manifest import CauseKind

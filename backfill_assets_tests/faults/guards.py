@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from deltalake import CommitProperties
 
+from backfill_assets.application import recover as recovering
 from backfill_assets.errors import NotApproved, OutcomeUnknown, Refused
 from backfill_assets.lake import swap as swapping
 from backfill_assets.lake.swap import SwapOrder
@@ -28,8 +29,8 @@ from backfill_assets.ledger.write_publications import PublicationWriter
 from backfill_assets.ledger.write_retention import RetentionWriter
 from backfill_assets.ledger.write_runs import RunWriter
 from backfill_assets.publication import publish as publishing
-from backfill_assets.publication import recover as recovering
-from backfill_assets.publication import retention, vacuum, verdict
+from backfill_assets.publication import verdict
+from backfill_assets.upkeep import retention, vacuum
 
 Remove = Callable[[pytest.MonkeyPatch], None]
 

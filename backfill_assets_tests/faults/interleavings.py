@@ -32,7 +32,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from backfill_assets.publication.recover import recover
+from backfill_assets.application.recover import recover
 from backfill_assets_tests.faults import guards
 from backfill_assets_tests.faults.actors import (
     ACTS,

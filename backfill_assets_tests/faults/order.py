@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from backfill_assets import operations
+from backfill_assets.application import operations
 from backfill_assets.ledger.records import RunRecord, SetRecord
 from backfill_assets.ledger.states import PublicationState, RunState, SetState
 from backfill_assets.planning.partitions import describe

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from backfill_assets import operations
+from backfill_assets.application import operations
 from backfill_assets.errors import BackfillError
 from backfill_assets.ledger.states import PublicationState, RunState
 from backfill_assets.ledger.store import LedgerReader

@@ -20,8 +20,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from backfill_assets.candidates import evaluate, stage
+from backfill_assets.candidates.inputs import InputSlice
 from backfill_assets.domain import Table
-from backfill_assets.gates import evaluate
 from backfill_assets.gates.measure import Measured
 from backfill_assets.identity import DataFile, FileSet
 from backfill_assets.lake.checksums import checksum_text
@@ -29,8 +30,6 @@ from backfill_assets.lake.tables import Lake, sha256_of_file
 from backfill_assets.ledger.records import ImportCounts, ImportDay, ImportRecord, OfferedFile
 from backfill_assets.planning.chunks import Chunk
 from backfill_assets.planning.manifest import Manifest
-from backfill_assets.transforms import stage
-from backfill_assets.transforms.inputs import InputSlice
 from backfill_assets.workspace import Workspace
 
 Row = tuple[int, ...]

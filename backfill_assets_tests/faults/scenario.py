@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from backfill_assets import operations
+from backfill_assets.application import operations
 from backfill_assets.crash_points import Point
 from backfill_assets.ledger.states import RunState
 from backfill_assets.workspace import Workspace

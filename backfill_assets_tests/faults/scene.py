@@ -31,7 +31,7 @@ import pyarrow.parquet as pq
 from deltalake import DeltaTable
 from pyspark.sql.types import StructType
 
-from backfill_assets import operations
+from backfill_assets.application import operations
 from backfill_assets.clock import Clock
 from backfill_assets.crash_points import Point
 from backfill_assets.errors import Refused, Retryable
@@ -45,7 +45,7 @@ from backfill_assets.planning.manifest import A_PERSON, WHAT_LANDED, GateTerm, K
 from backfill_assets.planning.partitions import Grain
 from backfill_assets.planning.sets import SetManifest, SetMember
 from backfill_assets.publication.publish import publish_run
-from backfill_assets.publication.sets import publish_set
+from backfill_assets.restatements.publish import publish_set
 from backfill_assets.settings import Settings
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests import example_domain

@@ -13,13 +13,13 @@ import signal
 import sys
 from typing import Any
 
+from backfill_assets.application.recover import recover
 from backfill_assets.crash_points import Point
 from backfill_assets.errors import BackfillError
 from backfill_assets.lake import swap as swapping
 from backfill_assets.publication.publish import publish_run, rollback_run
-from backfill_assets.publication.recover import recover
-from backfill_assets.publication.vacuum import vacuum_lake
 from backfill_assets.settings import Settings
+from backfill_assets.upkeep.vacuum import vacuum_lake
 from backfill_assets.workspace import Workspace
 
 BEFORE_COMMIT = "BEFORE_COMMIT"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from backfill_assets import operations
+from backfill_assets.application import operations
 from backfill_assets.crash_points import Point
 from backfill_assets_tests.faults.crashes import Bench, Case, Outcome, cases, table
 from backfill_assets_tests.faults.dying import Victims

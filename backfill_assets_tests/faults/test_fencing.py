@@ -14,13 +14,13 @@ from typing import Any
 
 import pytest
 
+from backfill_assets.application.recover import recover
 from backfill_assets.errors import IllegalTransition, MissingInput
-from backfill_assets.evidence.audit import audit
 from backfill_assets.lake.tables import live_paths
 from backfill_assets.ledger.states import PublicationState, RunState
 from backfill_assets.publication.publish import publish_run, rollback_run
-from backfill_assets.publication.recover import recover
 from backfill_assets.settings import PROJECT_ROOT
+from backfill_assets.upkeep.audit import audit
 from backfill_assets_tests.faults.scene import SILVER, Scene, build, open_home
 from backfill_assets_tests.faults.sleeper import BEFORE_COMMIT
 from backfill_assets_tests.shop import shop_environment

@@ -10,11 +10,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from deltalake.exceptions import DeltaError
 
 from backfill_assets.errors import BackfillError, IllegalTransition, Refused, TakenOver
-from backfill_assets.evidence.audit import audit
 from backfill_assets.ledger.records import Action, PublicationRecord
 from backfill_assets.ledger.states import ApprovalState, PublicationState, RunState, SetState
 from backfill_assets.ledger.store import LedgerReader
 from backfill_assets.publication.publish import publish_run
+from backfill_assets.upkeep.audit import audit
 from backfill_assets_tests.faults.baton import Actor, Killed
 from backfill_assets_tests.faults.log import Commit, digest_of, read_log
 from backfill_assets_tests.faults.scene import COLUMN, RUNS, SETS, Gated, Scene

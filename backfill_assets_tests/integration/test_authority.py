@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from backfill_assets import operations
+from backfill_assets.application import operations
 from backfill_assets.domain import Policy
 from backfill_assets.errors import IllegalTransition, InvalidReference, NotApproved, Refused
 from backfill_assets.evidence.history import status

@@ -11,16 +11,16 @@ import pytest
 from pyspark.sql import SparkSession
 from rich.console import Console
 
-from backfill_assets import operations
+from backfill_assets.application import operations
+from backfill_assets.cli.show import show, status_view
 from backfill_assets.errors import IllegalTransition, NotApproved, Refused, TakenOver
-from backfill_assets.evidence.audit import audit
 from backfill_assets.evidence.history import status
 from backfill_assets.evidence.report import run_report
-from backfill_assets.evidence.show import show, status_view
 from backfill_assets.ledger.states import RunState, SetState
 from backfill_assets.ledger.store import Ledger, LedgerWriter
 from backfill_assets.planning.sets import SetManifest, SetMember
-from backfill_assets.workspace import Progress
+from backfill_assets.progress import Progress
+from backfill_assets.upkeep.audit import audit
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.ledger_examples import (
     DAYS,

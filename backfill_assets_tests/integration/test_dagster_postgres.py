@@ -16,9 +16,9 @@ from dagster._core.event_api import PartitionKeyFilter
 from dagster._core.instance.ref import InstanceRef
 from pyspark.sql import SparkSession
 
+from backfill_assets.application.operations import approve
 from backfill_assets.errors import Refused
 from backfill_assets.ledger.states import RunState
-from backfill_assets.operations import approve
 from backfill_assets.orchestration.batches import one_commit
 from backfill_assets.orchestration.launch import SILENT, follow_in_process, open_instance, run_in_process
 from backfill_assets.orchestration.postgres import PostgresEventLog

@@ -15,9 +15,9 @@ from dagster import AssetCheckKey, AssetKey, DagsterEventType, build_sensor_cont
 from dagster._core.event_api import PartitionKeyFilter
 from pyspark.sql import SparkSession
 
+from backfill_assets.application.operations import approve, plan_load
 from backfill_assets.ledger.records import RunRecord
 from backfill_assets.ledger.states import RunState
-from backfill_assets.operations import approve, plan_load
 from backfill_assets.orchestration import tags
 from backfill_assets.orchestration.launch import end_abandoned_runs, follow_in_process, run_in_process
 from backfill_assets.orchestration.resources import Session

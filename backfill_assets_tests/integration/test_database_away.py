@@ -10,12 +10,12 @@ import psycopg
 import pytest
 from sqlalchemy import text
 
+from backfill_assets.application.recover import recover
 from backfill_assets.clock import Clock
 from backfill_assets.crash_points import Point
 from backfill_assets.errors import OutcomeUnknown, Refused, Retryable
 from backfill_assets.ledger.states import PublicationState, RunState
 from backfill_assets.ledger.store import Ledger, LedgerWriter
-from backfill_assets.publication.recover import recover
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.ledger_examples import DAYS, a_manifest
 from backfill_assets_tests.number_examples import (

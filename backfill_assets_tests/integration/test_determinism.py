@@ -14,7 +14,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from backfill_assets import operations
+from backfill_assets.application import operations
 from backfill_assets.domains.enforcement_sla import DOMAIN
 from backfill_assets.domains.enforcement_sla.case_histories import generate_events
 from backfill_assets.domains.enforcement_sla.sla_clocks import case_sla_daily

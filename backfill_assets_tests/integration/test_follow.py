@@ -16,13 +16,12 @@ from dagster import DagsterInstance, build_sensor_context
 from rich.console import Console
 from typer.testing import CliRunner, Result
 
-from backfill_assets import operations
+from backfill_assets.application import operations
 from backfill_assets.cli import app
+from backfill_assets.cli.show import show, status_view
 from backfill_assets.crash_points import Point
 from backfill_assets.errors import IllegalTransition, InputsMovedOn, MissingInput, NotApproved, Refused, UnknownName
-from backfill_assets.evidence.audit import audit
 from backfill_assets.evidence.history import status
-from backfill_assets.evidence.show import show, status_view
 from backfill_assets.ledger.read_outbox import UNPUBLISHED
 from backfill_assets.ledger.records import RunRecord
 from backfill_assets.ledger.states import PublicationState, RunState
@@ -32,6 +31,7 @@ from backfill_assets.planning.manifest import A_PERSON, CauseKind, Kind, RunCaus
 from backfill_assets.planning.request import PlanRequest, Terms
 from backfill_assets.publication import follow
 from backfill_assets.publication.authority import demand_of
+from backfill_assets.upkeep.audit import audit
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.by_hand import GOLD, JANUARY, MONTH, SILVER, Hand, open_by_hand
 from backfill_assets_tests.ledger_examples import tamper

@@ -13,8 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner, Result
 
-from backfill_assets import commands
-from backfill_assets.cli import app
+from backfill_assets.cli import app, commands
 from backfill_assets.identity import sha256_text
 from backfill_assets.settings import Settings
 from backfill_assets_tests.conftest import NOON

@@ -12,7 +12,7 @@ import pyspark
 import pytest
 from pyspark.sql import SparkSession
 
-from backfill_assets import operations
+from backfill_assets.application import operations
 from backfill_assets.evidence.report import run_report
 from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.manifest import FORMAT, Mode

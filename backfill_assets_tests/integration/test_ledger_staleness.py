@@ -13,9 +13,9 @@ from backfill_assets.identity import canonical_json, sha256_text
 from backfill_assets.ledger.claims import LedgerState
 from backfill_assets.ledger.records import AcceptedClaim, Action, PublicationIntent, VerifiedPartition
 from backfill_assets.ledger.store import Ledger, LedgerReader
+from backfill_assets.planning.basis import UNKNOWN_DIGEST, BasisInput
 from backfill_assets.planning.graph import Window
 from backfill_assets.planning.manifest import PinnedInput, PinnedPartition, PinnedReference
-from backfill_assets.planning.staleness import UNKNOWN_DIGEST, BasisInput
 from backfill_assets_tests.ledger_examples import (
     DAYS,
     TABLE,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from backfill_assets.candidates.inputs import pinned_files
 from backfill_assets.errors import MissingInput
 from backfill_assets.ledger.store import Ledger
 from backfill_assets.planning.manifest import PinnedInput, PinnedPartition
-from backfill_assets.transforms.inputs import pinned_files
 from backfill_assets_tests.ledger_examples import DAYS, TABLE, files_of, make_publishable, plan, publish, stage
 
 

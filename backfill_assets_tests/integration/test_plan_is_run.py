@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from backfill_assets import operations
+from backfill_assets.application import operations
+from backfill_assets.candidates.compute import derived_rows
+from backfill_assets.candidates.inputs import InputSlice
 from backfill_assets.domain import DerivedTable, Domain, Policy, expression
 from backfill_assets.errors import ContractBroken, IllegalTransition
 from backfill_assets.ledger.states import RunState
@@ -19,8 +21,6 @@ from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import AskedLimits, PlanRequest
 from backfill_assets.planning.stages import Agree, Compute, Prove, computing
-from backfill_assets.transforms.compute import derived_rows
-from backfill_assets.transforms.inputs import InputSlice
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.example_domain import recent_sales, sales
@@ -59,7 +59,7 @@ def test_staging_computes_the_chunks_of_the_printed_list_from_its_reads(
         called.append((tuple(partitions), [(each.argument, each.days, len(each.files)) for each in read]))
         return derived_rows(ws, manifest, table, partitions, read)
 
-    monkeypatch.setattr("backfill_assets.transforms.stage.derived_rows", watched)
+    monkeypatch.setattr("backfill_assets.candidates.stage.derived_rows", watched)
     operations.stage(shop.ws, run_id, actor="ana")
     printed = [stage for stage in operations.stages(shop.ws, run_id) if isinstance(stage, Compute)]
     assert len(printed) == 3
@@ -77,7 +77,7 @@ def test_the_list_itself_decides_what_is_computed_next(shop: Shop, monkeypatch: 
         (only,) = computing(manifest, graph)
         return (replace(only, chunk=replace(only.chunk, partitions=only.chunk.partitions[:3])),)
 
-    monkeypatch.setattr("backfill_assets.transforms.stage.computing", with_half_a_chunk)
+    monkeypatch.setattr("backfill_assets.candidates.stage.computing", with_half_a_chunk)
     with pytest.raises(IllegalTransition, match="is not wholly staged: chunk 1 of 1 is not finished"):
         operations.stage(shop.ws, run_id, actor="ana")
     with shop.ws.ledger.read() as reader:

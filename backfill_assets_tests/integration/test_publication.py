@@ -15,7 +15,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from rich.console import Console
 
-from backfill_assets import operations
+from backfill_assets.application import operations
+from backfill_assets.cli.show import show, story_view
 from backfill_assets.domain import Release
 from backfill_assets.errors import (
     ContractBroken,
@@ -29,10 +30,8 @@ from backfill_assets.errors import (
     TargetChanged,
     UnknownName,
 )
-from backfill_assets.evidence.audit import audit
 from backfill_assets.evidence.history import partition_history
 from backfill_assets.evidence.report import run_report
-from backfill_assets.evidence.show import show, story_view
 from backfill_assets.landing.land import OnDuplicate
 from backfill_assets.ledger.states import ApprovalState, RunState
 from backfill_assets.planning.manifest import Kind, Mode
@@ -40,6 +39,7 @@ from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets.publication.verdict import changes_for, require_publishable
 from backfill_assets.transforms.context import TransformContext
+from backfill_assets.upkeep.audit import audit
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.edited import edit
 from backfill_assets_tests.integration.conftest import ONE_HOUR

@@ -11,16 +11,17 @@ import pytest
 from dagster import DagsterInvalidConfigError
 from pyspark.sql import DataFrame, SparkSession
 
-from backfill_assets import operations, session_settings
+from backfill_assets import session_settings
+from backfill_assets.application import operations
+from backfill_assets.candidates import compute
 from backfill_assets.domain import Release
 from backfill_assets.errors import ContractBroken, WrongSession
 from backfill_assets.ledger.states import RunState
 from backfill_assets.orchestration.build import definitions_over
 from backfill_assets.orchestration.resources import Session
-from backfill_assets.planning.staleness import Cause
 from backfill_assets.session_settings import JAVA, MEANING, session_digest
 from backfill_assets.spark import java_properties
-from backfill_assets.transforms import compute
+from backfill_assets.staleness.decide import Cause
 from backfill_assets.transforms.apply import apply_transform
 from backfill_assets.transforms.context import TransformContext
 from backfill_assets.workspace import Workspace

@@ -16,7 +16,8 @@ import pytest
 from pyspark.sql import SparkSession
 from rich.console import Console
 
-from backfill_assets import operations
+from backfill_assets.application import operations
+from backfill_assets.cli.show_plan import set_plan_view
 from backfill_assets.domain import Policy
 from backfill_assets.errors import (
     HalfWay,
@@ -28,19 +29,18 @@ from backfill_assets.errors import (
     TargetChanged,
     UnknownName,
 )
-from backfill_assets.evidence.audit import audit
 from backfill_assets.evidence.history import partition_history
 from backfill_assets.evidence.planned import set_plan_document
 from backfill_assets.evidence.sets import set_document
-from backfill_assets.evidence.show_plan import set_plan_view
 from backfill_assets.landing.land import OnDuplicate
 from backfill_assets.ledger.records import PublicationIntent, PublicationRecord
 from backfill_assets.ledger.states import RunState, SetState
 from backfill_assets.planning.manifest import Mode
 from backfill_assets.planning.partitions import DayRange
+from backfill_assets.planning.restatement import PlannedSet, SetRequest
 from backfill_assets.planning.stages import Agree, Compute, Measure, Prove, Stage, Swap
-from backfill_assets.publication.plan_set import PlannedSet, SetRequest
 from backfill_assets.publication.publish import rollback_run
+from backfill_assets.upkeep.audit import audit
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.edited import edit
 from backfill_assets_tests.example_domain import recent_sales, sales_monthly
@@ -59,9 +59,9 @@ from backfill_assets_tests.shop import RECENT, SALES, Shop, sale, shop_environme
 
 DYING = """
     import os, signal
-    from backfill_assets import operations
+    from backfill_assets.application import operations
     from backfill_assets.clock import system_clock
-    from backfill_assets.publication import sets
+    from backfill_assets.restatements import publish as sets
     from backfill_assets.settings import Settings
     from backfill_assets.workspace import Workspace
 
@@ -399,7 +399,7 @@ def test_a_rollback_that_stopped_half_way_can_be_given_up(late: Shop, monkeypatc
         return rollback_run(ws, run_id, by=by, reason=reason)
 
     with monkeypatch.context() as racing:
-        racing.setattr("backfill_assets.publication.sets.rollback_run", only_one)
+        racing.setattr("backfill_assets.restatements.publish.rollback_run", only_one)
         with pytest.raises(HalfWay, match="1 of 2 published runs"):
             operations.rollback_set(late.ws, set_id, by="ben", reason="was right before")
     assert total(late) == 28 * 40

@@ -12,14 +12,15 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from rich.console import Console
 
-from backfill_assets import evidence, operations
-from backfill_assets.commands import run_set_recorded
+from backfill_assets.application import operations
+from backfill_assets.cli import views
+from backfill_assets.cli.commands import run_set_recorded
 from backfill_assets.errors import InputsMovedOn, Refused
-from backfill_assets.evidence.audit import audit
 from backfill_assets.evidence.history import status
 from backfill_assets.evidence.report import run_report
 from backfill_assets.evidence.sets import set_document
 from backfill_assets.ledger.states import RunState, SetState
+from backfill_assets.upkeep.audit import audit
 from backfill_assets_tests import example_domain
 from backfill_assets_tests.ledger_examples import disarm, tamper
 from backfill_assets_tests.ledgers import copy_home
@@ -81,7 +82,7 @@ def test_gold_that_was_computed_from_other_silver_is_not_published_and_running_t
     assert outdated(late, set_id) == [None, "2026-02, 1 month"]
     assert next_steps(late, set_id) == {f"backfill run {set_id}"}
     shown = io.StringIO()
-    evidence.show(Console(file=shown, width=120), evidence.set_view(set_document(late.ws, set_id)))
+    views.show(Console(file=shown, width=120), views.set_view(set_document(late.ws, set_id)))
     assert f"{TOTALS} 2026-02, 1 month: what it was computed from was staged again" in shown.getvalue()
 
     with pytest.raises(InputsMovedOn, match=f"run {gold} was computed from candidates") as refusal:

@@ -9,16 +9,17 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from backfill_assets import commands, operations
+from backfill_assets.application import operations
+from backfill_assets.cli import commands
 from backfill_assets.errors import InvalidRange
-from backfill_assets.evidence.audit import audit
 from backfill_assets.evidence.planned import set_plan_document
 from backfill_assets.ledger.states import RunState
 from backfill_assets.orchestration.assets import candidate_key, published_key, validation_key
 from backfill_assets.orchestration.launch import open_instance
 from backfill_assets.planning.partitions import DayRange, partitions_over
+from backfill_assets.planning.restatement import PlannedSet, SetRequest
 from backfill_assets.planning.stages import Compute
-from backfill_assets.publication.plan_set import PlannedSet, SetRequest
+from backfill_assets.upkeep.audit import audit
 from backfill_assets_tests.ledgers import copy_home
 from backfill_assets_tests.month import FEBRUARY, TOTALS, open_month, total
 from backfill_assets_tests.orchestration_examples import CANDIDATE, VALIDATION, Bench, failures

@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
-from backfill_assets import operations
+from backfill_assets.application import operations
 from backfill_assets.cli import app
 from backfill_assets.errors import InvalidRange, UnknownName
 from backfill_assets.evidence.planned import set_plan_document
@@ -21,8 +21,8 @@ from backfill_assets.landing.land import OnDuplicate
 from backfill_assets.planning.manifest import Mode
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import PlanRequest
-from backfill_assets.planning.staleness import Cause
-from backfill_assets.publication.plan_set import NothingToRebuild, PlannedSet, SetRequest
+from backfill_assets.planning.restatement import NothingToRebuild, PlannedSet, SetRequest
+from backfill_assets.staleness.decide import Cause
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.edited import edit
 from backfill_assets_tests.ledgers import copy_home

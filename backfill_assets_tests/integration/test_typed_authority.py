@@ -14,7 +14,7 @@ from dagster import DagsterInvalidConfigError, JobDefinition
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
-from backfill_assets import operations
+from backfill_assets.application import operations
 from backfill_assets.cli import app
 from backfill_assets.orchestration.launch import SILENT
 from backfill_assets.orchestration.tags import partition_range

@@ -13,17 +13,17 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from backfill_assets import operations
+from backfill_assets.application import operations
 from backfill_assets.crash_points import Point
 from backfill_assets.errors import MissingInput
-from backfill_assets.evidence.audit import audit
 from backfill_assets.evidence.history import partition_history
 from backfill_assets.lake.retention import remove_files
 from backfill_assets.lake.tables import Lake, live_paths
 from backfill_assets.landing.land import OnDuplicate
 from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.partitions import DayRange
-from backfill_assets.publication import vacuum as vacuum_module
+from backfill_assets.upkeep import vacuum as vacuum_module
+from backfill_assets.upkeep.audit import audit
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.integration.conftest import ONE_HOUR
 from backfill_assets_tests.ledgers import copy_home

@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 from pyspark.sql import SparkSession
 
-from backfill_assets import operations
+from backfill_assets.application import operations
 from backfill_assets.domain import Domain, Window, warm_up_proof
 from backfill_assets.domains.enforcement_sla import DOMAIN as ENFORCEMENT
 from backfill_assets.domains.enforcement_sla.sla_clocks import case_sla_daily

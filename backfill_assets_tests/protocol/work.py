@@ -1,8 +1,8 @@
 """Who stages and gates a run, under which lease, and what takes the run away from them.
 
-Steps of `transforms/stage.py`, `gates/evaluate.py`, `transforms/at_work.py` and `publication/cancel.py`. A process that
-works renews its lease, unless it was paused; when time passes, leases end that were not renewed. A process that lost
-its run may still be there and acts at its next step, as one that was paused and wakes.
+Steps of `candidates/stage.py`, `candidates/evaluate.py`, `candidates/at_work.py` and `publication/cancel.py`. A process
+that works renews its lease, unless it was paused; when time passes, leases end that were not renewed. A process that
+lost its run may still be there and acts at its next step, as one that was paused and wakes.
 """
 
 from __future__ import annotations

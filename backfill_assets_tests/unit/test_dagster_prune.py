@@ -13,8 +13,8 @@ import pytest
 from dagster import BackfillPolicy, DagsterInstance, DagsterRunStatus, asset, job, materialize, op
 from rich.console import Console
 
-from backfill_assets import commands
-from backfill_assets.evidence import vacuum_view
+from backfill_assets.cli import commands
+from backfill_assets.cli.views import vacuum_view
 from backfill_assets.orchestration.launch import SILENT, open_instance
 from backfill_assets.orchestration.partitions import partitions_definition
 from backfill_assets.orchestration.preview import relied_upon

@@ -29,9 +29,9 @@ from backfill_assets.domains.enforcement_sla.references import (
 )
 from backfill_assets.planning.manifest import PinnedReference
 from backfill_assets.planning.partitions import DayRange
-from backfill_assets.planning.staleness import Narrowed
 from backfill_assets.settings import PROJECT_ROOT
-from backfill_assets.transforms.reference_changes import narrowing
+from backfill_assets.staleness.decide import Narrowed
+from backfill_assets.staleness.reference_changes import narrowing
 from backfill_assets.transforms.references import LoadedReference, archive, load_references
 from backfill_assets_tests.integration.sla_oracle import Event, expected_rows
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from backfill_assets.gates.judge_proof import NOTHING_THERE, warm_up_verdict
 from backfill_assets.gates.measure import Measured
-from backfill_assets.gates.proof import Proven
+from backfill_assets.gates.proven import Proven
 from backfill_assets.gates.sample import SampledRow
 from backfill_assets.planning.graph import Graph, TableInput, TableNode, Window, topological
 from backfill_assets.planning.manifest import Manifest, PinnedInput, PinnedPartition

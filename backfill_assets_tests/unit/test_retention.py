@@ -14,7 +14,7 @@ from backfill_assets.ledger.claims import OPEN_STATES
 from backfill_assets.ledger.records import PartitionVersion
 from backfill_assets.ledger.states import RunState, VersionState
 from backfill_assets.planning.manifest import PinnedInput, PinnedPartition
-from backfill_assets.publication.retention import Facts, HeldRun, Horizons, Why, decide
+from backfill_assets.upkeep.retention import Facts, HeldRun, Horizons, Why, decide
 
 TABLES = ("bronze.a", "silver.b")
 DAYS = (date(2026, 1, 1), date(2026, 1, 2))

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from backfill_assets.gates.judge_proof import NOT_USABLE, warm_up_verdict
 from backfill_assets.gates.measure import Measured
-from backfill_assets.gates.proof import Proven
+from backfill_assets.gates.proven import Proven
 from backfill_assets.planning.chunks import chunks_of
 from backfill_assets.planning.graph import Graph, TableInput, TableNode, Window, topological
 from backfill_assets.planning.manifest import Manifest, PinnedInput, PinnedPartition, Proof

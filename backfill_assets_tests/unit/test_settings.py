@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from backfill_assets.domain import Domain
+from backfill_assets.domain.load import load_domain
 from backfill_assets.errors import InvalidDeclaration, Refused
-from backfill_assets.settings import PROJECT_ROOT, Settings, load_domain
+from backfill_assets.settings import PROJECT_ROOT, Settings
 
 
 def test_everything_is_below_the_home_by_default(tmp_path: Path) -> None:

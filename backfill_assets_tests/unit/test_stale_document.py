@@ -8,9 +8,10 @@ from datetime import date
 import pytest
 from rich.console import Console
 
-from backfill_assets.evidence.stale import in_words, stale_document, stale_view
+from backfill_assets.cli.show_stale import stale_view
 from backfill_assets.planning.partitions import DayRange, Grain
-from backfill_assets.planning.staleness import Cause, Reason, Staleness, StaleRange
+from backfill_assets.staleness.decide import Cause, Reason, Staleness, StaleRange
+from backfill_assets.staleness.document import in_words, stale_document
 
 DAYS = (DayRange.inclusive(date(2006, 3, 15), date(2006, 3, 16)),)
 SILVER, BRONZE = "silver.daily", "bronze.events"

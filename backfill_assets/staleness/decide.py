@@ -9,18 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
-from datetime import date, datetime
+from datetime import date
 from enum import StrEnum
 from typing import Any
 
 from backfill_assets.identity import document_digest
+from backfill_assets.planning.basis import Basis
 from backfill_assets.planning.graph import Graph, TableInput, TableNode, Window
 from backfill_assets.planning.impact import complete
 from backfill_assets.planning.manifest import PinnedReference
 from backfill_assets.planning.partitions import DayRange, Grain, compress, next_partition, partitions_over
-
-UNKNOWN_DIGEST = ""
-"""The digest of an input that a run read and that was never accepted, or was undone: it equals nothing."""
 
 
 class Cause(StrEnum):
@@ -36,50 +34,6 @@ class Cause(StrEnum):
 
 
 _PRESSING = {cause: place for place, cause in enumerate(Cause)}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BasisInput:
-    """The partitions of one input that a run read, with the digests of their file sets.
-
-    Attributes:
-        window: The window as the manifest agreed it.
-        digests: By input partition; `UNKNOWN_DIGEST` for what is not known to be accepted.
-        within: What is accepted of the table, if whoever read the digests saw that it holds every one of them: then
-            there is nothing to compare with that very mapping.
-    """
-
-    argument: str
-    table: str
-    window: Window
-    digests: Mapping[date, str]
-    within: Mapping[date, str] | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Basis:
-    """What accepted partitions of a table rest on: a run that computed them, or found them equal later.
-
-    Attributes:
-        partitions: The accepted partitions that it still stands for, in order.
-        imports: For a source table, the landed files that they were built from.
-        requested_at: When the run was planned.
-        session_digest: The settings of the session; empty for runs planned before these were recorded.
-        is_package_code: Whether the code digest is one of the whole package, as it was before format 3 of the manifest.
-    """
-
-    run_id: str
-    partitions: tuple[date, ...]
-    transform: str
-    transform_version: str
-    code_digest: str
-    configuration: Mapping[str, Any]
-    references: tuple[PinnedReference, ...]
-    inputs: tuple[BasisInput, ...]
-    imports: frozenset[str]
-    requested_at: datetime
-    session_digest: str = ""
-    is_package_code: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,64 +8,33 @@ those of the staged files. Only where they differ are rows looked at.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import date
 from functools import reduce
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from backfill_assets.candidates.compute import derived_rows, require_same_code
+from backfill_assets.candidates.inputs import pinned_files, slices_of
 from backfill_assets.domain import DerivedTable, Table
 from backfill_assets.gates.measure import Measured, measure
+from backfill_assets.gates.proven import Proven
 from backfill_assets.gates.sample import SampledRow, sample_rows
 from backfill_assets.identity import FileSet
 from backfill_assets.lake.checksums import NO_ROWS
 from backfill_assets.lake.snapshot import read_files
 from backfill_assets.ledger.records import ChunkRecord
-from backfill_assets.planning.graph import Window
 from backfill_assets.planning.manifest import Manifest, PinnedInput
 from backfill_assets.planning.partitions import describe
 from backfill_assets.planning.proof import LongerRead, declared_window, ends_of, longer_reads, read_window
 from backfill_assets.planning.request import node_of
 from backfill_assets.planning.stages import Prove, Reads, computing, reads_of
-from backfill_assets.transforms.compute import derived_rows, require_same_code
-from backfill_assets.transforms.inputs import pinned_files, slices_of
 from backfill_assets.transforms.schemas import business_schema
 from backfill_assets.workspace import Workspace
 
 _MOST_SHOWN = 3
 """Of how many differing seams between chunks rows are looked at: each is a chunk to compute."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Proven:
-    """What computing some partitions of a run with another window came to.
-
-    Attributes:
-        partitions: Those that were computed again.
-        described: The same as a person reads them.
-        declared: The longest window of the run itself.
-        longer: The window at an end of the run: never shorter, and no longer than there were accepted input
-            partitions. None for seams, which are computed with exactly the declared window.
-        again: What was measured, with the rows computed again as the new side and the staged ones as the old; `surplus`
-            counts rows that share their key on either side. Where rows were not looked at it has no differences.
-        differing: The partitions whose content is another one.
-        examples: Some of the rows that differ in the first such partition: `before` as staged, `after` as computed
-            again.
-    """
-
-    partitions: tuple[date, ...]
-    described: str
-    declared: Window
-    longer: Window | None = None
-    again: Mapping[date, Measured] = field(default_factory=dict)
-    differing: tuple[date, ...] = ()
-    examples: tuple[SampledRow, ...] = ()
-
-    @property
-    def is_compared(self) -> bool:
-        """Whether there was anything to compare with."""
-        return self.longer != self.declared
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,7 +22,7 @@ from backfill_assets.ledger.states import ImportState, PublicationState, RunStat
 from backfill_assets.ledger.store import LedgerReader, LedgerWriter
 from backfill_assets.planning.manifest import NEVER_PUBLISHED, PinnedInput
 from backfill_assets.problems import Problem, Problems
-from backfill_assets.publication.retention import Decision, Facts, HeldRun, Horizons, Why, decide
+from backfill_assets.upkeep.retention import Decision, Facts, HeldRun, Horizons, Why, decide
 from backfill_assets.workspace import Workspace
 
 Sizes = Mapping[str, Mapping[str, int]]

@@ -14,15 +14,17 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame
 
+from backfill_assets.application.recover import Recovered, recover
+from backfill_assets.candidates.evaluate import Evaluated, gate_run
+from backfill_assets.candidates.stage import require_stageable, stage_run
 from backfill_assets.domain import DerivedTable, SourceTable, WarmUpProof
 from backfill_assets.errors import Refused
-from backfill_assets.evidence.reproduce import Reproduced, reproduce_run
-from backfill_assets.gates.evaluate import Evaluated, gate_run
 from backfill_assets.gates.terms import gate_terms
 from backfill_assets.lake.evidence import replace_quarantined
 from backfill_assets.landing.land import Landed, OnDuplicate
 from backfill_assets.landing.land import land as land_file
 from backfill_assets.ledger.claims import LedgerState
+from backfill_assets.ledger.members import members_of, versions_of
 from backfill_assets.ledger.records import (
     CandidatePartition,
     PublicationRecord,
@@ -42,27 +44,27 @@ from backfill_assets.planning.request import (
     propose,
     require_inputs,
 )
+from backfill_assets.planning.restatement import NothingToRebuild, PlannedSet, SetRequest
 from backfill_assets.planning.sets import SET_PREFIX
 from backfill_assets.planning.stages import Stage, stages_of
+from backfill_assets.progress import Listener, no_listener
 from backfill_assets.publication import follow, verdict
 from backfill_assets.publication.approve import approve_run
-from backfill_assets.publication.approve import approve_set as agree_to_set
 from backfill_assets.publication.authority import demand_of, require_agreed
 from backfill_assets.publication.cancel import cancel
 from backfill_assets.publication.follow import Asking, PlannedFollowUps, Tries, always
 from backfill_assets.publication.plan_load import days_without_events, plan_load, questioned_gaps
-from backfill_assets.publication.plan_set import NothingToRebuild, PlannedSet, SetRequest
-from backfill_assets.publication.plan_set import plan_set as write_set
 from backfill_assets.publication.publish import publish_run, rollback_run
-from backfill_assets.publication.recover import Recovered, recover
-from backfill_assets.publication.sets import is_outdated, members_of, publish_set, rollback_set, versions_of
-from backfill_assets.publication.stale import stale_tables
-from backfill_assets.publication.undo import rollback_with_dependents
-from backfill_assets.publication.vacuum import Vacuumed, vacuum_lake
+from backfill_assets.restatements.approve import approve_set as agree_to_set
+from backfill_assets.restatements.plan import plan_set as write_set
+from backfill_assets.restatements.publish import is_outdated, publish_set, rollback_set
+from backfill_assets.restatements.undo import rollback_with_dependents
 from backfill_assets.session_settings import session_digest
-from backfill_assets.transforms.stage import require_stageable, stage_run
+from backfill_assets.staleness.find import stale_tables
+from backfill_assets.upkeep.reproduce import Reproduced, reproduce_run
+from backfill_assets.upkeep.vacuum import Vacuumed, vacuum_lake
 from backfill_assets.versions import client_versions
-from backfill_assets.workspace import Listener, Workspace, no_listener
+from backfill_assets.workspace import Workspace
 
 __all__ = [
     "Asking",

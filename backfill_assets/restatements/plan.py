@@ -16,12 +16,9 @@ from backfill_assets.identity import sha256_text
 from backfill_assets.ledger.claims import LedgerState
 from backfill_assets.planning.filling import joined, load_commands, plan_commands
 from backfill_assets.planning.impact import Rebuild, impact, never_built
-from backfill_assets.planning.manifest import Mode
-from backfill_assets.planning.partitions import DayRange, Grain, days_named, days_of, describe
+from backfill_assets.planning.partitions import DayRange, days_named, days_of, describe
 from backfill_assets.planning.policy import every
 from backfill_assets.planning.request import (
-    NO_LIMITS_ASKED,
-    AskedLimits,
     Plan,
     PlanRequest,
     Staged,
@@ -29,11 +26,12 @@ from backfill_assets.planning.request import (
     propose,
     require_inputs,
 )
+from backfill_assets.planning.restatement import LeftOut, NothingToRebuild, PlannedSet, SetRequest
 from backfill_assets.planning.sets import SET_PREFIX, SetManifest, SetMember
-from backfill_assets.planning.stages import Stage, stages_of
-from backfill_assets.planning.staleness import Cause, Staleness
+from backfill_assets.planning.stages import stages_of
 from backfill_assets.publication.authority import demand_of
-from backfill_assets.publication.stale import stale_tables
+from backfill_assets.staleness.decide import Cause, Staleness
+from backfill_assets.staleness.find import stale_tables
 from backfill_assets.workspace import Workspace
 
 _BLOCKED = "an input has no accepted version any more"
@@ -43,89 +41,12 @@ TermsOf = Callable[[str], Terms]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SetRequest:
-    """What somebody asks for.
-
-    Attributes:
-        because: Days of tables that have changed or were found wrong; what rests on them is rebuilt.
-        stale: Whether everything stale is rebuilt, with what rests on it.
-        table: With `stale`: only this table and what rests on it.
-        days: With `stale`: only these days of the stale tables, those that were never built among them.
-        name: What people call the set; None for a name of its own.
-    """
-
-    reason: str
-    by: str
-    because: tuple[tuple[str, DayRange], ...] = ()
-    stale: bool = False
-    table: str | None = None
-    days: DayRange | None = None
-    name: str | None = None
-    mode: Mode = Mode.BACKFILL
-    limits: AskedLimits = NO_LIMITS_ASKED
-    changed_code: bool = False
-
-    @property
-    def cause(self) -> str:
-        """What it follows from, as it was asked for."""
-        said = [f"{table}:{days}" for table, days in self.because]
-        if self.stale:
-            said.append(f"stale {self.table or 'tables'}" + (f" {self.days}" if self.days else ""))
-        return ", ".join(said)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LeftOut:
-    """Stale partitions of a table that a plan does not rebuild.
-
-    Attributes:
-        why: The reason, in words.
-        include: How to ask for them as well.
-    """
-
-    table: str
-    grain: Grain
-    partitions: tuple[date, ...]
-    why: str
-    include: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class _Named:
     """What is stale, as a request names it: by table, what to rebuild, what to build first, and what neither."""
 
     stale: Mapping[str, Sequence[date]] = field(default_factory=dict)
     new: Mapping[str, Sequence[date]] = field(default_factory=dict)
     left_out: tuple[LeftOut, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NothingToRebuild:
-    """The answer to a request that asks for no run.
-
-    Attributes:
-        left_out: Stale partitions that are not rebuilt, because that was not asked for.
-    """
-
-    left_out: tuple[LeftOut, ...]
-
-
-@dataclass(frozen=True, kw_only=True)
-class PlannedSet:
-    """A set with everything a person wants to see before agreeing to it.
-
-    Attributes:
-        rebuilds: What has to be rebuilt, table by table, and what is only read.
-        left_out: Stale partitions that are not rebuilt, because that was not asked for.
-        plans: One per table, in the order of the set.
-        stages: What will be done, in order.
-    """
-
-    manifest: SetManifest
-    rebuilds: tuple[Rebuild, ...]
-    left_out: tuple[LeftOut, ...]
-    plans: tuple[Plan, ...]
-    stages: tuple[Stage, ...]
 
 
 def plan_set(ws: Workspace, request: SetRequest, terms_of: TermsOf) -> PlannedSet | NothingToRebuild:

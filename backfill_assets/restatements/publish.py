@@ -6,8 +6,9 @@ stops half-way is completed by `recover`, or reversed where it cannot be complet
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
+from backfill_assets.candidates.inputs import read_before, require_read_as_staged
 from backfill_assets.crash_points import Point
 from backfill_assets.errors import (
     BackfillError,
@@ -20,6 +21,7 @@ from backfill_assets.errors import (
     Retryable,
     TargetChanged,
 )
+from backfill_assets.ledger.members import members_of
 from backfill_assets.ledger.records import Action, PublicationIntent, PublicationRecord, RunRecord, SetRecord
 from backfill_assets.ledger.states import MEANING, PublicationState, RunState, SetState
 from backfill_assets.ledger.store import LedgerReader
@@ -27,7 +29,6 @@ from backfill_assets.planning.manifest import NEVER_PUBLISHED
 from backfill_assets.publication.authority import demand_of, require_agreed
 from backfill_assets.publication.orphans import require_no_orphans
 from backfill_assets.publication.publish import intent_back, publish_run, rollback_run
-from backfill_assets.transforms.inputs import read_before, require_read_as_staged
 from backfill_assets.workspace import Workspace
 
 PublishOne = Callable[[str], object]
@@ -114,11 +115,6 @@ def is_outdated(ws: Workspace, run: RunRecord) -> bool:
     """Whether what a run of a set has staged was computed from candidates that have been staged again since."""
     with ws.ledger.read() as reader:
         return bool(read_before(reader, ws.graph, run.manifest))
-
-
-def members_of(reader: LedgerReader, record: SetRecord) -> Sequence[RunRecord]:
-    """The runs of a set in the order of publication."""
-    return reader.runs_named(member.run_id for member in record.manifest.members)
 
 
 def _require_publishable(record: SetRecord, members: Sequence[RunRecord]) -> None:
@@ -241,19 +237,6 @@ def _require_undone_together(reader: LedgerReader, record: SetRecord, members: I
 def _has_changed(reader: LedgerReader, run: RunRecord) -> bool:
     standing = reader.publications(run_id=run.run_id, states=[PublicationState.PUBLISHED])
     return any(record.intent.changes for record in standing if record.intent.action is Action.PUBLISH)
-
-
-def versions_of(reader: LedgerReader, record: SetRecord) -> Mapping[str, int]:
-    """The version of every table at which readers see the whole of a set; none unless all of it is published."""
-    found: dict[str, int] = {}
-    if record.state is not SetState.PUBLISHED:
-        return found
-    landed = reader.landed(member.run_id for member in record.manifest.members)
-    for member in record.manifest.members:
-        landing = landed.get(member.run_id)
-        if landing is not None and landing.delta_version is not None:
-            found[member.table] = max(found.get(member.table, 0), landing.delta_version)
-    return found
 
 
 def recover_set(ws: Workspace, record: SetRecord, *, by: str) -> str:

@@ -17,17 +17,18 @@ from rich.console import Console
 from rich.rule import Rule
 from rich.text import Text
 
-from backfill_assets import commands, operations
+from backfill_assets.application import operations
+from backfill_assets.cli import commands
+from backfill_assets.cli.show import listing, show
+from backfill_assets.cli.views import audit_view, imports_view, plan_view, publications_view, report_view
 from backfill_assets.domain import Demo
 from backfill_assets.errors import NotApproved, Refused
-from backfill_assets.evidence import audit_view, imports_view, plan_view, publications_view, report_view, show
-from backfill_assets.evidence.audit import audit
 from backfill_assets.evidence.planned import plan_document
-from backfill_assets.evidence.show import listing
 from backfill_assets.lake.rows import small_table
 from backfill_assets.planning.partitions import DayRange, Grain, describe, partitions_over
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets.settings import PROJECT_ROOT, Settings, default_home
+from backfill_assets.upkeep.audit import audit
 from backfill_assets.workspace import Workspace
 
 ASKS, AGREES = "ana", "ben"

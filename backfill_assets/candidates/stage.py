@@ -16,6 +16,16 @@ from typing import Any
 from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F
 
+from backfill_assets.candidates.at_work import Work, at_work
+from backfill_assets.candidates.compute import derived_rows, require_same_code, source_rows
+from backfill_assets.candidates.inputs import (
+    PinnedFiles,
+    digests_of,
+    pinned_files,
+    read_before,
+    slices_of,
+    window_digests,
+)
 from backfill_assets.crash_points import Point
 from backfill_assets.domain import DerivedTable, SourceTable, Table
 from backfill_assets.errors import ContractBroken, IllegalTransition
@@ -31,19 +41,10 @@ from backfill_assets.planning.chunks import Chunk
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.partitions import Grain, count_of, describe
 from backfill_assets.planning.stages import Compute, computing
-from backfill_assets.transforms.at_work import Work, at_work
-from backfill_assets.transforms.compute import derived_rows, require_same_code, source_rows
-from backfill_assets.transforms.inputs import (
-    PinnedFiles,
-    digests_of,
-    pinned_files,
-    read_before,
-    slices_of,
-    window_digests,
-)
+from backfill_assets.progress import Listener, Progress, no_listener
 from backfill_assets.transforms.schemas import business_schema, stored_schema
 from backfill_assets.versions import VERSIONS, present_versions
-from backfill_assets.workspace import Listener, Progress, Workspace, no_listener
+from backfill_assets.workspace import Workspace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from backfill_assets.evidence.show import Document, facts, listing, problems_view, sample_view
+from backfill_assets.cli.show import Document, facts, listing, problems_view, sample_view
 from backfill_assets.planning.partitions import count_of
 
 _MOST_DIFFERENCES = 40

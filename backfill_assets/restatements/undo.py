@@ -17,7 +17,7 @@ from backfill_assets.ledger.store import LedgerReader
 from backfill_assets.planning.sets import SET_PREFIX
 from backfill_assets.publication.orphans import Orphans, orphans_of, said
 from backfill_assets.publication.publish import intent_back, rollback_run
-from backfill_assets.publication.sets import intents_back, rollback_set
+from backfill_assets.restatements.publish import intents_back, rollback_set
 from backfill_assets.workspace import Workspace
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from backfill_assets.evidence.show import MODES, backwards, facts, listing, named, state_text
+from backfill_assets.cli.show import MODES, backwards, facts, listing, named, state_text
 from backfill_assets.planning.partitions import count_of
 
 Document = Mapping[str, Any]

@@ -17,6 +17,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from backfill_assets.candidates.compute import derived_rows, require_same_code, source_rows
+from backfill_assets.candidates.inputs import PinnedFiles, pinned_files, slices_of
 from backfill_assets.domain import SourceTable, Table
 from backfill_assets.errors import ContractBroken, IllegalTransition, Refused
 from backfill_assets.gates.measure import Measured, measure
@@ -35,12 +37,11 @@ from backfill_assets.planning.partitions import count_of, describe
 from backfill_assets.planning.proof import declared_window
 from backfill_assets.planning.request import node_of
 from backfill_assets.planning.stages import reads_of
+from backfill_assets.progress import Listener, Progress, no_listener
 from backfill_assets.transforms.apply import spark_reason
-from backfill_assets.transforms.compute import derived_rows, require_same_code, source_rows
-from backfill_assets.transforms.inputs import PinnedFiles, pinned_files, slices_of
 from backfill_assets.transforms.schemas import business_schema
 from backfill_assets.versions import Versions, present_versions, staged_versions
-from backfill_assets.workspace import Listener, Progress, Workspace, no_listener
+from backfill_assets.workspace import Workspace
 
 ONCE_PUBLISHED = (RunState.PUBLISHED, RunState.SUPERSEDED, RunState.ROLLED_BACK)
 _MOST_SAMPLED = 12

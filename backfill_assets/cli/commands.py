@@ -12,11 +12,10 @@ from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from backfill_assets import operations
-from backfill_assets.console import Advance, progress_bar, quiet_spark
+from backfill_assets.application import operations
+from backfill_assets.cli.console import Advance, progress_bar, quiet_spark
 from backfill_assets.domain import SourceTable
 from backfill_assets.errors import BackfillError, InvalidRange, Refused
-from backfill_assets.evidence.audit import audit as audit_everything
 from backfill_assets.evidence.follow import waiting_sentences
 from backfill_assets.evidence.history import import_document, partition_history, table_history
 from backfill_assets.evidence.history import status as status_of_everything
@@ -25,7 +24,6 @@ from backfill_assets.evidence.planned import plan_document, set_plan_document
 from backfill_assets.evidence.releases import goes_back
 from backfill_assets.evidence.report import interrupted, publication_document, run_document, run_report
 from backfill_assets.evidence.sets import set_document
-from backfill_assets.evidence.stale import stale_document
 from backfill_assets.landing.archive import require_landable
 from backfill_assets.landing.land import Landed, OnDuplicate
 from backfill_assets.ledger.records import Action, PublicationRecord
@@ -34,9 +32,12 @@ from backfill_assets.people import require_person
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.partitions import DayRange, Grain, count_of, describe, partitions_over
 from backfill_assets.planning.request import PlanRequest
-from backfill_assets.publication.plan_set import SetRequest
+from backfill_assets.planning.restatement import SetRequest
+from backfill_assets.progress import Listener, Progress
 from backfill_assets.settings import Settings
-from backfill_assets.workspace import Listener, Progress, Workspace
+from backfill_assets.staleness.document import stale_document
+from backfill_assets.upkeep.audit import audit as audit_everything
+from backfill_assets.workspace import Workspace
 
 if TYPE_CHECKING:
     # Dagster takes seconds to import, and most commands do not need it: it is imported where it is used.

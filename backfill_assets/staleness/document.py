@@ -5,13 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from rich.console import Group, RenderableType
-from rich.text import Text
-
-from backfill_assets.evidence.show import listing
 from backfill_assets.planning.filling import load_commands
 from backfill_assets.planning.partitions import DayRange, Grain, count_of, describe
-from backfill_assets.planning.staleness import Cause, Reason, Staleness, StaleRange
+from backfill_assets.staleness.decide import Cause, Reason, Staleness, StaleRange
 
 _MOST_FILES = 3
 
@@ -140,32 +136,3 @@ def _from_files(files: Sequence[str]) -> str:
 
 def _said(ranges: Sequence[DayRange]) -> str:
     return describe(Grain.DAILY, (day for days in ranges for day in days))
-
-
-def stale_view(document: Mapping[str, Any]) -> RenderableType:
-    """What is stale, by ranges, and what to do about it."""
-    if not document["is_stale"]:
-        looked = sum(table["accepted_partitions"] for table in document["tables"])
-        return Text(f"nothing is stale: {count_of(looked, 'accepted partition')} looked at", style="green")
-    parts: list[RenderableType] = []
-    fresh = [table["table"] for table in document["tables"] if not table["ranges"]]
-    for table in document["tables"]:
-        if table["ranges"]:
-            title = f"{table['table']}: {table['stale_partitions']:,} stale, {table['accepted_partitions']:,} accepted"
-            rows = [
-                [found["described"] if place == 0 else "", reason["sentence"]]
-                for found in table["ranges"]
-                for place, reason in enumerate(found["reasons"])
-            ]
-            parts += [listing(title, ["partitions", "because"], rows), ""]
-        if table["blocked_described"]:
-            parts += [
-                Text(
-                    f"cannot be built again, because an input has no accepted version any more: {table['table']} "
-                    f"{table['blocked_described']}. Build the input, or roll back what rests on it."
-                ),
-                "",
-            ]
-    if fresh:
-        parts.append(Text(f"not stale: {', '.join(fresh)}"))
-    return Group(*parts)

@@ -17,10 +17,11 @@ from backfill_assets.landing.days import pending_days
 from backfill_assets.landing.land import OnDuplicate
 from backfill_assets.ledger.read_staleness import Resting
 from backfill_assets.ledger.store import LedgerReader
+from backfill_assets.planning.basis import Basis
 from backfill_assets.planning.request import configuration_of
-from backfill_assets.planning.staleness import Basis, Cause, Earlier, Present, Staleness, find_stale
 from backfill_assets.session_settings import session_digest
-from backfill_assets.transforms.reference_changes import narrowing
+from backfill_assets.staleness.decide import Cause, Earlier, Present, Staleness, find_stale
+from backfill_assets.staleness.reference_changes import narrowing
 from backfill_assets.workspace import Workspace
 
 

@@ -15,13 +15,16 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
+from backfill_assets.candidates.at_work import Work, at_work
+from backfill_assets.candidates.inputs import require_read_as_staged
+from backfill_assets.candidates.prove import prove
 from backfill_assets.columns import differing_columns
 from backfill_assets.crash_points import Point
 from backfill_assets.domain import Gate, Table, WarmUpProof
 from backfill_assets.gates.failing import failing_keys
 from backfill_assets.gates.judge import judge
 from backfill_assets.gates.measure import Measured, measure
-from backfill_assets.gates.proof import Proven, prove
+from backfill_assets.gates.proven import Proven
 from backfill_assets.gates.sample import SampledRow, most_moved, sample_rows
 from backfill_assets.gates.terms import require_agreed_gates
 from backfill_assets.identity import EMPTY_FILE_SET, FileSet, canonical_json, document_digest
@@ -42,10 +45,9 @@ from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.partitions import count_of, describe
 from backfill_assets.planning.stages import Prove, measuring
-from backfill_assets.transforms.at_work import Work, at_work
-from backfill_assets.transforms.inputs import require_read_as_staged
+from backfill_assets.progress import Listener, Progress, no_listener
 from backfill_assets.transforms.schemas import business_schema, stored_schema
-from backfill_assets.workspace import Listener, Progress, Workspace, no_listener
+from backfill_assets.workspace import Workspace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

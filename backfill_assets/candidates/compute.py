@@ -8,6 +8,7 @@ from datetime import date
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from backfill_assets.candidates.inputs import InputSlice
 from backfill_assets.domain import DerivedTable, SourceTable
 from backfill_assets.errors import ContractBroken
 from backfill_assets.lake.snapshot import read_files
@@ -18,7 +19,6 @@ from backfill_assets.planning.request import output_days
 from backfill_assets.session_settings import session_digest
 from backfill_assets.transforms.apply import apply_transform
 from backfill_assets.transforms.context import TransformContext
-from backfill_assets.transforms.inputs import InputSlice
 from backfill_assets.transforms.references import load_pinned
 from backfill_assets.transforms.schemas import business_schema, stored_schema
 from backfill_assets.workspace import Workspace

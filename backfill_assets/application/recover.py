@@ -21,8 +21,8 @@ from backfill_assets.ledger.store import LedgerReader
 from backfill_assets.planning.sets import SET_PREFIX
 from backfill_assets.problems import Problem
 from backfill_assets.publication.publish import acknowledge, close
-from backfill_assets.publication.sets import recover_set
-from backfill_assets.publication.undo import carry_out_order
+from backfill_assets.restatements.publish import recover_set
+from backfill_assets.restatements.undo import carry_out_order
 from backfill_assets.workspace import Workspace
 
 

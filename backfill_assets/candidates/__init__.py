@@ -1,0 +1,1 @@
+"""Candidates: from a manifest to staged rows that are measured, proven and not yet visible to readers."""

@@ -1,0 +1,90 @@
+"""Restatement: what is asked of several tables at once, and the plan that answers it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date
+
+from backfill_assets.planning.impact import Rebuild
+from backfill_assets.planning.manifest import Mode
+from backfill_assets.planning.partitions import DayRange, Grain
+from backfill_assets.planning.request import NO_LIMITS_ASKED, AskedLimits, Plan
+from backfill_assets.planning.sets import SetManifest
+from backfill_assets.planning.stages import Stage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetRequest:
+    """What somebody asks for.
+
+    Attributes:
+        because: Days of tables that have changed or were found wrong; what rests on them is rebuilt.
+        stale: Whether everything stale is rebuilt, with what rests on it.
+        table: With `stale`: only this table and what rests on it.
+        days: With `stale`: only these days of the stale tables, those that were never built among them.
+        name: What people call the set; None for a name of its own.
+    """
+
+    reason: str
+    by: str
+    because: tuple[tuple[str, DayRange], ...] = ()
+    stale: bool = False
+    table: str | None = None
+    days: DayRange | None = None
+    name: str | None = None
+    mode: Mode = Mode.BACKFILL
+    limits: AskedLimits = NO_LIMITS_ASKED
+    changed_code: bool = False
+
+    @property
+    def cause(self) -> str:
+        """What it follows from, as it was asked for."""
+        said = [f"{table}:{days}" for table, days in self.because]
+        if self.stale:
+            said.append(f"stale {self.table or 'tables'}" + (f" {self.days}" if self.days else ""))
+        return ", ".join(said)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeftOut:
+    """Stale partitions of a table that a plan does not rebuild.
+
+    Attributes:
+        why: The reason, in words.
+        include: How to ask for them as well.
+    """
+
+    table: str
+    grain: Grain
+    partitions: tuple[date, ...]
+    why: str
+    include: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NothingToRebuild:
+    """The answer to a request that asks for no run.
+
+    Attributes:
+        left_out: Stale partitions that are not rebuilt, because that was not asked for.
+    """
+
+    left_out: tuple[LeftOut, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlannedSet:
+    """A set with everything a person wants to see before agreeing to it.
+
+    Attributes:
+        rebuilds: What has to be rebuilt, table by table, and what is only read.
+        left_out: Stale partitions that are not rebuilt, because that was not asked for.
+        plans: One per table, in the order of the set.
+        stages: What will be done, in order.
+    """
+
+    manifest: SetManifest
+    rebuilds: tuple[Rebuild, ...]
+    left_out: tuple[LeftOut, ...]
+    plans: tuple[Plan, ...]
+    stages: tuple[Stage, ...]

@@ -1,0 +1,29 @@
+"""Progress: how far long work is, for a terminal or a log."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """How far long work is, for whoever shows it.
+
+    Attributes:
+        step: What is being done, such as `stage` or `gate`.
+        done, total: In partitions.
+        sentence: One line for a log.
+    """
+
+    step: str
+    done: int
+    total: int
+    sentence: str
+
+
+Listener = Callable[[Progress], None]
+
+
+def no_listener(progress: Progress) -> None:
+    """For callers that do not show progress."""

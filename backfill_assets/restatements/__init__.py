@@ -1,0 +1,1 @@
+"""Restatement sets: several runs that are planned, approved, published and undone together."""

@@ -1,0 +1,29 @@
+"""Who agrees to every run of a set? A person who may approve each of them, and on what grounds."""
+
+from __future__ import annotations
+
+from backfill_assets.ledger.members import members_of
+from backfill_assets.ledger.records import SetRecord
+from backfill_assets.ledger.write_runs import VISIBLE
+from backfill_assets.publication.approve import renewed_grounds
+from backfill_assets.workspace import Workspace
+
+
+def approve_set(ws: Workspace, set_id: str, *, by: str, note: str) -> SetRecord:
+    """Records that a person who may approve every run of a set agrees to exactly this set.
+
+    Raises:
+        UnknownName: No such set.
+        NotApproved: The person may not approve one of its runs.
+        IllegalTransition: One of its runs is published already, or can never be.
+    """
+    with ws.ledger.write() as writer:
+        members = members_of(writer, writer.restatement_set(set_id))
+        grounds = {run.run_id: renewed_grounds(ws, writer, run, by) for run in members if run.state not in VISIBLE}
+        writer.approve_set(
+            set_id,
+            by=by,
+            note=note,
+            grounds={run_id: found.document for run_id, found in grounds.items() if found is not None},
+        )
+        return writer.restatement_set(set_id)
