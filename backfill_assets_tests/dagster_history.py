@@ -124,6 +124,12 @@ def size_of(folder: Path) -> int:
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
+def latest_check(instance: DagsterInstance, key: AssetCheckKey, partition: str | None) -> Any:
+    """The newest execution of a check for a partition; with None, of a check without partitions."""
+    found = instance.event_log_storage.get_asset_check_execution_history(key, limit=100_000)
+    return next(record for record in found if record.partition == partition)
+
+
 def statuses(instance: DagsterInstance, gate: str) -> dict[str, str]:
     """The status of a gate by partition, as Dagster's pages work it out."""
     key = AssetCheckKey(GATED, gate)

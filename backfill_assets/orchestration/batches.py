@@ -15,14 +15,13 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from itertools import islice
 from typing import Any, TypeVar
 
-from dagster import DagsterEventType, DagsterInstance
-from dagster._core.events.log import EventLogEntry
-from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus as Status
-from dagster._core.storage.event_log import SqlEventLogStorage
-from dagster._core.storage.event_log.schema import AssetCheckExecutionsTable as Checks
-from dagster._core.storage.event_log.schema import AssetEventTagsTable as Tags
-from dagster._core.storage.event_log.schema import SqlEventLogStorageTable as Events
-from dagster_shared.serdes import pack_value, serialize_value
+from dagster import DagsterEventType, DagsterInstance, EventLogEntry
+
+from backfill_assets.orchestration.dagster_internals import AssetCheckExecutionRecordStatus as Status
+from backfill_assets.orchestration.dagster_internals import AssetCheckExecutionsTable as Checks
+from backfill_assets.orchestration.dagster_internals import AssetEventTagsTable as Tags
+from backfill_assets.orchestration.dagster_internals import SqlEventLogStorage, pack_value, serialize_value
+from backfill_assets.orchestration.dagster_internals import SqlEventLogStorageTable as Events
 
 Item = TypeVar("Item")
 

@@ -23,12 +23,10 @@ from dagster import (
     TableRecord,
     TableSchema,
 )
-from dagster._core.definitions.asset_checks.asset_check_evaluation import (
-    AssetCheckEvaluationTargetMaterializationData as Target,
-)
 
 from backfill_assets.domain import Gate
 from backfill_assets.ledger.records import GateResult
+from backfill_assets.orchestration.dagster_internals import AssetCheckEvaluationTargetMaterializationData as Target
 from backfill_assets.orchestration.partitions import key_of
 from backfill_assets.planning.partitions import Grain, count_of, describe
 

@@ -24,7 +24,8 @@ from backfill_assets.application.operations import asked_follow_ups, plan_follow
 from backfill_assets.ledger.records import RunRecord
 from backfill_assets.ledger.states import RunState
 from backfill_assets.orchestration import tags
-from backfill_assets.orchestration.jobs import AssetJob, Steps, job_name
+from backfill_assets.orchestration.dagster_internals import UnresolvedAssetJobDefinition as AssetJob
+from backfill_assets.orchestration.jobs import Steps, job_name
 from backfill_assets.orchestration.resources import SESSION, Session
 from backfill_assets.orchestration.runs import UNFINISHED
 from backfill_assets.publication.authority import demand_of

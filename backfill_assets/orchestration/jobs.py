@@ -6,12 +6,11 @@ from collections.abc import Sequence
 from typing import Literal
 
 from dagster import AssetKey, AssetSelection, define_asset_job
-from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
 
 from backfill_assets.domain import Domain, SourceTable, Table
 from backfill_assets.orchestration.assets import candidate_key, published_key, validation_key
+from backfill_assets.orchestration.dagster_internals import UnresolvedAssetJobDefinition as AssetJob
 
-AssetJob = UnresolvedAssetJobDefinition
 Steps = Literal["bronze", "candidate+validation", "published", "all"]
 
 

@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 from dagster import AssetKey, AssetMaterialization, DagsterInstance, DagsterRunStatus, Failure, RunsFilter
-from dagster._core.instance.ref import InstanceRef
-from dagster._core.utils import make_new_run_id
 
 from backfill_assets.application.operations import plan_follow_ups
 from backfill_assets.errors import BackfillError
@@ -23,6 +22,7 @@ from backfill_assets.orchestration import tags
 from backfill_assets.orchestration.assets import published_key
 from backfill_assets.orchestration.batches import one_commit
 from backfill_assets.orchestration.build import definitions_over
+from backfill_assets.orchestration.dagster_internals import NoOpComputeLogManager
 from backfill_assets.orchestration.follow import attempts_of, unfinished
 from backfill_assets.orchestration.jobs import Steps, job_name, keys_of
 from backfill_assets.orchestration.partitions import key_of
@@ -36,7 +36,7 @@ from backfill_assets.settings import Settings
 from backfill_assets.workspace import Workspace
 
 TEMPLATE = "dagster.yaml"
-QUIET = {"compute_logs": {"module": "dagster._core.storage.noop_compute_log_manager", "class": "NoOpComputeLogManager"}}
+QUIET = {"compute_logs": {"module": NoOpComputeLogManager.__module__, "class": NoOpComputeLogManager.__name__}}
 """Compute logs are made by redirecting the process's output, which belongs to the command."""
 
 
@@ -88,7 +88,8 @@ def open_instance(settings: Settings) -> Iterator[DagsterInstance]:
     folder = Path(given).expanduser().resolve() if given else _own_folder(settings)
     # Without DAGSTER_HOME the settings say where; with it, its `dagster.yaml` and the environment do.
     overrides: Any = QUIET if given else {**QUIET, "storage": storage_below(settings)}
-    with DagsterInstance.from_ref(InstanceRef.from_dir(str(folder), overrides=overrides)) as instance:
+    # It is not temporary: this is how Dagster opens a folder that need not be DAGSTER_HOME.
+    with DagsterInstance.local_temp(str(folder), overrides=overrides) as instance:
         yield instance
 
 
@@ -193,7 +194,7 @@ def _execute(
 ) -> tuple[str, bool, Sequence[BackfillError]]:
     session = Session(workspace=workspace, progress=progress)
     definitions = definitions_over(workspace, lambda: session, pool=None)
-    dagster_run_id = make_new_run_id()
+    dagster_run_id = str(uuid4())
     try:
         definitions.resolve_job_def(job).execute_in_process(
             instance=instance, tags=dict(run_tags), run_config=SILENT, run_id=dagster_run_id, asset_selection=only

@@ -12,12 +12,11 @@ from typing import Any
 from urllib.parse import parse_qsl, quote, urlencode
 
 import psycopg
-from dagster._core.storage.base_storage import DagsterStorage
-from dagster._serdes import ConfigurableClassData
 from dagster_postgres import DagsterPostgresStorage, PostgresEventLogStorage
 
 from backfill_assets.errors import Refused
 from backfill_assets.orchestration.batches import BatchedEventLog
+from backfill_assets.orchestration.dagster_internals import ConfigurableClassData, DagsterStorage
 
 SCHEMA = "dagster"
 """Where Dagster's tables are, unless the URL sets a `search_path` itself."""

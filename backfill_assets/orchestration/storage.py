@@ -15,20 +15,23 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-from dagster import AssetKey, Field, Noneable, StringSource
-from dagster._core.events.log import EventLogEntry
-from dagster._core.storage.base_storage import DagsterStorage
-from dagster._core.storage.event_log.sqlite.sqlite_event_log import SqliteEventLogStorage
-from dagster._core.storage.sqlite import SQLITE_BUSY_TIMEOUT_SECONDS
-from dagster._core.storage.sqlite_storage import DagsterSqliteStorage
-from dagster._serdes import ConfigurableClassData
+from dagster import AssetKey, EventLogEntry, Field, Noneable, StringSource
 
 from backfill_assets.errors import Refused
 from backfill_assets.orchestration.batches import BATCH, BatchedEventLog, tells_of_a_partition
+from backfill_assets.orchestration.dagster_internals import (
+    ConfigurableClassData,
+    DagsterSqliteStorage,
+    DagsterStorage,
+    SqliteEventLogStorage,
+)
 from backfill_assets.settings import Settings
 
 SHOWN_PER_RUN = 20
 """Partitions of an asset that a run's own log shows one by one; the pages of the asset show all of them."""
+
+WAIT_SECONDS = 60
+"""How long making the files smaller waits for other processes that write."""
 
 
 class HomeStorage(DagsterSqliteStorage):
@@ -127,7 +130,7 @@ class SqliteEventLog(BatchedEventLog, SqliteEventLogStorage):
 
     def give_back(self) -> None:
         for path in (Path(self.path_for_shard("index")), Path(self._base_dir).parent / "runs.db"):
-            with closing(sqlite3.connect(path, timeout=SQLITE_BUSY_TIMEOUT_SECONDS)) as connection:
+            with closing(sqlite3.connect(path, timeout=WAIT_SECONDS)) as connection:
                 connection.execute("VACUUM")
                 connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,8 +13,6 @@ from pathlib import Path
 import psycopg
 import pytest
 from dagster import AssetCheckKey, AssetKey, AssetMaterialization, DagsterInstance, asset, materialize
-from dagster._core.event_api import PartitionKeyFilter
-from dagster._core.instance.ref import InstanceRef
 from pyspark.sql import SparkSession
 
 from backfill_assets.application.operations import approve
@@ -24,7 +23,7 @@ from backfill_assets.orchestration.launch import SILENT, follow_in_process, open
 from backfill_assets.orchestration.postgres import PostgresEventLog
 from backfill_assets.orchestration.prune import prune
 from backfill_assets.settings import PROJECT_ROOT, Settings
-from backfill_assets_tests.dagster_history import GATED, days, gates, record_run, statuses
+from backfill_assets_tests.dagster_history import GATED, days, gates, latest_check, record_run, statuses
 from backfill_assets_tests.orchestration_examples import BRONZE, MONTHLY, PUBLISHED, VALIDATION, bench
 
 OPENED = """
@@ -72,10 +71,8 @@ def test_the_whole_way_with_ledger_and_dagster_in_one_database(
         assert len(made.materialized(BRONZE)) == 62
         assert len(made.materialized(PUBLISHED)) == 37
         assert made.materialized(MONTHLY) == {"2025-02-01"}
-        (status,) = made.instance.event_log_storage.get_asset_check_execution_history(
-            AssetCheckKey(VALIDATION, "unique_key"), limit=1, partition_filter=PartitionKeyFilter(key="2025-02-03")
-        )
-        assert status.status.value == "SUCCEEDED"
+        checked = latest_check(made.instance, AssetCheckKey(VALIDATION, "unique_key"), "2025-02-03")
+        assert checked.status.value == "SUCCEEDED"
         with psycopg.connect(postgres_url) as look:
             runs = look.execute("SELECT (SELECT count(*) FROM public.runs), (SELECT count(*) FROM dagster.runs)")
             assert runs.fetchone() == (3, 4)
@@ -89,13 +86,17 @@ def test_a_command_and_the_ui_of_the_checkout_see_the_same_runs(
         made = materialize([something], instance=ours, run_config=SILENT)
     monkeypatch.setenv("BACKFILL_HOME", str(settings.home))
     monkeypatch.setenv("BACKFILL_LEDGER_URL", settings.ledger_url)
-    reference = InstanceRef.from_dir(str(tmp_path), config_dir=str(PROJECT_ROOT))
-    with DagsterInstance.from_ref(reference) as theirs:
+    checkout = tmp_path / "checkout"
+    checkout.mkdir()
+    shutil.copy(PROJECT_ROOT / "dagster.yaml", checkout)
+    with DagsterInstance.local_temp(str(checkout)) as theirs:
         assert [run.run_id for run in theirs.get_runs()] == [made.run_id]
         assert isinstance(theirs.event_log_storage, PostgresEventLog)
         theirs.optimize_for_webserver(statement_timeout=5_000, pool_recycle=60, max_overflow=5)
         assert len(theirs.all_logs(made.run_id)) > 5
-    assert settings.ledger_url not in str(reference.to_dict()), "children are told where to look, not what is there"
+        assert settings.ledger_url not in str(theirs.get_ref().to_dict()), (
+            "children are told where to look, not what is there"
+        )
 
 
 def test_dagster_can_be_in_another_database_than_the_ledger(tmp_path: Path, postgres_url: str) -> None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import date, timedelta
 
-from dagster import PartitionsDefinition
-from dagster._core.definitions.partitions.context import partition_loading_context
+from dagster import PartitionsDefinition, partition_loading_context
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

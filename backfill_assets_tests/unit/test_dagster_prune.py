@@ -173,7 +173,7 @@ def test_files_that_another_process_holds_are_not_made_smaller_and_that_is_said(
         record_run(instance, days(2), gates(1))
     log = instance.event_log_storage
     assert isinstance(log, SqliteEventLog)
-    monkeypatch.setattr("backfill_assets.orchestration.storage.SQLITE_BUSY_TIMEOUT_SECONDS", 0.1)
+    monkeypatch.setattr("backfill_assets.orchestration.storage.WAIT_SECONDS", 0.1)
     with sqlite3.connect(log.path_for_shard("index")) as other:
         forget = log.forget
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
 import time
 from collections import Counter
@@ -23,9 +24,6 @@ from dagster import (
     asset,
     materialize,
 )
-from dagster._core.definitions.asset_checks.asset_check_evaluation import AssetCheckEvaluationPlanned
-from dagster._core.event_api import PartitionKeyFilter
-from dagster._core.instance.ref import InstanceRef
 
 from backfill_assets.orchestration.batches import one_commit
 from backfill_assets.orchestration.checks import MOST_FAILED_ROWS
@@ -40,6 +38,7 @@ from backfill_assets_tests.dagster_history import (
     STAGED,
     days,
     gates,
+    latest_check,
     record_run,
     size_of,
     statuses,
@@ -65,8 +64,10 @@ def test_a_command_and_the_ui_of_the_checkout_see_the_same_runs(
         made = materialize([something], instance=ours, run_config=SILENT)
     monkeypatch.setenv("BACKFILL_HOME", str(settings.home))
     monkeypatch.chdir(tmp_path)
-    reference = InstanceRef.from_dir(str(tmp_path), config_dir=str(PROJECT_ROOT))
-    with DagsterInstance.from_ref(reference) as theirs:
+    checkout = tmp_path / "checkout"
+    checkout.mkdir()
+    shutil.copy(PROJECT_ROOT / "dagster.yaml", checkout)
+    with DagsterInstance.local_temp(str(checkout)) as theirs:
         assert [run.run_id for run in theirs.get_runs()] == [made.run_id]
         assert isinstance(theirs.event_log_storage, SqliteEventLog)
 
@@ -110,21 +111,23 @@ def test_what_was_stored_before_an_error_is_not_half_there(instance: DagsterInst
 def test_a_check_is_planned_for_more_partitions_than_one_statement_takes(instance: DagsterInstance) -> None:
     daily = partitions_definition(Grain.DAILY, date(2000, 1, 1))
     many = daily.subset_with_partition_keys(daily.get_partition_keys()[:5_000]).to_serializable_subset()
-    planned = AssetCheckEvaluationPlanned(asset_key=GATED, check_name="gate", partitions_subset=many)
+    ran = record_run(instance, days(1), gates(1))
+    (stored,) = instance.all_logs(ran.run_id, of_type=DagsterEventType.ASSET_CHECK_EVALUATION_PLANNED)
+    planned_for_all = type(stored.get_dagster_event().asset_check_planned_data)(
+        asset_key=GATED, check_name="gate", partitions_subset=many
+    )
     event = DagsterEvent(
         event_type_value=DagsterEventType.ASSET_CHECK_EVALUATION_PLANNED.value,
         job_name="job",
-        event_specific_data=planned,
+        event_specific_data=planned_for_all,
     )
     instance.event_log_storage.store_event(
         EventLogEntry(  # type: ignore[no-untyped-call]
             None, "debug", "", "a-run", time.time(), job_name="job", dagster_event=event
         )
     )
-    assert index_of(instance, "SELECT count(DISTINCT partition), count(*) FROM asset_check_executions") == (
-        5_000,
-        5_000,
-    )
+    counts = "SELECT count(DISTINCT partition), count(*) FROM asset_check_executions WHERE run_id = 'a-run'"
+    assert index_of(instance, counts) == (5_000, 5_000)
 
 
 def test_a_long_run_leaves_a_fifth_of_what_dagster_would_keep_of_each_partition(
@@ -209,11 +212,9 @@ def test_what_is_kept_of_an_event_is_what_pages_show_of_it(instance: DagsterInst
 
 def evaluation(instance: DagsterInstance, partition: str | None) -> AssetCheckEvaluation:
     """The latest one of the first gate."""
-    (found,) = instance.event_log_storage.get_asset_check_execution_history(
-        AssetCheckKey(GATED, "not_null_column_0"), limit=1, partition_filter=PartitionKeyFilter(key=partition)
-    )
-    assert found.evaluation is not None
-    return found.evaluation
+    found = latest_check(instance, AssetCheckKey(GATED, "not_null_column_0"), partition).evaluation
+    assert isinstance(found, AssetCheckEvaluation)
+    return found
 
 
 def index_of(instance: DagsterInstance, query: str) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -49,6 +50,13 @@ def test_a_library_stays_in_its_room(library: str, rooms: tuple[str, ...]) -> No
     ]
     assert outside == []
     assert any(library in top_level(imports_of(path)) for name, path in modules() if name.startswith(rooms))
+
+
+def test_dagsters_internals_are_in_one_module() -> None:
+    private = re.compile(r"\bdagster\w*\._(?!_)|\bdagster_shared\b")
+    tests = [(path.name, path) for path in sorted((PROJECT_ROOT / "backfill_assets_tests").rglob("*.py"))]
+    using = [name for name, path in [*modules(), *tests] if private.search(path.read_text(encoding="utf-8"))]
+    assert using == ["orchestration/dagster_internals.py"]
 
 
 def test_planning_knows_no_engine() -> None:

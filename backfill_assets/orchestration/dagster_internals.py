@@ -1,0 +1,45 @@
+"""What of Dagster's internals is this built on, because its public API has nothing for it?
+
+- A storage of one's own: Dagster loads one that `dagster.yaml` names, and has no public base class for it.
+- The tables of its event log, and how an event becomes text, for the batches of `batches`.
+- The materialization that an evaluation of a check is about, without which the UI counts a check as not executed.
+- The type of a job of assets, and a log of what a process prints that keeps nothing.
+
+No other module imports them from Dagster. `unit/test_dagster_internals.py` compares the installed version with what is
+relied upon, also of the private methods that `batches`, `storage` and `postgres` override.
+"""
+
+from __future__ import annotations
+
+from dagster._core.definitions.asset_checks.asset_check_evaluation import AssetCheckEvaluationTargetMaterializationData
+from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
+from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus
+from dagster._core.storage.base_storage import DagsterStorage
+from dagster._core.storage.event_log import SqlEventLogStorage
+from dagster._core.storage.event_log.schema import (
+    AssetCheckExecutionsTable,
+    AssetEventTagsTable,
+    SqlEventLogStorageTable,
+)
+from dagster._core.storage.event_log.sqlite.sqlite_event_log import SqliteEventLogStorage
+from dagster._core.storage.noop_compute_log_manager import NoOpComputeLogManager
+from dagster._core.storage.sqlite_storage import DagsterSqliteStorage
+from dagster._serdes import ConfigurableClassData
+from dagster_shared.serdes import pack_value, serialize_value
+
+__all__ = [
+    "AssetCheckEvaluationTargetMaterializationData",
+    "AssetCheckExecutionRecordStatus",
+    "AssetCheckExecutionsTable",
+    "AssetEventTagsTable",
+    "ConfigurableClassData",
+    "DagsterSqliteStorage",
+    "DagsterStorage",
+    "NoOpComputeLogManager",
+    "SqlEventLogStorage",
+    "SqlEventLogStorageTable",
+    "SqliteEventLogStorage",
+    "UnresolvedAssetJobDefinition",
+    "pack_value",
+    "serialize_value",
+]
