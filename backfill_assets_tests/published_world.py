@@ -92,9 +92,7 @@ class World:
             self._basis(run_id, node),
             inputs=tuple(
                 BasisInput(
-                    argument=edge.argument,
-                    table=edge.table,
-                    window=edge.window,
+                    edge=edge,
                     digests={
                         day: self.digests[edge.table][day]
                         for partition in chosen

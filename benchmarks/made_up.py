@@ -119,9 +119,7 @@ def bases_of(
             references=(),
             inputs=tuple(
                 BasisInput(
-                    argument=edge.argument,
-                    table=edge.table,
-                    window=edge.window,
+                    edge=edge,
                     digests={day: digests[edge.table][day] for day in graph.needed(edge, node, some)},
                 )
                 for edge in node.inputs
@@ -193,8 +191,8 @@ def manifest_of(table: str, grain: Grain, basis: Basis) -> Manifest:
         configuration=basis.configuration,
         inputs=tuple(
             PinnedInput(
-                argument=read.argument,
-                table=read.table,
+                argument=read.edge.argument,
+                table=read.edge.table,
                 partitions=tuple(
                     PinnedPartition(partition=day, version=1, digest=digest) for day, digest in read.digests.items()
                 ),

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import date
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from backfill_assets.candidates.inputs import InputSlice
+from backfill_assets.candidates.inputs import PinnedFiles, files_read
 from backfill_assets.domain import DerivedTable, SourceTable
 from backfill_assets.errors import ContractBroken
 from backfill_assets.lake.snapshot import read_files
 from backfill_assets.landing.bronze import bronze_rows
 from backfill_assets.ledger.records import ImportRecord
 from backfill_assets.planning.manifest import Manifest
-from backfill_assets.planning.request import output_days
+from backfill_assets.planning.reads import Reads, output_days
 from backfill_assets.session_settings import session_digest
 from backfill_assets.transforms.apply import apply_transform
 from backfill_assets.transforms.context import TransformContext
@@ -54,39 +54,51 @@ def require_same_code(ws: Workspace, manifest: Manifest, *, next_step: str | Non
 
 
 def derived_rows(
-    ws: Workspace, manifest: Manifest, table: DerivedTable, partitions: Sequence[date], slices: Iterable[InputSlice]
+    ws: Workspace,
+    manifest: Manifest,
+    table: DerivedTable,
+    partitions: Sequence[date],
+    reads: Sequence[Reads],
+    files: PinnedFiles,
 ) -> DataFrame:
     """The rows of some output partitions, lineage included, from exactly these input files.
+
+    Args:
+        ws: The workspace.
+        manifest: The run's contract.
+        table: Its table.
+        partitions: What this call of the transform computes.
+        reads: What it reads.
+        files: The files of the pinned input partitions, of these at least.
 
     Raises:
         MissingInput: An input file or a pinned reference is gone.
         ContractBroken: The transform failed, or returned other columns than it declares.
     """
-    read = tuple(slices)
     references = load_pinned(ws.domain, manifest.references, ws.reference_archive)
     spark = ws.spark()
-    frames = {each.argument: _input_rows(ws, spark, each) for each in read}
+    frames = {read.argument: _input_rows(ws, spark, read, files) for read in reads}
     ctx = TransformContext(
         run_id=manifest.run_id,
         kind=manifest.kind,
         mode=manifest.mode,
         transform_version=manifest.transform_version,
-        output=output_days(manifest, partitions),
+        output=output_days(manifest.grain, partitions),
         output_partitions=tuple(partitions),
-        input_days={each.argument: each.days for each in read},
+        input_days={read.argument: read.days for read in reads},
         references={name: loaded.value for name, loaded in references.items()},
         spark=spark,
     )
     return apply_transform(table, table.release(manifest.transform_version), frames, ctx, manifest)
 
 
-def _input_rows(ws: Workspace, spark: SparkSession, read: InputSlice) -> DataFrame:
+def _input_rows(ws: Workspace, spark: SparkSession, read: Reads, files: PinnedFiles) -> DataFrame:
     source = ws.domain.table(read.table)
     return read_files(
         spark,
         ws.lake,
         read.table,
-        read.files,
+        files_read(read, files),
         schema=business_schema(source),
         partition_column=source.partition.column,
     )

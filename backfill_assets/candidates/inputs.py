@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import date
 
 from backfill_assets.errors import InputsMovedOn, MissingInput
@@ -11,35 +10,15 @@ from backfill_assets.identity import FileSet, document_digest
 from backfill_assets.ledger.store import LedgerReader
 from backfill_assets.planning.graph import Graph
 from backfill_assets.planning.manifest import Manifest, PinnedInput, PinnedPartition
-from backfill_assets.planning.partitions import DayRange, describe
-from backfill_assets.planning.proof import LongerRead
+from backfill_assets.planning.partitions import describe
+from backfill_assets.planning.reads import Reads
 from backfill_assets.planning.request import node_of
-from backfill_assets.planning.stages import Reads
 
 PinnedFiles = Mapping[str, Mapping[date, FileSet]]
 """The files of pinned input partitions, by argument of the transform and partition."""
 
 PinnedDigests = Mapping[str, Mapping[date, str]]
 """The digests of these files, by argument and partition."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InputSlice:
-    """What one call of a transform reads of one input.
-
-    Attributes:
-        files: The file sets to read, in the order of their partitions.
-        days: From the first to the last input day that the transform may look at, warm-up included.
-    """
-
-    argument: str
-    table: str
-    files: tuple[FileSet, ...]
-    days: DayRange
-
-    @property
-    def rows(self) -> int:
-        return sum(file_set.rows for file_set in self.files)
 
 
 def pinned_files(reader: LedgerReader, run_id: str, inputs: Iterable[PinnedInput]) -> PinnedFiles:
@@ -159,14 +138,11 @@ def require_read_as_staged(reader: LedgerReader, graph: Graph, manifest: Manifes
         )
 
 
-def slices_of(reads: Iterable[Reads | LongerRead], files: PinnedFiles) -> tuple[InputSlice, ...]:
-    """The files behind what a stage reads."""
-    return tuple(
-        InputSlice(
-            argument=read.argument,
-            table=read.table,
-            files=tuple(files[read.argument][partition] for partition in read.partitions),
-            days=read.days,
-        )
-        for read in reads
-    )
+def files_read(read: Reads, files: PinnedFiles) -> tuple[FileSet, ...]:
+    """The files behind what a call reads of one input, in the order of the partitions."""
+    return tuple(files[read.argument][partition] for partition in read.partitions)
+
+
+def rows_read(reads: Iterable[Reads], files: PinnedFiles) -> int:
+    """How many rows a call reads."""
+    return sum(file_set.rows for read in reads for file_set in files_read(read, files))

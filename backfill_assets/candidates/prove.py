@@ -1,8 +1,8 @@
 """Is the declared window long enough? Some partitions are computed again with another one, and must be the same.
 
 Seams between chunks were computed again while the chunks were staged; what is left of the proof is computed here, by
-the same path as staging, from files that were pinned when the run was planned. Content checksums are compared with
-those of the staged files. Only where they differ are rows looked at.
+the same path as staging: the calls that the stage lists, from files that were pinned when the run was planned. Content
+checksums are compared with those of the staged files. Only where they differ are rows looked at.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from backfill_assets.candidates.compute import derived_rows, require_same_code
-from backfill_assets.candidates.inputs import pinned_files, slices_of
+from backfill_assets.candidates.inputs import pinned_files
 from backfill_assets.domain import DerivedTable, Table
 from backfill_assets.gates.measure import Measured, measure
 from backfill_assets.gates.proven import Proven
@@ -25,25 +25,17 @@ from backfill_assets.identity import FileSet
 from backfill_assets.lake.checksums import NO_ROWS
 from backfill_assets.lake.snapshot import read_files
 from backfill_assets.ledger.records import ChunkRecord
+from backfill_assets.planning.graph import windows_of
 from backfill_assets.planning.manifest import Manifest, PinnedInput
 from backfill_assets.planning.partitions import describe
-from backfill_assets.planning.proof import LongerRead, declared_window, ends_of, longer_reads, read_window
+from backfill_assets.planning.reads import Reads
 from backfill_assets.planning.request import node_of
-from backfill_assets.planning.stages import Prove, Reads, computing, reads_of
+from backfill_assets.planning.stages import Again, Prove
 from backfill_assets.transforms.schemas import business_schema
 from backfill_assets.workspace import Workspace
 
 _MOST_SHOWN = 3
 """Of how many differing seams between chunks rows are looked at: each is a chunk to compute."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Call:
-    """One call of the transform: what it computes, which of that is compared, and what it reads."""
-
-    computed: tuple[date, ...]
-    compared: tuple[date, ...]
-    reads: Sequence[Reads | LongerRead]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,66 +80,48 @@ def prove(
         return ()
     work = _Proving(ws=ws, manifest=manifest, table=table, staged=staged, measured=measured)
     if stage.ends:
-        return _at_the_ends(work)
+        return _at_the_ends(work, stage)
     return (_at_the_seams(work, stage, chunks),)
 
 
 def _at_the_seams(work: _Proving, stage: Prove, chunks: Iterable[ChunkRecord]) -> Proven:
     """Seams between chunks by the checksums that staging noted, the others by computing each alone."""
-    manifest, graph = work.manifest, work.ws.graph
     checksums = {chunk.number: chunk.seam_checksum for chunk in chunks}
-    calls = [
-        _Call(computed=(seam,), compared=(seam,), reads=reads_of(manifest, graph, (seam,))) for seam in stage.alone
-    ]
+    calls = list(stage.alone)
     unlike: list[date] = []
-    for compute in computing(manifest, graph):
-        seam, noted = compute.chunk.seam, checksums.get(compute.chunk.number)
-        if seam is None or noted == _checksum(work.measured, seam):
+    for again in stage.between_chunks:
+        (seam,), noted = again.compared, checksums.get(again.chunk or 0)
+        if noted == _checksum(work.measured, seam):
             continue
         if noted:
             unlike.append(seam)
         if not noted or len(unlike) <= _MOST_SHOWN:
-            calls.append(_Call(computed=compute.chunk.computed, compared=(seam,), reads=compute.reads))
+            calls.append(again)
     found = _compare(work, calls, unlike)
     return Proven(
         partitions=stage.partitions,
-        described=describe(manifest.grain, stage.partitions),
-        declared=declared_window(node_of(manifest)),
+        described=describe(stage.grain, stage.partitions),
+        windows=windows_of(node_of(work.manifest)),
         again={**{seam: _not_looked_at(work, seam, unlike) for seam in stage.partitions}, **found.again},
         differing=found.differing,
         examples=found.examples,
     )
 
 
-def _at_the_ends(work: _Proving) -> tuple[Proven, ...]:
-    """The ends of the run with a longer window: for runs without seams, and those of earlier releases."""
-    manifest, proof, graph = work.manifest, work.manifest.proof, work.ws.graph
-    if proof is None:
-        return ()
-    node = node_of(manifest)
-    proven: list[Proven] = []
-    calls: list[_Call] = []
-    for end in ends_of(proof):
-        reads = longer_reads(manifest, proof, end, node, graph)
-        proven.append(
-            Proven(
-                partitions=end.partitions,
-                described=describe(manifest.grain, end.partitions),
-                declared=declared_window(node),
-                longer=read_window(node, end, reads),
-            )
-        )
-        if proven[-1].is_compared:
-            calls.append(_Call(computed=end.partitions, compared=end.partitions, reads=reads))
-    found = _compare(work, calls)
+def _at_the_ends(work: _Proving, stage: Prove) -> tuple[Proven, ...]:
+    """The ends of the run with longer windows: for runs without seams, and those of earlier releases."""
+    found = _compare(work, [end for end in stage.ends if end.is_other])
     return tuple(
-        replace(
-            end,
-            again={p: again for p, again in found.again.items() if p in end.partitions},
-            differing=tuple(p for p in found.differing if p in end.partitions),
-            examples=tuple(row for row in found.examples if row.partition in end.partitions),
+        Proven(
+            partitions=end.compared,
+            described=describe(stage.grain, end.compared),
+            windows=windows_of(node_of(work.manifest)),
+            more=end.more,
+            again={p: again for p, again in found.again.items() if p in end.compared},
+            differing=tuple(p for p in found.differing if p in end.compared),
+            examples=tuple(row for row in found.examples if row.partition in end.compared),
         )
-        for end in proven
+        for end in stage.ends
     )
 
 
@@ -158,7 +132,7 @@ class _Found:
     examples: tuple[SampledRow, ...]
 
 
-def _compare(work: _Proving, calls: Sequence[_Call], unlike: Iterable[date] = ()) -> _Found:
+def _compare(work: _Proving, calls: Sequence[Again], unlike: Iterable[date] = ()) -> _Found:
     """Computes partitions again and compares them with the staged ones.
 
     Args:
@@ -190,11 +164,11 @@ def _with_surplus(again: Measured, staged: Measured | None) -> Measured:
     return replace(again, surplus=max(again.surplus, staged.surplus if staged else 0))
 
 
-def _computed_again(work: _Proving, call: _Call) -> DataFrame:
+def _computed_again(work: _Proving, call: Again) -> DataFrame:
     ws, manifest = work.ws, work.manifest
     with ws.ledger.read() as reader:
         files = pinned_files(reader, manifest.run_id, _pins(manifest, call.reads))
-    rows = derived_rows(ws, manifest, work.table, call.computed, slices_of(call.reads, files))
+    rows = derived_rows(ws, manifest, work.table, call.computed, call.reads, files)
     return rows.where(F.col(work.table.partition.column).isin(list(call.compared)))
 
 
@@ -209,7 +183,7 @@ def _checksum(measured: Mapping[date, Measured], partition: date) -> str:
     return measured[partition].checksum if partition in measured else NO_ROWS
 
 
-def _pins(manifest: Manifest, reads: Iterable[Reads | LongerRead]) -> Iterable[PinnedInput]:
+def _pins(manifest: Manifest, reads: Iterable[Reads]) -> Iterable[PinnedInput]:
     """The pins of exactly what a call reads: a run of years pins far more."""
     wanted = {read.argument: set(read.partitions) for read in reads}
     further = manifest.proof.inputs if manifest.proof else ()

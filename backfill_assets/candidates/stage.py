@@ -23,7 +23,7 @@ from backfill_assets.candidates.inputs import (
     digests_of,
     pinned_files,
     read_before,
-    slices_of,
+    rows_read,
     window_digests,
 )
 from backfill_assets.crash_points import Point
@@ -295,9 +295,9 @@ def _source_rows(
 def _derived_rows(
     work: _Attempt, table: DerivedTable, stage: Compute
 ) -> tuple[DataFrame, Mapping[date, Mapping[str, Any]], int]:
-    slices = slices_of(stage.reads, work.inputs)
-    frame = derived_rows(work.ws, work.manifest, table, stage.chunk.computed, slices)
-    return frame, _provenance(work.ws, work.manifest, stage.chunk, work.inputs), sum(read.rows for read in slices)
+    frame = derived_rows(work.ws, work.manifest, table, stage.chunk.computed, stage.reads, work.inputs)
+    provenance = _provenance(work.ws, work.manifest, stage.chunk, work.inputs)
+    return frame, provenance, rows_read(stage.reads, work.inputs)
 
 
 def _provenance(

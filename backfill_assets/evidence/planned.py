@@ -8,7 +8,7 @@ from typing import Any
 from backfill_assets.evidence.report import policy_document
 from backfill_assets.planning.impact import TablePartitions
 from backfill_assets.planning.partitions import describe
-from backfill_assets.planning.request import InputRead, Plan
+from backfill_assets.planning.request import Plan, PlannedInput
 from backfill_assets.planning.restatement import LeftOut, NothingToRebuild, PlannedSet
 from backfill_assets.planning.stages import Prove, Stage, proof_sentence, stage_document
 
@@ -136,7 +136,7 @@ def _run_document(plan: Plan) -> Mapping[str, Any]:
     }
 
 
-def _input_document(read: InputRead) -> Mapping[str, Any]:
+def _input_document(read: PlannedInput) -> Mapping[str, Any]:
     return {
         "argument": read.argument,
         "table": read.table,

@@ -9,7 +9,9 @@ from typing import Any
 from backfill_assets.gates.measure import Measured
 from backfill_assets.gates.proven import Proven
 from backfill_assets.gates.verdict import Verdict
+from backfill_assets.planning.graph import described_windows
 from backfill_assets.planning.partitions import count_of
+from backfill_assets.planning.reads import more_days_described
 
 NOT_ASKED = "not asked for when the run was planned"
 NOTHING_THERE = "no input partition before or after the window is accepted, so there is nothing to compare with"
@@ -81,24 +83,17 @@ def _same(rows: int) -> str:
 
 
 def _window_observed(proven: Proven) -> Mapping[str, Any]:
-    again = proven.longer or proven.declared
+    more = {each.argument: {"days_back": each.back, "days_ahead": each.ahead} for each in proven.more}
     return {
         "proven_on": proven.described,
-        "days_back": proven.declared.days_back,
-        "days_ahead": proven.declared.days_ahead,
-        "proof_days_back": again.days_back,
-        "proof_days_ahead": again.days_ahead,
+        "windows": {
+            argument: {"days_back": window.days_back, "days_ahead": window.days_ahead}
+            for argument, window in proven.windows.items()
+        },
+        "more": more,
     }
 
 
 def _other(proven: Proven) -> str:
-    """The window that the rows were computed again with."""
-    declared, longer = proven.declared, proven.longer
-    if longer is None:
-        return f"exactly {count_of(declared.days_back, 'day')} back and {declared.days_ahead:,} ahead"
-    sides = []
-    if longer.days_back > declared.days_back:
-        sides.append(f"{longer.days_back} instead of {count_of(declared.days_back, 'day')} back")
-    if longer.days_ahead > declared.days_ahead:
-        sides.append(f"{longer.days_ahead} instead of {count_of(declared.days_ahead, 'day')} ahead")
-    return " and ".join(sides)
+    """The windows that the rows were computed again with."""
+    return more_days_described(proven.more) if proven.more else f"exactly {described_windows(proven.windows)}"

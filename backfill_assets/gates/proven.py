@@ -9,6 +9,7 @@ from datetime import date
 from backfill_assets.gates.measure import Measured
 from backfill_assets.gates.sample import SampledRow
 from backfill_assets.planning.graph import Window
+from backfill_assets.planning.reads import MoreDays
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,9 +19,9 @@ class Proven:
     Attributes:
         partitions: Those that were computed again.
         described: The same as a person reads them.
-        declared: The longest window of the run itself.
-        longer: The window at an end of the run: never shorter, and no longer than there were accepted input
-            partitions. None for seams, which are computed with exactly the declared window.
+        windows: The declared window of each input, by argument.
+        more: At an end of the run, how much more of each input was read, no more than there were accepted partitions;
+            empty for seams, which are computed with exactly the declared windows.
         again: What was measured, with the rows computed again as the new side and the staged ones as the old; `surplus`
             counts rows that share their key on either side. Where rows were not looked at it has no differences.
         differing: The partitions whose content is another one.
@@ -30,8 +31,8 @@ class Proven:
 
     partitions: tuple[date, ...]
     described: str
-    declared: Window
-    longer: Window | None = None
+    windows: Mapping[str, Window]
+    more: tuple[MoreDays, ...] = ()
     again: Mapping[date, Measured] = field(default_factory=dict)
     differing: tuple[date, ...] = ()
     examples: tuple[SampledRow, ...] = ()
@@ -39,4 +40,4 @@ class Proven:
     @property
     def is_compared(self) -> bool:
         """Whether there was anything to compare with."""
-        return self.longer != self.declared
+        return not self.more or any(each.sides for each in self.more)

@@ -23,7 +23,7 @@ from backfill_assets.ledger.records import AcceptedClaim
 from backfill_assets.ledger.schema import manifests, partition_versions, publications, verifications
 from backfill_assets.ledger.states import PublicationState, VersionState
 from backfill_assets.planning.basis import UNKNOWN_DIGEST, Basis, BasisInput
-from backfill_assets.planning.graph import Window
+from backfill_assets.planning.graph import TableInput, Window
 from backfill_assets.planning.manifest import PinnedReference
 
 StandsFor = dict[str, list[date]]
@@ -127,7 +127,7 @@ class ClaimReader(Reading):
         by_id = {basis.run_id: basis for basis in drawn_up}
         bases = {table: tuple(by_id[run_id] for run_id in by_run) for table, by_run in last.items()}
         digests = {table: now.digests for table, now in accepted.items()}
-        read = {each.table for some in bases.values() for basis in some for each in basis.inputs}
+        read = {each.edge.table for some in bases.values() for basis in some for each in basis.inputs}
         digests |= {table: self._accepted_now(table).digests for table in read - digests.keys()}
 
         def earlier(table: str, partitions: Collection[date]) -> Iterator[Basis]:
@@ -268,16 +268,17 @@ def _input(
     pinned: Mapping[str, Any], window: Window, pins: Sequence[str], accepted: Accepted | None, staged: list[Staged]
 ) -> BasisInput:
     """One input, with the digest of each partition that was read; candidates are noted, to be filled in."""
-    argument, table = pinned["argument"], pinned["table"]
+    table = pinned["table"]
+    edge = TableInput(argument=pinned["argument"], table=table, window=window)
     if pinned["partitions"] == []:
-        return BasisInput(argument=argument, table=table, window=window, digests={})
+        return BasisInput(edge=edge, digests={})
     text = pins[pinned["partitions"]]
     if accepted is not None and (same := accepted.same(text)) is not None:
-        return BasisInput(argument=argument, table=table, window=window, digests=same, within=accepted.digests)
+        return BasisInput(edge=edge, digests=same, within=accepted.digests)
     day_of = date.fromisoformat
     parsed = json.loads(f"[{text}]")
     digests = {day_of(pin[0]): pin[2] for pin in parsed}
     staged += [
         Staged(digests=digests, partition=day_of(pin[0]), run_id=pin[3], table=table) for pin in parsed if len(pin) > 3
     ]
-    return BasisInput(argument=argument, table=table, window=window, digests=digests)
+    return BasisInput(edge=edge, digests=digests)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any
 
-from backfill_assets.planning.graph import Window
+from backfill_assets.planning.graph import TableInput
 from backfill_assets.planning.manifest import PinnedReference
 
 UNKNOWN_DIGEST = ""
@@ -19,15 +19,13 @@ class BasisInput:
     """The partitions of one input that a run read, with the digests of their file sets.
 
     Attributes:
-        window: The window as the manifest agreed it.
+        edge: The input, with its window as the manifest agreed it.
         digests: By input partition; `UNKNOWN_DIGEST` for what is not known to be accepted.
         within: What is accepted of the table, if whoever read the digests saw that it holds every one of them: then
             there is nothing to compare with that very mapping.
     """
 
-    argument: str
-    table: str
-    window: Window
+    edge: TableInput
     digests: Mapping[date, str]
     within: Mapping[date, str] | None = None
 

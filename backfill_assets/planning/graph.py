@@ -15,6 +15,7 @@ from backfill_assets.planning.partitions import (
     ONE_DAY,
     DayRange,
     Grain,
+    count_of,
     days_of,
     merged,
     partition_of,
@@ -47,6 +48,9 @@ class Window:
                 f"days_back={self.days_back}, days_ahead={self.days_ahead}."
             )
 
+    def __str__(self) -> str:
+        return f"{count_of(self.days_back, 'day')} back and {self.days_ahead:,} ahead"
+
     def around(self, days: DayRange) -> DayRange:
         """The input days that a range of output days needs."""
         return DayRange(days.start - timedelta(days=self.days_back), days.end + timedelta(days=self.days_ahead))
@@ -54,6 +58,14 @@ class Window:
     def reached_from(self, days: DayRange) -> DayRange:
         """The output days whose window touches these input days: the window read backwards."""
         return DayRange(days.start - timedelta(days=self.days_ahead), days.end + timedelta(days=self.days_back))
+
+
+def described_windows(windows: Mapping[str, Window]) -> str:
+    """Windows by argument, as a person reads them: input by input where they differ."""
+    said = {argument: str(window) for argument, window in windows.items()}
+    if len(set(said.values())) == 1:
+        return next(iter(said.values()))
+    return ", and ".join(f"{window} of {argument}" for argument, window in said.items())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +88,11 @@ class TableNode:
     @property
     def is_source(self) -> bool:
         return not self.inputs
+
+
+def windows_of(node: TableNode) -> Mapping[str, Window]:
+    """The windows of a table's inputs, by argument."""
+    return {edge.argument: edge.window for edge in node.inputs}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,6 +17,7 @@ from datetime import date
 from backfill_assets.planning.graph import Graph, TableInput, TableNode, Window
 from backfill_assets.planning.manifest import Manifest, PinnedInput, PinnedPartition, Proof
 from backfill_assets.planning.partitions import DayRange, days_of, next_partition
+from backfill_assets.planning.reads import Reads, output_days, reads_of
 from backfill_assets.planning.seams import InputRows, seams_of
 from backfill_assets.planning.state import ClaimReader
 
@@ -45,23 +46,6 @@ class ProvenEnd:
     partitions: tuple[date, ...]
     extra_back: int
     extra_ahead: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LongerRead:
-    """What the proof reads of one input: the declared window, and more of it as far as there is more.
-
-    Attributes:
-        partitions: In order, without a gap.
-        days: The days they cover, cut to the longer window.
-        is_longer: Whether there is anything beyond the declared window.
-    """
-
-    argument: str
-    table: str
-    partitions: tuple[date, ...]
-    days: DayRange
-    is_longer: bool
 
 
 def plan_proof(
@@ -138,43 +122,23 @@ def ends_of(proof: Proof) -> tuple[ProvenEnd, ...]:
     return tuple(end for end in (first, last) if end.partitions)
 
 
-def longer_reads(
-    manifest: Manifest, proof: Proof, end: ProvenEnd, node: TableNode, graph: Graph
-) -> tuple[LongerRead, ...]:
+def longer_reads(manifest: Manifest, proof: Proof, end: ProvenEnd, node: TableNode, graph: Graph) -> tuple[Reads, ...]:
     """What the proof of a manifest reads for one end: from its pins alone, whatever is accepted by now."""
-    reads: list[LongerRead] = []
-    for edge in node.inputs:
+    reads: list[Reads] = []
+    for edge, declared in zip(node.inputs, reads_of(node, graph, end.partitions), strict=True):
         pinned = {
             pin.partition
             for each in (*manifest.inputs, *proof.inputs)
             if each.argument == edge.argument
             for pin in each.partitions
         }
-        declared = graph.needed(edge, node, end.partitions)
         longer = _longer(edge, end)
-        read = _outward(declared, graph.needed(longer, node, end.partitions), pinned)
-        grain = graph.table(edge.table).grain
-        asked = longer.window.around(_days(node, end.partitions))
-        covered = DayRange(read[0], days_of(grain, read[-1]).end)
-        reads.append(
-            LongerRead(
-                argument=edge.argument,
-                table=edge.table,
-                partitions=read,
-                days=DayRange(max(covered.start, asked.start), min(covered.end, asked.end)),
-                is_longer=len(read) > len(declared),
-            )
-        )
+        read = _outward(declared.partitions, graph.needed(longer, node, end.partitions), pinned)
+        asked = longer.window.around(output_days(node.grain, end.partitions))
+        covered = DayRange(read[0], days_of(declared.grain, read[-1]).end)
+        days = DayRange(max(covered.start, asked.start), min(covered.end, asked.end))
+        reads.append(replace(declared, partitions=read, days=days))
     return tuple(reads)
-
-
-def read_window(node: TableNode, end: ProvenEnd, reads: Sequence[LongerRead]) -> Window:
-    """The longest window that an end was really computed with, in days before its first and after its last day."""
-    output = _days(node, end.partitions)
-    return Window(
-        days_back=max((output.start - read.days.start).days for read in reads),
-        days_ahead=max((read.days.end - output.end).days for read in reads),
-    )
 
 
 def declared_window(node: TableNode) -> Window:
@@ -219,7 +183,3 @@ def _outward(declared: Sequence[date], longer: Sequence[date], available: Collec
             break
         later.append(partition)
     return (*reversed(earlier), *declared, *later)
-
-
-def _days(node: TableNode, partitions: Sequence[date]) -> DayRange:
-    return DayRange(partitions[0], days_of(node.grain, partitions[-1]).end)

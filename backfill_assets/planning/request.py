@@ -107,7 +107,7 @@ class Terms:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class InputRead:
+class PlannedInput:
     """What a run reads of one input.
 
     Attributes:
@@ -147,7 +147,7 @@ class Plan:
     """A manifest with what a person wants to see before agreeing to it."""
 
     manifest: Manifest
-    inputs: tuple[InputRead, ...]
+    inputs: tuple[PlannedInput, ...]
     replaced_partitions: int
     replaced_rows: int
     chunks: tuple[Chunk, ...]
@@ -274,13 +274,13 @@ def superseded(claims: Iterable[Claim]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(claim.run_id for claim in claims))
 
 
-def _own_rows(node: TableNode, partitions: Sequence[date], reads: Iterable[InputRead]) -> Mapping[date, int]:
+def _own_rows(node: TableNode, partitions: Sequence[date], reads: Iterable[PlannedInput]) -> Mapping[date, int]:
     """How many rows the inputs have on the days of each output partition, where every input day is an average one."""
     per_day = sum(_rows_per_day(read) for read in reads)
     return {partition: int(per_day * len(days_of(node.grain, partition))) for partition in partitions}
 
 
-def _rows_per_day(read: InputRead) -> Fraction:
+def _rows_per_day(read: PlannedInput) -> Fraction:
     missing = set(read.missing)
     days = sum(len(days_of(read.grain, partition)) for partition in read.partitions if partition not in missing)
     return Fraction(read.rows, days) if days else Fraction(0)
@@ -298,8 +298,8 @@ def _require_something_to_reconcile(node: TableNode, partitions: Sequence[date],
 
 def _inputs(
     node: TableNode, partitions: Sequence[date], graph: Graph, state: StateReader, upstream: Upstream
-) -> tuple[tuple[InputRead, ...], tuple[PinnedInput, ...], InputRows]:
-    reads: list[InputRead] = []
+) -> tuple[tuple[PlannedInput, ...], tuple[PinnedInput, ...], InputRows]:
+    reads: list[PlannedInput] = []
     pins: list[PinnedInput] = []
     rows: dict[str, Mapping[date, int]] = {}
     covered = {day for partition in partitions for day in days_of(node.grain, partition)}
@@ -311,7 +311,7 @@ def _inputs(
         known = [p for p in needed if p in staged or p in claims]
         rows[edge.argument] = {p: staged[p].rows if p in staged else claims[p].rows for p in known}
         reads.append(
-            InputRead(
+            PlannedInput(
                 argument=edge.argument,
                 table=edge.table,
                 grain=source.grain,
@@ -382,12 +382,6 @@ def node_of(manifest: Manifest) -> TableNode:
     """The table as the manifest agreed it: with its own windows, whatever the declaration says by now."""
     inputs = inputs_of(manifest) if manifest.inputs else ()
     return TableNode(name=manifest.table, grain=manifest.grain, inputs=inputs)
-
-
-def output_days(manifest: Manifest, partitions: Iterable[date]) -> DayRange:
-    """The days from the first to the last of these partitions; there may be gaps between them."""
-    chosen = sorted(partitions)
-    return DayRange(chosen[0], days_of(manifest.grain, chosen[-1]).end)
 
 
 def dependents_of(graph: Graph, table: str, partitions: Sequence[date]) -> tuple[Dependent, ...]:

@@ -1,7 +1,7 @@
 """What will a run do, step by step? A typed list, read from the manifest alone: `plan` prints it, `run` executes it.
 
 There is no second description of a run that could differ from this one: staging takes the `Compute` stages from here,
-in this order and with these reads, and gating the `Measure` and `Prove` stages.
+in this order and with these reads, and gating the `Measure` and `Prove` stages, with the calls of the proof.
 """
 
 from __future__ import annotations
@@ -12,29 +12,13 @@ from datetime import date
 from typing import Any, assert_never
 
 from backfill_assets.planning.chunks import Chunk, chunks_of
-from backfill_assets.planning.graph import Graph
-from backfill_assets.planning.manifest import NEVER_PUBLISHED, Manifest
-from backfill_assets.planning.partitions import DayRange, Grain, count_of, describe
+from backfill_assets.planning.graph import Graph, TableNode
+from backfill_assets.planning.manifest import NEVER_PUBLISHED, Manifest, Proof
+from backfill_assets.planning.partitions import Grain, count_of, describe
 from backfill_assets.planning.policy import A_PERSON, Demand
-from backfill_assets.planning.proof import declared_window, ends_of, longer_reads, read_window
-from backfill_assets.planning.request import Dependent, dependents_of, node_of, output_days
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reads:
-    """What one call of a transform reads of one input.
-
-    Attributes:
-        argument: The argument of the transform.
-        partitions: Every partition in the window.
-        days: From the first to the last day that the transform may look at, warm-up and look-ahead included.
-    """
-
-    argument: str
-    table: str
-    grain: Grain
-    partitions: tuple[date, ...]
-    days: DayRange
+from backfill_assets.planning.proof import ProvenEnd, ends_of, longer_reads
+from backfill_assets.planning.reads import MoreDays, Reads, more_days, more_days_described, reads_of
+from backfill_assets.planning.request import Dependent, dependents_of, node_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,45 +40,56 @@ class Compute:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LongerEnd:
-    """One end of a run, and how many more days it is really computed with: the proof may ask for more than there are.
+class Again:
+    """One call of the transform that computes partitions once more with other windows; the rows must be as staged.
 
     Attributes:
-        more_back: Days before the longest declared window.
-        more_ahead: Days after it.
+        computed: What the call computes.
+        compared: What of it is compared with the staged rows.
+        reads: Its inputs: exactly the declared windows, but for the ends of a run.
+        chunk: The chunk whose staging makes this very call, and notes the checksum of what is compared.
+        more: At an end of the run, how much more of each input than its window is read; empty for seams.
     """
 
-    partitions: tuple[date, ...]
-    more_back: int
-    more_ahead: int
+    computed: tuple[date, ...]
+    compared: tuple[date, ...]
+    reads: tuple[Reads, ...]
+    chunk: int | None = None
+    more: tuple[MoreDays, ...] = ()
+
+    @property
+    def is_other(self) -> bool:
+        """Whether its windows are others than those of staging: an end with nothing more to read has the same."""
+        return not self.more or any(each.back or each.ahead for each in self.more)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prove:
-    """Partitions are computed again with another window; the rows must be the same.
+    """Partitions are computed again with other windows; the rows must be the same.
 
     Attributes:
-        between_chunks: Computed while the chunks after them were, with exactly the declared window.
-        alone: Each computed alone, with exactly the declared window.
-        ends: The ends of the run, with a longer window.
+        between_chunks: Each computed with the chunk after it, while that is staged; once more only to look at rows.
+        alone: Each computed alone, with exactly the declared windows.
+        ends: The ends of the run, with longer windows.
     """
 
     run_id: str
     table: str
     grain: Grain
-    between_chunks: tuple[date, ...] = ()
-    alone: tuple[date, ...] = ()
-    ends: tuple[LongerEnd, ...] = ()
+    between_chunks: tuple[Again, ...] = ()
+    alone: tuple[Again, ...] = ()
+    ends: tuple[Again, ...] = ()
 
     @property
     def compared(self) -> tuple[date, ...]:
-        """What really is computed with another window: an end that has no more days would be what was staged."""
-        ends = (end.partitions for end in self.ends if end.more_back or end.more_ahead)
-        return (*self.between_chunks, *self.alone, *(partition for some in ends for partition in some))
+        """What really is computed with other windows."""
+        every = (*self.between_chunks, *self.alone, *self.ends)
+        return tuple(partition for again in every if again.is_other for partition in again.compared)
 
     @property
     def partitions(self) -> tuple[date, ...]:
-        return (*self.between_chunks, *self.alone, *(partition for end in self.ends for partition in end.partitions))
+        every = (*self.between_chunks, *self.alone, *self.ends)
+        return tuple(partition for again in every for partition in again.compared)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,14 +129,14 @@ class Swap:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tell:
+class Notify:
     """Dependents of what was swapped are asked to follow; those of the same set have been built already."""
 
     table: str
     dependents: tuple[Dependent, ...]
 
 
-Stage = Compute | Prove | Measure | Agree | Swap | Tell
+Stage = Compute | Prove | Measure | Agree | Swap | Notify
 
 
 def stages_of(
@@ -173,7 +168,7 @@ def stages_of(
 
 def computing(manifest: Manifest, graph: Graph) -> tuple[Compute, ...]:
     """The chunks of a run with what each reads: what staging does."""
-    chunks = chunks_of(manifest)
+    chunks, node = chunks_of(manifest), node_of(manifest)
     return tuple(
         Compute(
             run_id=manifest.run_id,
@@ -181,24 +176,9 @@ def computing(manifest: Manifest, graph: Graph) -> tuple[Compute, ...]:
             grain=manifest.grain,
             chunk=chunk,
             chunks=len(chunks),
-            reads=reads_of(manifest, graph, chunk.computed),
+            reads=reads_of(node, graph, chunk.computed),
         )
         for chunk in chunks
-    )
-
-
-def reads_of(manifest: Manifest, graph: Graph, partitions: Sequence[date]) -> tuple[Reads, ...]:
-    """What computing these output partitions reads: exactly the windows that the manifest agreed."""
-    node = node_of(manifest)
-    return tuple(
-        Reads(
-            argument=edge.argument,
-            table=edge.table,
-            grain=graph.table(edge.table).grain,
-            partitions=graph.needed(edge, node, partitions),
-            days=edge.window.around(output_days(manifest, partitions)),
-        )
-        for edge in node.inputs
     )
 
 
@@ -214,30 +194,40 @@ def measuring(manifest: Manifest, graph: Graph) -> tuple[Measure | Prove, ...]:
     proof = manifest.proof
     if proof is None or not (proof.partitions or proof.seams):
         return (measure,)
-    between_chunks = tuple(chunk.seam for chunk in chunks_of(manifest) if chunk.seam is not None)
+    between_chunks = tuple(
+        Again(computed=stage.chunk.computed, compared=(stage.chunk.seam,), reads=stage.reads, chunk=stage.chunk.number)
+        for stage in computing(manifest, graph)
+        if stage.chunk.seam is not None
+    )
     node = node_of(manifest)
-    declared = declared_window(node)
-    longer = {end: read_window(node, end, longer_reads(manifest, proof, end, node, graph)) for end in ends_of(proof)}
+    noted = {partition for again in between_chunks for partition in again.compared}
     prove = Prove(
         run_id=manifest.run_id,
         table=manifest.table,
         grain=manifest.grain,
         between_chunks=between_chunks,
-        alone=tuple(seam for seam in proof.seams if seam not in set(between_chunks)),
-        ends=tuple(
-            LongerEnd(
-                partitions=end.partitions,
-                more_back=window.days_back - declared.days_back,
-                more_ahead=window.days_ahead - declared.days_ahead,
-            )
-            for end, window in longer.items()
+        alone=tuple(
+            Again(computed=(seam,), compared=(seam,), reads=reads_of(node, graph, (seam,)))
+            for seam in proof.seams
+            if seam not in noted
         ),
+        ends=tuple(_at_an_end(manifest, proof, end, node, graph) for end in ends_of(proof)),
     )
     return (measure, prove)
 
 
-def publishing(manifest: Manifest, graph: Graph, *, inside: Iterable[str] = ()) -> tuple[Swap | Tell, ...]:
-    """The swap, and who is told of it.
+def _at_an_end(manifest: Manifest, proof: Proof, end: ProvenEnd, node: TableNode, graph: Graph) -> Again:
+    reads = longer_reads(manifest, proof, end, node, graph)
+    return Again(
+        computed=end.partitions,
+        compared=end.partitions,
+        reads=reads,
+        more=more_days(reads_of(node, graph, end.partitions), reads),
+    )
+
+
+def publishing(manifest: Manifest, graph: Graph, *, inside: Iterable[str] = ()) -> tuple[Swap | Notify, ...]:
+    """The swap, and which dependents are asked to follow.
 
     Args:
         manifest: The run's.
@@ -247,7 +237,7 @@ def publishing(manifest: Manifest, graph: Graph, *, inside: Iterable[str] = ()) 
     swap = Swap(run_id=manifest.run_id, table=manifest.table, grain=manifest.grain, partitions=manifest.partitions)
     own = {*inside, manifest.table}
     outside = tuple(d for d in dependents_of(graph, manifest.table, manifest.partitions) if d.table not in own)
-    return (swap, Tell(table=manifest.table, dependents=outside)) if outside else (swap,)
+    return (swap, Notify(table=manifest.table, dependents=outside)) if outside else (swap,)
 
 
 def sentence(stage: Stage) -> str:
@@ -275,34 +265,33 @@ def sentence(stage: Stage) -> str:
             return f"wait until another person than {stage.requested_by}{whom} approves {stage.of}"
         case Swap():
             return f"swap {stage.table} {describe(stage.grain, stage.partitions)} in one commit; equal partitions stay"
-        case Tell():
-            told = "; ".join(f"{d.table} {describe(d.grain, d.partitions)}" for d in stage.dependents)
-            return f"ask the dependents of what moved to follow: at most {told}"
+        case Notify():
+            followers = "; ".join(f"{d.table} {describe(d.grain, d.partitions)}" for d in stage.dependents)
+            return f"ask the dependents of what moved to follow: at most {followers}"
     assert_never(stage)
 
 
 def proof_sentence(stage: Prove) -> str:
     """What is computed again, and with which days."""
     seams = [
-        f"{describe(stage.grain, some)}, once more {how} and exactly the declared window"
+        f"{describe(stage.grain, _compared(some))}, once more {how} and exactly the declared window"
         for some, how in ((stage.between_chunks, "with the next chunk each"), (stage.alone, "with only their own days"))
         if some
     ]
     if seams:
         return "; ".join(seams)
     longer = [
-        f"{describe(stage.grain, end.partitions)}, once more with "
-        + " and ".join(
-            f"{count_of(days, 'more day')} {side}"
-            for days, side in ((end.more_back, "back"), (end.more_ahead, "ahead"))
-            if days
-        )
-        for end in stage.ends
-        if end.more_back or end.more_ahead
+        f"{describe(stage.grain, again.compared)}, once more with {more_days_described(again.more)}"
+        for again in stage.ends
+        if again.is_other
     ]
     if not longer:
         return "no input partition before or after it is accepted, so there is nothing to compare with"
     return "; ".join(longer)
+
+
+def _compared(calls: Iterable[Again]) -> tuple[date, ...]:
+    return tuple(partition for again in calls for partition in again.compared)
 
 
 def stage_document(stage: Stage) -> dict[str, Any]:
@@ -327,14 +316,15 @@ def stage_document(stage: Stage) -> dict[str, Any]:
                 "run_id": stage.run_id,
                 "table": stage.table,
                 "partitions": [p.isoformat() for p in stage.partitions],
-                "between_chunks": [p.isoformat() for p in stage.between_chunks],
-                "alone": [p.isoformat() for p in stage.alone],
+                "between_chunks": [p.isoformat() for p in _compared(stage.between_chunks)],
+                "alone": [p.isoformat() for p in _compared(stage.alone)],
                 "ends": [
                     {
-                        "from": end.partitions[0].isoformat(),
-                        "to": end.partitions[-1].isoformat(),
-                        "more_days_back": end.more_back,
-                        "more_days_ahead": end.more_ahead,
+                        "from": end.compared[0].isoformat(),
+                        "to": end.compared[-1].isoformat(),
+                        "more": [
+                            {"argument": m.argument, "days_back": m.back, "days_ahead": m.ahead} for m in end.more
+                        ],
                     }
                     for end in stage.ends
                 ],
@@ -349,6 +339,6 @@ def stage_document(stage: Stage) -> dict[str, Any]:
                 "table": stage.table,
                 "partitions": [p.isoformat() for p in stage.partitions],
             }
-        case Tell():
+        case Notify():
             said |= {"table": stage.table, "dependents": [d.table for d in stage.dependents]}
     return said

@@ -16,7 +16,7 @@ from backfill_assets.ledger.records import Action, PartitionVersion, Publication
 from backfill_assets.ledger.states import PublicationState
 from backfill_assets.ledger.store import LedgerReader
 from backfill_assets.planning.basis import Basis
-from backfill_assets.planning.graph import Graph, TableInput, TableNode
+from backfill_assets.planning.graph import Graph, TableNode
 from backfill_assets.planning.partitions import Grain, describe
 
 
@@ -182,9 +182,7 @@ def _reached(graph: Graph, node: TableNode, basis: Basis, gone: Mapping[str, set
     return {
         partition
         for read in basis.inputs
-        for partition in graph.reached(
-            TableInput(argument=read.argument, table=read.table, window=read.window), node, gone.get(read.table, ())
-        )
+        for partition in graph.reached(read.edge, node, gone.get(read.edge.table, ()))
     }
 
 

@@ -240,13 +240,13 @@ def _marks_of(
         yield _without_files(node, {day: files for day, files in lacking.items() if files})
         return
     for read in basis.inputs:
-        now = present.digests.get(read.table, {})
+        edge = read.edge
+        now = present.digests.get(edge.table, {})
         if read.within is now or read.digests.items() <= now.items():
             continue
         changed = frozenset(day for day, digest in read.digests.items() if now.get(day) != digest)
-        edge = TableInput(argument=read.argument, table=read.table, window=read.window)
         reached = here & frozenset(graph.reached(edge, node, changed))
-        yield _Mark(Reason(cause=Cause.INPUT_CHANGED, name=read.table), reached, edge, changed)
+        yield _Mark(Reason(cause=Cause.INPUT_CHANGED, name=edge.table), reached, edge, changed)
     yield from _references(node, basis, present, here)
 
 
@@ -266,7 +266,7 @@ def _how_it_is_computed(node: TableNode, basis: Basis, present: Present, here: A
     if basis.session_digest not in ("", present.session_digest):
         sessions = basis.session_digest[:12], present.session_digest[:12]
         yield _Mark(Reason(cause=Cause.SESSION_CHANGED, was=sessions[0], now=sessions[1]), here)
-    bound = {read.argument: read.table for read in basis.inputs}, {e.argument: e.table for e in node.inputs}
+    bound = {read.edge.argument: read.edge.table for read in basis.inputs}, {e.argument: e.table for e in node.inputs}
     if basis.configuration != present.configuration or bound[0] != bound[1]:
         said = _configured(basis.configuration, bound[0]), _configured(present.configuration, bound[1])
         yield _Mark(Reason(cause=Cause.CONFIGURATION_CHANGED, was=said[0], now=said[1]), here)

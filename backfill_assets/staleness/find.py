@@ -64,7 +64,9 @@ def taken_back(ws: Workspace, run_id: str) -> tuple[date, ...]:
         manifest = reader.run(run_id).manifest
         table = ws.domain.table(manifest.table)
         candidate = reader.basis_of(run_id, manifest.partitions)
-        tables = {edge.table for edge in ws.graph.table(table.name).inputs} | {read.table for read in candidate.inputs}
+        tables = {edge.table for edge in ws.graph.table(table.name).inputs} | {
+            read.edge.table for read in candidate.inputs
+        }
         known = reader.resting([table.name], inputs=sorted(tables))
         older = _by_input(_stale(ws, reader, table, known, [candidate], lambda *_: iter(()), manifest.partitions))
         if not older:

@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from backfill_assets.candidates.compute import derived_rows, require_same_code, source_rows
-from backfill_assets.candidates.inputs import PinnedFiles, pinned_files, slices_of
+from backfill_assets.candidates.inputs import PinnedFiles, pinned_files
 from backfill_assets.domain import SourceTable, Table
 from backfill_assets.errors import ContractBroken, IllegalTransition, Refused
 from backfill_assets.gates.measure import Measured, measure
@@ -32,11 +32,11 @@ from backfill_assets.lake.tables import missing_files
 from backfill_assets.ledger.records import CandidatePartition, ImportRecord, RunRecord
 from backfill_assets.ledger.states import MEANING, RunState
 from backfill_assets.planning.chunks import chunks_of
+from backfill_assets.planning.graph import TableNode
 from backfill_assets.planning.manifest import Manifest
-from backfill_assets.planning.partitions import count_of, describe
-from backfill_assets.planning.proof import declared_window
+from backfill_assets.planning.partitions import count_of, days_of, describe
+from backfill_assets.planning.reads import reads_of
 from backfill_assets.planning.request import node_of
-from backfill_assets.planning.stages import reads_of
 from backfill_assets.progress import Listener, Progress, no_listener
 from backfill_assets.transforms.apply import spark_reason
 from backfill_assets.transforms.schemas import business_schema
@@ -237,8 +237,8 @@ class _Rebuilding:
         table = self.table
         if isinstance(table, SourceTable):
             return source_rows(self.ws, self.manifest, table, partitions, self.imports)
-        slices = slices_of(reads_of(self.manifest, self.ws.graph, computed), self.inputs)
-        rows = derived_rows(self.ws, self.manifest, table, computed, slices)
+        reads = reads_of(node_of(self.manifest), self.ws.graph, computed)
+        rows = derived_rows(self.ws, self.manifest, table, computed, reads, self.inputs)
         column = F.col(self.manifest.partition_column)
         return rows.where(~column.isin(list(set(computed) - set(partitions)))) if computed != partitions else rows
 
@@ -299,8 +299,7 @@ def _calls(
     Returns:
         What is computed and what of it is rebuilt: without the seam that a chunk computes for the proof of its window.
     """
-    node = node_of(manifest) if manifest.inputs else None
-    reach = declared_window(node) if node else None
+    node = node_of(manifest)
     wanted = set(chosen)
     for chunk in chunks_of(manifest):
         if whole:
@@ -309,13 +308,18 @@ def _calls(
         inside = [partition for partition in chunk.partitions if partition in wanted]
         call: list[date] = []
         for partition in inside:
-            is_far = reach is not None and call and (partition - call[-1]).days > reach.days_back + reach.days_ahead + 1
-            if is_far:
+            if call and node.inputs and not _overlap(node, call[-1], partition):
                 yield tuple(call), tuple(call)
                 call = []
             call.append(partition)
         if call:
             yield tuple(call), tuple(call)
+
+
+def _overlap(node: TableNode, earlier: date, later: date) -> bool:
+    """Whether the windows of two partitions share days of an input, or touch."""
+    before, after = days_of(node.grain, earlier), days_of(node.grain, later)
+    return any(edge.window.around(before).end >= edge.window.around(after).start for edge in node.inputs)
 
 
 def _compare(work: _Rebuilding, partitions: Sequence[date], staged: Mapping[date, FileSet]) -> _Part:

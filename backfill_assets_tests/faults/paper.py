@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from backfill_assets.candidates import evaluate, stage
-from backfill_assets.candidates.inputs import InputSlice
+from backfill_assets.candidates.inputs import PinnedFiles, files_read
 from backfill_assets.domain import Table
 from backfill_assets.gates.measure import Measured
 from backfill_assets.identity import DataFile, FileSet
@@ -30,6 +30,7 @@ from backfill_assets.lake.tables import Lake, sha256_of_file
 from backfill_assets.ledger.records import ImportCounts, ImportDay, ImportRecord, OfferedFile
 from backfill_assets.planning.chunks import Chunk
 from backfill_assets.planning.manifest import Manifest
+from backfill_assets.planning.reads import Reads
 from backfill_assets.workspace import Workspace
 
 Row = tuple[int, ...]
@@ -104,10 +105,15 @@ class Paper:
 
 
 def derived_rows(
-    ws: Workspace, _manifest: Manifest, table: Table, partitions: Sequence[date], slices: Iterable[InputSlice]
+    ws: Workspace,
+    _manifest: Manifest,
+    table: Table,
+    partitions: Sequence[date],
+    reads: Sequence[Reads],
+    files: PinnedFiles,
 ) -> Frame:
     """The rows of some partitions, from exactly the files that the real code has chosen to read."""
-    read = {each.argument: _read(ws.lake, each.table, each.files) for each in slices}
+    read = {each.argument: _read(ws.lake, each.table, files_read(each, files)) for each in reads}
     return Frame(rows={p: row for p in partitions if (row := _computed(table.name, p, read))}, table=table.name)
 
 

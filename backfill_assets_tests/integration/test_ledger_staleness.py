@@ -14,7 +14,7 @@ from backfill_assets.ledger.claims import LedgerState
 from backfill_assets.ledger.records import AcceptedClaim, Action, PublicationIntent, VerifiedPartition
 from backfill_assets.ledger.store import Ledger, LedgerReader
 from backfill_assets.planning.basis import UNKNOWN_DIGEST, BasisInput
-from backfill_assets.planning.graph import Window
+from backfill_assets.planning.graph import TableInput, Window
 from backfill_assets.planning.manifest import PinnedInput, PinnedPartition, PinnedReference
 from backfill_assets_tests.ledger_examples import (
     DAYS,
@@ -195,7 +195,7 @@ def test_a_basis_tells_what_its_manifest_agreed(ledger: Ledger) -> None:
     assert (basis.configuration, basis.references) == (WINDOWS, (reference,))
     assert (basis.imports, basis.requested_at) == (frozenset({"imp-1"}), manifest.requested_at)
     (read,) = basis.inputs
-    assert (read.argument, read.table, read.window) == ("days", TABLE, Window(days_back=2, days_ahead=1))
+    assert read.edge == TableInput(argument="days", table=TABLE, window=Window(days_back=2, days_ahead=1))
     assert read.digests == dict.fromkeys(DAYS, "d" * 64)
     assert resting.digests.keys() == {GOLD, TABLE, "bronze.nobody"}
     assert resting.digests[TABLE] == resting.digests["bronze.nobody"] == {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import date, timedelta
 from pathlib import Path
@@ -12,13 +12,14 @@ from pyspark.sql import DataFrame, SparkSession
 
 from backfill_assets.application import operations
 from backfill_assets.candidates.compute import derived_rows
-from backfill_assets.candidates.inputs import InputSlice
+from backfill_assets.candidates.inputs import PinnedFiles
 from backfill_assets.domain import DerivedTable, Domain, Policy, expression
 from backfill_assets.errors import ContractBroken, IllegalTransition
 from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.graph import Graph
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.partitions import DayRange
+from backfill_assets.planning.reads import Reads
 from backfill_assets.planning.request import AskedLimits, PlanRequest
 from backfill_assets.planning.stages import Agree, Compute, Prove, computing
 from backfill_assets.workspace import Workspace
@@ -50,23 +51,24 @@ def test_staging_computes_the_chunks_of_the_printed_list_from_its_reads(
     limits = AskedLimits(chunk_partitions=3)
     request = PlanRequest(table=RECENT, days=OUTPUT, reason="why not", by="ana", limits=limits)
     run_id = operations.plan(shop.ws, request).manifest.run_id
-    called: list[tuple[tuple[date, ...], list[tuple[str, DayRange, int]]]] = []
+    called: list[tuple[tuple[date, ...], Sequence[Reads]]] = []
 
     def watched(
-        ws: Workspace, manifest: Manifest, table: DerivedTable, partitions: Sequence[date], slices: Iterable[InputSlice]
+        ws: Workspace,
+        manifest: Manifest,
+        table: DerivedTable,
+        partitions: Sequence[date],
+        reads: Sequence[Reads],
+        files: PinnedFiles,
     ) -> DataFrame:
-        read = tuple(slices)
-        called.append((tuple(partitions), [(each.argument, each.days, len(each.files)) for each in read]))
-        return derived_rows(ws, manifest, table, partitions, read)
+        called.append((tuple(partitions), reads))
+        return derived_rows(ws, manifest, table, partitions, reads, files)
 
     monkeypatch.setattr("backfill_assets.candidates.stage.derived_rows", watched)
     operations.stage(shop.ws, run_id, actor="ana")
     printed = [stage for stage in operations.stages(shop.ws, run_id) if isinstance(stage, Compute)]
     assert len(printed) == 3
-    assert called == [
-        (stage.chunk.computed, [(read.argument, read.days, len(read.partitions)) for read in stage.reads])
-        for stage in printed
-    ]
+    assert called == [(stage.chunk.computed, stage.reads) for stage in printed]
 
 
 def test_the_list_itself_decides_what_is_computed_next(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -125,10 +127,11 @@ def test_the_proof_reads_as_many_more_days_as_the_plan_said(shop: Shop) -> None:
         found = {r.partition: r.observed for r in reader.gate_results(run_id) if r.gate == "warm_up"}
     assert prove.ends
     for end in prove.ends:
-        for partition in end.partitions:
-            observed = found[partition]
-            assert observed["proof_days_back"] - observed["days_back"] == end.more_back
-            assert observed["proof_days_ahead"] - observed["days_ahead"] == end.more_ahead
+        more = {each.argument: {"days_back": each.back, "days_ahead": each.ahead} for each in end.more}
+        assert more["sales"]["days_ahead"] > 0
+        for partition in end.compared:
+            assert found[partition]["more"] == more
+            assert found[partition]["windows"] == {"sales": {"days_back": 2, "days_ahead": 1}}
 
 
 def test_the_proof_computes_the_days_that_the_plan_said(shop: Shop) -> None:
@@ -139,4 +142,4 @@ def test_the_proof_computes_the_days_that_the_plan_said(shop: Shop) -> None:
         found = {
             r.partition for r in reader.gate_results(run_id) if r.verdict.startswith("the same 1 row with exactly")
         }
-    assert found == set(prove.alone)
+    assert found == set(prove.compared)

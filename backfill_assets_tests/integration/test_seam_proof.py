@@ -228,14 +228,14 @@ def test_where_nothing_lies_between_two_others_a_longer_window_is_the_proof(shop
         run_id = shop.staged(in_chunks(shop.ws, size, two))
         assert operations.run_named(shop.ws, run_id).manifest.proof.seams == ()  # type: ignore[union-attr]
         assert proofs(shop.ws, run_id)[two.start].verdict == (
-            "the same 1 row with 4 instead of 2 days back and 4 instead of 1 day ahead"
+            "the same 1 row with 2 more days back and 3 more days ahead"
         )
     short = declared(shop.ws, window=Window(days_back=1, days_ahead=1))
     run_id = in_chunks(short, 2, two)
     operations.stage(short, run_id, actor="ana")
     operations.gate(short, run_id, actor="ana")
     assert proofs(short, run_id)[two.start].verdict == (
-        "with 4 instead of 1 day back and 4 instead of 1 day ahead, 1 of 1 rows differ: the window is too short"
+        "with 3 more days back and 3 more days ahead, 1 of 1 rows differ: the window is too short"
     )
 
 
@@ -256,7 +256,7 @@ def test_a_run_that_an_earlier_release_planned_is_proven_as_it_was_agreed(shop: 
     shop.staged("earlier")
     assert state_of(shop.ws, "earlier") is RunState.PASSED
     assert [chunk.seam_checksum for chunk in chunks(shop.ws, "earlier")] == ["", "", ""]
-    assert proofs(shop.ws, "earlier")[OUTPUT.start].verdict == "the same 1 row with 5 instead of 1 day ahead"
+    assert proofs(shop.ws, "earlier")[OUTPUT.start].verdict == "the same 1 row with 4 more days ahead"
 
 
 def _twice(sales: DataFrame, ctx: TransformContext) -> DataFrame:

@@ -124,7 +124,7 @@ def test_an_author_can_opt_out_or_only_be_told(shop: Shop) -> None:
 def test_where_no_earlier_day_is_accepted_only_the_look_ahead_is_longer(shop: Shop) -> None:
     one = DayRange.inclusive(OUTPUT.start, OUTPUT.start)
     found = proofs(shop.ws, shop.staged(shop.planned(one)))
-    assert found[OUTPUT.start].verdict == "the same 1 row with 7 instead of 1 day ahead"
+    assert found[OUTPUT.start].verdict == "the same 1 row with 6 more days ahead"
 
 
 def test_where_no_further_day_is_accepted_there_is_nothing_to_compare_with(shop: Shop) -> None:

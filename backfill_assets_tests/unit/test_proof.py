@@ -16,7 +16,8 @@ from backfill_assets.gates.sample import SampledRow
 from backfill_assets.planning.graph import Graph, TableInput, TableNode, Window, topological
 from backfill_assets.planning.manifest import Manifest, PinnedInput, PinnedPartition
 from backfill_assets.planning.partitions import ONE_DAY, DayRange, Grain
-from backfill_assets.planning.proof import ProofTerms, ends_of, longer_proof, longer_reads, read_window
+from backfill_assets.planning.proof import ProofTerms, ends_of, longer_proof, longer_reads
+from backfill_assets.planning.reads import MoreDays, more_days, reads_of
 from backfill_assets.planning.request import configuration_of
 from backfill_assets_tests.unit.test_manifest import MANIFEST
 
@@ -114,10 +115,8 @@ def test_a_proof_reads_outward_from_the_window_up_to_the_first_day_that_is_not_a
         (read,) = longer_reads(manifest, proof, end, node, graph)
         assert read.partitions == tuple(DayRange.inclusive(earliest, latest))
         assert read.days == DayRange.inclusive(earliest, latest)
-        assert read.is_longer == ((earliest, latest) != (begins, ends))
-        found = read_window(node, end, [read])
-        assert found.days_back == (end.partitions[0] - earliest).days
-        assert found.days_ahead == (latest - end.partitions[-1]).days
+        (more,) = more_days(reads_of(node, graph, end.partitions), [read])
+        assert (more.back, more.ahead) == ((begins - earliest).days, (latest - ends).days)
         further |= set(read.partitions) - own
     assert {pin.partition for pin in proof.inputs[0].partitions} == further
 
@@ -169,8 +168,8 @@ def test_a_proof_survives_the_text_of_its_manifest() -> None:
 TOO_SHORT = Proven(
     partitions=(FIRST, FIRST + timedelta(days=1)),
     described="2024-06-10..2024-06-11, 2 days",
-    declared=Window(days_back=31, days_ahead=1),
-    longer=Window(days_back=62, days_ahead=8),
+    windows={"rows": Window(days_back=31, days_ahead=1)},
+    more=(MoreDays(argument="rows", back=31, ahead=7),),
     again={
         FIRST: Measured(partition=FIRST, rows=8_123, accepted_rows=8_123, changed=1_204, unchanged=6_919),
         FIRST + timedelta(days=1): Measured(partition=FIRST + timedelta(days=1), rows=5, unchanged=5),
@@ -191,8 +190,7 @@ def test_a_window_that_is_too_short_is_said_with_counts_and_no_values_of_rows() 
     verdict = warm_up_verdict(FIRST, [TOO_SHORT])
     assert not verdict.passed
     assert verdict.sentence == (
-        "with 62 instead of 31 days back and 8 instead of 1 day ahead, 1,204 of 8,123 rows differ: "
-        "the window is too short"
+        "with 31 more days back and 7 more days ahead, 1,204 of 8,123 rows differ: the window is too short"
     )
     assert verdict.observed["changed"] == 1_204
     assert "A1" not in str(verdict)
@@ -204,26 +202,26 @@ def test_partitions_that_were_not_computed_again_share_the_verdict() -> None:
         TOO_SHORT,
         partitions=(later,),
         described="2024-06-19, 1 day",
-        longer=Window(days_back=31, days_ahead=2),
+        more=(MoreDays(argument="rows", back=0, ahead=1),),
         again={},
         differing=(),
         examples=(),
     )
     between = FIRST + timedelta(days=5)
     assert not warm_up_verdict(between, [TOO_SHORT, end]).passed
-    good = replace(TOO_SHORT, differing=(), longer=Window(days_back=62, days_ahead=1))
+    good = replace(TOO_SHORT, differing=(), more=(MoreDays(argument="rows", back=31, ahead=0),))
     verdict = warm_up_verdict(between, [good, end])
     assert (verdict.passed, verdict.sentence) == (
         True,
-        "proven on 2024-06-10..2024-06-11, 2 days, with 62 instead of 31 days back and on 2024-06-19, 1 day, with "
-        "2 instead of 1 day ahead",
+        "proven on 2024-06-10..2024-06-11, 2 days, with 31 more days back and on 2024-06-19, 1 day, with "
+        "1 more day ahead",
     )
     assert warm_up_verdict(FIRST + timedelta(days=1), [TOO_SHORT]).passed
-    assert warm_up_verdict(later, [TOO_SHORT, end]).sentence == "no rows, as staged, with 2 instead of 1 day ahead"
+    assert warm_up_verdict(later, [TOO_SHORT, end]).sentence == "no rows, as staged, with 1 more day ahead"
 
 
 def test_where_there_is_nothing_more_to_read_the_verdict_says_so() -> None:
-    alone = replace(TOO_SHORT, longer=TOO_SHORT.declared, again={}, differing=(), examples=())
+    alone = replace(TOO_SHORT, more=(MoreDays(argument="rows", back=0, ahead=0),), again={}, differing=(), examples=())
     for partition in (FIRST, FIRST + timedelta(days=9)):
         verdict = warm_up_verdict(partition, [alone])
         assert (verdict.passed, verdict.sentence) == (True, NOTHING_THERE)

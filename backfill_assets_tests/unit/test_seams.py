@@ -22,9 +22,10 @@ from backfill_assets.planning.graph import Graph, TableInput, TableNode, Window,
 from backfill_assets.planning.manifest import Manifest, PinnedInput, PinnedPartition, Proof
 from backfill_assets.planning.partitions import Grain, days_of
 from backfill_assets.planning.proof import ProofTerms, plan_proof
-from backfill_assets.planning.request import configuration_of
+from backfill_assets.planning.reads import reads_of
+from backfill_assets.planning.request import configuration_of, node_of
 from backfill_assets.planning.seams import seams_of
-from backfill_assets.planning.stages import Prove, computing, measuring, reads_of, sentence
+from backfill_assets.planning.stages import Prove, computing, measuring, sentence
 from backfill_assets_tests.unit.test_manifest import MANIFEST
 from backfill_assets_tests.unit.test_proof import FIRST, SOURCE, Accepted, derived
 
@@ -46,7 +47,7 @@ class Modelled:
 
     def computed(self, output: date, partitions: Sequence[date]) -> Sequence[tuple[date, int]]:
         """What a day comes to in a call that computes these partitions."""
-        (read,) = reads_of(self.manifest, self.graph, partitions)
+        (read,) = reads_of(node_of(self.manifest), self.graph, partitions)
         there = set(read.partitions)
         needed = self.needs.around(days_of(Grain.DAILY, output))
         return [(d, self.rows[d]) for d in needed if d in there and self.rows.get(d)]
@@ -68,7 +69,9 @@ class Modelled:
                 found[stage.chunk.seam] = self.computed(stage.chunk.seam, stage.chunk.computed)
         for gating in measuring(self.manifest, self.graph):
             if isinstance(gating, Prove):
-                found |= {seam: self.computed(seam, (seam,)) for seam in gating.alone}
+                found |= {
+                    seam: self.computed(seam, again.computed) for again in gating.alone for seam in again.compared
+                }
         assert found.keys() == set(seams(self.manifest))
         staged = self.staged
         return {seam for seam, again in found.items() if again != staged[seam]}
@@ -256,7 +259,7 @@ def test_seams_are_part_of_the_text_of_a_manifest_since_format_3() -> None:
 SEAM = Proven(
     partitions=(day(5), day(9)),
     described="2024-06-15, 2024-06-19, 2 days",
-    declared=Window(days_back=27),
+    windows={"rows": Window(days_back=27)},
     again={day(5): Measured(partition=day(5), rows=4, changed=1, unchanged=3), day(9): Measured(partition=day(9))},
 )
 

@@ -20,7 +20,7 @@ from backfill_assets.planning.proof import ProofTerms
 from backfill_assets.planning.request import AskedLimits, Plan
 from backfill_assets.planning.restatement import PlannedSet
 from backfill_assets.planning.sets import SetManifest, SetMember
-from backfill_assets.planning.stages import Agree, LongerEnd, Prove, Stage, measuring, sentence, stages_of
+from backfill_assets.planning.stages import Agree, Prove, Stage, measuring, sentence, stages_of
 from backfill_assets_tests.unit.test_estimates import AS_OF, Accepted, graph_of, plan_of
 from backfill_assets_tests.unit.test_proof import FIRST, derived
 from backfill_assets_tests.unit.test_proof import planned as proven_manifest
@@ -33,6 +33,11 @@ PROOF = ProofTerms(partitions=3)
 
 def plan(*, asked: AskedLimits | None = None) -> Plan:
     return plan_of(GRAPH, Accepted(rows_a_day=10), WEEK, limits=LIMITS, proof=PROOF, asked=asked or AskedLimits())
+
+
+def ends(prove: Prove) -> list[tuple[tuple[date, ...], tuple[int, int]]]:
+    """The ends that are computed again, and how much more of the one input they read."""
+    return [(end.compared, (more.back, more.ahead)) for end in prove.ends for (more,) in [end.more]]
 
 
 def text_of(view: RenderableType) -> str:
@@ -62,18 +67,12 @@ def test_the_proof_is_announced_with_the_days_that_are_really_there(
     assert isinstance(prove, Prove)
     first, last = tuple(output[:3]), tuple(output[3:][-1:])
     # Days of the run's own window that lie after the first three days' count as more days ahead of those.
-    of_first = LongerEnd(
-        partitions=first, more_back=min(extra, before), more_ahead=min(extra, after + length - len(first))
-    )
-    assert prove.ends == (
-        (of_first, LongerEnd(partitions=last, more_back=0, more_ahead=min(extra, after))) if last else (of_first,)
-    )
+    of_first = (first, (min(extra, before), min(extra, after + length - len(first))))
+    assert ends(prove) == ([of_first, (last, (0, min(extra, after)))] if last else [of_first])
     said = sentence(prove)
-    if any(end.more_back or end.more_ahead for end in prove.ends):
+    if any(any(more) for _, more in ends(prove)):
         assert "with 0" not in said and "and 0" not in said
-        assert set(prove.compared) == {
-            p for end in prove.ends if end.more_back or end.more_ahead for p in end.partitions
-        }
+        assert set(prove.compared) == {p for partitions, more in ends(prove) if any(more) for p in partitions}
     else:
         assert "there is nothing to compare with" in said and prove.compared == ()
 
@@ -152,4 +151,4 @@ def test_a_monthly_table_is_proven_too() -> None:
     manifest = proven_manifest(node, graph, [date(2024, 5, 1)], accepted, ProofTerms(partitions=1, extra_days=7))
     _, prove = measuring(manifest, graph)
     assert isinstance(prove, Prove)
-    assert prove.ends == (LongerEnd(partitions=(date(2024, 5, 1),), more_back=7, more_ahead=0),)
+    assert ends(prove) == [((date(2024, 5, 1),), (7, 0))]

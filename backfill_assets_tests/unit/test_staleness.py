@@ -49,7 +49,7 @@ def naive_reasons_of(world: World, node: TableNode, partition: date, run_id: str
 
 def naive_changed_inputs(world: World, node: TableNode, partition: date, edge: TableInput, run_id: str) -> set[date]:
     basis = world.runs[run_id]
-    pinned = next(read.digests for read in basis.inputs if read.argument == edge.argument)
+    pinned = next(read.digests for read in basis.inputs if read.edge.argument == edge.argument)
     return {
         day
         for day in inputs_of(world.graph, edge, node, partition)
@@ -169,7 +169,7 @@ BASIS = Basis(
     code_digest="c" * 64,
     configuration=configuration_of(WEEKLY),
     references=(CALENDAR,),
-    inputs=(BasisInput(argument="events", table="bronze.events", window=EDGE.window, digests=DIGESTS),),
+    inputs=(BasisInput(edge=EDGE, digests=DIGESTS),),
     imports=frozenset(),
     requested_at=AT,
 )
@@ -248,7 +248,7 @@ def test_another_window_is_another_configuration_and_said_in_days() -> None:
 
 
 def test_another_table_under_the_same_argument_is_another_configuration() -> None:
-    other = replace(BASIS.inputs[0], table="bronze.others")
+    other = replace(BASIS.inputs[0], edge=replace(EDGE, table="bronze.others"))
     ((_, _, reasons),) = found(replace(PRESENT, digests={"bronze.others": DIGESTS}), replace(BASIS, inputs=(other,)))
     assert [reason.cause for reason in reasons] == [Cause.CONFIGURATION_CHANGED]
     assert reasons[0].was.startswith("events = bronze.others")

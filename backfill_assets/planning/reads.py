@@ -1,0 +1,86 @@
+"""What does one call of a transform read? The windows of its output partitions, input by input."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date
+
+from backfill_assets.planning.graph import Graph, TableNode
+from backfill_assets.planning.partitions import DayRange, Grain, count_of, days_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reads:
+    """What one call of a transform reads of one input.
+
+    Attributes:
+        argument: The argument of the transform.
+        partitions: Every partition in the window.
+        days: From the first to the last day that the transform may look at, warm-up and look-ahead included.
+    """
+
+    argument: str
+    table: str
+    grain: Grain
+    partitions: tuple[date, ...]
+    days: DayRange
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MoreDays:
+    """How many more days than its window one input is read: what is really there, where the proof may ask for more."""
+
+    argument: str
+    back: int
+    ahead: int
+
+    @property
+    def sides(self) -> str:
+        """Such as `7 more days back and 1 more day ahead`; empty where there is nothing more."""
+        sides = ((self.back, "back"), (self.ahead, "ahead"))
+        return " and ".join(f"{count_of(days, 'more day')} {side}" for days, side in sides if days)
+
+
+def more_days_described(more: Sequence[MoreDays]) -> str:
+    """How much more is read, input by input where they differ; empty where there is nothing more."""
+    if len({each.sides for each in more}) == 1:
+        return more[0].sides
+    return ", and ".join(f"{each.sides} of {each.argument}" for each in more if each.sides)
+
+
+def reads_of(node: TableNode, graph: Graph, partitions: Sequence[date]) -> tuple[Reads, ...]:
+    """What computing these output partitions of a table in one call reads: exactly the windows of its inputs."""
+    output = output_days(node.grain, partitions)
+    return tuple(
+        Reads(
+            argument=edge.argument,
+            table=edge.table,
+            grain=graph.table(edge.table).grain,
+            partitions=graph.needed(edge, node, partitions),
+            days=edge.window.around(output),
+        )
+        for edge in node.inputs
+    )
+
+
+def output_days(grain: Grain, partitions: Sequence[date]) -> DayRange:
+    """The days from the first to the last of these partitions; there may be gaps between them."""
+    return DayRange(min(partitions), days_of(grain, max(partitions)).end)
+
+
+def more_days(declared: Sequence[Reads], longer: Sequence[Reads]) -> tuple[MoreDays, ...]:
+    """How much more than the declared windows is read. More days of the same partitions are nothing more.
+
+    Args:
+        declared: What the windows alone ask for, in the order of the inputs.
+        longer: What is read, in the same order.
+    """
+    return tuple(
+        MoreDays(
+            argument=each.argument,
+            back=(exact.days.start - each.days.start).days if each.partitions[0] < exact.partitions[0] else 0,
+            ahead=(each.days.end - exact.days.end).days if each.partitions[-1] > exact.partitions[-1] else 0,
+        )
+        for exact, each in zip(declared, longer, strict=True)
+    )
