@@ -190,7 +190,8 @@ install_locked() {
     # Once a wheel is built here from pyspark's source; what builds it is locked too, hence no build isolation.
     PIP_USER=0 quietly "$VENV/bin/python" -m pip install --require-hashes --no-deps -r "${LOCKS[0]}" &&
         follow_pip &&
-        quietly "$uv" pip sync -p "$VENV/bin/python" --require-hashes --no-build-isolation "${LOCKS[@]}" &&
+        # Compiled now, as pip does, and not by every command where Python may not write what it has compiled.
+        quietly "$uv" pip sync -p "$VENV/bin/python" --compile-bytecode --require-hashes --no-build-isolation "${LOCKS[@]}" &&
         quietly "$uv" pip install -p "$VENV/bin/python" --no-deps --no-build-isolation --offline -e . ||
         stop "the Python packages could not be installed; the lines above say why."
     quietly "$uv" pip check -p "$VENV/bin/python" ||
