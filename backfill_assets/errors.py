@@ -35,23 +35,25 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Self
 
+from backfill_assets.next_steps import Advice, NextStep, step
+
 
 class BackfillError(Exception):
     """The base of every error this project raises on purpose.
 
     Args:
         message: What was expected, what was found, and where.
-        next_step: What the reader can do now, preferably the command to type.
+        next_step: What the reader can do now, preferably what to ask for.
         **ids: The ids of what was involved (run_id, table, partition, ...), kept as `ids` for logs and JSON.
     """
 
     exit_code = 1
     _recorded = ""
 
-    def __init__(self, message: str, *, next_step: str | None = None, **ids: object) -> None:
+    def __init__(self, message: str, *, next_step: Advice | None = None, **ids: object) -> None:
         super().__init__(message)
         self.message = message
-        self.next_step = next_step
+        self.next_step: NextStep | None = None if next_step is None else step(next_step)
         self.ids: Mapping[str, object] = dict(ids)
 
     @property

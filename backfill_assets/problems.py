@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from backfill_assets.errors import BackfillError
+from backfill_assets.next_steps import NextStep
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -15,7 +16,7 @@ class Problem:
 
     table: str
     why: str
-    next_step: str | None = None
+    next_step: NextStep | None = None
 
     @staticmethod
     def of(table: str, error: BackfillError) -> Problem:
@@ -25,9 +26,9 @@ class Problem:
     @property
     def sentence(self) -> str:
         """For a list of findings."""
-        return f"{self.table}: {self.why}" + (f" Next: {self.next_step}" if self.next_step else "")
+        return f"{self.table}: {self.why}"
 
-    def document(self) -> Mapping[str, str | None]:
+    def document(self) -> Mapping[str, str | NextStep | None]:
         """The problem as plain values."""
         return {"table": self.table, "why": self.why, "next_step": self.next_step}
 

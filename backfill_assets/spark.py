@@ -12,6 +12,7 @@ from functools import lru_cache
 from pyspark.sql import SparkSession
 
 from backfill_assets.errors import WrongSession
+from backfill_assets.next_steps import Advice
 from backfill_assets.session_settings import JAVA, JAVA_OPTIONS, MEANING, wrong_settings
 from backfill_assets.settings import Settings
 
@@ -48,7 +49,7 @@ def open_spark(settings: Settings) -> SparkSession:
     return builder.getOrCreate()
 
 
-def require_meaning(spark: SparkSession, *, who: str = "this Spark session", next_step: str | None = None) -> None:
+def require_meaning(spark: SparkSession, *, who: str = "this Spark session", next_step: Advice | None = None) -> None:
     """Refuses a live session in which rows could mean something else.
 
     Args:

@@ -18,10 +18,11 @@ from backfill_assets.landing.land import clean_up_landing
 from backfill_assets.ledger.records import PublicationRecord, RollbackOrder
 from backfill_assets.ledger.states import ImportState, PublicationState, RunState, SetState
 from backfill_assets.ledger.store import LedgerReader
+from backfill_assets.next_steps import NAME, Act, NextStep, do, step
 from backfill_assets.planning.sets import SET_PREFIX
 from backfill_assets.problems import Problem
 from backfill_assets.publication.publish import acknowledge, close
-from backfill_assets.restatements.publish import recover_set
+from backfill_assets.restatements.publish import Outcome, recover_set
 from backfill_assets.restatements.undo import carry_out_order
 from backfill_assets.workspace import Workspace
 
@@ -33,11 +34,12 @@ class Recovered:
     what: str
     id: str
     outcome: str
+    next_step: NextStep | None = None
     problem: Problem | None = None
 
     def document(self) -> Mapping[str, Any]:
         """The recovery as plain values."""
-        return {"what": self.what, "id": self.id, "outcome": self.outcome}
+        return {"what": self.what, "id": self.id, "outcome": self.outcome, "next_step": self.next_step}
 
 
 def recover(ws: Workspace, *, by: str, only: str | None = None, now: bool = False) -> tuple[Recovered, ...]:
@@ -59,7 +61,9 @@ def recover(ws: Workspace, *, by: str, only: str | None = None, now: bool = Fals
     if now and only is None:
         raise Refused(
             "work whose lease has not ended is taken over one by one.",
-            next_step="backfill recover RUN --now --by NAME, with a run that `backfill recover` names",
+            next_step=step(
+                do(Act.RECOVER, "RUN", now=True, by=NAME), ", with a run that `", do(Act.RECOVER), "` names"
+            ),
         )
     unreadable: list[Recovered] = []
     with ws.ledger.read() as reader:
@@ -129,43 +133,47 @@ def _landings(ws: Workspace, *, by: str, only: str | None, now: bool) -> Iterato
             yield Recovered(what="landing", id=record.import_id, outcome=f"is left alone: {who}")
 
 
-def _ended(what: str, name: str, table: str, end: Callable[[], str]) -> Recovered:
+def _ended(what: str, name: str, table: str, end: Callable[[], Outcome]) -> Recovered:
     """One thing that was under way; that it cannot be ended now must not keep the others from being ended."""
     try:
-        return Recovered(what=what, id=name, outcome=end())
+        outcome = end()
     except BackfillError as error:
         return _not_ended(what, name, table, error)
+    return Recovered(what=what, id=name, outcome=outcome.sentence, next_step=outcome.next_step)
 
 
 def _not_ended(what: str, name: str, table: str, error: BackfillError) -> Recovered:
-    following = error.next_step or "backfill recover"
-    outcome = f"could not be ended: {error.message} Next: {following}"
-    problem = Problem(table=table, why=f"{what} {name} could not be ended: {error.message}", next_step=following)
-    return Recovered(what=what, id=name, outcome=outcome, problem=problem)
+    following = error.next_step or step(do(Act.RECOVER))
+    outcome = f"could not be ended: {error.message}"
+    problem = Problem(table=table, why=f"{what} {name} {outcome}", next_step=following)
+    return Recovered(what=what, id=name, outcome=outcome, next_step=following, problem=problem)
 
 
-def _publication(ws: Workspace, record: PublicationRecord, *, by: str) -> str:
+def _publication(ws: Workspace, record: PublicationRecord, *, by: str) -> Outcome:
     intent = record.intent
     version = fence(ws.lake, intent.table, intent.publication_id)
     ws.reached(Point.RECOVER_FENCED)
     if version is None:
         closed = close(ws, intent.publication_id, by=by, reason="recovered: the swap had not landed")
         ws.reached(Point.RECOVER_CLOSED)
-        return f"had not landed; {'closed' if closed else 'was closed meanwhile'}, nothing has changed"
+        return Outcome(
+            sentence=f"had not landed; {'closed' if closed else 'was closed meanwhile'}, nothing has changed"
+        )
     with ws.ledger.read() as reader:
         if reader.publication(intent.publication_id).state is PublicationState.ROLLED_BACK:
-            return f"had landed as version {version} of {intent.table}, and has been rolled back meanwhile"
+            landed = f"had landed as version {version} of {intent.table}"
+            return Outcome(sentence=f"{landed}, and has been rolled back meanwhile")
         manifest = reader.run(intent.run_id).manifest
     acknowledge(ws, manifest, intent, delta_version=version, by=by)
-    return f"had landed as version {version} of {intent.table}; the ledger knows now"
+    return Outcome(sentence=f"had landed as version {version} of {intent.table}; the ledger knows now")
 
 
-def _rollback(ws: Workspace, order: RollbackOrder) -> str:
+def _rollback(ws: Workspace, order: RollbackOrder) -> Outcome:
     try:
         carry_out_order(ws, order)
     except (Refused, HalfWay) as error:
-        return f"could not be completed, and is given up: {error.message} Next: {error.next_step}"
-    return "was half-way; now it is rolled back with its dependents"
+        return Outcome(sentence=f"could not be completed, and is given up: {error.message}", next_step=error.next_step)
+    return Outcome(sentence="was half-way; now it is rolled back with its dependents")
 
 
 def _computation(ws: Workspace, run_id: str, state: RunState, *, by: str, now: bool) -> Recovered:
@@ -174,9 +182,10 @@ def _computation(ws: Workspace, run_id: str, state: RunState, *, by: str, now: b
         with ws.ledger.write() as writer:
             writer.give_up_run(run_id, actor=by, note=note, now=now)
     except AtWork as alive:
-        return Recovered(what="run", id=run_id, outcome=f"is left alone: {alive}")
+        return Recovered(what="run", id=run_id, outcome=f"is left alone: {alive.message}", next_step=alive.next_step)
     except IllegalTransition:
         # It went on while we looked; then it was not dead.
         return Recovered(what="run", id=run_id, outcome="is still under way")
     ws.reached(Point.RECOVER_CLOSED)
-    return Recovered(what="run", id=run_id, outcome=f"stopped while {state}; run it again: backfill run {run_id}")
+    again = step("run it again: ", do(Act.RUN, run_id))
+    return Recovered(what="run", id=run_id, outcome=f"stopped while {state}", next_step=again)

@@ -14,6 +14,7 @@ from backfill_assets.errors import ContractBroken
 from backfill_assets.lake.snapshot import read_files
 from backfill_assets.landing.bronze import bronze_rows
 from backfill_assets.ledger.records import ImportRecord
+from backfill_assets.next_steps import Act, Advice, outline, step
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.reads import Reads, output_days
 from backfill_assets.session_settings import session_digest
@@ -24,7 +25,7 @@ from backfill_assets.transforms.schemas import business_schema, stored_schema
 from backfill_assets.workspace import Workspace
 
 
-def require_same_code(ws: Workspace, manifest: Manifest, *, next_step: str | None = None) -> None:
+def require_same_code(ws: Workspace, manifest: Manifest, *, next_step: Advice | None = None) -> None:
     """Refuses to compute for a manifest with other code, or by other session settings, than it names.
 
     Raises:
@@ -37,7 +38,9 @@ def require_same_code(ws: Workspace, manifest: Manifest, *, next_step: str | Non
             f"run {manifest.run_id} was planned with other session settings: its manifest says "
             f"{manifest.session_digest[:12]}, those of this release are {session_digest()[:12]}.",
             next_step=next_step
-            or f"plan it again, or run it with the release it was planned with: backfill plan {manifest.table} ...",
+            or step(
+                "plan it again, or run it with the release it was planned with: ", outline(Act.PLAN, manifest.table)
+            ),
             run_id=manifest.run_id,
         )
     table = ws.domain.table(manifest.table)
@@ -48,7 +51,7 @@ def require_same_code(ws: Workspace, manifest: Manifest, *, next_step: str | Non
             f"the modules of {manifest.transform} {manifest.transform_version} ({', '.join(code.modules)}) are "
             f"{code.digest[:12]}.",
             next_step=next_step
-            or f"plan it again, or run it with the code it names: backfill plan {manifest.table} ...",
+            or step("plan it again, or run it with the code it names: ", outline(Act.PLAN, manifest.table)),
             run_id=manifest.run_id,
         )
 

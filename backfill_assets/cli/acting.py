@@ -153,8 +153,7 @@ def recover(
         if as_json:
             print_json(document)
         else:
-            lines = [f"{r['what']} {r['id']} {r['outcome']}" for r in document["recovered"]]
-            views.show(console, *(lines or ["nothing was half done"]))
+            views.show(console, *views.recovered_lines(document["recovered"]))
         exit_with_problems(document)
 
 

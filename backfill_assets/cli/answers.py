@@ -14,6 +14,7 @@ import typer
 from rich.console import Console, RenderableType
 from rich.text import Text
 
+from backfill_assets.application.command_line import json_value, words_of
 from backfill_assets.cli.console import terminal
 from backfill_assets.cli.last_resort import unexpected
 from backfill_assets.errors import BackfillError, InvalidRange, Refused
@@ -128,7 +129,12 @@ def _answer(error: BackfillError, *, as_json: bool) -> None:
 def error_document(error: BackfillError) -> dict[str, Any]:
     """An error as plain values."""
     ids = {name: value if isinstance(value, (list, dict)) else str(value) for name, value in error.ids.items()}
-    return {"type": type(error).__name__, "message": error.message, "next_step": error.next_step, "ids": ids}
+    return {
+        "type": type(error).__name__,
+        "message": error.message,
+        "next_step": error.next_step,
+        "ids": ids,
+    }
 
 
 def print_error(error: BackfillError) -> None:
@@ -137,17 +143,17 @@ def print_error(error: BackfillError) -> None:
     console = terminal(sys.stderr)
     console.print(Text(f"{outcome}: ", style="bold red") + Text(visible(error.message)), highlight=False)
     if error.next_step:
-        following = Text("next: ", style="dim") + Text(visible(error.next_step), style="not dim")
+        following = Text("next: ", style="dim") + Text(visible(words_of(error.next_step)), style="not dim")
         console.print(following, highlight=False, soft_wrap=True)
 
 
 def print_json(document: object) -> None:
     """JSON on standard output, for machines."""
-    text = json.dumps(document, indent=2, ensure_ascii=False)
+    text = json.dumps(document, indent=2, ensure_ascii=False, default=json_value)
     try:
         text.encode(sys.stdout.encoding or "utf-8")
     except UnicodeEncodeError:  # what this output's encoding lacks, or half a character
-        text = json.dumps(document, indent=2)
+        text = json.dumps(document, indent=2, default=json_value)
     sys.stdout.write(text + "\n")
 
 

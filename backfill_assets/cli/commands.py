@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from backfill_assets.application import operations
+from backfill_assets.application.command_line import explained
 from backfill_assets.cli.console import Advance, progress_bar, quiet_spark
 from backfill_assets.domain import SourceTable
 from backfill_assets.errors import BackfillError, InvalidRange, Refused
@@ -375,7 +376,7 @@ def _followed_document(followed: Followed, waiting: Sequence[str]) -> Document:
             "partitions_described": _described(outcome.run.manifest),
             "publications": list(outcome.run.manifest.cause.publications),
             "failed": outcome.error is not None or outcome.run.state in (RunState.FAILED, RunState.BLOCKED),
-            "error": str(outcome.error) if outcome.error else None,
+            "error": explained(outcome.error) if outcome.error else None,
         }
         for outcome in followed.outcomes
     ]
@@ -387,7 +388,7 @@ def _followed_document(followed: Followed, waiting: Sequence[str]) -> Document:
             "partitions_described": describe(each.follow_up.grain, each.follow_up.partitions),
             "publications": list(each.follow_up.publications),
             "failed": True,
-            "error": str(each.error),
+            "error": explained(each.error),
         }
         for each in followed.failed
     ]

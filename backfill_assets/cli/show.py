@@ -9,7 +9,9 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from backfill_assets.application.command_line import words_of
 from backfill_assets.evidence.follow import asking_sentence
+from backfill_assets.next_steps import Invocation, NextStep
 from backfill_assets.planning.manifest import ALWAYS_SWAPPED
 from backfill_assets.planning.partitions import count_of
 from backfill_assets.wording import visible
@@ -51,6 +53,11 @@ def state_text(state: str) -> Text:
     return Text(state, style=_STATE_STYLE.get(state, ""))
 
 
+def in_words(value: object) -> str:
+    """A value as it is shown; a next step as the command to type."""
+    return words_of(value) if isinstance(value, NextStep | Invocation) else str(value)
+
+
 def facts(pairs: Sequence[tuple[str, object]]) -> Table:
     """Names and values in two columns; pairs without a value are left out."""
     grid = Table.grid(padding=(0, 2))
@@ -58,7 +65,7 @@ def facts(pairs: Sequence[tuple[str, object]]) -> Table:
     grid.add_column(overflow="fold")
     for name, value in pairs:
         if value not in (None, "", [], {}):
-            grid.add_row(name, value if isinstance(value, Text) else Text(visible(str(value))))
+            grid.add_row(name, value if isinstance(value, Text) else Text(visible(in_words(value))))
     return grid
 
 
@@ -90,7 +97,7 @@ def _cell(value: object) -> RenderableType:
         case int():
             return f"{value:,}"
         case _:
-            return Text(visible(str(value)))
+            return Text(visible(in_words(value)))
 
 
 def run_view(run: Document) -> RenderableType:
@@ -276,7 +283,7 @@ def status_view(status: Document) -> RenderableType:
                 r["approval"],
                 None
                 if r["state"] in _AT_REST or not r["next_step"]
-                else str(r["next_step"]).replace(r["run_id"], "RUN"),
+                else words_of(r["next_step"]).replace(r["run_id"], "RUN"),
             ]
             for r in status["runs"]
         ],
@@ -293,10 +300,20 @@ def status_view(status: Document) -> RenderableType:
     return Group(*parts, *problems_view(status["problems"]))
 
 
+def recovered_lines(recovered: Sequence[Document]) -> Sequence[str]:
+    """What was half done, what became of it, and what to do next."""
+    lines = [(f"{r['what']} {r['id']} {r['outcome']}", following(r["next_step"])) for r in recovered]
+    return [line + next_step for line, next_step in lines] or ["nothing was half done"]
+
+
+def following(step: NextStep | None) -> str:
+    """How a sentence goes on that has a next step."""
+    return f" Next: {words_of(step)}" if step else ""
+
+
 def problems_view(problems: Sequence[Document]) -> Sequence[RenderableType]:
     """What could not be looked after, why, and what to do about it."""
-    lines = [(p["table"], p["why"], f" Next: {p['next_step']}" if p["next_step"] else "") for p in problems]
-    return [Text(visible(f"{table}: {why}{following}"), style="red") for table, why, following in lines]
+    return [Text(visible(f"{p['table']}: {p['why']}{following(p['next_step'])}"), style="red") for p in problems]
 
 
 def imports_view(imports: Sequence[Document]) -> RenderableType:
@@ -391,4 +408,5 @@ def audit_view(audit: Document) -> RenderableType:
     if audit["agrees"]:
         return Group(looked, Text("everything agrees", style="green"))
     problems = [Text(visible(f"- {problem}"), style="red") for problem in audit["problems"]]
-    return Group(looked, *problems)
+    following = [Text(visible(f"next: {words_of(step)}")) for step in audit["next_steps"]]
+    return Group(looked, *problems, *following)

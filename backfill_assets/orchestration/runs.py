@@ -15,6 +15,7 @@ from datetime import date
 
 from dagster import AssetExecutionContext, Failure
 
+from backfill_assets.application.command_line import explained
 from backfill_assets.application.operations import find_run, plan, plan_load
 from backfill_assets.domain import DerivedTable, SourceTable, Table
 from backfill_assets.errors import BackfillError, InvalidRange, MissingInput, Refused, Retryable
@@ -43,7 +44,7 @@ def refusals_as_failures(session: Session) -> Iterator[None]:
     except BackfillError as error:
         session.errors.append(error)
         ids = {name: str(value) for name, value in error.ids.items()}
-        raise Failure(description=str(error), metadata=ids, allow_retries=isinstance(error, Retryable)) from None
+        raise Failure(description=explained(error), metadata=ids, allow_retries=isinstance(error, Retryable)) from None
 
 
 @contextmanager

@@ -7,6 +7,7 @@ stops half-way is completed by `recover`, or reversed where it cannot be complet
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 
 from backfill_assets.candidates.inputs import read_before, require_read_as_staged
 from backfill_assets.crash_points import Point
@@ -25,6 +26,7 @@ from backfill_assets.ledger.members import members_of
 from backfill_assets.ledger.records import Action, PublicationIntent, PublicationRecord, RunRecord, SetRecord
 from backfill_assets.ledger.states import MEANING, PublicationState, RunState, SetState
 from backfill_assets.ledger.store import LedgerReader
+from backfill_assets.next_steps import ANOTHER_PERSON, NAME, Act, NextStep, do, step
 from backfill_assets.planning.manifest import NEVER_PUBLISHED
 from backfill_assets.publication.authority import demand_of, require_agreed
 from backfill_assets.publication.orphans import require_no_orphans
@@ -104,8 +106,11 @@ def _stopped(ws: Workspace, set_id: str, error: BackfillError, *, by: str) -> tu
     published = sum(member.state is RunState.PUBLISHED for member in members)
     return record, HalfWay(
         f"{error.message} {published} of {len(members)} runs of set {set_id} are published.",
-        next_step="backfill recover, which completes the set or reverses it"
-        + (f"; or first {error.next_step}" if error.next_step else ""),
+        next_step=step(
+            do(Act.RECOVER),
+            ", which completes the set or reverses it",
+            *(("; or first ", error.next_step) if error.next_step else ()),
+        ),
         set_id=set_id,
         **{name: value for name, value in error.ids.items() if name != "set_id"},
     )
@@ -187,8 +192,10 @@ def rollback_set(ws: Workspace, set_id: str, *, by: str, reason: str) -> Sequenc
         except (Refused, Retryable) as error:
             raise HalfWay(
                 f"{error.message} {len(undone)} of {len(back)} published runs of set {set_id} are rolled back.",
-                next_step=f"backfill recover, which goes on with it; or, to give the rollback up: "
-                f"backfill approve {set_id} --by ANOTHER_PERSON, then backfill publish {set_id} --by WHO",
+                next_step=step(
+                    *(do(Act.RECOVER), ", which goes on with it; or, to give the rollback up: "),
+                    *(do(Act.APPROVE, set_id, by=ANOTHER_PERSON), ", then ", do(Act.PUBLISH, set_id, by=NAME)),
+                ),
                 set_id=set_id,
                 run_id=intent.run_id,
             ) from error
@@ -239,7 +246,15 @@ def _has_changed(reader: LedgerReader, run: RunRecord) -> bool:
     return any(record.intent.changes for record in standing if record.intent.action is Action.PUBLISH)
 
 
-def recover_set(ws: Workspace, record: SetRecord, *, by: str) -> str:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What became of what was half done; what to do next where it did not end."""
+
+    sentence: str
+    next_step: NextStep | None = None
+
+
+def recover_set(ws: Workspace, record: SetRecord, *, by: str) -> Outcome:
     """Completes the publication of a set that was left half-way, or reverses it; says what became of it."""
     set_id = record.set_id
     if record.state is SetState.ROLLING_BACK:
@@ -250,20 +265,21 @@ def recover_set(ws: Workspace, record: SetRecord, *, by: str) -> str:
         with ws.ledger.read() as reader:
             found = reader.restatement_set(set_id).state
         if found is SetState.PUBLISHED:
-            return "was published by somebody else meanwhile"
+            return Outcome(sentence="was published by another process meanwhile")
         if found is SetState.PLANNED:
-            return f"could not be published, and nothing of it has changed: {error.message}"
+            return Outcome(sentence=f"could not be published, and nothing of it has changed: {error.message}")
         cause = error.__cause__ if isinstance(error, HalfWay) else error
         if isinstance(cause, CANNOT_BE_COMPLETED):
             # The message of the cause alone: how far it was is about to be untrue.
-            return f"could not be completed ({cause.message}) and " + _reversed(ws, set_id, by=by, reason=cause.message)
-        return f"is still half-way: {error.message} Next: {error.next_step}"
-    return "was half-way; now all of it is published"
+            reversal = _reversed(ws, set_id, by=by, reason=cause.message)
+            return replace(reversal, sentence=f"could not be completed ({cause.message}) and {reversal.sentence}")
+        return Outcome(sentence=f"is still half-way: {error.message}", next_step=error.next_step)
+    return Outcome(sentence="was half-way; now all of it is published")
 
 
-def _reversed(ws: Workspace, set_id: str, *, by: str, reason: str) -> str:
+def _reversed(ws: Workspace, set_id: str, *, by: str, reason: str) -> Outcome:
     try:
         rollback_set(ws, set_id, by=by, reason=reason)
     except BackfillError as error:
-        return f"cannot be rolled back as a whole: {error.message} Next: {error.next_step}"
-    return "all of it has been rolled back"
+        return Outcome(sentence=f"cannot be rolled back as a whole: {error.message}", next_step=error.next_step)
+    return Outcome(sentence="all of it has been rolled back")

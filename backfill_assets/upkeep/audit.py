@@ -19,6 +19,7 @@ from backfill_assets.lake.swap import Exchanged, exchanged
 from backfill_assets.lake.tables import changed_files, live_digests, missing_files, sha256_of_file
 from backfill_assets.ledger.records import ImportRecord, PartitionVersion, PublicationRecord
 from backfill_assets.ledger.states import ImportState, PublicationState
+from backfill_assets.next_steps import Act, NextStep, do, step
 from backfill_assets.problems import Problems
 from backfill_assets.workspace import Workspace
 
@@ -45,6 +46,7 @@ class Audit:
     imports: int
     size_bytes: int
     problems: tuple[str, ...]
+    next_steps: tuple[NextStep, ...] = ()
 
     def document(self) -> Mapping[str, Any]:
         """The audit as plain values."""
@@ -58,6 +60,7 @@ class Audit:
             "imports": self.imports,
             "size_bytes": self.size_bytes,
             "problems": list(self.problems),
+            "next_steps": list(self.next_steps),
         }
 
 
@@ -75,9 +78,10 @@ def audit(ws: Workspace, *, head: str | None = None, is_quick: bool = False) -> 
     if head is not None and not HEAD.fullmatch(head):
         raise Refused(
             f"{head!r} is not the head of an event chain.",
-            next_step="give it as an earlier `backfill audit` printed it, SEQUENCE:HASH, the hash with its 64 digits",
+            next_step="give it as an earlier audit printed it, SEQUENCE:HASH, the hash with its 64 digits",
         )
     problems: list[str] = []
+    next_steps: list[NextStep] = []
     looked = _Looked()
     with ws.ledger.read() as reader:
         present_head = reader.chain_head()
@@ -99,9 +103,12 @@ def audit(ws: Workspace, *, head: str | None = None, is_quick: bool = False) -> 
                 known = [record for record in records if record.intent.table == name]
                 problems += _table_against_ledger(ws, name, reader.accepted(name), known, looked, is_quick=is_quick)
             problems += [problem.sentence for problem in told.found]
+            next_steps += [problem.next_step for problem in told.found if problem.next_step]
         landed = reader.imports(states=[ImportState.LANDED, ImportState.LOADED])
     for record in landed:
         problems += _landed_against_ledger(ws, record, looked, is_quick=is_quick)
+    if problems and any(record.state is PublicationState.PUBLISHING for record in records):
+        next_steps.append(step(do(Act.RECOVER)))
     return Audit(
         head=present_head,
         events=events,
@@ -111,6 +118,7 @@ def audit(ws: Workspace, *, head: str | None = None, is_quick: bool = False) -> 
         imports=len(landed),
         size_bytes=looked.size_bytes,
         problems=tuple(problems),
+        next_steps=tuple(next_steps),
     )
 
 
@@ -203,7 +211,7 @@ def _commits_against_ledger(
         elif record.state not in _LANDED:
             yield (
                 f"{name} version {version}: publication {publication_id} landed, but the ledger calls it "
-                f"{record.state}; run `backfill recover`."
+                f"{record.state}."
             )
         else:
             carried[publication_id] = version

@@ -21,6 +21,7 @@ from backfill_assets.publication.publish import publish_run, rollback_run
 from backfill_assets.settings import Settings
 from backfill_assets.upkeep.vacuum import vacuum_lake
 from backfill_assets.workspace import Workspace
+from backfill_assets_tests.advice import advised
 
 BEFORE_COMMIT = "BEFORE_COMMIT"
 """Between compare and commit, for which the code has no name."""
@@ -58,7 +59,7 @@ def main(action: str, where: str) -> int:
             case _:
                 vacuum_lake(ws, by="vic")
     except BackfillError as error:
-        said = {"error": type(error).__name__, "message": error.message, "next_step": error.next_step}
+        said = {"error": type(error).__name__, "message": error.message, "next_step": advised(error)}
         sys.stdout.write(json.dumps(said))
         return 1
     sys.stdout.write(json.dumps({"done": action}))

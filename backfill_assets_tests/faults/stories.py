@@ -39,6 +39,7 @@ from backfill_assets.planning.request import PlanRequest
 from backfill_assets.planning.restatement import PlannedSet, SetRequest
 from backfill_assets.settings import Settings
 from backfill_assets.workspace import Workspace
+from backfill_assets_tests.advice import advised
 from backfill_assets_tests.conftest import SPARK_ENVIRONMENT
 from backfill_assets_tests.faults.documents import documents_answer
 from backfill_assets_tests.faults.order import Standing, nothing_is_stuck, readers_see_what_the_ledger_says
@@ -248,8 +249,8 @@ class Teller:
         except NothingThere:
             ended = "nothing to do"
         except BackfillError as error:
-            ended = f"refused: {error}"
-            if not error.next_step or "plan bronze." in error.next_step:
+            ended = f"refused: {error} Next: {advised(error)}"
+            if "plan bronze." in advised(error) or not error.next_step:
                 amiss.append(f"it was not said what to do: {error}")
         except Exception as error:  # noqa: BLE001 - a violation of this seed
             amiss.append(f"{what} ended with {error!r}\n{''.join(traceback.format_exception(error)[-3:])}")

@@ -21,6 +21,7 @@ from backfill_assets.ledger.states import PublicationState, RunState
 from backfill_assets.publication.publish import publish_run, rollback_run
 from backfill_assets.settings import PROJECT_ROOT
 from backfill_assets.upkeep.audit import audit
+from backfill_assets_tests.advice import refused
 from backfill_assets_tests.faults.scene import SILVER, Scene, build, open_home
 from backfill_assets_tests.faults.sleeper import BEFORE_COMMIT
 from backfill_assets_tests.shop import shop_environment
@@ -79,7 +80,7 @@ def state_of(scene: Scene, run_id: str) -> RunState:
 @pytest.mark.parametrize("where", ["SWAP_INTENDED", BEFORE_COMMIT])
 def test_a_publisher_that_slept_cannot_publish_over_newer_work_and_says_why(scene: Scene, where: str) -> None:
     with asleep(scene, "publish backfill", where) as sleeper:
-        with pytest.raises(IllegalTransition, match="if its process is gone, backfill recover"):
+        with refused(IllegalTransition, match="if its process is gone, backfill recover"):
             publish_run(scene.ws, "live", by="ben")
         (found,) = recover(scene.ws, by="ops")
         assert "had not landed; closed" in found.outcome

@@ -17,6 +17,7 @@ from backfill_assets.evidence.report import run_document, run_report
 from backfill_assets.ledger.records import EventRecord
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import PlanRequest
+from backfill_assets_tests.advice import advised
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.integration.conftest import ONE_HOUR
 from backfill_assets_tests.ledgers import copy_home
@@ -103,7 +104,7 @@ def test_a_member_of_a_group_approves_and_the_event_says_on_what_grounds(shop: S
         if not path_is_there:
             path = says(shop, "2026-11", finance="BEN2, ana", platform="ben")
             assert (
-                refusal.value.next_step
+                advised(refusal.value)
                 == f'write {path}: version: "1", and below groups: the line finance: [NAME, NAME]'
             )
     assert "is approved by a member of finance, and ben is none" in refusal.value.message

@@ -17,6 +17,7 @@ from backfill_assets.errors import OutcomeUnknown, Refused, Retryable
 from backfill_assets.ledger.states import PublicationState, RunState
 from backfill_assets.ledger.store import Ledger, LedgerWriter
 from backfill_assets.workspace import Workspace
+from backfill_assets_tests.advice import refused
 from backfill_assets_tests.ledger_examples import DAYS, a_manifest
 from backfill_assets_tests.number_examples import (
     NUMBERS,
@@ -103,7 +104,7 @@ def test_a_connection_lost_in_the_middle_of_writing_changes_nothing(ledger: Ledg
 def test_a_connection_lost_while_committing_may_have_changed_everything_or_nothing(
     ledger: Ledger, database: Database
 ) -> None:
-    with pytest.raises(OutcomeUnknown, match=r"while it was committing.*backfill recover"), ledger.write() as writer:
+    with refused(OutcomeUnknown, match=r"while it was committing.*backfill recover"), ledger.write() as writer:
         say(writer, "who knows")
         database.cut()
     assert said(ledger) in ([], ["who knows"])
@@ -177,7 +178,7 @@ def test_a_ledger_that_is_away_when_the_swap_has_landed_is_told_by_recover(
     ws = opened(Point.SWAP_COMMITTED, database.go_away)
     candidates = gated(ws, "bf-1", TABLE, DAYS, 1)
     try:
-        with pytest.raises(OutcomeUnknown, match=r"readers see it.*backfill recover"):
+        with refused(OutcomeUnknown, match=r"readers see it.*backfill recover"):
             publish_numbers(ws, candidates)
     finally:
         database.come_back()

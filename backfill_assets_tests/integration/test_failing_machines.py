@@ -22,6 +22,7 @@ from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import AskedLimits, PlanRequest
 from backfill_assets.upkeep.audit import audit
+from backfill_assets_tests.advice import refused
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.integration.conftest import ONE_HOUR
 from backfill_assets_tests.ledgers import copy_home
@@ -60,7 +61,7 @@ def test_a_commit_that_landed_and_was_reported_as_failed_is_found_by_recover(
     run_id = shop.ready(MIDDLE)
     with monkeypatch.context() as broken:
         broken.setattr(swapping, "_commit", answering_with(OSError("connection reset"), does_it=True))
-        with pytest.raises(OutcomeUnknown, match=r"does not say whether it landed.*backfill recover"):
+        with refused(OutcomeUnknown, match=r"does not say whether it landed.*backfill recover"):
             shop.publish(run_id)
     assert state_of(shop, run_id) is RunState.PUBLISHING, "what is not known is not called one or the other"
     (found,) = operations.recover(shop.ws, by="ops")

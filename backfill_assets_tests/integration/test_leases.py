@@ -14,6 +14,8 @@ from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
 from backfill_assets.application import operations
+from backfill_assets.application.command_line import explained, words_of
+from backfill_assets.application.recover import Recovered
 from backfill_assets.candidates.at_work import Work, at_work
 from backfill_assets.cli import app
 from backfill_assets.errors import AtWork, IllegalTransition, Refused, TakenOver
@@ -74,7 +76,7 @@ def test_a_run_is_left_to_its_process_until_its_lease_ends(ledger: Ledger, hands
     with pytest.raises(AtWork) as refusal:
         take(ledger, "a2", actor="ben")
     for part in ("bf-1", "ann", "since 2026-01-15 12:00:00 UTC", "ends in 43 s, at 12:02:00 UTC", "recover bf-1 --now"):
-        assert part in str(refusal.value)
+        assert part in explained(refusal.value)
     with pytest.raises(AtWork), ledger.write() as writer:
         writer.give_up_run("bf-1", actor="ops", note="gone")
     hands.after(43)
@@ -197,21 +199,23 @@ def test_who_takes_over_says_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_recover_leaves_living_work_alone_and_says_how_long_and_now_takes_it_over(shop: Shop) -> None:
-    run_id, outcomes = shop.planned(OUTPUT), list[str]()
+    run_id, outcomes = shop.planned(OUTPUT), list[Recovered]()
 
     def somebody_recovers() -> None:
         (found,) = operations.recover(shop.ws, by="ops")
-        outcomes.append(found.outcome)
+        outcomes.append(found)
         assert state_of(shop, run_id) is RunState.STAGING
         (found,) = operations.recover(shop.ws, by="ops", only=run_id, now=True)
-        outcomes.append(found.outcome)
+        outcomes.append(found)
 
     with pytest.raises(TakenOver):
         operations.stage(shop.ws, run_id, actor="ana", listener=once_at("stage", somebody_recovers))  # type: ignore[arg-type]
-    assert "is left alone" in outcomes[0]
-    assert "its lease ends in 1" in outcomes[0]
-    assert f"backfill recover {run_id} --now" in outcomes[0]
-    assert "run it again" in outcomes[1]
+    living, taken = outcomes
+    assert "is left alone" in living.outcome
+    assert "its lease ends in 1" in living.outcome
+    assert living.next_step and f"backfill recover {run_id} --now" in words_of(living.next_step)
+    assert taken.outcome.startswith("stopped while")
+    assert taken.next_step and f"run it again: backfill run {run_id}" in words_of(taken.next_step)
     assert state_of(shop, run_id) is RunState.FAILED
     shop.staged(run_id)
     with pytest.raises(Refused, match="one by one"):

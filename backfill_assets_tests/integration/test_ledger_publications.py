@@ -11,6 +11,7 @@ from backfill_assets.errors import IllegalTransition, NotApproved, Refused, Targ
 from backfill_assets.ledger.records import CandidatePartition, PublicationIntent
 from backfill_assets.ledger.states import ApprovalState, PublicationState, RunState, VersionState
 from backfill_assets.ledger.store import Ledger
+from backfill_assets_tests.advice import refused
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.ledger_examples import (
     DAYS,
@@ -171,9 +172,8 @@ def test_a_table_has_one_open_publication_and_the_refusal_names_it(ledger: Ledge
     with ledger.write() as writer:
         writer.begin_publication(first, actor="Bob")
         writer.begin_publication(elsewhere, actor="Bob")
-    with pytest.raises(IllegalTransition, match="backfill recover") as refusal, ledger.write() as writer:
+    with refused(IllegalTransition, match=f"{first.publication_id}.*backfill recover"), ledger.write() as writer:
         writer.begin_publication(second, actor="Bob")
-    assert first.publication_id in str(refusal.value)
 
 
 def test_the_database_itself_refuses_a_second_open_publication_and_a_second_accepted_version(
@@ -284,7 +284,7 @@ def test_a_run_without_approval_is_not_published(ledger: Ledger) -> None:
         writer.withdraw_approval("bf-1", by="Bob", reason="not yet")
     with ledger.read() as reader:
         intent = publication_of(reader, "bf-1")
-    with pytest.raises(NotApproved, match="backfill approve bf-1"), ledger.write() as writer:
+    with refused(NotApproved, match="backfill approve bf-1"), ledger.write() as writer:
         writer.begin_publication(intent, actor="Bob")
 
 

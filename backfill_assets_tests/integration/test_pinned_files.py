@@ -8,6 +8,7 @@ from backfill_assets.candidates.inputs import pinned_files
 from backfill_assets.errors import MissingInput
 from backfill_assets.ledger.store import Ledger
 from backfill_assets.planning.manifest import PinnedInput, PinnedPartition
+from backfill_assets_tests.advice import advised
 from backfill_assets_tests.ledger_examples import DAYS, TABLE, files_of, make_publishable, plan, publish, stage
 
 
@@ -37,7 +38,7 @@ def test_a_member_that_has_not_been_staged_is_named_with_the_command_for_it(ledg
     plan(ledger, "member")
     with ledger.read() as reader, pytest.raises(MissingInput, match="what run member stages") as refusal:
         pinned_files(reader, "run", pins(PinnedPartition(partition=DAYS[0], version=0, digest="", from_run="member")))
-    assert refusal.value.next_step == "backfill run member"
+    assert advised(refusal.value) == "backfill run member"
 
 
 def test_a_version_that_is_not_what_was_pinned_is_refused(ledger: Ledger) -> None:

@@ -23,6 +23,7 @@ from backfill_assets.planning.reads import Reads
 from backfill_assets.planning.request import AskedLimits, PlanRequest
 from backfill_assets.planning.stages import Agree, Compute, Prove, computing
 from backfill_assets.workspace import Workspace
+from backfill_assets_tests.advice import advised
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.example_domain import recent_sales, sales
 from backfill_assets_tests.integration.conftest import ONE_HOUR
@@ -100,7 +101,7 @@ def test_a_run_is_not_measured_by_other_gates_than_were_agreed(shop: Shop, gated
     with pytest.raises(ContractBroken) as refusal:
         operations.gate(changed.ws, run_id, actor="ana")
     assert "not declared any more: usual; new: cheap; changed: plausible" in refusal.value.message
-    assert refusal.value.next_step == f"plan it again: backfill plan {RECENT} ..."
+    assert advised(refusal.value) == f"plan it again: backfill plan {RECENT} ..."
     left = RunState.PASSED if gated_before else RunState.FAILED
     assert operations.run_named(shop.ws, run_id).state is left
     with shop.ws.ledger.read() as reader:

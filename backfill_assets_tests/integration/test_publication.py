@@ -40,6 +40,7 @@ from backfill_assets.planning.request import PlanRequest
 from backfill_assets.publication.verdict import changes_for, require_publishable
 from backfill_assets.transforms.context import TransformContext
 from backfill_assets.upkeep.audit import audit
+from backfill_assets_tests.advice import advised, refused
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.edited import edit
 from backfill_assets_tests.integration.conftest import ONE_HOUR
@@ -261,7 +262,7 @@ def test_a_staged_file_that_was_cut_is_never_published(shop: Shop) -> None:
 def test_missing_warm_up_is_refused_with_the_days_and_the_command(shop: Shop) -> None:
     with pytest.raises(MissingInput, match=r"2025-12-30\.\.2025-12-31, 2 days") as refusal:
         shop.planned(DayRange.inclusive(date(2026, 1, 1), date(2026, 1, 3)))
-    assert refusal.value.next_step == (
+    assert advised(refusal.value) == (
         "land the files that are missing; if nothing happened on these days, say so with "
         "backfill load sales --from 2025-12-30 --to 2025-12-31 --empty --by WHO"
     )
@@ -354,7 +355,7 @@ def test_a_late_sale_moves_bronze_and_what_a_restatement_computes(shop: Shop) ->
 def test_a_day_without_sales_is_empty_on_somebodys_word_and_counts_as_built(shop: Shop) -> None:
     eleventh = date(2026, 1, 11)
     load = partial(operations.plan_load, shop.ws, SALES, by="ana", reason="closed that day")
-    with pytest.raises(MissingInput, match=r"nothing has landed for 2026-01-11, 1 day.*--to 2026-01-11 --empty --by"):
+    with refused(MissingInput, match=r"nothing has landed for 2026-01-11, 1 day.*--to 2026-01-11 --empty --by"):
         load(partitions=(eleventh,))
     with pytest.raises(Refused, match=r"2026-01-10, 1 day of bronze\.sales cannot be declared empty: events of then"):
         load(partitions=(date(2026, 1, 10), eleventh), empty=(date(2026, 1, 10), eleventh))
@@ -401,7 +402,7 @@ def test_a_declared_empty_day_is_not_published_once_an_event_of_then_has_landed(
     assert refusal.value.message == (
         f"run {run.run_id} built 2026-01-11 of {SALES} without events, and events of then have landed since."
     )
-    assert refusal.value.next_step == "backfill load sales --from 2026-01-11 --to 2026-01-11 --by WHO"
+    assert advised(refusal.value) == "backfill load sales --from 2026-01-11 --to 2026-01-11 --by WHO"
     with shop.ws.ledger.read() as reader:
         assert not reader.accepted(SALES, days)
 

@@ -26,6 +26,7 @@ from backfill_assets.upkeep.audit import audit
 from backfill_assets.upkeep.reproduce import Reproduced, spread
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests import example_domain
+from backfill_assets_tests.advice import advised
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.edited import drift
 from backfill_assets_tests.example_domain import recent_sales, sales
@@ -178,8 +179,8 @@ def test_an_input_file_that_is_gone_is_named(shop: Shop) -> None:
     with pytest.raises(MissingInput) as refusal:
         reproduced(shop, run_id)
     assert refusal.value.message == f"{SALES} {SIXTH} cannot be read: its file {victim.path} is gone."
-    assert "from a backup" in str(refusal.value.next_step)
-    assert f"backfill history {SALES} --partition {SIXTH}" in str(refusal.value.next_step)
+    assert "from a backup" in advised(refusal.value)
+    assert f"backfill history {SALES} --partition {SIXTH}" in advised(refusal.value)
 
 
 def test_after_one_byte_of_the_transforms_module_changed_it_is_refused(
@@ -208,7 +209,7 @@ def test_after_one_byte_of_the_transforms_module_changed_it_is_refused(
     module.write_text(text.replace("on a day", "on a dax", 1), encoding="utf-8")
     with pytest.raises(ContractBroken, match="planned with other code") as refusal:
         reproduced(opened(), run_id)
-    assert f"backfill reproduce {run_id}" in str(refusal.value.next_step)
+    assert f"backfill reproduce {run_id}" in advised(refusal.value)
     module.write_text(text, encoding="utf-8")
     assert reproduced(opened(), run_id, sample=1).is_identical
 

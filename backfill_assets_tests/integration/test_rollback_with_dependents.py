@@ -19,6 +19,7 @@ from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.restatement import NothingToRebuild, SetRequest
 from backfill_assets.staleness.document import stale_document
 from backfill_assets.upkeep.audit import audit
+from backfill_assets_tests.advice import advised
 from backfill_assets_tests.faults.scenario import Stopped, stopping_at
 from backfill_assets_tests.ledgers import copy_home
 from backfill_assets_tests.month import CARNIVAL, FEBRUARY, REACHED, TOTALS, open_month, planned_set, ready_set, total
@@ -47,8 +48,8 @@ def test_a_rollback_that_would_leave_gold_without_its_silver_is_refused_and_name
     before, silver, gold = readers_see(shop), only_run(shop, RECENT), only_run(shop, TOTALS)
     with pytest.raises(LeavesOrphans, match=f"{TOTALS} 2026-02, 1 month by {gold}") as refusal:
         operations.rollback(shop.ws, silver, by="ben", reason="never right")
-    assert refusal.value.next_step is not None
-    assert f"backfill rollback {silver} --with-dependents" in refusal.value.next_step
+    assert advised(refusal.value)
+    assert f"backfill rollback {silver} --with-dependents" in advised(refusal.value)
     assert readers_see(shop) == before
     assert audit(shop.ws).problems == ()
 
@@ -119,8 +120,8 @@ def test_gold_of_a_set_is_not_taken_out_of_it(shop: Shop) -> None:
     operations.rollback(shop.ws, late_load, by="ben", reason="not ours")
     with pytest.raises(LeavesOrphans, match=f"{TOTALS} 2026-02, 1 month by {set_id}") as refusal:
         operations.rollback_with_dependents(shop.ws, first_load, by="ben", reason="not ours")
-    assert refusal.value.next_step is not None
-    assert f"backfill rollback {set_id} --by WHO" in refusal.value.next_step
+    assert advised(refusal.value)
+    assert f"backfill rollback {set_id} --by WHO" in advised(refusal.value)
     assert readers_see(shop)[1:] == before[1:]
 
 

@@ -22,6 +22,7 @@ from backfill_assets.evidence.sets import set_document
 from backfill_assets.ledger.states import RunState, SetState
 from backfill_assets.upkeep.audit import audit
 from backfill_assets_tests import example_domain
+from backfill_assets_tests.advice import advised
 from backfill_assets_tests.ledger_examples import disarm, tamper
 from backfill_assets_tests.ledgers import copy_home
 from backfill_assets_tests.month import CARNIVAL, TOTALS, open_month, planned_set, ready_set, total
@@ -87,7 +88,7 @@ def test_gold_that_was_computed_from_other_silver_is_not_published_and_running_t
 
     with pytest.raises(InputsMovedOn, match=f"run {gold} was computed from candidates") as refusal:
         operations.publish_set(late.ws, set_id, by="ben")
-    assert refusal.value.next_step == f"stage it again: backfill run {set_id}"
+    assert advised(refusal.value) == f"stage it again: backfill run {set_id}"
     assert (late.live_paths(), late.live_paths(TOTALS)) == before, "refused before anything has moved"
     with late.ws.ledger.read() as reader:
         assert reader.restatement_set(set_id).state is SetState.PLANNED

@@ -24,6 +24,7 @@ from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.upkeep import vacuum as vacuum_module
 from backfill_assets.upkeep.audit import audit
+from backfill_assets_tests.advice import advised
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.integration.conftest import ONE_HOUR
 from backfill_assets_tests.ledgers import copy_home
@@ -139,7 +140,7 @@ def test_a_run_that_was_rolled_back_can_be_published_again_within_the_horizon_on
     operations.approve(old.ws, run_id, by="ben")
     with pytest.raises(MissingInput, match=r"staged files of run .* were removed by retention") as refusal:
         old.publish(run_id)
-    assert refusal.value.next_step == f"stage it again: backfill run {run_id}"
+    assert advised(refusal.value) == f"stage it again: backfill run {run_id}"
     assert operations.run_named(old.ws, run_id).state is RunState.ROLLED_BACK
     old.staged(run_id)
     old.publish(run_id)

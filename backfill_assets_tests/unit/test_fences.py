@@ -70,7 +70,7 @@ def test_planning_knows_no_engine() -> None:
 FLOORS = (
     (
         *("errors", "identity", "wording", "columns", "clock", "lease", "people", "problems", "progress", "versions"),
-        "crash_points",
+        *("crash_points", "next_steps"),
     ),
     ("planning", "settings", "session_settings"),
     ("domain", "lake", "ledger", "spark"),

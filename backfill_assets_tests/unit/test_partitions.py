@@ -21,6 +21,7 @@ from backfill_assets.planning.partitions import (
     partition_of,
     partitions_over,
 )
+from backfill_assets_tests.advice import advised
 
 DAYS = st.dates(min_value=date(1999, 1, 1), max_value=date(2030, 12, 31))
 GRAINS = st.sampled_from(Grain)
@@ -89,4 +90,4 @@ def test_many_ranges_are_counted_after_the_first_few() -> None:
 def test_a_reversed_range_is_refused_with_the_range_that_was_meant() -> None:
     with pytest.raises(InvalidRange, match="reversed") as refusal:
         DayRange.inclusive(date(2006, 9, 30), date(2006, 7, 1))
-    assert refusal.value.next_step == "give the earlier day first: --from 2006-07-01 --to 2006-09-30"
+    assert advised(refusal.value) == "give the earlier day first: --from 2006-07-01 --to 2006-09-30"

@@ -7,6 +7,7 @@ import pytest
 from backfill_assets.errors import Refused
 from backfill_assets.session_settings import JAVA, MEANING, session_digest, wrong_settings
 from backfill_assets.settings import Settings
+from backfill_assets_tests.advice import advised
 
 
 @pytest.mark.parametrize(
@@ -24,7 +25,7 @@ from backfill_assets.settings import Settings
 def test_a_setting_that_decides_what_rows_mean_cannot_be_given_by_the_environment(name: str) -> None:
     with pytest.raises(Refused, match=rf"BACKFILL_SPARK_CONF holds {name}, which decides") as refusal:
         Settings.from_environment({"BACKFILL_SPARK_CONF": f"spark.ui.enabled=true;{name}={MEANING.get(name, 'x')}"})
-    assert refusal.value.next_step == f"leave {name} out of BACKFILL_SPARK_CONF"
+    assert advised(refusal.value) == f"leave {name} out of BACKFILL_SPARK_CONF"
 
 
 @pytest.mark.parametrize("process", ["driver", "executor"])

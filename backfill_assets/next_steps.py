@@ -1,0 +1,115 @@
+"""What can be done next, as a value: what is asked for, of what, and with which options.
+
+Rooms say what can be done; only the edge says how it is asked for there (`application.command_line` as a command, a web
+page as a button).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date
+from enum import StrEnum
+
+NAME = "NAME"
+"""Stands for the name of the person who acts."""
+
+ANOTHER_PERSON = "ANOTHER_PERSON"
+"""Stands for the name of an approver, who is another person than the requester."""
+
+WHY = "WHY"
+"""Stands for a reason."""
+
+
+class Act(StrEnum):
+    """What can be asked for."""
+
+    LAND = "land"
+    LOAD = "load"
+    PLAN = "plan"
+    APPROVE = "approve"
+    RUN = "run"
+    REPORT = "report"
+    PUBLISH = "publish"
+    ROLLBACK = "rollback"
+    CANCEL = "cancel"
+    FOLLOW = "follow"
+    RECOVER = "recover"
+    ERASE = "erase"
+    VACUUM = "vacuum"
+    STATUS = "status"
+    STALE = "stale"
+    HISTORY = "history"
+    AUDIT = "audit"
+    REPRODUCE = "reproduce"
+    DEMO = "demo"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Invocation:
+    """One thing to ask for: the act, what it is done to, and its options.
+
+    An option is a name with its value, or with True where it is given or not. An outline leaves further options to the
+    reader.
+    """
+
+    act: Act
+    of: tuple[str, ...] = ()
+    options: tuple[tuple[str, str | bool], ...] = ()
+    is_outline: bool = False
+
+    def __str__(self) -> str:
+        """For logs of this process; a person reads `application.command_line`."""
+        return " ".join([self.act, *self.of, *(f"{name}={value}" for name, value in self.options)])
+
+
+@dataclass(frozen=True, slots=True)
+class NextStep:
+    """What a reader can do now: text, and what to ask for, in order."""
+
+    parts: tuple[str | Invocation, ...]
+
+    def __str__(self) -> str:
+        """For logs of this process; a person reads `application.command_line`."""
+        return "".join(map(str, self.parts))
+
+
+Advice = NextStep | Invocation | str
+"""What `step` takes: steps, what to ask for, and text."""
+
+
+def do(act: Act, *of: str, **options: str | date | bool | None) -> Invocation:
+    """What to ask for, ready to be asked.
+
+    Args:
+        act: The act.
+        *of: What it is done to: a run, a set, a table, files.
+        **options: Names as in this package, such as `by`, `reason`, `first` and `last`; None and False are left out.
+    """
+    given = tuple(
+        (name, value if isinstance(value, bool) else str(value))
+        for name, value in options.items()
+        if value is not None and value is not False
+    )
+    return Invocation(act=act, of=of, options=given)
+
+
+def outline(act: Act, *of: str) -> Invocation:
+    """What to ask for, whose options are the reader's choice."""
+    return Invocation(act=act, of=of, is_outline=True)
+
+
+def step(*parts: Advice) -> NextStep:
+    """A next step out of text, of what to ask for, and of other steps."""
+    flat: list[str | Invocation] = []
+    for part in parts:
+        flat += part.parts if isinstance(part, NextStep) else [part]
+    return NextStep(tuple(flat))
+
+
+def undo(named: str) -> Invocation:
+    """The rollback of a run or of a set."""
+    return do(Act.ROLLBACK, named, by=NAME, reason=WHY)
+
+
+WAIT_OR_RECOVER = step("wait for it; if its process is gone: ", do(Act.RECOVER))
+"""What is under way in another process."""

@@ -1,0 +1,25 @@
+"""What refusals say and advise, in the words of the command line."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from backfill_assets.application.command_line import explained, words_of
+from backfill_assets.errors import BackfillError
+
+
+def advised(error: BackfillError) -> str:
+    """The next step of an error as a person reads it; empty without one."""
+    return words_of(error.next_step) if error.next_step else ""
+
+
+@contextmanager
+def refused(kind: type[BackfillError], *, match: str) -> Iterator[None]:
+    """Like `pytest.raises`, over the message and the next step together."""
+    with pytest.raises(kind) as refusal:
+        yield
+    assert re.search(match, explained(refusal.value))
