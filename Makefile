@@ -44,6 +44,7 @@ test-postgres: setup
 	$(RUN) BACKFILL_TEST_LEDGER=postgresql .venv/bin/python -m pytest --durations=10 $(PYTEST_ARGS) backfill_assets_tests/integration
 
 test-faults: setup
+	$(RUN) .venv/bin/python -m pytest --hypothesis-profile=thorough backfill_assets_tests/unit
 	$(RUN) .venv/bin/python -m backfill_assets_tests.faults.crashes --workers 2
 	$(RUN) .venv/bin/python -m backfill_assets_tests.faults.interleavings --count 10000 --workers 2
 	$(RUN) .venv/bin/python -m backfill_assets_tests.faults.interleavings --count 1000 --workers 2 --sweep

@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from hypothesis import settings as hypothesis_settings
 from pyspark.sql import SparkSession
 
 from backfill_assets.clock import Clock
@@ -15,10 +14,9 @@ from backfill_assets.settings import PROJECT_ROOT, Settings
 from backfill_assets.spark import open_spark
 from backfill_assets_tests.ledgers import ledger_environment
 from backfill_assets_tests.quick_writers import nothing_slow_at_the_writers_turn
+from backfill_assets_tests.searches import register_profiles
 
-# A busy machine is no reason for a property to fail.
-hypothesis_settings.register_profile("patient", deadline=None)
-hypothesis_settings.load_profile("patient")
+register_profiles()
 
 NOON = datetime(2026, 1, 15, 12, 0, tzinfo=UTC)
 

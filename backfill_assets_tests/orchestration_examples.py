@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 
-import pytest
 from dagster import AssetKey, DagsterEventType, DagsterInstance, Definitions, ExecuteInProcessResult
 from pyspark.sql import SparkSession
 
 from backfill_assets.application.operations import plan, plan_load
 from backfill_assets.landing.land import land
 from backfill_assets.orchestration.build import definitions_over
-from backfill_assets.orchestration.launch import SILENT, Outcome, open_instance, run_in_process
+from backfill_assets.orchestration.launch import SILENT, Outcome, run_in_process
 from backfill_assets.orchestration.resources import Session
 from backfill_assets.orchestration.tags import partition_range
 from backfill_assets.planning.partitions import DayRange
@@ -24,6 +23,7 @@ from backfill_assets.planning.request import PlanRequest
 from backfill_assets.settings import Settings
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.conftest import SPARK_ENVIRONMENT
+from backfill_assets_tests.dagster_record import open_record
 from backfill_assets_tests.ledgers import ledger_environment
 
 DOMAIN = "backfill_assets_tests.example_domain"
@@ -125,7 +125,6 @@ def bench(home: Path, **elsewhere: str) -> Iterator[Bench]:
     """A bench in an empty folder, with settings of its own."""
     settings = Settings.from_environment({**environment(home), **elsewhere})
     workspace = Workspace.open(settings)
-    with pytest.MonkeyPatch.context() as patch, ExitStack() as opened:
-        patch.delenv("DAGSTER_HOME", raising=False)
-        yield Bench(workspace=workspace, instance=opened.enter_context(open_instance(settings)))
+    with open_record(settings) as instance:
+        yield Bench(workspace=workspace, instance=instance)
     workspace.close()

@@ -50,15 +50,19 @@ def _require_one_worker(state: State, name: str) -> None:
         raise Wrong(f"{name} was cancelled, is {run.state}, and has the publications {standing}")
 
 
-def require_settled(model: Model, state: State) -> None:
-    """What must be true when everybody else has stopped for good and `recover` has run to its end.
+def stopped(model: Model, state: State) -> State:
+    """The state when every process has stopped for good, every lease has ended, and `recover` is about to run."""
+    recovery = Process(name="the last recovery", kind="recover")
+    alone = replace(state, processes=(recovery,), paused=frozenset(run.attempt for run in state.runs.values()))
+    return work.time_passes(alone, model.has)
+
+
+def require_settled(model: Model, present: State) -> None:
+    """What must be true when `recover` has run to its end in a state that has stopped.
 
     Raises:
         Wrong: Something is still open, or ledger and table do not agree.
     """
-    recovery = Process(name="the last recovery", kind="recover")
-    stopped = replace(state, processes=(recovery,), paused=frozenset(run.attempt for run in state.runs.values()))
-    present = work.time_passes(stopped, model.has)
     for _ in range(40):
         steps = list(model.steps(present))
         if not steps:
@@ -68,7 +72,7 @@ def require_settled(model: Model, state: State) -> None:
     if still := [name for name, p in present.publications.items() if p.state == "OPEN"]:
         raise Wrong(f"{still} cannot be ended")
     if working := [name for name, run in present.runs.items() if run.state in work.AT_WORK]:
-        raise Wrong(f"nobody is at work on {working}, and nothing ends it")
+        raise Wrong(f"no process is at work on {working}, and nothing ends it")
     for p, (_, files) in enumerate(present.accepted):
         if p not in present.foreign and present.table[p] != files:
             raise Wrong(f"the ledger accepts {sorted(files)} in {p}, and readers see {sorted(present.table[p])}")
@@ -87,11 +91,15 @@ def search(model: Model, first: State) -> Found:
     """Visits every reachable state."""
     queue: deque[State] = deque([first])
     came: dict[State, tuple[State, str] | None] = {first: None}
+    settled: set[State] = set()
+    """States that differ only in what processes were about to do stop alike."""
     while queue:
         state = queue.popleft()
         try:
             require_right(state)
-            require_settled(model, state)
+            if (present := stopped(model, state)) not in settled:
+                require_settled(model, present)
+                settled.add(present)
             following = list(model.steps(state))
         except Wrong as wrong:
             return Found(states=len(came), wrong=str(wrong), way=_way(came, state))

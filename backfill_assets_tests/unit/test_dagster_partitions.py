@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from datetime import date, timedelta
 
 from dagster import PartitionsDefinition, partition_loading_context
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from backfill_assets.orchestration.partitions import key_of, partitions_definition, window_mapping
@@ -41,7 +41,6 @@ def subset(definition: PartitionsDefinition[str], partitions: Iterable[date]) ->
     return definition.subset_with_partition_keys([key_of(partition) for partition in partitions])
 
 
-@settings(deadline=None, max_examples=150)
 @given(EDGES, st.sets(MIDDLE, min_size=1, max_size=5))
 def test_dagster_maps_a_partition_to_exactly_the_inputs_the_planner_reads(
     declared: tuple[Grain, Grain, Window], days: set[date]
@@ -60,7 +59,6 @@ def test_dagster_maps_a_partition_to_exactly_the_inputs_the_planner_reads(
     assert keys == {key_of(partition) for partition in graph.needed(edge, node, partitions)}
 
 
-@settings(deadline=None, max_examples=150)
 @given(EDGES, st.sets(MIDDLE, min_size=1, max_size=5))
 def test_dagster_maps_an_input_to_exactly_the_partitions_the_planner_reaches(
     declared: tuple[Grain, Grain, Window], days: set[date]
@@ -78,7 +76,6 @@ def test_dagster_maps_an_input_to_exactly_the_partitions_the_planner_reaches(
     assert set(found.get_partition_keys()) == {key_of(partition) for partition in graph.reached(edge, node, partitions)}
 
 
-@settings(deadline=None, max_examples=60)
 @given(st.data())
 def test_dagster_and_the_planner_agree_for_every_pair_of_tables_of_a_graph(data: st.DataObject) -> None:
     graph = data.draw(graphs())

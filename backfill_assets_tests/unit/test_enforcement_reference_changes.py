@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from backfill_assets.domains.enforcement_sla import DOMAIN
@@ -89,7 +89,6 @@ def widest(policy: SlaPolicy, *calendars: JurisdictionCalendar) -> tuple[int, in
     return max(w.days_back for w in windows), max(w.days_ahead for w in windows)
 
 
-@settings(max_examples=200)
 @given(EVENTS, CLOCKS, HOLIDAYS, HOLIDAYS, st.frozensets(st.integers(0, 6), max_size=3))
 def test_no_row_changes_outside_the_days_that_a_new_calendar_names(
     events: list[Event], clock: Clock, before: frozenset[date], now: frozenset[date], weekend: frozenset[int]

@@ -23,6 +23,7 @@ from backfill_assets.domains.enforcement_sla.references import (
 from backfill_assets.errors import InvalidReference
 from backfill_assets.settings import PROJECT_ROOT
 from backfill_assets.transforms.references import load_references
+from backfill_assets_tests.searches import examples
 
 CALENDAR: dict[str, Any] = {
     "version": "calendar-1",
@@ -198,7 +199,7 @@ _BOMB = "a0: &a0 [x, x]\n" + "".join(f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}]\n" for
         (b"\x00", "special characters are not allowed"),
         (b"\xff\xfe\x00", "yaml"),
         (b"version: '\xff'", "invalid start byte"),
-        (b"[" * 100_000, "is nested too deeply"),
+        (b"[" * 20_000, "is nested too deeply"),
         (b"{a: " * 5_000, "is nested too deeply"),
         (b"&a [*a]", "aliases (*name) are not read"),
         (_BOMB.encode(), "aliases (*name) are not read"),
@@ -212,7 +213,7 @@ _BOMB = "a0: &a0 [x, x]\n" + "".join(f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}]\n" for
         (b"version: 1.0e+400\njurisdictions: {}", "has to be text, but is inf"),
         (b"- " * 3, "has to be a mapping"),
         (b"version: " + b"x" * 100_000, "lacks the key 'jurisdictions'"),
-        (b"version: a\njurisdictions: [" + b"x, " * 100_000 + b"]", "has to be a mapping of keys to values, but is"),
+        (b"version: a\njurisdictions: [" + b"x, " * 10_000 + b"]", "has to be a mapping of keys to values, but is"),
         (b"#" * (17 << 20), "is larger than the 16 MiB"),
         (b"version: a\njurisdictions: {\x1b[31m: 1}", "special characters are not allowed"),
     ],
@@ -254,7 +255,8 @@ def test_a_reference_document_with_any_edit_is_read_or_refused_with_one_sentence
         b"no",
     ]
     refused = 0
-    for _ in range(300):
+    tried = examples(300)
+    for _ in range(tried):
         start = chance.randrange(len(whole))
         end = chance.choice([start, start + 1, start + chance.randrange(40), len(whole)])
         _write(tmp_path, name, whole[:start] + chance.choice(odd) + whole[end:])
@@ -264,7 +266,7 @@ def test_a_reference_document_with_any_edit_is_read_or_refused_with_one_sentence
             refused += 1
             assert "\n" not in error.message
             assert len(error.message) < 600
-    assert refused > 100
+    assert refused > tried // 3
 
 
 def _write(folder: Path, name: str, content: bytes) -> None:

@@ -7,7 +7,7 @@ from datetime import date
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from backfill_assets.errors import UnknownName
@@ -68,7 +68,6 @@ def naive_closure(
     return built
 
 
-@settings(max_examples=120)
 @given(st.data())
 def test_the_closure_is_what_every_window_read_day_by_day_gives(data: st.DataObject) -> None:
     graph = data.draw(graphs())

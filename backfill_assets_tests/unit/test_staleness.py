@@ -57,7 +57,6 @@ def naive_changed_inputs(world: World, node: TableNode, partition: date, edge: T
     }
 
 
-@settings(max_examples=150)
 @given(st.data())
 def test_every_partition_is_stale_for_exactly_the_reasons_that_a_plain_comparison_finds(data: st.DataObject) -> None:
     world = data.draw(worlds())
@@ -101,7 +100,6 @@ def test_every_partition_is_stale_for_exactly_the_reasons_that_a_plain_compariso
                     assert {day for some in reason.days or () for day in some} == days
 
 
-@settings(max_examples=150)
 @given(st.data())
 def test_after_the_plan_has_run_nothing_is_stale_and_nothing_else_would_have_moved(data: st.DataObject) -> None:
     world = data.draw(worlds())
@@ -132,7 +130,7 @@ def test_the_properties_meet_every_cause_and_plans_that_change_something() -> No
     met: set[Cause] = set()
     moved: set[bool] = set()
 
-    @settings(max_examples=150, database=None, derandomize=True)
+    @settings(max_examples=60, database=None, derandomize=True)
     @given(st.data())
     def look(data: st.DataObject) -> None:
         world = data.draw(worlds())

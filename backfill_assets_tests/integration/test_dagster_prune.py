@@ -15,7 +15,7 @@ from rich.console import Console
 
 from backfill_assets.cli import commands
 from backfill_assets.cli.views import vacuum_view
-from backfill_assets.orchestration.launch import SILENT, open_instance
+from backfill_assets.orchestration.launch import SILENT
 from backfill_assets.orchestration.partitions import partitions_definition
 from backfill_assets.orchestration.preview import relied_upon
 from backfill_assets.orchestration.prune import Pruned, prune, prune_history
@@ -34,15 +34,22 @@ from backfill_assets_tests.dagster_history import (
     size_of,
     statuses,
 )
+from backfill_assets_tests.dagster_record import open_record
+from backfill_assets_tests.ledgers import only_with_sqlite
 from backfill_assets_tests.orchestration_examples import environment
 
 MORE_THAN_90_DAYS = timedelta(days=91)
 
 
-@pytest.fixture
-def instance(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[DagsterInstance]:
+@pytest.fixture(autouse=True)
+def without_a_dagster_home(monkeypatch: pytest.MonkeyPatch) -> None:
+    only_with_sqlite("these are files of Dagster's")
     monkeypatch.delenv("DAGSTER_HOME", raising=False)
-    with open_instance(settings) as opened:
+
+
+@pytest.fixture
+def instance(settings: Settings) -> Iterator[DagsterInstance]:
+    with open_record(settings) as opened:
         yield opened
 
 
@@ -191,7 +198,6 @@ def test_files_that_another_process_holds_are_not_made_smaller_and_that_is_said(
 def test_a_record_that_cannot_be_used_is_said_and_stops_nothing(
     settings: Settings, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.delenv("DAGSTER_HOME", raising=False)
     assert prune_history(settings, as_of=later(), dry_run=False) == Pruned(
         days=90, note="Dagster has recorded nothing yet"
     )
@@ -201,7 +207,7 @@ def test_a_record_that_cannot_be_used_is_said_and_stops_nothing(
     assert note is not None
     assert note.startswith("Dagster's record cannot be used: ")
     monkeypatch.delenv("DAGSTER_HOME")
-    with open_instance(settings) as opened:
+    with open_record(settings) as opened:
         log = opened.event_log_storage
         assert isinstance(log, SqliteEventLog)
         index = Path(log.path_for_shard("index"))
@@ -222,10 +228,9 @@ def test_a_storage_of_somebody_elses_is_left_alone(tmp_path: Path) -> None:
 
 
 def test_vacuum_prunes_and_says_how_many_and_how_much(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("DAGSTER_HOME", raising=False)
     for name, value in {**environment(settings.home), "BACKFILL_DAGSTER_DAYS": "1"}.items():
         monkeypatch.setenv(name, value)
-    with open_instance(settings) as instance:
+    with open_record(settings) as instance:
         for _ in range(2):
             record_run(instance, days(2), gates(1))
         make_old(instance)

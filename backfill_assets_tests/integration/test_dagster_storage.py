@@ -43,19 +43,25 @@ from backfill_assets_tests.dagster_history import (
     size_of,
     statuses,
 )
+from backfill_assets_tests.dagster_record import open_record
+from backfill_assets_tests.ledgers import only_with_sqlite
+
+
+@pytest.fixture(autouse=True)
+def without_a_dagster_home(monkeypatch: pytest.MonkeyPatch) -> None:
+    only_with_sqlite("these are files of Dagster's")
+    monkeypatch.delenv("DAGSTER_HOME", raising=False)
 
 
 @pytest.fixture
-def instance(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Iterator[DagsterInstance]:
-    monkeypatch.delenv("DAGSTER_HOME", raising=False)
-    with open_instance(settings) as opened:
+def instance(settings: Settings) -> Iterator[DagsterInstance]:
+    with open_record(settings) as opened:
         yield opened
 
 
 def test_a_command_and_the_ui_of_the_checkout_see_the_same_runs(
     settings: Settings, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.delenv("DAGSTER_HOME", raising=False)
 
     @asset
     def something() -> None: ...
