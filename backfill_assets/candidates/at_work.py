@@ -17,6 +17,7 @@ from pyspark.errors import PySparkException
 from backfill_assets.errors import BackfillError, ContractBroken, TakenOver
 from backfill_assets.lease import LeaseTerms, renewed
 from backfill_assets.ledger.states import RunState
+from backfill_assets.next_steps import Act, do, step
 from backfill_assets.transforms.apply import recorded_reason, spark_reason
 from backfill_assets.workspace import Workspace
 
@@ -57,7 +58,7 @@ def at_work(ws: Workspace, work: Work) -> Iterator[None]:
     except (PySparkException, Py4JError) as error:
         failure = ContractBroken(
             f"Spark stopped while it {work.doing}: {spark_reason(error)}",
-            next_step=f"fix the cause, then backfill run {work.run_id}",
+            next_step=step("fix the cause, then ", do(Act.RUN, work.run_id)),
             run_id=work.run_id,
         ).record_as(f"Spark stopped while it {work.doing}: {recorded_reason(error)}")
         _fail(ws, work, failure)

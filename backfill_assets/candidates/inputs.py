@@ -8,6 +8,7 @@ from datetime import date
 from backfill_assets.errors import InputsMovedOn, MissingInput
 from backfill_assets.identity import FileSet, document_digest
 from backfill_assets.ledger.store import LedgerReader
+from backfill_assets.next_steps import Act, do, step
 from backfill_assets.planning.graph import Graph
 from backfill_assets.planning.manifest import Manifest, PinnedInput, PinnedPartition
 from backfill_assets.planning.partitions import describe
@@ -54,15 +55,17 @@ def _accepted_files(
             raise MissingInput(
                 f"run {run_id} was planned with version {pin.version} of {pinned.table} {pin.partition}, which the "
                 f"ledger does not hold as it was.",
-                next_step="backfill audit",
+                next_step=do(Act.AUDIT),
                 run_id=run_id,
             )
         if version.removed_at is not None:
             raise MissingInput(
                 f"run {run_id} reads version {pin.version} of {pinned.table} {pin.partition}, which retention removed "
                 f"at {version.removed_at.isoformat(timespec='seconds')}.",
-                next_step=f"plan it again, over what is accepted now; what is kept: "
-                f"backfill history {pinned.table} --partition {pin.partition}",
+                next_step=step(
+                    "plan it again, over what is accepted now; what is kept: ",
+                    do(Act.HISTORY, pinned.table, partition=pin.partition),
+                ),
                 run_id=run_id,
                 table=pinned.table,
                 partition=pin.partition,
@@ -79,7 +82,7 @@ def _candidate_files(
     if lacking:
         raise MissingInput(
             f"run {run_id} reads what run {other} stages of {pinned.table}, and that has not staged {lacking[0]}.",
-            next_step=f"backfill run {other}",
+            next_step=do(Act.RUN, other),
             run_id=run_id,
             table=pinned.table,
         )
@@ -131,7 +134,7 @@ def require_read_as_staged(reader: LedgerReader, graph: Graph, manifest: Manifes
         raise InputsMovedOn(
             f"run {manifest.run_id} was computed from candidates of its set that have been staged again since: "
             f"{describe(manifest.grain, before)} of {manifest.table}.",
-            next_step=f"stage it again: backfill run {manifest.member_of or manifest.run_id}",
+            next_step=step("stage it again: ", do(Act.RUN, manifest.member_of or manifest.run_id)),
             run_id=manifest.run_id,
             set_id=manifest.member_of,
             partitions=[partition.isoformat() for partition in before],

@@ -37,6 +37,7 @@ from backfill_assets.lease import LeaseTerms
 from backfill_assets.ledger.records import CandidatePartition, RunRecord
 from backfill_assets.ledger.states import MEANING, ChunkState, RunState, may_follow
 from backfill_assets.ledger.store import LedgerReader
+from backfill_assets.next_steps import Act, do
 from backfill_assets.planning.chunks import Chunk
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.partitions import Grain, count_of, describe
@@ -98,7 +99,7 @@ def stage_run(
     with ws.ledger.write() as writer:
         if run.state is RunState.PUBLISHED:
             raise IllegalTransition(
-                f"run {run_id} is published already.", next_step=f"backfill report {run_id}", run_id=run_id
+                f"run {run_id} is published already.", next_step=do(Act.REPORT, run_id), run_id=run_id
             )
         writer.take_run(
             run_id,
@@ -332,7 +333,7 @@ def require_stageable(ws: Workspace, run: RunRecord) -> None:
     if not may_follow(run.state, RunState.STAGING):
         raise IllegalTransition(
             f"run {run.run_id} cannot be staged: it is {run.state} ({MEANING[run.state]}).",
-            next_step=f"backfill report {run.run_id}",
+            next_step=do(Act.REPORT, run.run_id),
             run_id=run.run_id,
             state=str(run.state),
         )

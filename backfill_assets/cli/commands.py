@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from backfill_assets.application import operations
-from backfill_assets.application.command_line import explained
+from backfill_assets.application.command_line import explained, words_of
 from backfill_assets.cli.console import Advance, progress_bar, quiet_spark
 from backfill_assets.domain import SourceTable
 from backfill_assets.errors import BackfillError, InvalidRange, Refused
@@ -115,7 +115,7 @@ def land_files(
     sentences += [sentence for outcome in landed for sentence in about_import(ws, table, outcome)]
     built = None
     if load:
-        sentences += questions(ws, table)
+        sentences += map(words_of, questions(ws, table))
         run = operations.plan_load(ws, table.name, partitions=None, by=by, reason=f"landed by {by}")
         if run is not None:
             built = execute(ws, run.run_id, steps="bronze", by=by, quiet=quiet)

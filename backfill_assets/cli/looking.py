@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from backfill_assets.application.command_line import words_of
 from backfill_assets.cli.answers import (
     By,
     Json,
@@ -76,7 +77,7 @@ def stale(
         if as_json:
             print_json(document)
         else:
-            following = [f"next: {step}" for step in document["next_steps"]]
+            following = [f"next: {words_of(step)}" for step in document["next_steps"]]
             views.show(console, views.stale_view(document), *following)
 
 

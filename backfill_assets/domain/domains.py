@@ -12,6 +12,7 @@ from typing import Any, Protocol
 from backfill_assets.domain.mistakes import NAME, wrong
 from backfill_assets.domain.tables import DerivedTable, References, SourceTable, Table
 from backfill_assets.errors import InvalidDeclaration, UnknownName
+from backfill_assets.next_steps import Act, do
 from backfill_assets.planning.graph import Graph, TableInput, TableNode, Window, topological
 from backfill_assets.planning.partitions import DayRange, Grain
 from backfill_assets.planning.policy import APPROVERS
@@ -139,7 +140,7 @@ class Domain:
         if isinstance(table, SourceTable):
             raise UnknownName(
                 f"{table.name} is a source table; it is built from landed files, not planned.",
-                next_step=f"backfill load {table.short_name} --from DAY --to DAY",
+                next_step=do(Act.LOAD, table.short_name, first="DAY", last="DAY"),
                 table=table.name,
             )
         return table

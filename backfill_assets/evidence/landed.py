@@ -8,6 +8,7 @@ from pathlib import Path
 from backfill_assets.domain import SourceTable
 from backfill_assets.lake.rows import few_rows
 from backfill_assets.landing.land import Landed
+from backfill_assets.next_steps import NextStep, step
 from backfill_assets.planning.filling import load_commands
 from backfill_assets.planning.partitions import count_of
 from backfill_assets.publication.plan_load import questioned_gaps
@@ -31,8 +32,8 @@ def about_import(ws: Workspace, table: SourceTable, landed: Landed) -> Iterator[
         yield f"{record.import_id} has columns the contract does not know, left out: {ignored}"
 
 
-def questions(ws: Workspace, table: SourceTable) -> Iterator[str]:
+def questions(ws: Workspace, table: SourceTable) -> Iterator[NextStep]:
     """What nobody has said: whether a long time without events was one."""
     for gap in questioned_gaps(ws, table.name):
         (command,) = load_commands(table.name, gap, empty=True)
-        yield f"{table.name}: no events from {gap.start} to {gap.last}; if nothing happened then: {command}"
+        yield step(f"{table.name}: no events from {gap.start} to {gap.last}; if nothing happened then: ", command)

@@ -8,6 +8,7 @@ from dataclasses import replace
 from backfill_assets.domain import Table
 from backfill_assets.domain.gates import WARM_UP
 from backfill_assets.errors import ContractBroken
+from backfill_assets.next_steps import Act, outline, step
 from backfill_assets.planning.manifest import GateTerm, Manifest
 
 
@@ -48,9 +49,10 @@ def require_agreed_gates(manifest: Manifest, table: Table) -> None:
     raise ContractBroken(
         f"run {manifest.run_id} was agreed with other gates than {table.name} declares now"
         f" ({'; '.join(said) or 'in another order'}).",
-        next_step=f"plan it again: backfill load {table.short_name} ..."
-        if manifest.imports
-        else f"plan it again: backfill plan {table.name} ...",
+        next_step=step(
+            "plan it again: ",
+            outline(Act.LOAD, table.short_name) if manifest.imports else outline(Act.PLAN, table.name),
+        ),
         run_id=manifest.run_id,
         table=table.name,
     )

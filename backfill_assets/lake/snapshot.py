@@ -11,6 +11,7 @@ from pyspark.sql.types import StructType
 from backfill_assets.errors import MissingInput
 from backfill_assets.identity import FileSet
 from backfill_assets.lake.tables import Lake, missing_files
+from backfill_assets.next_steps import Act, do, step, undo
 
 
 def read_files(
@@ -41,8 +42,11 @@ def read_files(
         more = f", and so do {len(problems) - 1} more files." if problems[1:] else "."
         raise MissingInput(
             f"{table} {partition} cannot be read: its file {problems[0]}{more}",
-            next_step=f"restore the file below {lake.path(table)} from a backup; without one, backfill history {table} "
-            f"--partition {partition} names the run that wrote it: backfill rollback RUN, and plan {partition} again",
+            next_step=step(
+                f"restore the file below {lake.path(table)} from a backup; without one, ",
+                *(do(Act.HISTORY, table, partition=partition), " names the run that wrote it: "),
+                *(undo("RUN"), f", and plan {partition} again"),
+            ),
             table=table,
             partition=partition,
         )

@@ -23,6 +23,7 @@ from deltalake.transaction import AddAction, RemoveAction
 from backfill_assets.errors import BackfillError, LostRace, MissingInput, OutcomeUnknown, Refused, TargetChanged
 from backfill_assets.identity import EMPTY_FILE_SET, DataFile, FileSet, digest_of_paths
 from backfill_assets.lake.tables import Lake, changed_files, live_files, missing_files
+from backfill_assets.next_steps import NAME, Act, do, step
 
 MOST_ATTEMPTS = 8
 LANDED = 1
@@ -192,7 +193,7 @@ def fence(lake: Lake, table: str, publication_id: str, *, wait: Callable[[float]
         except Exception as error:
             raise OutcomeUnknown(
                 f"{table} could not be told that publication {publication_id} is given up: {error}.",
-                next_step="make the table writable again, then backfill recover",
+                next_step=step("make the table writable again, then ", do(Act.RECOVER)),
                 table=table,
                 publication_id=publication_id,
             ) from error
@@ -200,7 +201,7 @@ def fence(lake: Lake, table: str, publication_id: str, *, wait: Callable[[float]
             return None
     raise LostRace(
         f"other writers committed to {table} first, {MOST_ATTEMPTS} times in a row; nothing was changed.",
-        next_step="backfill recover",
+        next_step=do(Act.RECOVER),
         table=table,
         publication_id=publication_id,
     )
@@ -217,7 +218,7 @@ def landed_version(lake: Lake, table: str, publication_id: str) -> int:
             return version
     raise BackfillError(
         f"{table} knows publication {publication_id}, but no commit in its log carries it.",
-        next_step="backfill audit",
+        next_step=do(Act.AUDIT),
         table=table,
         publication_id=publication_id,
     )
@@ -270,7 +271,7 @@ def _require_files(lake: Lake, order: SwapOrder) -> None:
     if problems := problems or changed_files(lake, order.table, moved, trust_stamps=True):
         raise MissingInput(
             f"what was staged for {order.table} is no longer there as it was gated: {problems[0]}.",
-            next_step=f"backfill run {order.run_id}",
+            next_step=do(Act.RUN, order.run_id),
             table=order.table,
             run_id=order.run_id,
         )
@@ -291,7 +292,9 @@ def _compare(handle: DeltaTable, order: SwapOrder) -> None:
             f"somebody else wrote to it: {len(changed)} of {len(order.exchanges)} partitions changed, the first is "
             f"{first.value}, where "
             f"{len(first.expected.files)} files were expected and {len(found)} were found that differ.",
-            next_step="backfill audit names the commit; undo it (Delta's RESTORE to the version before), publish again",
+            next_step=step(
+                do(Act.AUDIT), " names the commit; undo it (Delta's RESTORE to the version before), publish again"
+            ),
             table=order.table,
             run_id=order.run_id,
             partitions=changed,
@@ -347,7 +350,7 @@ def _remove(file: DataFile, column: str, value: str, at_ms: int) -> RemoveAction
 def _given_up(order: SwapOrder) -> Refused:
     return Refused(
         f"publication {order.publication_id} of {order.table} was given up by a recovery while it was under way.",
-        next_step=f"backfill publish {order.run_id} --by WHO",
+        next_step=do(Act.PUBLISH, order.run_id, by=NAME),
         table=order.table,
         publication_id=order.publication_id,
     )
@@ -356,7 +359,7 @@ def _given_up(order: SwapOrder) -> Refused:
 def _unknown(order: SwapOrder, error: Exception) -> OutcomeUnknown:
     return OutcomeUnknown(
         f"the commit to {order.table} failed in a way that does not say whether it landed: {error}.",
-        next_step="backfill recover",
+        next_step=do(Act.RECOVER),
         table=order.table,
         publication_id=order.publication_id,
     )

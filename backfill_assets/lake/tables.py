@@ -16,6 +16,7 @@ from pyspark.sql.types import StructType
 from backfill_assets.columns import differing_columns
 from backfill_assets.errors import BackfillError, MissingInput, Refused, UnreadableTable
 from backfill_assets.identity import DataFile, FileSet, digest_of_paths
+from backfill_assets.next_steps import Act, do, step
 
 TABLE_CONFIGURATION = {
     # The log is evidence: `audit` holds every commit against the ledger, so none may be cleaned up by age.
@@ -70,8 +71,10 @@ class Lake:
             said = (str(error).strip() or type(error).__name__).splitlines()[0]
             raise UnreadableTable(
                 f"the table {table} cannot be read: {said[:_MOST_CHARACTERS].rstrip('.')}.",
-                next_step=f"restore what is damaged below {self.path(table)} from a backup, "
-                f"or make it readable; then backfill audit",
+                next_step=step(
+                    f"restore what is damaged below {self.path(table)} from a backup, or make it readable; then ",
+                    do(Act.AUDIT),
+                ),
                 table=table,
             ) from error
 
@@ -88,7 +91,9 @@ class Lake:
             except TableNotFoundError as error:
                 raise MissingInput(
                     f"the table {table} has not been made yet, or its log is gone.",
-                    next_step=f"if it was published, restore {self.path(table)} from a backup; then backfill audit",
+                    next_step=step(
+                        f"if it was published, restore {self.path(table)} from a backup; then ", do(Act.AUDIT)
+                    ),
                     table=table,
                 ) from error
 

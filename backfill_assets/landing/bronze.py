@@ -21,6 +21,7 @@ from backfill_assets.landing.land import OnDuplicate
 from backfill_assets.ledger.records import ImportRecord
 from backfill_assets.ledger.states import ImportState
 from backfill_assets.ledger.store import LedgerReader
+from backfill_assets.next_steps import Act, do
 from backfill_assets.planning.partitions import Grain, compress
 from backfill_assets.settings import Settings
 
@@ -93,7 +94,7 @@ def imports_for_days(reader: LedgerReader, source: SourceTable, days: Iterable[d
             raise MissingInput(
                 f"{record.import_id} ({record.original_path}) holds records of these days, and was being reprocessed "
                 f"when it stopped.",
-                next_step=f"backfill land {source.short_name} {record.original_path} --on-duplicate reprocess",
+                next_step=do(Act.LAND, source.short_name, record.original_path, on_duplicate="reprocess"),
                 import_id=record.import_id,
             )
     live = [record for record in every if record.state in LIVE]

@@ -12,7 +12,7 @@ from backfill_assets.landing.conformed import LIVE
 from backfill_assets.ledger.records import ImportDay
 from backfill_assets.ledger.states import ImportState
 from backfill_assets.ledger.store import LedgerReader
-from backfill_assets.planning.filling import joined, load_commands
+from backfill_assets.planning.filling import joined, land_or_declare_empty, load_commands
 from backfill_assets.planning.gaps import gaps_within
 from backfill_assets.planning.partitions import ONE_DAY, DayRange, Grain, compress, describe
 
@@ -95,11 +95,10 @@ def require_explained(
             table=table.name,
         )
     if silent := [day for day in unexplained_days(reader, table, days) if day not in declared]:
-        commands = joined(load_commands(table.name, days, empty=True))
         raise MissingInput(
             f"nothing has landed for {describe(Grain.DAILY, silent)} of {table.name}, and nobody has said that nothing "
             f"happened then.",
-            next_step=f"land the files that are missing; if nothing happened on these days, say so with {commands}",
+            next_step=land_or_declare_empty(table.name, days),
             table=table.name,
             missing=[day.isoformat() for day in silent],
         )

@@ -24,10 +24,12 @@ from dagster import (
 )
 from dagster_deltalake import DeltaTableResource
 
+from backfill_assets.application.command_line import words_of
 from backfill_assets.application.operations import gate, publish, stage
 from backfill_assets.domain import DerivedTable, Domain, SourceTable, Table
 from backfill_assets.ledger.records import GateResult
 from backfill_assets.ledger.states import RunState
+from backfill_assets.next_steps import Act, do
 from backfill_assets.orchestration import described
 from backfill_assets.orchestration.checks import blocked, gate_specs, summaries
 from backfill_assets.orchestration.partitions import partitions_definition, window_mapping
@@ -233,7 +235,7 @@ def _must_have_passed(run_id: str, table: Table, results: Iterable[GateResult]) 
     refusal = blocked(table.partition.grain, results)
     if refusal is not None:
         raise Failure(
-            description=f"{refusal} Next: backfill report {run_id}",
+            description=f"{refusal} Next: {words_of(do(Act.REPORT, run_id))}",
             metadata={"run_id": run_id},
             allow_retries=False,
         )

@@ -24,8 +24,10 @@ from dagster import (
     TableSchema,
 )
 
+from backfill_assets.application.command_line import words_of
 from backfill_assets.domain import Gate
 from backfill_assets.ledger.records import GateResult
+from backfill_assets.next_steps import Act, do
 from backfill_assets.orchestration.dagster_internals import AssetCheckEvaluationTargetMaterializationData as Target
 from backfill_assets.orchestration.partitions import key_of
 from backfill_assets.planning.partitions import Grain, count_of, describe
@@ -101,7 +103,7 @@ def summaries(asset: AssetKey, grain: Grain, results: Iterable[GateResult]) -> I
             description=f"{every} passed."
             if not failed
             else f"{len(failed):,} of {every} failed: {describe(grain, (result.partition for result in failed))}. "
-            f"Keys of rows that fail: backfill report {failed[0].run_id}",
+            f"Keys of rows that fail: {words_of(do(Act.REPORT, failed[0].run_id))}",
             metadata={"partitions": len(found), "failed_partitions": len(failed), **_failed_rows(failed)},
         )
 

@@ -20,9 +20,11 @@ from dagster import (
     sensor,
 )
 
+from backfill_assets.application.command_line import words_of
 from backfill_assets.application.operations import asked_follow_ups, plan_follow_ups
 from backfill_assets.ledger.records import RunRecord
 from backfill_assets.ledger.states import RunState
+from backfill_assets.next_steps import NAME, WHY, Act, do, step
 from backfill_assets.orchestration import tags
 from backfill_assets.orchestration.dagster_internals import UnresolvedAssetJobDefinition as AssetJob
 from backfill_assets.orchestration.jobs import Steps, job_name
@@ -31,7 +33,7 @@ from backfill_assets.orchestration.runs import UNFINISHED
 from backfill_assets.publication.authority import demand_of
 from backfill_assets.workspace import Workspace
 
-NAME = "follow"
+SENSOR_NAME = "follow"
 MOST_ATTEMPTS = 3
 SENSOR = "sensor"
 
@@ -70,7 +72,7 @@ def follow_sensor(jobs: Sequence[AssetJob]) -> SensorDefinition:
     """Re-materializes what depends on a publication."""
 
     @sensor(
-        name=NAME,
+        name=SENSOR_NAME,
         jobs=jobs,
         required_resource_keys={SESSION},
         minimum_interval_seconds=30,
@@ -100,9 +102,11 @@ def follow_sensor(jobs: Sequence[AssetJob]) -> SensorDefinition:
     return follow
 
 
-WHAT_NOW = (
-    "To try again: backfill follow. To let dependents be as they are: "
-    "backfill follow --cancel PUBLICATION --by WHO --reason WHY."
+WHAT_NOW = words_of(
+    step(
+        *("To try again: ", do(Act.FOLLOW), ". To let dependents be as they are: "),
+        *(do(Act.FOLLOW, cancel="PUBLICATION", by=NAME, reason=WHY), "."),
+    )
 )
 
 

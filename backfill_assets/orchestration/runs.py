@@ -21,6 +21,7 @@ from backfill_assets.domain import DerivedTable, SourceTable, Table
 from backfill_assets.errors import BackfillError, InvalidRange, MissingInput, Refused, Retryable
 from backfill_assets.ledger.records import CandidatePartition, RunRecord
 from backfill_assets.ledger.states import RunState
+from backfill_assets.next_steps import Act, do, step
 from backfill_assets.orchestration import tags
 from backfill_assets.orchestration.resources import Session
 from backfill_assets.planning.manifest import CauseKind, Kind
@@ -105,8 +106,10 @@ def run_to_stage(session: Session, table: DerivedTable, context: AssetExecutionC
     if given.get(tags.BECAUSE):
         raise Refused(
             f"the tag {tags.BECAUSE} is given, and a launch cannot say what it follows: only the ledger asks for that.",
-            next_step=f"remove the tag {tags.BECAUSE}; a person then has to approve the run. What is asked for is "
-            "computed by `backfill follow` and the sensor",
+            next_step=step(
+                f"remove the tag {tags.BECAUSE}; a person then has to approve the run. What is asked for is computed ",
+                *("by `", do(Act.FOLLOW), "` and the sensor"),
+            ),
         )
     request = PlanRequest(
         table=table.name,
@@ -187,8 +190,11 @@ def _must_fit(run: RunRecord, table: Table, context: AssetExecutionContext) -> R
         raise Refused(
             f"{run.run_id} has gaps between its partitions, so that Dagster would skip what follows the first asset "
             f"of a launch.",
-            next_step=f"launch each asset by itself, one after the other, over the same range with the tag "
-            f"{tags.RUN_ID}={run.run_id}; or backfill run {run.run_id}",
+            next_step=step(
+                f"launch each asset by itself, one after the other, over the same range with the tag "
+                f"{tags.RUN_ID}={run.run_id}; or ",
+                do(Act.RUN, run.run_id),
+            ),
             run_id=run.run_id,
         )
     return run
@@ -206,9 +212,12 @@ def _must_span(run: RunRecord, table: Table, partitions: tuple[date, ...]) -> Ru
         raise InvalidRange(
             f"the manifest of {run.run_id} covers {describe(grain, own)}, "
             f"but {describe(grain, partitions)} were chosen.",
-            next_step=f"choose every partition from {own[0]} to {own[-1]}"
-            f"{', also those of its gaps, which are left alone' if _has_gaps(run) else ''}, or remove the tag "
-            f"{tags.RUN_ID}; or backfill run {run.run_id}",
+            next_step=step(
+                f"choose every partition from {own[0]} to {own[-1]}"
+                f"{', also those of its gaps, which are left alone' if _has_gaps(run) else ''}, or remove the tag "
+                f"{tags.RUN_ID}; or ",
+                do(Act.RUN, run.run_id),
+            ),
             run_id=run.run_id,
         )
     return run

@@ -1,50 +1,59 @@
-"""Which commands build partitions that were never built?"""
+"""What builds partitions that were never built?"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import date
 
+from backfill_assets.next_steps import NAME, WHY, Act, Advice, Invocation, NextStep, do, step
 from backfill_assets.planning.partitions import Grain, compress, count_of
 
-_MOST_COMMANDS = 5
+_MOST = 5
 
 
-def how_to_fill(table: str, grain: Grain, partitions: Sequence[date]) -> str:
-    """The next step for whoever lacks these partitions of an input."""
-    if table.startswith("bronze."):
-        commands = joined(load_commands(table, partitions, empty=True))
-        return f"land the files that are missing; if nothing happened on these days, say so with {commands}"
-    return joined(plan_commands(table, grain, partitions))
+def how_to_fill(table: str, grain: Grain, partitions: Sequence[date]) -> NextStep:
+    """The next step where these partitions of an input are lacking."""
+    return (
+        land_or_declare_empty(table, partitions)
+        if table.startswith("bronze.")
+        else joined(plan_commands(table, grain, partitions))
+    )
 
 
-def plan_commands(table: str, grain: Grain, partitions: Iterable[date]) -> Sequence[str]:
-    """The commands that plan these partitions of a derived table."""
+def land_or_declare_empty(table: str, days: Iterable[date]) -> NextStep:
+    """The next step where nothing has landed for days of a source table."""
+    loads_of_nothing = joined(load_commands(table, days, empty=True))
+    return step("land the files that are missing; if nothing happened on these days, say so with ", loads_of_nothing)
+
+
+def plan_commands(table: str, grain: Grain, partitions: Iterable[date]) -> Sequence[Invocation]:
+    """The plans of these partitions of a derived table."""
     name = table.partition(".")[2]
     return [
-        f"backfill plan {name} --reason REASON --from {days.start} --to {days.last} --by WHO"
+        do(Act.PLAN, name, reason=WHY, first=days.start, last=days.last, by=NAME)
         for days in compress(grain, partitions)
     ]
 
 
-def load_commands(table: str, days: Iterable[date], *, empty: bool = False) -> Sequence[str]:
-    """The commands that build these days of a source table and no others: what lies between may never have landed.
+def load_commands(table: str, days: Iterable[date], *, empty: bool = False) -> Sequence[Invocation]:
+    """What builds these days of a source table and no others: what lies between may never have landed.
 
     Args:
         table: The source table.
         days: The days.
-        empty: Whoever types the command says that nothing happened on days without landed events.
+        empty: Who asks for it says that nothing happened on days without landed events.
     """
     name = table.partition(".")[2]
-    said = " --empty" if empty else ""
     return [
-        f"backfill load {name} --from {some.start} --to {some.last}{said} --by WHO"
+        do(Act.LOAD, name, first=some.start, last=some.last, empty=empty, by=NAME)
         for some in compress(Grain.DAILY, days)
     ]
 
 
-def joined(commands: Sequence[str]) -> str:
-    """Commands as one next step; many are shortened to the first of them."""
-    more = len(commands) - _MOST_COMMANDS
-    rest = [f"and {count_of(more, 'more range')} in the same way"] if more > 0 else []
-    return "; ".join([*commands[:_MOST_COMMANDS], *rest])
+def joined(asked: Sequence[Invocation]) -> NextStep:
+    """Several things to ask for as one next step; many are shortened to the first of them."""
+    more = len(asked) - _MOST
+    shown: list[Advice] = [*asked[:_MOST]]
+    if more > 0:
+        shown.append(f"and {count_of(more, 'more range')} in the same way")
+    return step(*[part for each in shown for part in ("; ", each)][1:])

@@ -14,6 +14,7 @@ from typing import Any
 
 from backfill_assets.errors import MissingInput
 from backfill_assets.identity import sha256_text
+from backfill_assets.next_steps import Act, do, step
 from backfill_assets.planning.chunks import Chunk, chunk_sizes, chunks_of
 from backfill_assets.planning.estimates import Estimate, estimate
 from backfill_assets.planning.filling import how_to_fill
@@ -291,7 +292,7 @@ def _require_something_to_reconcile(node: TableNode, partitions: Sequence[date],
     if lacking:
         raise MissingInput(
             f"{node.name} has never been published for {describe(node.grain, lacking)}; there is nothing to reconcile.",
-            next_step=f"choose published days: backfill status, or backfill history {node.name}",
+            next_step=step("choose published days: ", do(Act.STATUS), ", or ", do(Act.HISTORY, node.name)),
             table=node.name,
         )
 

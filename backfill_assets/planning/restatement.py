@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import date
 
+from backfill_assets.next_steps import NextStep
 from backfill_assets.planning.impact import Rebuild
 from backfill_assets.planning.manifest import Mode
 from backfill_assets.planning.partitions import DayRange, Grain
@@ -58,7 +59,7 @@ class LeftOut:
     grain: Grain
     partitions: tuple[date, ...]
     why: str
-    include: str
+    include: NextStep
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

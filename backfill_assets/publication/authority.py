@@ -16,6 +16,7 @@ from backfill_assets.errors import MissingInput, NotApproved, Refused
 from backfill_assets.ledger.records import RunRecord
 from backfill_assets.ledger.states import ApprovalState, RunState
 from backfill_assets.ledger.store import LedgerReader
+from backfill_assets.next_steps import ANOTHER_PERSON, Act, do, step
 from backfill_assets.people import folded, require_person, same_person
 from backfill_assets.planning.manifest import CauseKind, Manifest
 from backfill_assets.planning.policy import APPROVERS, Cause, Demand, Policy, demand
@@ -156,7 +157,7 @@ def _require_may_approve(ws: Workspace, run: RunRecord, asked: Demand, approver:
     if same_person(approver, run.manifest.requested_by):
         raise NotApproved(
             f"{what} was requested by {run.manifest.requested_by}, who cannot approve it as well.",
-            next_step=f"let another person type: backfill approve {whole} --by NAME",
+            next_step=step("let another person approve it: ", do(Act.APPROVE, whole, by=ANOTHER_PERSON)),
             **ids,
         )
     if not asked.groups:
@@ -169,7 +170,7 @@ def _require_may_approve(ws: Workspace, run: RunRecord, asked: Demand, approver:
         raise NotApproved(
             f"{what} changes {run.manifest.table}, which is approved by a member {asked.whom}, and {approver} is none: "
             f"{path} (version {approvers.version}).",
-            next_step=f"let one of them type: backfill approve {whole} --by NAME",
+            next_step=step("let one of them approve it: ", do(Act.APPROVE, whole, by=ANOTHER_PERSON)),
             **ids,
         )
     return loaded
@@ -208,7 +209,7 @@ def require_agreed(ws: Workspace, run: RunRecord, asked: Demand) -> None:
         raise NotApproved(
             f"{what} is not approved; {run.manifest.requested_by} asked for it, so another person"
             f"{' ' + asked.whom if asked.whom else ''} has to agree.",
-            next_step=f"backfill approve {whole} --by ANOTHER_PERSON",
+            next_step=do(Act.APPROVE, whole, by=ANOTHER_PERSON),
             **ids,
         )
     try:

@@ -15,6 +15,7 @@ from backfill_assets.errors import IllegalTransition, LeavesOrphans, TargetChang
 from backfill_assets.ledger.records import Action, PartitionVersion, PublicationIntent
 from backfill_assets.ledger.states import PublicationState
 from backfill_assets.ledger.store import LedgerReader
+from backfill_assets.next_steps import NAME, WAIT_OR_RECOVER, WHY, Act, do, step, undo
 from backfill_assets.planning.basis import Basis
 from backfill_assets.planning.graph import Graph, TableNode
 from backfill_assets.planning.partitions import Grain, describe
@@ -52,7 +53,7 @@ def require_no_orphans(graph: Graph, reader: LedgerReader, undone: Sequence[Publ
     if left := orphans_of(graph, reader, undone):
         raise LeavesOrphans(
             f"rolling back {of} would leave published partitions without their input: {said(left)}.",
-            next_step=f"roll them back with it: backfill rollback {of} --with-dependents --by WHO --reason WHY",
+            next_step=step("roll them back with it: ", do(Act.ROLLBACK, of, with_dependents=True, by=NAME, reason=WHY)),
             of=of,
             dependents=[orphans.run_id for orphans in left],
         )
@@ -196,7 +197,7 @@ def _require_none_on_its_way(graph: Graph, reader: LedgerReader, node: TableNode
         if _reached(graph, node, basis, after.gone) & set(intent.partitions):
             raise IllegalTransition(
                 f"run {intent.run_id} of {node.name} is being published, and was computed from what would be gone.",
-                next_step="wait for it; if its process is gone: backfill recover",
+                next_step=WAIT_OR_RECOVER,
                 run_id=intent.run_id,
             )
 
@@ -206,9 +207,9 @@ def _replaced(version: PartitionVersion, present: PartitionVersion | None) -> Ta
     return TargetChanged(
         f"{version.table} {version.partition} was changed by {by} after publication {version.publication_id}, which "
         f"would have to be rolled back as a whole.",
-        next_step=f"undo that first: backfill rollback {present.run_id} --by WHO --reason WHY"
+        next_step=step("undo that first: ", undo(present.run_id))
         if present
-        else f"backfill history {version.table} --partition {version.partition}",
+        else do(Act.HISTORY, version.table, partition=version.partition),
         table=version.table,
         publication_id=version.publication_id,
     )

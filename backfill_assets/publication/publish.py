@@ -18,6 +18,7 @@ from backfill_assets.lake.swap import Exchange, SwapOrder, require_as_expected, 
 from backfill_assets.ledger.records import Action, ImportDay, PublicationIntent, PublicationRecord, RunRecord
 from backfill_assets.ledger.states import ApprovalState, ImportState, PublicationState, RunState
 from backfill_assets.ledger.store import LedgerReader
+from backfill_assets.next_steps import WHY, Act, NextStep, do, step
 from backfill_assets.planning.filling import joined, load_commands
 from backfill_assets.planning.manifest import Manifest, Mode
 from backfill_assets.planning.partitions import count_of, days_of, describe
@@ -94,7 +95,7 @@ def _require_not_older(ws: Workspace, run_id: str) -> None:
         raise InputsMovedOn(
             f"run {run_id} was computed from older inputs than what readers see: {days} of {manifest.table} would no "
             f"longer follow from the inputs as they are now.",
-            next_step=f"plan it again, so that it reads them: {_again(manifest, older)}",
+            next_step=step("plan it again, so that it reads them: ", _again(manifest, older)),
             run_id=run_id,
             partitions=[partition.isoformat() for partition in older],
         )
@@ -116,19 +117,19 @@ def _require_inputs(reader: LedgerReader, manifest: Manifest) -> None:
             raise InputsMovedOn(
                 f"run {manifest.run_id} was computed from {pinned.table} {lacking[0]}, which was rolled back since and "
                 f"has no accepted version ({count_of(len(lacking), 'such partition')}).",
-                next_step=f"build that again first: backfill history {pinned.table} --partition {lacking[0]}",
+                next_step=step("build that again first: ", do(Act.HISTORY, pinned.table, partition=lacking[0])),
                 run_id=manifest.run_id,
                 table=pinned.table,
                 partitions=[partition.isoformat() for partition in lacking],
             )
 
 
-def _again(manifest: Manifest, partitions: Sequence[date]) -> str:
-    """The command that builds these partitions from what is there now; source tables are loaded, not planned."""
+def _again(manifest: Manifest, partitions: Sequence[date]) -> NextStep:
+    """What builds these partitions from what is there now; source tables are loaded, not planned."""
     if manifest.imports:
         return joined(load_commands(manifest.table, partitions))
     last = days_of(manifest.grain, partitions[-1]).last
-    return f"backfill plan {manifest.table} --from {partitions[0]} --to {last} --reason WHY"
+    return step(do(Act.PLAN, manifest.table, first=partitions[0], last=last, reason=WHY))
 
 
 def rollback_run(ws: Workspace, run_id: str, *, by: str, reason: str) -> PublicationRecord:
@@ -165,7 +166,7 @@ def intent_back(ws: Workspace, reader: LedgerReader, run: RunRecord, *, by: str,
     if not published:
         raise IllegalTransition(
             f"run {run.run_id} has no publication to undo: it is {run.state}.",
-            next_step=f"backfill history {table}",
+            next_step=do(Act.HISTORY, table),
             run_id=run.run_id,
             state=str(run.state),
         )
@@ -175,7 +176,7 @@ def intent_back(ws: Workspace, reader: LedgerReader, run: RunRecord, *, by: str,
         raise IllegalTransition(
             f"run {run.run_id} changed nothing: all of its partitions were equal to the accepted ones, so there is "
             f"nothing to undo.",
-            next_step=f"backfill history {table}",
+            next_step=do(Act.HISTORY, table),
             run_id=run.run_id,
             publication_id=undone,
         )
@@ -224,7 +225,7 @@ def _told_or_left_open(intent: PublicationIntent, happened: str) -> Iterator[Non
     except (Retryable, OutcomeUnknown) as error:
         raise OutcomeUnknown(
             f"{happened}, but the ledger could not be told: {error.message}",
-            next_step="backfill recover",
+            next_step=do(Act.RECOVER),
             publication_id=intent.publication_id,
             run_id=intent.run_id,
             table=intent.table,

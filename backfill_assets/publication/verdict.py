@@ -19,21 +19,25 @@ from backfill_assets.ledger.records import (
     VerifiedPartition,
 )
 from backfill_assets.ledger.states import MEANING, RunState
+from backfill_assets.next_steps import Act, Advice, do, outline, step, undo
 from backfill_assets.planning.manifest import ALWAYS_SWAPPED, NEVER_PUBLISHED, Kind, Manifest
 from backfill_assets.planning.partitions import count_of, describe
 
-_NEXT = {
-    RunState.PLANNED: "backfill run {run}",
-    RunState.STAGING: "wait for it, or if its process is gone: backfill run {run}",
-    RunState.STAGED: "backfill run {run}",
-    RunState.GATING: "wait for it, or if its process is gone: backfill run {run}",
-    RunState.BLOCKED: "backfill report {run}",
-    RunState.FAILED: "backfill run {run}",
-    RunState.PUBLISHING: "backfill recover",
-    RunState.PUBLISHED: "backfill report {run}",
-    RunState.SUPERSEDED: "backfill history {table}",
-    RunState.CANCELLED: "plan it again: backfill plan {table} ...",
-}
+
+def _instead_of_publishing(run: RunRecord) -> Advice:
+    match run.state:
+        case RunState.PLANNED | RunState.STAGED | RunState.FAILED:
+            return do(Act.RUN, run.run_id)
+        case RunState.STAGING | RunState.GATING:
+            return step("wait for it, or if its process is gone: ", do(Act.RUN, run.run_id))
+        case RunState.PUBLISHING:
+            return do(Act.RECOVER)
+        case RunState.SUPERSEDED:
+            return do(Act.HISTORY, run.manifest.table)
+        case RunState.CANCELLED:
+            return step("plan it again: ", outline(Act.PLAN, run.manifest.table))
+        case RunState.BLOCKED | RunState.PASSED | RunState.PUBLISHED | RunState.ROLLED_BACK:
+            return do(Act.REPORT, run.run_id)
 
 
 def require_publishable(run: RunRecord) -> None:
@@ -46,13 +50,13 @@ def require_publishable(run: RunRecord) -> None:
     if manifest.mode in NEVER_PUBLISHED:
         raise IllegalTransition(
             f"run {run.run_id} has mode {manifest.mode} and is never published.",
-            next_step=f"plan it without --mode to publish: backfill plan {manifest.table} ...",
+            next_step=step("plan it without --mode to publish: ", outline(Act.PLAN, manifest.table)),
             run_id=run.run_id,
         )
     if run.state not in (RunState.PASSED, RunState.ROLLED_BACK):
         raise IllegalTransition(
             f"run {run.run_id} cannot be published: it is {run.state} ({MEANING[run.state]}).",
-            next_step=_NEXT[run.state].format(run=run.run_id, table=manifest.table),
+            next_step=_instead_of_publishing(run),
             run_id=run.run_id,
             state=str(run.state),
         )
@@ -120,7 +124,7 @@ def _require_every_partition(manifest: Manifest, candidates: Mapping[date, Candi
         lacking = set(manifest.partitions) - set(candidates)
         raise GateFailed(
             f"run {manifest.run_id} has no candidate for {describe(manifest.grain, lacking)}.",
-            next_step=f"backfill run {manifest.run_id}",
+            next_step=do(Act.RUN, manifest.run_id),
             run_id=manifest.run_id,
         )
 
@@ -140,7 +144,7 @@ def _require_gates(
         raise GateFailed(
             f"run {manifest.run_id} cannot be published: {', '.join(gates)} did not pass for exactly the staged "
             f"files of {days}.",
-            next_step=f"backfill report {manifest.run_id}",
+            next_step=do(Act.REPORT, manifest.run_id),
             run_id=manifest.run_id,
             gates=gates,
         )
@@ -161,7 +165,7 @@ def _require_same_target(
         raise TargetChanged(
             f"{manifest.table} changed since run {manifest.run_id} was compared with it: "
             f"{count_of(len(changed), 'partition')}, {describe(manifest.grain, changed)}.",
-            next_step=f"compare it with the present rows: backfill run {manifest.run_id}",
+            next_step=step("compare it with the present rows: ", do(Act.RUN, manifest.run_id)),
             run_id=manifest.run_id,
             partitions=[partition.isoformat() for partition in changed],
         )
@@ -198,9 +202,9 @@ def changes_back(
             by = f"run {present.run_id}" if present else "a rollback"
             raise TargetChanged(
                 f"{table} {version.partition} was changed by {by} after publication {publication_id}.",
-                next_step=f"undo that first: backfill rollback {present.run_id} --by WHO --reason WHY"
+                next_step=step("undo that first: ", undo(present.run_id))
                 if present
-                else f"backfill history {table} --partition {version.partition}",
+                else do(Act.HISTORY, table, partition=version.partition),
                 table=table,
                 publication_id=publication_id,
             )

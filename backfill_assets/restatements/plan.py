@@ -14,6 +14,7 @@ from backfill_assets.domain import SourceTable
 from backfill_assets.errors import InvalidRange, MissingInput, Refused
 from backfill_assets.identity import sha256_text
 from backfill_assets.ledger.claims import LedgerState
+from backfill_assets.next_steps import Act, NextStep, do, step
 from backfill_assets.planning.filling import joined, load_commands, plan_commands
 from backfill_assets.planning.impact import Rebuild, impact, never_built
 from backfill_assets.planning.partitions import DayRange, days_named, days_of, describe
@@ -114,13 +115,13 @@ def _never_built(ws: Workspace, request: SetRequest, as_of: datetime) -> Iterato
     with ws.ledger.read() as reader:
         found = never_built(ws.graph, _changed(ws, request, as_of), LedgerState(reader).accepted)
     for some in found:
-        commands = joined(plan_commands(some.table, some.grain, some.partitions))
+        how = joined(plan_commands(some.table, some.grain, some.partitions))
         yield LeftOut(
             table=some.table,
             grain=some.grain,
             partitions=some.partitions,
             why="rests on these days, and was never built",
-            include=commands,
+            include=how,
         )
 
 
@@ -144,7 +145,7 @@ def _stale(ws: Workspace, request: SetRequest) -> _Named:
         # Where days are named, the input may be among what is built for the first time.
         blocked = frozenset(found.blocked) if request.days is None else frozenset[date]()
         if blocked:
-            to_include = f"build the input first, or roll back what rests on it: backfill stale {found.table}"
+            to_include = step("build the input first, or roll back what rests on it: ", do(Act.STALE, found.table))
             left_out.append(_left_out(found, sorted(blocked), _BLOCKED, to_include))
         for stretch in found.ranges:
             causes = {reason.cause for reason in stretch.reasons}
@@ -157,10 +158,10 @@ def _stale(ws: Workspace, request: SetRequest) -> _Named:
         if of_code:
             only_code.append(f"{found.table} {describe(found.grain, of_code)}")
             left_out.append(
-                _left_out(found, of_code, _ONLY_CODE, "give the transform a new version, or add --changed-code")
+                _left_out(found, of_code, _ONLY_CODE, step("give the transform a new version, or add --changed-code"))
             )
         if gaps:
-            named = f"backfill plan {found.table} --stale --from {gaps[0]} --to {gaps[-1]}"
+            named = step(do(Act.PLAN, found.table, stale=True, first=gaps[0], last=gaps[-1]))
             left_out.append(_left_out(found, gaps, "never built, and nobody named the days", named))
     if only_code and not stale and not new and not request.because:
         raise Refused(
@@ -183,12 +184,12 @@ def _stale_as_well(ws: Workspace) -> tuple[LeftOut, ...]:
             for partition in stretch.partitions
         ]
         if partitions:
-            why = f"stale for other reasons: backfill stale {found.table}"
-            left_out.append(_left_out(found, partitions, why, f"add --stale, or backfill plan {found.table} --stale"))
+            how = step("add --stale, or ", do(Act.PLAN, found.table, stale=True), "; why: ", do(Act.STALE, found.table))
+            left_out.append(_left_out(found, partitions, "stale for other reasons", how))
     return tuple(left_out)
 
 
-def _left_out(found: Staleness, partitions: Sequence[date], why: str, include: str) -> LeftOut:
+def _left_out(found: Staleness, partitions: Sequence[date], why: str, include: NextStep) -> LeftOut:
     return LeftOut(table=found.table, grain=found.grain, partitions=tuple(partitions), why=why, include=include)
 
 

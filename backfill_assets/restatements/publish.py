@@ -26,7 +26,7 @@ from backfill_assets.ledger.members import members_of
 from backfill_assets.ledger.records import Action, PublicationIntent, PublicationRecord, RunRecord, SetRecord
 from backfill_assets.ledger.states import MEANING, PublicationState, RunState, SetState
 from backfill_assets.ledger.store import LedgerReader
-from backfill_assets.next_steps import ANOTHER_PERSON, NAME, Act, NextStep, do, step
+from backfill_assets.next_steps import ANOTHER_PERSON, NAME, WAIT_OR_RECOVER, Act, Advice, NextStep, do, outline, step
 from backfill_assets.planning.manifest import NEVER_PUBLISHED
 from backfill_assets.publication.authority import demand_of, require_agreed
 from backfill_assets.publication.orphans import require_no_orphans
@@ -126,14 +126,14 @@ def _require_publishable(record: SetRecord, members: Sequence[RunRecord]) -> Non
     if record.state in (SetState.PUBLISHED, SetState.CANCELLED):
         raise IllegalTransition(
             f"set {record.set_id} is {record.state} ({MEANING[record.state]}).",
-            next_step=f"backfill status {record.set_id}",
+            next_step=do(Act.STATUS, record.set_id),
             set_id=record.set_id,
         )
     for member in members:
         if member.manifest.mode in NEVER_PUBLISHED:
             raise IllegalTransition(
                 f"set {record.set_id} has mode {member.manifest.mode} and is never published.",
-                next_step="plan it without --mode to publish: backfill plan ...",
+                next_step=step("plan it without --mode to publish: ", outline(Act.PLAN)),
                 set_id=record.set_id,
             )
         if member.state is RunState.PUBLISHED:
@@ -142,17 +142,22 @@ def _require_publishable(record: SetRecord, members: Sequence[RunRecord]) -> Non
             raise IllegalTransition(
                 f"set {record.set_id} cannot be published: its run {member.run_id} is {member.state} "
                 f"({MEANING[member.state]}).",
-                next_step=_NEXT.get(member.state, "backfill run {set}").format(set=record.set_id, run=member.run_id),
+                next_step=_before_publishing(record, member),
                 set_id=record.set_id,
                 run_id=member.run_id,
             )
 
 
-_NEXT = {
-    RunState.BLOCKED: "backfill report {run}",
-    RunState.PUBLISHING: "wait for it; if its process is gone: backfill recover",
-    RunState.SUPERSEDED: "backfill status {set}",
-}
+def _before_publishing(record: SetRecord, member: RunRecord) -> Advice:
+    match member.state:
+        case RunState.BLOCKED:
+            return do(Act.REPORT, member.run_id)
+        case RunState.PUBLISHING:
+            return WAIT_OR_RECOVER
+        case RunState.SUPERSEDED:
+            return do(Act.STATUS, record.set_id)
+        case _:
+            return do(Act.RUN, record.set_id)
 
 
 def rollback_set(ws: Workspace, set_id: str, *, by: str, reason: str) -> Sequence[PublicationRecord]:
@@ -171,7 +176,7 @@ def rollback_set(ws: Workspace, set_id: str, *, by: str, reason: str) -> Sequenc
         if record.state not in (SetState.PUBLISHED, SetState.PUBLISHING, SetState.ROLLING_BACK):
             raise IllegalTransition(
                 f"set {set_id} has nothing to undo: it is {record.state} ({MEANING[record.state]}).",
-                next_step=f"backfill status {set_id}",
+                next_step=do(Act.STATUS, set_id),
                 set_id=set_id,
             )
         members = members_of(writer, record)
@@ -228,14 +233,14 @@ def _require_undone_together(reader: LedgerReader, record: SetRecord, members: I
         if run.state is RunState.SUPERSEDED and _has_changed(reader, run):
             raise IllegalTransition(
                 f"run {run.run_id} of set {record.set_id} is {run.state} ({MEANING[run.state]}).",
-                next_step=f"backfill history {run.manifest.table}; roll back the later publication first",
+                next_step=step(do(Act.HISTORY, run.manifest.table), "; roll back the later publication first"),
                 set_id=record.set_id,
                 run_id=run.run_id,
             )
         if run.state is RunState.PUBLISHING:
             raise IllegalTransition(
                 f"run {run.run_id} of set {record.set_id} is being published.",
-                next_step="wait for it; if its process is gone: backfill recover",
+                next_step=WAIT_OR_RECOVER,
                 set_id=record.set_id,
                 run_id=run.run_id,
             )

@@ -14,6 +14,7 @@ from backfill_assets.errors import HalfWay, IllegalTransition, LeavesOrphans, Re
 from backfill_assets.ledger.records import PublicationIntent, PublicationRecord, RollbackOrder
 from backfill_assets.ledger.states import RunState, SetState
 from backfill_assets.ledger.store import LedgerReader
+from backfill_assets.next_steps import NAME, WHY, Act, do, step, undo
 from backfill_assets.planning.sets import SET_PREFIX
 from backfill_assets.publication.orphans import Orphans, orphans_of, said
 from backfill_assets.publication.publish import intent_back, rollback_run
@@ -96,7 +97,7 @@ def _intents(ws: Workspace, reader: LedgerReader, name: str, *, by: str, reason:
     if run.manifest.member_of is not None:
         raise IllegalTransition(
             f"run {name} belongs to set {run.manifest.member_of}, and is undone with it.",
-            next_step=f"backfill rollback {run.manifest.member_of} --with-dependents --by WHO --reason WHY",
+            next_step=do(Act.ROLLBACK, run.manifest.member_of, with_dependents=True, by=NAME, reason=WHY),
             run_id=name,
         )
     return (intent_back(ws, reader, run, by=by, reason=reason),)
@@ -107,8 +108,7 @@ def _require_in_no_set(orphans: Iterable[Orphans], name: str) -> None:
     if of_sets:
         raise LeavesOrphans(
             f"rolling back {name} would leave published partitions of a set without their input: {said(of_sets)}.",
-            next_step=f"a set is undone as a whole, so undo it first: backfill rollback {of_sets[0].set_id} --by WHO "
-            f"--reason WHY",
+            next_step=step("a set is undone as a whole, so undo it first: ", undo(str(of_sets[0].set_id))),
             of=name,
             set_id=of_sets[0].set_id,
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from backfill_assets.next_steps import NAME, WHY, Act, Invocation, do
 from backfill_assets.planning.filling import load_commands
 from backfill_assets.planning.partitions import DayRange, Grain, count_of, describe
 from backfill_assets.staleness.decide import Cause, Reason, Staleness, StaleRange
@@ -40,7 +41,7 @@ def stale_document(
     }
 
 
-def _plan_commands(stale: Sequence[Staleness], table: str | None, days: DayRange | None) -> Iterator[str]:
+def _plan_commands(stale: Sequence[Staleness], table: str | None, days: DayRange | None) -> Iterator[Invocation]:
     """The plans that would rebuild what is stale; what was never built is planned by its days."""
     causes = [
         {reason.cause for reason in each.reasons}
@@ -50,20 +51,20 @@ def _plan_commands(stale: Sequence[Staleness], table: str | None, days: DayRange
     ]
     changed = [some for some in causes if some != {Cause.NEVER_BUILT}]
     # Changed code alone is an error to be confirmed, so building it again has to be asked for.
-    only_code = " --changed-code" if changed and all(some == {Cause.CODE_CHANGED} for some in changed) else ""
+    only_code = bool(changed) and all(some == {Cause.CODE_CHANGED} for some in changed)
     if causes and (changed or days is not None):
         yield _plan_command(table, days, only_code)
     if days is None:
         for found in stale:
             gaps = [p for each in found.ranges for p in each.partitions if each.reasons[0].cause is Cause.NEVER_BUILT]
             if gaps:
-                yield _plan_command(found.table, DayRange.inclusive(gaps[0], gaps[-1]), "")
+                yield _plan_command(found.table, DayRange.inclusive(gaps[0], gaps[-1]))
 
 
-def _plan_command(table: str | None, days: DayRange | None, more: str) -> str:
-    named = f" {table}" if table else ""
-    between = f" --from {days.start} --to {days.last}" if days else ""
-    return f"backfill plan{named} --stale{between}{more} --reason WHY --by WHO"
+def _plan_command(table: str | None, days: DayRange | None, changed_code: bool = False) -> Invocation:
+    named = [table] if table else []
+    first, last = (days.start, days.last) if days else (None, None)
+    return do(Act.PLAN, *named, stale=True, first=first, last=last, changed_code=changed_code, reason=WHY, by=NAME)
 
 
 def _table_document(stale: Staleness) -> Mapping[str, Any]:

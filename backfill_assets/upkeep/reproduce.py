@@ -31,6 +31,7 @@ from backfill_assets.lake.staging import write_staged
 from backfill_assets.lake.tables import missing_files
 from backfill_assets.ledger.records import CandidatePartition, ImportRecord, RunRecord
 from backfill_assets.ledger.states import MEANING, RunState
+from backfill_assets.next_steps import Act, do, step
 from backfill_assets.planning.chunks import chunks_of
 from backfill_assets.planning.graph import TableNode
 from backfill_assets.planning.manifest import Manifest
@@ -156,7 +157,7 @@ def reproduce_run(
         require_same_code(
             ws,
             manifest,
-            next_step=f"check out the code with that digest, then again: backfill reproduce {run_id}",
+            next_step=step("check out the code with that digest, then again: ", do(Act.REPRODUCE, run_id)),
         )
         candidates = reader.candidates(run_id)
         recorded = staged_versions(event.payload for event in reader.events(entity_id=run_id))
@@ -202,7 +203,7 @@ def _require_published(run: RunRecord) -> None:
         raise IllegalTransition(
             f"run {run.run_id} is not published, so there is nothing to reproduce: it is {run.state} "
             f"({MEANING[run.state]}).",
-            next_step=f"backfill report {run.run_id}",
+            next_step=do(Act.REPORT, run.run_id),
             run_id=run.run_id,
             state=str(run.state),
         )

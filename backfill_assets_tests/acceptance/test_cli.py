@@ -140,7 +140,7 @@ def test_missing_input_days_come_with_the_command_that_fills_them(terminal: Term
     )
     assert "..2025-06-22" in said
     assert "say so with backfill load case_events --from 2025-0" in said
-    assert said.endswith("--to 2025-06-22 --empty --by WHO")
+    assert said.endswith("--to 2025-06-22 --empty --by NAME")
 
 
 def test_steps_out_of_order_are_refused(terminal: Terminal) -> None:

@@ -89,7 +89,7 @@ def test_a_publisher_that_slept_cannot_publish_over_newer_work_and_says_why(scen
         said = sleeper.woken()
     assert said["error"] == "Refused"
     assert "was given up by a recovery while it was under way" in said["message"]
-    assert said["next_step"] == "backfill publish backfill --by WHO"
+    assert said["next_step"] == "backfill publish backfill --by NAME"
     assert live_paths(scene.ws.lake, SILVER) == newer
     assert (state_of(scene, "live"), state_of(scene, "backfill")) == (RunState.PUBLISHED, RunState.PASSED)
     assert audit(scene.ws).problems == ()

@@ -296,7 +296,7 @@ def test_the_sensor_gives_up_in_words_and_takes_up_what_was_planned(
             f"Gave up after 3 attempts: {publication} ({GOLD}: the reference calendar is not there.)"
         )
         assert "To try again: backfill follow." in said
-        assert "backfill follow --cancel PUBLICATION --by WHO --reason WHY" in said
+        assert "backfill follow --cancel PUBLICATION --by NAME --reason WHY" in said
         # A process that died after it had planned leaves a run that the next tick launches, and only once.
         (run_id,) = planned(hand)
         asked = [request for _ in range(2) for request in follows.evaluate_tick(context).run_requests or []]

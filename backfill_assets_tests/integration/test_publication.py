@@ -264,7 +264,7 @@ def test_missing_warm_up_is_refused_with_the_days_and_the_command(shop: Shop) ->
         shop.planned(DayRange.inclusive(date(2026, 1, 1), date(2026, 1, 3)))
     assert advised(refusal.value) == (
         "land the files that are missing; if nothing happened on these days, say so with "
-        "backfill load sales --from 2025-12-30 --to 2025-12-31 --empty --by WHO"
+        "backfill load sales --from 2025-12-30 --to 2025-12-31 --empty --by NAME"
     )
 
 
@@ -402,7 +402,7 @@ def test_a_declared_empty_day_is_not_published_once_an_event_of_then_has_landed(
     assert refusal.value.message == (
         f"run {run.run_id} built 2026-01-11 of {SALES} without events, and events of then have landed since."
     )
-    assert advised(refusal.value) == "backfill load sales --from 2026-01-11 --to 2026-01-11 --by WHO"
+    assert advised(refusal.value) == "backfill load sales --from 2026-01-11 --to 2026-01-11 --by NAME"
     with shop.ws.ledger.read() as reader:
         assert not reader.accepted(SALES, days)
 

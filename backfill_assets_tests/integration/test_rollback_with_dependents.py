@@ -121,7 +121,7 @@ def test_gold_of_a_set_is_not_taken_out_of_it(shop: Shop) -> None:
     with pytest.raises(LeavesOrphans, match=f"{TOTALS} 2026-02, 1 month by {set_id}") as refusal:
         operations.rollback_with_dependents(shop.ws, first_load, by="ben", reason="not ours")
     assert advised(refusal.value)
-    assert f"backfill rollback {set_id} --by WHO" in advised(refusal.value)
+    assert f"backfill rollback {set_id} --by NAME" in advised(refusal.value)
     assert readers_see(shop)[1:] == before[1:]
 
 

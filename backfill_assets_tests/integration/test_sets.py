@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 from rich.console import Console
 
 from backfill_assets.application import operations
+from backfill_assets.application.command_line import words_of
 from backfill_assets.cli.show_plan import set_plan_view
 from backfill_assets.domain import Policy
 from backfill_assets.errors import (
@@ -200,7 +201,7 @@ def test_a_set_is_agreed_by_somebody_else_and_as_a_whole(late: Shop) -> None:
         operations.publish_set(late.ws, set_id, by="ben")
     with pytest.raises(NotApproved, match=f"^set {set_id} was requested by ana, who cannot approve") as refusal:
         operations.approve_set(late.ws, set_id, by="Ana ")
-    assert advised(refusal.value) == f"let another person type: backfill approve {set_id} --by NAME"
+    assert advised(refusal.value) == f"let another person approve it: backfill approve {set_id} --by ANOTHER_PERSON"
     assert refusal.value.ids == {"set_id": set_id}
     assert set_state(late, set_id) is SetState.PLANNED
     operations.approve_set(late.ws, set_id, by="ben")
@@ -463,8 +464,8 @@ def test_days_that_were_not_loaded_are_loaded_range_by_range(shop: Shop) -> None
     with pytest.raises(MissingInput) as refusal:
         planned_set(shop, stale=True)
     assert advised(refusal.value) == (
-        "backfill load sales --from 2026-02-16 --to 2026-02-17 --by WHO; "
-        "backfill load sales --from 2026-02-20 --to 2026-02-20 --by WHO"
+        "backfill load sales --from 2026-02-16 --to 2026-02-17 --by NAME; "
+        "backfill load sales --from 2026-02-20 --to 2026-02-20 --by NAME"
     )
 
 
@@ -482,7 +483,7 @@ def test_what_a_stale_plan_leaves_out_is_said_with_the_way_to_include_it(late: S
     # The month would be left out as well, if it did not rest on what is rebuilt.
     assert (left_out.table, set(left_out.partitions)) == (RECENT, set(FEBRUARY) - set(REACHED))
     assert "only the code changed" in left_out.why
-    assert "--changed-code" in left_out.include
+    assert "--changed-code" in words_of(left_out.include)
     document = set_plan_document(planned)
     assert [each["described"] for each in document["left_out"]] == [
         "2026-02-01..2026-02-14, 2026-02-19..2026-02-28, 24 days"
@@ -532,5 +533,8 @@ def test_a_set_because_of_a_change_says_what_is_stale_for_other_reasons_and_left
     edited.ws.close()
     (left_out,) = planned.left_out
     assert (left_out.table, set(left_out.partitions)) == (RECENT, set(FEBRUARY) - set(REACHED))
-    assert left_out.why == f"stale for other reasons: backfill stale {RECENT}"
+    assert (left_out.why, words_of(left_out.include)) == (
+        "stale for other reasons",
+        f"add --stale, or backfill plan {RECENT} --stale; why: backfill stale {RECENT}",
+    )
     assert planned_set(late).left_out == ()

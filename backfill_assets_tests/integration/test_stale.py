@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
 from backfill_assets.application import operations
+from backfill_assets.application.command_line import words_of
 from backfill_assets.cli import app
 from backfill_assets.errors import InvalidRange, UnknownName
 from backfill_assets.evidence.planned import set_plan_document
@@ -149,7 +150,7 @@ def test_a_gap_that_nobody_named_is_said_to_be_left_out_even_when_nothing_else_i
     named = SetRequest(
         reason="why not", by="ana", stale=True, table=RECENT, days=DayRange.inclusive(january(5), january(5))
     )
-    assert left_out["include"] == f"backfill plan {RECENT} --stale --from 2026-01-05 --to 2026-01-05"
+    assert words_of(left_out["include"]) == f"backfill plan {RECENT} --stale --from 2026-01-05 --to 2026-01-05"
     included = operations.plan_set(shop.ws, named)
     assert isinstance(included, PlannedSet)
     assert [rebuild.partitions for rebuild in included.rebuilds] == [(january(5),)]
@@ -178,11 +179,11 @@ def test_the_command_says_what_is_stale_and_what_to_do(shop: Shop, monkeypatch: 
     assert text.exit_code == 0
     assert "2026-01-03..2026-01-09, 7 days" in text.stdout
     assert "computed by recent-sales 0.9.0; now it is recent-sales 1.0.0" in text.stdout
-    assert "next: backfill plan --stale --reason WHY --by WHO" in text.stdout
+    assert "next: backfill plan --stale --reason WHY --by NAME" in text.stdout
     answer = CliRunner().invoke(app, ["stale", "recent_sales", "--from", "2026-01-04", "--to", "2026-01-05", "--json"])
     document: dict[str, Any] = json.loads(answer.stdout)
     assert document["is_stale"] is True
-    step = f"backfill plan {RECENT} --stale --from 2026-01-04 --to 2026-01-05 --reason WHY --by WHO"
+    step = f"backfill plan {RECENT} --stale --from 2026-01-04 --to 2026-01-05 --reason WHY --by NAME"
     assert document["next_steps"] == [step]
     (table,) = document["tables"]
     (found,) = table["ranges"]

@@ -8,6 +8,7 @@ from datetime import date
 import pytest
 from rich.console import Console
 
+from backfill_assets.application.command_line import words_of
 from backfill_assets.cli.show_stale import stale_view
 from backfill_assets.planning.partitions import DayRange, Grain
 from backfill_assets.staleness.decide import Cause, Reason, Staleness, StaleRange
@@ -34,7 +35,7 @@ def stale(*ranges: tuple[int, int, Cause], table: str = SILVER) -> Staleness:
 
 def steps(*found: Staleness, table: str | None = None, days: DayRange | None = None) -> list[str]:
     document = stale_document(found, table=table, days=days, sources=[BRONZE])
-    return [step.removeprefix("backfill ").removesuffix(" --by WHO") for step in document["next_steps"]]
+    return [words_of(step).removeprefix("backfill ").removesuffix(" --by NAME") for step in document["next_steps"]]
 
 
 @pytest.mark.parametrize(
