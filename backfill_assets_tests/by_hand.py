@@ -15,7 +15,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql.types import StructType
 
-from backfill_assets.application import operations
 from backfill_assets.identity import EMPTY_FILE_SET, DataFile, FileSet
 from backfill_assets.ledger.records import CandidatePartition, GateResult
 from backfill_assets.ledger.states import RunState
@@ -23,7 +22,7 @@ from backfill_assets.planning.chunks import chunks_of
 from backfill_assets.planning.partitions import DayRange, Grain
 from backfill_assets.settings import Settings
 from backfill_assets.workspace import Workspace
-from backfill_assets_tests import example_domain
+from backfill_assets_tests import example_domain, operations
 from backfill_assets_tests.ledger_examples import a_manifest
 from backfill_assets_tests.shop import shop_environment, ticking_clock
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from backfill_assets.application import operations
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.restatement import PlannedSet, SetRequest
+from backfill_assets_tests import operations
 from backfill_assets_tests.shop import SALES, Shop, open_shop, sale, ticking_clock
 
 TOTALS = "gold.sales_monthly"

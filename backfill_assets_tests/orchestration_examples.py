@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -12,10 +12,13 @@ from pathlib import Path
 from dagster import AssetKey, DagsterEventType, DagsterInstance, Definitions, ExecuteInProcessResult
 from pyspark.sql import SparkSession
 
-from backfill_assets.application.operations import plan, plan_load
+from backfill_assets.application.follow import FollowedAll, follow
+from backfill_assets.application.recorder import Acting
 from backfill_assets.landing.land import land
 from backfill_assets.orchestration.build import definitions_over
+from backfill_assets.orchestration.jobs import EVERYTHING
 from backfill_assets.orchestration.launch import SILENT, Outcome, run_in_process
+from backfill_assets.orchestration.recorder import DagsterRecorder
 from backfill_assets.orchestration.resources import Session
 from backfill_assets.orchestration.tags import partition_range
 from backfill_assets.planning.partitions import DayRange
@@ -25,6 +28,7 @@ from backfill_assets.workspace import Workspace
 from backfill_assets_tests.conftest import SPARK_ENVIRONMENT
 from backfill_assets_tests.dagster_record import open_record
 from backfill_assets_tests.ledgers import ledger_environment
+from backfill_assets_tests.operations import plan, plan_load
 
 DOMAIN = "backfill_assets_tests.example_domain"
 CANDIDATE = AssetKey(["candidate", "recent_sales"])
@@ -74,7 +78,13 @@ class Bench:
         """Builds every day of bronze that waits for it, as the command line does."""
         run = plan_load(self.workspace, "sales", partitions=None, by="ann", reason="it landed")
         assert run is not None
-        return run_in_process(self.workspace, run.run_id, steps="bronze", instance=self.instance, by="ann")
+        return run_in_process(self.workspace, run.run_id, EVERYTHING, instance=self.instance, by="ann")
+
+    def follow(self, *, by: str) -> FollowedAll:
+        """Follows every publication that waits for it, as the command line does."""
+        with ExitStack() as opened:
+            recorder = DagsterRecorder(self.workspace.settings, opened, self.instance)
+            return follow(self.workspace, Acting(by=by, recorder=recorder))
 
     def plan(self, first: date, last: date, *, by: str = "ann", version: str | None = None) -> str:
         """The id of a planned run of the silver table."""

@@ -13,7 +13,6 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from backfill_assets.application import operations
 from backfill_assets.clock import Clock
 from backfill_assets.landing.land import OnDuplicate
 from backfill_assets.ledger.records import PublicationRecord
@@ -21,6 +20,7 @@ from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets.settings import Settings
 from backfill_assets.workspace import Workspace
+from backfill_assets_tests import operations
 from backfill_assets_tests.conftest import SPARK_ENVIRONMENT
 from backfill_assets_tests.ledgers import ledger_environment
 

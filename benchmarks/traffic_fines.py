@@ -25,7 +25,6 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
-from backfill_assets.application import operations
 from backfill_assets.clock import system_clock
 from backfill_assets.landing.land import OnDuplicate
 from backfill_assets.planning.manifest import Kind, Mode
@@ -34,6 +33,7 @@ from backfill_assets.planning.request import PlanRequest
 from backfill_assets.settings import Settings
 from backfill_assets.transforms.context import TransformContext
 from backfill_assets.workspace import Workspace
+from backfill_assets_tests import operations
 
 BRONZE, SILVER = "bronze.case_events", "silver.case_sla_daily"
 QUARTER = DayRange.inclusive(date(2006, 7, 1), date(2006, 9, 30))

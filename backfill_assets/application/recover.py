@@ -109,6 +109,15 @@ def recover(ws: Workspace, *, by: str, only: str | None = None, now: bool = Fals
     return tuple(found)
 
 
+def recover_document(ws: Workspace, *, by: str, only: str | None, now: bool) -> Mapping[str, Any]:
+    """What was recovered, and what could not be, as a document."""
+    found = recover(ws, by=by, only=only, now=now)
+    return {
+        "recovered": [each.document() for each in found],
+        "problems": [each.problem.document() for each in found if each.problem],
+    }
+
+
 def _require_known(reader: LedgerReader, name: str) -> None:
     if name.startswith(SET_PREFIX):
         reader.restatement_set(name)

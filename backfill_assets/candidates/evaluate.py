@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from datetime import date
+from functools import cached_property
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -44,7 +46,7 @@ from backfill_assets.ledger.records import (
 from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.partitions import count_of, describe
-from backfill_assets.planning.stages import Prove, measuring
+from backfill_assets.planning.stages import Prove
 from backfill_assets.progress import Listener, Progress, no_listener
 from backfill_assets.transforms.schemas import business_schema, stored_schema
 from backfill_assets.workspace import Workspace
@@ -68,8 +70,61 @@ class Evaluated:
     passed: bool
 
 
-def gate_run(ws: Workspace, run_id: str, *, actor: str, listener: Listener = no_listener) -> Evaluated:
-    """Measures a staged run against its gates and against the accepted rows.
+@dataclass(kw_only=True)
+class Gating:
+    """One process that evaluates the gates of a run: what it has read, and what it has found so far.
+
+    Attributes:
+        attempt: Names this attempt; it comes with everything that is written for it.
+        accepted: What readers see of the run's partitions, which the candidate is compared with.
+        gates: The gates to measure; results that hold already are in `kept`.
+        measured: What was measured in the staged rows, by partition; empty before that.
+        proven: What the proof of the window came to; None when there is none to do.
+    """
+
+    ws: Workspace
+    manifest: Manifest
+    table: Table
+    attempt: str
+    listener: Listener
+    candidates: Mapping[date, CandidatePartition]
+    accepted: Mapping[date, PartitionVersion]
+    chunks: Sequence[ChunkRecord]
+    gates: tuple[Gate, ...]
+    kept: tuple[GateResult, ...]
+    measured: Mapping[date, Measured] = field(default_factory=dict)
+    proven: tuple[Proven, ...] | None = None
+    evaluated: Evaluated | None = None
+
+    @cached_property
+    def staged_files(self) -> Mapping[date, FileSet]:
+        """The staged files by partition."""
+        return {partition: candidate.files for partition, candidate in self.candidates.items()}
+
+    @cached_property
+    def accepted_files(self) -> Mapping[date, FileSet]:
+        """The accepted files by partition."""
+        return {partition: version.files for partition, version in self.accepted.items()}
+
+    @cached_property
+    def staged_rows(self) -> DataFrame:
+        """The staged rows, read back."""
+        return _read(self.ws, self.table, self.staged_files.values())
+
+    @cached_property
+    def accepted_rows(self) -> DataFrame | None:
+        """The accepted rows; None when there are none."""
+        has_files = any(files.files for files in self.accepted_files.values())
+        return _read(self.ws, self.table, self.accepted_files.values()) if has_files else None
+
+    def report(self, done: int, sentence: str) -> None:
+        """Reports progress."""
+        self.listener(Progress(step="gate", done=done, total=len(self.manifest.partitions), sentence=sentence))
+
+
+@contextmanager
+def gating(ws: Workspace, run_id: str, *, actor: str, listener: Listener = no_listener) -> Iterator[Gating]:
+    """Takes a staged run to evaluate its gates; when the block ends, judges what was found and records it.
 
     Raises:
         UnknownName: There is no such run.
@@ -82,8 +137,7 @@ def gate_run(ws: Workspace, run_id: str, *, actor: str, listener: Listener = no_
         WrongSession: The Spark session gives rows another meaning.
     """
     ws.spark()
-    attempt = secrets.token_hex(4)
-    lease = LeaseTerms(attempt=attempt, length=ws.settings.lease)
+    lease = LeaseTerms(attempt=secrets.token_hex(4), length=ws.settings.lease)
     with ws.ledger.write() as writer:
         run = writer.run(run_id)
         manifest = run.manifest
@@ -92,95 +146,107 @@ def gate_run(ws: Workspace, run_id: str, *, actor: str, listener: Listener = no_
             # What was gated before keeps its results; a run that waits for its gates can get none, and fails below.
             require_agreed_gates(manifest, table)
         require_read_as_staged(writer, ws.graph, manifest)
-        writer.take_run(run_id, RunState.GATING, actor=actor, attempt=attempt, lease=lease.length)
+        writer.take_run(run_id, RunState.GATING, actor=actor, attempt=lease.attempt, lease=lease.length)
         candidates = writer.candidates(run_id)
-        accepted = writer.accepted(manifest.table, manifest.partitions)
-        earlier = writer.gate_results(run_id)
-        chunks = writer.chunks(run_id)
+        gates, kept = _still_valid(table, candidates, writer.gate_results(run_id))
+        work = Gating(
+            ws=ws,
+            manifest=manifest,
+            table=table,
+            attempt=lease.attempt,
+            listener=listener,
+            candidates=candidates,
+            accepted=writer.accepted(manifest.table, manifest.partitions),
+            chunks=writer.chunks(run_id),
+            gates=gates,
+            kept=kept,
+        )
     ws.reached(Point.GATE_BEGUN)
     with at_work(ws, Work(run_id=run_id, actor=actor, lease=lease, doing=f"measured {manifest.table}")):
         require_agreed_gates(manifest, table)
-        listener(_progress(manifest, 0, f"measuring {count_of(len(candidates), manifest.grain.noun)}"))
-        evaluated, compared = _evaluate(ws, manifest, candidates, accepted, earlier, chunks, listener)
-        append_validation(
-            ws.lake,
-            manifest.table,
-            _validation_rows(manifest, evaluated.results),
-            app_id=f"validation:{run_id}:{_attempt(compared.values())}",
-        )
-        ws.reached(Point.GATE_APPENDED)
-        failed = sorted({r.gate for r in evaluated.results if r.blocking and not r.passed})
-        with ws.ledger.write() as writer:
-            changed = Sample(kind=SampleKind.CHANGED_ROWS, rows=tuple(row.document() for row in evaluated.sample))
-            failing = Sample(kind=SampleKind.FAILING_KEYS, rows=evaluated.failing)
-            writer.record_gates(
-                run_id, compared.values(), evaluated.results, actor=actor, attempt=attempt, samples=(changed, failing)
-            )
-            writer.move_run(
-                run_id,
-                RunState.BLOCKED if failed else RunState.PASSED,
-                actor=actor,
-                attempt=attempt,
-                note=f"blocked by {', '.join(failed)}" if failed else "",
-            )
+        yield work
+        _record(work, actor=actor)
     ws.reached(Point.GATE_RECORDED)
-    listener(_progress(manifest, len(candidates), "blocked" if failed else "every blocking gate passed"))
-    return evaluated
+    assert work.evaluated is not None
+    work.report(len(candidates), "every blocking gate passed" if work.evaluated.passed else "blocked")
 
 
-def _progress(manifest: Manifest, done: int, sentence: str) -> Progress:
-    return Progress(step="gate", done=done, total=len(manifest.partitions), sentence=sentence)
+def measure_candidate(work: Gating) -> None:
+    """Measures the staged rows, read back from their files, and compares them with the accepted ones: one pass."""
+    work.report(0, f"measuring {count_of(len(work.candidates), work.manifest.grain.noun)}")
+    schema = business_schema(work.table)
+    work.measured = measure(work.staged_rows, work.accepted_rows, work.table, schema=schema)
+
+
+def prove_window(work: Gating, stage: Prove) -> None:
+    """Computes partitions again with another window, unless a proof of exactly these files is recorded already."""
+    if not any(isinstance(gate, WarmUpProof) for gate in work.gates):
+        return
+    if again := stage.compared:
+        work.report(0, f"proving the window on {describe(work.manifest.grain, again)}")
+    work.proven = prove(work.ws, work.manifest, work.table, stage, work.staged_files, work.measured, work.chunks)
+
+
+def _record(work: Gating, *, actor: str) -> None:
+    """Judges what was found; results go to the table behind `validation/<name>` and to the ledger."""
+    ws, manifest = work.ws, work.manifest
+    evaluated = work.evaluated = _judged(work)
+    compared = _compared(work)
+    append_validation(
+        ws.lake,
+        manifest.table,
+        _validation_rows(manifest, evaluated.results),
+        app_id=f"validation:{manifest.run_id}:{_attempt(compared)}",
+    )
+    ws.reached(Point.GATE_APPENDED)
+    failed = sorted({r.gate for r in evaluated.results if r.blocking and not r.passed})
+    changed = Sample(kind=SampleKind.CHANGED_ROWS, rows=tuple(row.document() for row in evaluated.sample))
+    failing = Sample(kind=SampleKind.FAILING_KEYS, rows=evaluated.failing)
+    with ws.ledger.write() as writer:
+        writer.record_gates(
+            manifest.run_id, compared, evaluated.results, actor=actor, attempt=work.attempt, samples=(changed, failing)
+        )
+        writer.move_run(
+            manifest.run_id,
+            RunState.BLOCKED if failed else RunState.PASSED,
+            actor=actor,
+            attempt=work.attempt,
+            note=f"blocked by {', '.join(failed)}" if failed else "",
+        )
+
+
+def _judged(work: Gating) -> Evaluated:
+    wrong_columns = _wrong_columns(work.ws, work.table, work.staged_files)
+    judged = judge(work.gates, work.candidates.values(), work.measured, wrong_columns, work.proven)
+    results = (*judged, *work.kept)
+    return Evaluated(
+        run_id=work.manifest.run_id,
+        results=results,
+        sample=_sample(work),
+        failing=failing_keys(work.staged_rows, work.accepted_rows, work.table, results, work.proven or ()),
+        passed=all(result.passed or not result.blocking for result in results),
+    )
+
+
+def _compared(work: Gating) -> Sequence[CandidatePartition]:
+    """The candidate with what was measured in it, and what it was compared with."""
+    measured, accepted = work.measured, work.accepted
+    return [
+        replace(
+            candidate,
+            checksum=measured[partition].checksum if partition in measured else NO_ROWS,
+            compared_version=accepted[partition].version if partition in accepted else 0,
+            compared_digest=(work.accepted_files.get(partition) or EMPTY_FILE_SET).digest,
+            compared_checksum=measured[partition].accepted_checksum if partition in measured else NO_ROWS,
+        )
+        for partition, candidate in work.candidates.items()
+    ]
 
 
 def _attempt(candidates: Iterable[CandidatePartition]) -> str:
     """Names exactly what was measured against what, so that writing the same results twice adds nothing."""
     measured = [[c.partition.isoformat(), c.files.digest, c.compared_digest or ""] for c in candidates]
     return document_digest(measured)[:16]
-
-
-def _evaluate(
-    ws: Workspace,
-    manifest: Manifest,
-    candidates: Mapping[date, CandidatePartition],
-    accepted: Mapping[date, PartitionVersion],
-    earlier: Sequence[GateResult],
-    chunks: Sequence[ChunkRecord],
-    listener: Listener,
-) -> tuple[Evaluated, Mapping[date, CandidatePartition]]:
-    table = ws.domain.table(manifest.table)
-    schema = business_schema(table)
-    staged_files = {p: c.files for p, c in candidates.items()}
-    accepted_files = {p: v.files for p, v in accepted.items()}
-    staged = _read(ws, table, staged_files.values())
-    old = _read(ws, table, accepted_files.values()) if any(v.files.files for v in accepted.values()) else None
-    measured = measure(staged, old, table, schema=schema)
-    gates, kept = _still_valid(table, candidates, earlier)
-    proven: Sequence[Proven] | None = None
-    proofs = [stage for stage in measuring(manifest, ws.graph) if isinstance(stage, Prove)]
-    if proofs and any(isinstance(gate, WarmUpProof) for gate in gates):
-        if again := proofs[0].compared:
-            listener(_progress(manifest, 0, f"proving the window on {describe(manifest.grain, again)}"))
-        proven = prove(ws, manifest, table, proofs[0], staged_files, measured, chunks)
-    wrong_columns = _wrong_columns(ws, table, staged_files)
-    results = (*judge(gates, candidates.values(), measured, wrong_columns, proven), *kept)
-    compared = {
-        partition: replace(
-            candidate,
-            checksum=measured[partition].checksum if partition in measured else NO_ROWS,
-            compared_version=accepted[partition].version if partition in accepted else 0,
-            compared_digest=(accepted_files.get(partition) or EMPTY_FILE_SET).digest,
-            compared_checksum=measured[partition].accepted_checksum if partition in measured else NO_ROWS,
-        )
-        for partition, candidate in candidates.items()
-    }
-    evaluated = Evaluated(
-        run_id=manifest.run_id,
-        results=results,
-        sample=_sample(ws, table, measured, staged_files, accepted_files),
-        failing=failing_keys(staged, old, table, results, proven or ()),
-        passed=all(result.passed or not result.blocking for result in results),
-    )
-    return evaluated, compared
 
 
 def _still_valid(
@@ -214,19 +280,13 @@ def _read(ws: Workspace, table: Table, file_sets: Iterable[FileSet]) -> DataFram
     )
 
 
-def _sample(
-    ws: Workspace,
-    table: Table,
-    measured: Mapping[date, Measured],
-    staged: Mapping[date, FileSet],
-    accepted: Mapping[date, FileSet],
-) -> tuple[SampledRow, ...]:
-    chosen = [p for p in most_moved(measured) if p in accepted]
+def _sample(work: Gating) -> tuple[SampledRow, ...]:
+    chosen = [p for p in most_moved(work.measured) if p in work.accepted]
     if not chosen:
         return ()
-    return sample_rows(
-        _read(ws, table, (staged[p] for p in chosen)), _read(ws, table, (accepted[p] for p in chosen)), table
-    )
+    staged = _read(work.ws, work.table, (work.staged_files[p] for p in chosen))
+    accepted = _read(work.ws, work.table, (work.accepted_files[p] for p in chosen))
+    return sample_rows(staged, accepted, work.table)
 
 
 def _wrong_columns(ws: Workspace, table: Table, staged: Mapping[date, FileSet]) -> Mapping[date, str]:

@@ -1,16 +1,17 @@
-"""How does a run get from its manifest to staged files that nobody reads?
+"""How does a run get from its manifest to staged files, which readers do not see?
 
-Chunk by chunk: read exactly the pinned input versions of the chunk's window, compute, write below `_runs/`, and note
-the files in the ledger. A run that stops goes on at its first unfinished chunk; files of an attempt that did not finish
-are never referred to.
+Chunk by chunk, as the stages of the plan say: read exactly the pinned input versions of the chunk's window, compute,
+write below `_runs/`, and note the files in the ledger. A run that stops goes on at its first unfinished chunk; files of
+an attempt that did not finish are never referred to.
 """
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from datetime import date
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import date, datetime
 from typing import Any
 
 from pyspark.sql import DataFrame, Observation
@@ -38,46 +39,48 @@ from backfill_assets.ledger.records import CandidatePartition, RunRecord
 from backfill_assets.ledger.states import MEANING, ChunkState, RunState, may_follow
 from backfill_assets.ledger.store import LedgerReader
 from backfill_assets.next_steps import Act, do
-from backfill_assets.planning.chunks import Chunk
+from backfill_assets.planning.chunks import Chunk, chunks_of
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.partitions import Grain, count_of, describe
-from backfill_assets.planning.stages import Compute, computing
+from backfill_assets.planning.stages import Compute
 from backfill_assets.progress import Listener, Progress, no_listener
 from backfill_assets.transforms.schemas import business_schema, stored_schema
 from backfill_assets.versions import VERSIONS, present_versions
 from backfill_assets.workspace import Workspace
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Attempt:
-    """One process at work on a run.
+@dataclass(frozen=True, kw_only=True)
+class Staging:
+    """One process that stages a run.
 
     Attributes:
-        token: Not a counter: a process that was given up for dead may still be at it, and has to be told from this one.
-        stages: What the plan printed: every chunk with what it reads.
+        token: Not a counter: a process that was given up may still be at work, and is distinguished by its token.
+        inputs: The pinned input files.
+        finished: The chunks that an earlier attempt finished from the same inputs.
+        begun_at: When the first chunk of this attempt began.
+        written_rows: How many rows the chunks of this attempt have, by number of the chunk.
     """
 
     ws: Workspace
     manifest: Manifest
     table: Table
     token: str
-    stages: Sequence[Compute]
+    listener: Listener
     inputs: PinnedFiles
+    finished: frozenset[int]
+    begun_at: datetime
+    written_rows: dict[int, int] = field(default_factory=dict)
 
 
-def stage_run(
-    ws: Workspace, run_id: str, *, actor: str, listener: Listener = no_listener
-) -> Mapping[date, CandidatePartition]:
-    """Stages every partition of a run, and leaves it ready for its gates.
+@contextmanager
+def staging(ws: Workspace, run_id: str, *, actor: str, listener: Listener = no_listener) -> Iterator[Staging]:
+    """Takes a run to stage it, and leaves it ready for its gates when the block ends.
 
     What an earlier attempt finished is kept: the same manifest gives the same rows, so there is nothing to do again.
 
-    Returns:
-        The staged partitions, empty ones included.
-
     Raises:
         UnknownName: There is no such run.
-        IllegalTransition: The run is past staging.
+        IllegalTransition: The run is past staging, or the block did not compute all of its chunks.
         MissingInput: A pinned input version or reference is no longer there.
         ContractBroken: The code is not what the manifest says, or the transform broke its contract.
         AtWork: Another process is at work on it, and its lease has not ended.
@@ -89,13 +92,12 @@ def stage_run(
     manifest = run.manifest
     table = ws.domain.table(manifest.table)
     require_same_code(ws, manifest)
-    # Looked at before anything is noted: a wrong session is refused, and is no failure of the run.
+    # Verified before anything is noted: a wrong session is refused, and is no failure of the run.
     versions = present_versions(ws.spark())
     with ws.ledger.read() as reader:
         inputs = pinned_files(reader, run_id, manifest.inputs)
-    stages, token = computing(manifest, ws.graph), secrets.token_hex(4)
+    token = secrets.token_hex(4)
     lease = LeaseTerms(attempt=token, length=ws.settings.lease)
-    work = _Attempt(ws=ws, manifest=manifest, table=table, token=token, stages=stages, inputs=inputs)
     with ws.ledger.write() as writer:
         if run.state is RunState.PUBLISHED:
             raise IllegalTransition(
@@ -110,37 +112,46 @@ def stage_run(
             payload={VERSIONS: versions},
         )
     with at_work(ws, Work(run_id=run_id, actor=actor, lease=lease, doing=f"computed {manifest.table}")):
-        finished = _kept_chunks(work)
+        finished = _kept_chunks(ws, manifest, token)
         ws.reached(Point.STAGE_BEGUN)
         ws.lake.ensure(manifest.table, stored_schema(table), manifest.partition_column)
-        _stage_chunks(work, finished, listener)
+        if finished:
+            staged = f"{count_of(len(finished), 'chunk')} of {len(chunks_of(manifest))} staged before"
+            listener(Progress(step="stage", done=0, total=len(manifest.partitions), sentence=staged))
+        yield Staging(
+            ws=ws,
+            manifest=manifest,
+            table=table,
+            token=token,
+            listener=listener,
+            inputs=inputs,
+            finished=frozenset(finished),
+            begun_at=ws.clock(),
+        )
         with ws.ledger.write() as writer:
             _require_within_limits(manifest, writer)
             writer.move_run(run_id, RunState.STAGED, actor=actor, attempt=token)
-            staged = writer.candidates(run_id)
     ws.reached(Point.STAGE_FINISHED)
-    return staged
 
 
-def _kept_chunks(work: _Attempt) -> Sequence[int]:
+def _kept_chunks(ws: Workspace, manifest: Manifest, token: str) -> Sequence[int]:
     """Forgets what an earlier attempt left, but for the chunks that it finished.
 
     Files are looked at before the writer's turn, and after the run was taken: from then on vacuum leaves them.
     """
-    with work.ws.ledger.read() as reader:
-        finished = _finished_chunks(work, reader)
-    with work.ws.ledger.write() as writer:
-        writer.require_holder(work.manifest.run_id, work.token)
-        writer.clear_candidates(work.manifest.run_id, keep=finished)
+    with ws.ledger.read() as reader:
+        finished = _finished_chunks(ws, manifest, reader)
+    with ws.ledger.write() as writer:
+        writer.require_holder(manifest.run_id, token)
+        writer.clear_candidates(manifest.run_id, keep=finished)
     return finished
 
 
-def _finished_chunks(work: _Attempt, reader: LedgerReader) -> Sequence[int]:
+def _finished_chunks(ws: Workspace, manifest: Manifest, reader: LedgerReader) -> Sequence[int]:
     """The chunks that an earlier attempt finished from the same inputs, and whose files are still there as written."""
-    manifest = work.manifest
     # Accepted inputs never change; candidates of the same set can be staged again.
-    outdated = set(read_before(reader, work.ws.graph, manifest))
-    planned = {stage.chunk.number: stage.chunk.partitions for stage in work.stages}
+    outdated = set(read_before(reader, ws.graph, manifest))
+    planned = {chunk.number: chunk.partitions for chunk in chunks_of(manifest)}
     candidates = reader.candidates(manifest.run_id)
     return [
         chunk.number
@@ -149,31 +160,45 @@ def _finished_chunks(work: _Attempt, reader: LedgerReader) -> Sequence[int]:
         and planned.get(chunk.number) == chunk.partitions
         and candidates.keys() >= set(chunk.partitions)
         and outdated.isdisjoint(chunk.partitions)
-        and not missing_files(work.ws.lake, manifest.table, (candidates[p].files for p in chunk.partitions))
+        and not missing_files(ws.lake, manifest.table, (candidates[p].files for p in chunk.partitions))
     ]
 
 
-def _stage_chunks(work: _Attempt, finished: Sequence[int], listener: Listener) -> None:
-    """Computes the chunks that are not finished, at the pace that the manifest allows."""
-    ws, manifest = work.ws, work.manifest
-    waiting = [stage for stage in work.stages if stage.chunk.number not in finished]
-    done = len(manifest.partitions) - sum(len(stage.chunk.partitions) for stage in waiting)
-    if finished:
-        listener(_progress(manifest, done, f"{count_of(len(finished), 'chunk')} of {len(work.stages)} staged before"))
-    started_at, written = ws.clock(), 0
-    for stage in waiting:
-        if stage is not waiting[0]:
-            pause = _pause(manifest, written, (ws.clock() - started_at).total_seconds())
-            if pause > 0:
-                listener(_progress(manifest, done, f"waiting for {pause:.0f} s, as the manifest asks"))
-                ws.wait(pause)
-        name = f"chunk {stage.chunk.number} of {stage.chunks}"
-        listener(_progress(manifest, done, f"{name}: {describe(manifest.grain, stage.chunk.partitions)}"))
-        written += _stage_chunk(work, stage)
-        done += len(stage.chunk.partitions)
-        listener(_progress(manifest, done, f"{name} is staged"))
-        with ws.ledger.read() as reader:
-            _require_within_limits(manifest, reader)
+def stage_chunk(work: Staging, stage: Compute) -> None:
+    """Computes one chunk and stages its rows, at the pace that the manifest allows; a finished one is kept.
+
+    Raises:
+        ContractBroken: The transform broke its contract, or there are more rows than the manifest allows.
+    """
+    manifest, chunk = work.manifest, stage.chunk
+    name = f"chunk {chunk.number} of {stage.chunks}"
+    if chunk.number in work.finished:
+        return
+    _keep_pace(work, stage)
+    _report(work, stage, f"{name}: {describe(manifest.grain, chunk.partitions)}", done=False)
+    work.written_rows[chunk.number] = _stage_rows(work, stage)
+    _report(work, stage, f"{name} is staged")
+    with work.ws.ledger.read() as reader:
+        _require_within_limits(manifest, reader)
+
+
+def _keep_pace(work: Staging, stage: Compute) -> None:
+    """Waits as the manifest's limits ask for, between two chunks that are computed."""
+    if not work.written_rows:
+        return
+    elapsed_s = (work.ws.clock() - work.begun_at).total_seconds()
+    pause_s = _pause(work.manifest, sum(work.written_rows.values()), elapsed_s)
+    if pause_s > 0:
+        _report(work, stage, f"waiting for {pause_s:.0f} s, as the manifest asks", done=False)
+        work.ws.wait(pause_s)
+
+
+def _report(work: Staging, stage: Compute, sentence: str, *, done: bool = True) -> None:
+    """Reports how far staging is: chunks are computed in the order of their partitions."""
+    partitions = stage.chunk.partitions
+    before = sum(partition < partitions[0] for partition in work.manifest.partitions)
+    reached = before + (len(partitions) if done else 0)
+    work.listener(Progress(step="stage", done=reached, total=len(work.manifest.partitions), sentence=sentence))
 
 
 def _pause(manifest: Manifest, written: int, elapsed_s: float) -> float:
@@ -181,10 +206,6 @@ def _pause(manifest: Manifest, written: int, elapsed_s: float) -> float:
     limits = manifest.limits
     rate = limits.rows_per_minute
     return max(float(limits.pause_s), written * 60 / rate - elapsed_s if rate else 0.0)
-
-
-def _progress(manifest: Manifest, done: int, sentence: str) -> Progress:
-    return Progress(step="stage", done=done, total=len(manifest.partitions), sentence=sentence)
 
 
 def _require_within_limits(manifest: Manifest, reader: LedgerReader) -> None:
@@ -199,8 +220,8 @@ def _require_within_limits(manifest: Manifest, reader: LedgerReader) -> None:
         )
 
 
-def _stage_chunk(work: _Attempt, stage: Compute) -> int:
-    """Stages one chunk and returns how many rows it wrote."""
+def _stage_rows(work: Staging, stage: Compute) -> int:
+    """Computes and stages the rows of one chunk; returns how many."""
     ws, manifest, table, chunk = work.ws, work.manifest, work.table, stage.chunk
     with ws.ledger.write() as writer:
         writer.start_chunk(manifest.run_id, chunk.number, chunk.partitions, attempt=work.token)
@@ -272,7 +293,7 @@ def _require_declared(manifest: Manifest, chunk: Chunk, staged: Mapping[str, Fil
             f"the transform {manifest.transform} returned rows for {manifest.partition_column} = {strange[0]}, "
             f"which is not a partition of {manifest.table}"
             + (" (a month is named by its first day)." if manifest.grain is Grain.MONTHLY else "."),
-            next_step="mend the transform and plan again",
+            next_step="fix the transform and plan again",
             run_id=manifest.run_id,
         )
 
@@ -294,7 +315,7 @@ def _source_rows(
 
 
 def _derived_rows(
-    work: _Attempt, table: DerivedTable, stage: Compute
+    work: Staging, table: DerivedTable, stage: Compute
 ) -> tuple[DataFrame, Mapping[date, Mapping[str, Any]], int]:
     frame = derived_rows(work.ws, work.manifest, table, stage.chunk.computed, stage.reads, work.inputs)
     provenance = _provenance(work.ws, work.manifest, stage.chunk, work.inputs)

@@ -17,9 +17,4 @@ from backfill_assets.cli.answers import app
 
 # isort: on
 
-__all__ = ["app", "main"]
-
-
-def main() -> None:
-    """The entry point of the installed command."""
-    app()
+__all__ = ["app"]

@@ -16,10 +16,13 @@ from backfill_assets.cli.answers import (
     exit_with_problems,
     one_line,
     print_json,
+    published_or_set,
     run_or_set,
 )
+from backfill_assets.cli.session import named, opened, person
+from backfill_assets.errors import Refused
 from backfill_assets.planning.partitions import count_of
-from backfill_assets.planning.sets import SET_PREFIX
+from backfill_assets.planning.sets import is_set
 
 
 @app.command()
@@ -31,9 +34,10 @@ def approve(
 ) -> None:
     """Agree to exactly this manifest, or to every run of a set, as another person than the requester."""
     with answering(as_json) as console:
-        from backfill_assets.cli import commands, views
+        from backfill_assets.cli import views
 
-        document = commands.approve(run, by=by, note=note)
+        with opened() as session:
+            document = session.subject(run).approve(by=person(by), note=note)
         print_json(document) if as_json else views.show(console, run_or_set(document))
 
 
@@ -41,14 +45,11 @@ def approve(
 def run(run: RunOrSet, by: By = "", as_json: Json = False) -> None:
     """Stage and gate a planned run or set, from the first chunk that is not finished; nobody reads its rows yet."""
     with answering(as_json) as console:
-        from backfill_assets.cli import commands, views
+        from backfill_assets.cli import views
 
-        if run.startswith(SET_PREFIX):
-            document = commands.run_set(run, by=by, quiet=as_json)
-            blocked = any(each["state"] == "BLOCKED" for each in document["runs"])
-        else:
-            document = commands.run(run, by=by, quiet=as_json)
-            blocked = document["state"] == "BLOCKED"
+        with opened(quiet=as_json) as session:
+            document = session.subject(run).stage(session.acting(by, on=run))
+        blocked = "BLOCKED" in [each["state"] for each in document.get("runs", [document])]
         if as_json:
             print_json(document)
         else:
@@ -61,14 +62,11 @@ def run(run: RunOrSet, by: By = "", as_json: Json = False) -> None:
 def publish(run: RunOrSet, by: By = "", as_json: Json = False) -> None:
     """Make a gated and approved run what readers see, in one commit; the runs of a set one after the other."""
     with answering(as_json) as console:
-        from backfill_assets.cli import commands, views
+        from backfill_assets.cli import views
 
-        if run.startswith(SET_PREFIX):
-            document = commands.publish_set(run, by=by, quiet=as_json)
-            print_json(document) if as_json else views.show(console, views.set_view(document), FOLLOW)
-            return
-        document = commands.publish(run, by=by, quiet=as_json)
-        print_json(document) if as_json else views.show(console, views.publications_view([document]), FOLLOW)
+        with opened(quiet=as_json) as session:
+            document = session.subject(run).publish(session.acting(person(by), on=run))
+        print_json(document) if as_json else views.show(console, published_or_set(document), FOLLOW)
 
 
 @app.command()
@@ -84,15 +82,13 @@ def rollback(
 ) -> None:
     """Bring back exactly the files that a publication replaced; of a set, all of them."""
     with answering(as_json) as console:
-        from backfill_assets.cli import commands, views
+        from backfill_assets.cli import views
 
-        if run.startswith(SET_PREFIX):
-            document = commands.rollback_set(run, by=by, reason=reason, with_dependents=with_dependents)
-            print_json(document) if as_json else views.show(console, views.set_view(document), FOLLOW)
-            return
-        document = commands.rollback(run, by=by, reason=reason, with_dependents=with_dependents)
-        shown = views.publications_view([*document["dependents"], document])
-        print_json(document) if as_json else views.show(console, shown, FOLLOW)
+        with opened() as session:
+            document = session.subject(run).rollback(
+                session.acting(person(by), on=run), reason=reason, with_dependents=with_dependents
+            )
+        print_json(document) if as_json else views.show(console, published_or_set(document), FOLLOW)
 
 
 @app.command()
@@ -104,9 +100,10 @@ def cancel(
 ) -> None:
     """End a run or a set that is not published, for good; a process at work on it stops at its next step."""
     with answering(as_json) as console:
-        from backfill_assets.cli import commands, views
+        from backfill_assets.cli import views
 
-        document = commands.cancel(run, by=by, reason=reason)
+        with opened() as session:
+            document = session.subject(run).cancel(by=person(by), reason=reason)
         print_json(document) if as_json else views.show(console, run_or_set(document))
 
 
@@ -122,15 +119,18 @@ def follow(
 ) -> None:
     """Compute again what depends on new publications, as the sensor of the daemon does."""
     with answering(as_json) as console:
-        from backfill_assets.cli import commands, views
+        from backfill_assets.application import follow as following
+        from backfill_assets.application.follow_document import cancelled_document, follow_document
+        from backfill_assets.cli import views
 
-        if cancel:
-            document = commands.cancel_follow_ups(cancel, by=by, reason=reason)
-            print_json(document) if as_json else views.show(console, *document["sentences"])
-            return
-        document = commands.follow(by=by or "follow", quiet=as_json)
+        with opened(quiet=as_json) as session:
+            if cancel:
+                following.cancel_follow_ups(session.ws, cancel, by=person(by), reason=reason)
+                document = cancelled_document(cancel, by=by, reason=reason)
+            else:
+                document = follow_document(following.follow(session.ws, session.acting(by or "follow", on="follow")))
         print_json(document) if as_json else views.show(console, *document["sentences"])
-        if document["failed"]:
+        if document.get("failed"):
             raise typer.Exit(1)
 
 
@@ -147,9 +147,12 @@ def recover(
 ) -> None:
     """Finish or undo what a dead process left half done; what holds a lease is left alone."""
     with answering(as_json) as console:
-        from backfill_assets.cli import commands, views
+        from backfill_assets.application.recover import recover_document
+        from backfill_assets.cli import views
 
-        document = commands.recover(run, now=now, by=by)
+        # What lost its lease is ended on behalf of the command; what has not, a person takes over.
+        with opened() as session:
+            document = recover_document(session.ws, by=_taking_over(by) if now else by, only=run, now=now)
         if as_json:
             print_json(document)
         else:
@@ -166,13 +169,15 @@ def erase(
 ) -> None:
     """Delete the values of rows kept for the reviewers of a run or a set; that they were there stays known."""
     with answering(as_json) as console:
-        from backfill_assets.cli import commands, views
+        from backfill_assets.application.subjects import erase_samples
+        from backfill_assets.cli import views
 
-        document = commands.erase_samples(run, by=by, reason=reason)
+        with opened() as session:
+            erased = erase_samples(session.ws, run, by=person(by), reason=reason)
         if as_json:
-            print_json(document)
+            print_json({"set_id" if is_set(run) else "run_id": run, "erased": erased})
         else:
-            views.show(console, f"{count_of(document['erased'], 'sample')} of {run} erased")
+            views.show(console, f"{count_of(erased, 'sample')} of {run} erased")
 
 
 @app.command()
@@ -183,8 +188,16 @@ def vacuum(
 ) -> None:
     """Remove staged files that no reader, candidate, rollback or reproduction needs, and old runs of Dagster's."""
     with answering(as_json) as console:
-        from backfill_assets.cli import commands, views
+        from backfill_assets.application.upkeep import vacuum as vacuum_all
+        from backfill_assets.cli import views
 
-        document = commands.vacuum(dry_run=dry_run, by=by)
+        with opened() as session:
+            document = vacuum_all(session.ws, session.acting(named(by), on="vacuum"), dry_run=dry_run)
         print_json(document) if as_json else views.show(console, views.vacuum_view(document))
         exit_with_problems(document)
+
+
+def _taking_over(by: str) -> str:
+    if by == "recover":
+        raise Refused("it is not stated who takes the work over.", next_step="add --by NAME, or set BACKFILL_USER")
+    return person(by)

@@ -168,3 +168,12 @@ def run_or_set(document: Mapping[str, Any]) -> RenderableType:
     from backfill_assets.cli import views
 
     return views.run_view(document) if "run_id" in document else views.set_view(document)
+
+
+def published_or_set(document: Mapping[str, Any]) -> RenderableType:
+    """How publications look, dependents before what they were computed from, or a set."""
+    from backfill_assets.cli import views
+
+    if "runs" in document:
+        return views.set_view(document)
+    return views.publications_view([*document.get("dependents", ()), document])

@@ -8,12 +8,14 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from rich.console import Console, ConsoleOptions, RenderableType
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import Progress as Bar
 from rich.segment import Segment
 
+from backfill_assets.progress import Listener, Progress
 from backfill_assets.wording import visible
 
 if TYPE_CHECKING:
@@ -24,6 +26,15 @@ if TYPE_CHECKING:
 WIDTH_OF_A_FILE = 160
 """Columns for output that goes to a file or a pipe, whose reader can scroll."""
 
+
+_COLUMNS = (
+    SpinnerColumn(),
+    TextColumn("{task.description}", markup=False),
+    BarColumn(bar_width=30),
+    MofNCompleteColumn(),
+    TimeElapsedColumn(),
+    TextColumn("{task.fields[sentence]}", style="dim", markup=False),
+)
 
 NARROWEST = 120
 """On a narrower terminal lines go on in the next one, which is ugly; cut columns would be wrong."""
@@ -48,45 +59,36 @@ def terminal(stream: TextIO) -> Console:
     return PlainConsole(file=stream, width=max(NARROWEST, shutil.get_terminal_size().columns))
 
 
-class Advance(Protocol):
-    """Moves a progress bar: by some, or to `done` of a step."""
-
-    def __call__(self, by: int | None, sentence: str, *, done: int | None = None, step: str | None = None) -> None: ...
-
-
 @contextmanager
-def progress_bar(what: str, total: int, *, quiet: bool) -> Iterator[Advance]:
-    """A bar on standard error while the work lasts; on something that is no terminal, one line per sentence.
+def progress_listener(what: str, *, quiet: bool) -> Iterator[Listener]:
+    """Shows progress on standard error while the work lasts: a bar; where that is no terminal, one line per sentence.
 
     Args:
         what: What is being worked on.
-        total: In units of the work, such as partitions.
         quiet: Show nothing, for machines.
     """
     console = PlainConsole(stderr=True, quiet=quiet)
     if quiet or not console.is_terminal:
 
-        def say(by: int | None, sentence: str, *, done: int | None = None, step: str | None = None) -> None:
-            del by, done
-            line = visible(f"{step or what}: {sentence}")
+        def print_line(progress: Progress) -> None:
+            line = visible(f"{progress.step}: {progress.sentence}")
             console.print(line, highlight=False, style="dim", soft_wrap=True, markup=False)
 
-        yield say
+        yield print_line
         return
-    columns = (
-        SpinnerColumn(),
-        TextColumn("{task.description}", markup=False),
-        BarColumn(bar_width=30),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("{task.fields[sentence]}", style="dim", markup=False),
-    )
-    with Progress(*columns, console=console, transient=True) as progress:
-        task = progress.add_task(what, total=total, sentence="")
+    with Bar(*_COLUMNS, console=console, transient=True) as bar:
+        task: TaskID | None = None
 
-        def move(by: int | None, sentence: str, *, done: int | None = None, step: str | None = None) -> None:
-            progress.update(
-                task, advance=by, completed=done, sentence=visible(sentence), description=f"{step or ''} {what}".strip()
+        def move(progress: Progress) -> None:
+            nonlocal task
+            if task is None:
+                task = bar.add_task(what, sentence="")
+            bar.update(
+                task,
+                total=progress.total,
+                completed=progress.done,
+                sentence=visible(progress.sentence),
+                description=f"{progress.step} {what}",
             )
 
         yield move

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,16 +17,20 @@ from rich.console import Console
 from rich.rule import Rule
 from rich.text import Text
 
-from backfill_assets.application import operations
-from backfill_assets.cli import commands
+from backfill_assets.application.follow import follow
+from backfill_assets.application.follow_document import follow_document
+from backfill_assets.application.land import build, land_files, quarantine_table
+from backfill_assets.application.plan import described_plan, plan
+from backfill_assets.application.run import Run
+from backfill_assets.cli.session import Session, opened
 from backfill_assets.cli.show import listing, show
 from backfill_assets.cli.views import audit_view, imports_view, plan_view, publications_view, report_view
 from backfill_assets.domain import Demo
 from backfill_assets.errors import NotApproved, Refused
-from backfill_assets.evidence.planned import plan_document
 from backfill_assets.lake.rows import small_table
 from backfill_assets.planning.partitions import DayRange, Grain, describe, partitions_over
 from backfill_assets.planning.request import PlanRequest
+from backfill_assets.publication.plan_load import days_without_events, plan_load
 from backfill_assets.settings import PROJECT_ROOT, Settings, default_home
 from backfill_assets.upkeep.audit import audit
 from backfill_assets.workspace import Workspace
@@ -74,15 +78,15 @@ def run_demo(console: Console, *, size: int | None, seed: int | None, fresh: boo
     began = time.monotonic()
     settings = Settings.from_environment()
     stage = Stage(console=Console(quiet=True) if quiet else console)
-    with commands.workspace() as ws:
-        if ws.domain.demo is None:
-            raise Refused(f"the domain {ws.domain.name} has no demo.", next_step="unset BACKFILL_DOMAIN")
-        _prepare_home(ws, settings, fresh=fresh)
-    with commands.workspace() as ws:
-        assert ws.domain.demo is not None
-        demo = ws.domain.demo
+    with opened(quiet=quiet) as session:
+        if session.ws.domain.demo is None:
+            raise Refused(f"the domain {session.ws.domain.name} has no demo.", next_step="unset BACKFILL_DOMAIN")
+        _prepare_home(session.ws, settings, fresh=fresh)
+    with opened(quiet=quiet) as session:
+        assert session.ws.domain.demo is not None
+        demo = session.ws.domain.demo
         chosen = (size or demo.size, demo.seed if seed is None else seed)
-        return _play(ws, demo, stage, chosen=chosen, quiet=quiet, began=began)
+        return _play(session, demo, stage, chosen=chosen, began=began)
 
 
 def _prepare_home(ws: Workspace, settings: Settings, *, fresh: bool) -> None:
@@ -125,26 +129,31 @@ def _remove(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def _play(
-    ws: Workspace, demo: Demo, stage: Stage, *, chosen: tuple[int, int], quiet: bool, began: float
-) -> Mapping[str, Any]:
-    out = stage.console
+def _play(session: Session, demo: Demo, stage: Stage, *, chosen: tuple[int, int], began: float) -> Mapping[str, Any]:
+    ws, out = session.ws, stage.console
+    asks, agrees = session.acting(ASKS, on="demo"), session.acting(AGREES, on="demo")
+
+    def publish(run_id: str) -> Mapping[str, Any]:
+        return Run(ws, run_id).publish(agrees)
+
+    def follow_all() -> Sequence[str]:
+        sentences: Sequence[str] = follow_document(follow(ws, replace(asks, by="follow")))["sentences"]
+        return sentences
+
     name = demo.table.name
     figures_table = demo.figures[0].name
 
     stage.step("Files come in", "Ten monthly exports, with late events, duplicates, corrections and broken records.")
     files = demo.write_files(ws.settings.home / "demo_files", *chosen)
-    landed = commands.land_files(ws, demo.source.name, files, on_duplicate="ignore", load=False, by=ASKS, quiet=quiet)
+    landed = land_files(ws, demo.source.name, files, asks, on_duplicate="ignore", builds=False)
     show(out, imports_view(landed["imports"]), "landed = accepted + duplicate + superseded + rejected, in every file")
-    rejected = ws.lake.path(operations.quarantine_table(demo.source))
+    rejected = ws.lake.path(quarantine_table(demo.source))
     show(out, f"Rejected records are kept with file, line and reason in {rejected}")
     covered = partitions_over(Grain.DAILY, demo.covered)
-    silent = operations.days_without_events(ws, demo.source.name, covered)
-    built = operations.plan_load(
-        ws, demo.source.name, partitions=covered, by=ASKS, reason="ten monthly exports", empty=silent
-    )
+    silent = days_without_events(ws, demo.source.name, covered)
+    built = plan_load(ws, demo.source.name, partitions=covered, by=ASKS, reason="ten monthly exports", empty=silent)
     assert built is not None
-    loaded = commands.execute(ws, built.run_id, steps="bronze", by=ASKS, quiet=quiet)
+    loaded = build(ws, built, asks)
     show(out, f"{demo.source.name} is built from them: {loaded['partitions_described']}")
     if silent:
         show(out, f"Nothing happened on {describe(Grain.DAILY, silent)}: {ASKS} says so, and is recorded for it.")
@@ -155,13 +164,13 @@ def _play(
         f"measured, another person approves, and one commit makes it visible.",
     )
     first = _planned(ws, demo, demo.history, "first publication", demo.defective_version)
-    operations.approve(ws, first, by=AGREES)
-    commands.execute(ws, first, steps="candidate+validation", by=ASKS, quiet=quiet)
-    show(out, publications_view([commands.publish_recorded(ws, first, by=AGREES, quiet=quiet)]))
+    Run(ws, first).approve(by=AGREES, note="")
+    Run(ws, first).stage(asks)
+    show(out, publications_view([publish(first)]))
     show(
         out,
         f"{figures_table} depends on it and follows:",
-        *commands.follow_recorded(ws, by="follow", quiet=quiet)["sentences"],
+        *follow_all(),
     )
     before = _figures(ws, demo)
 
@@ -173,33 +182,33 @@ def _play(
     )
     second = _planned(ws, demo, demo.restated, "deadlines were computed in UTC", demo.corrected_version, out=out)
     try:
-        operations.approve(ws, second, by=ASKS)
+        Run(ws, second).approve(by=ASKS, note="")
     except NotApproved as refusal:
         show(out, "", f"{ASKS} tries to approve her own plan: refused, {refusal.message}")
-    operations.approve(ws, second, by=AGREES)
+    Run(ws, second).approve(by=AGREES, note="")
     show(out, f"{AGREES} approves.")
 
     stage.step("It is staged and gated; readers still see the old rows")
-    report = commands.execute(ws, second, steps="candidate+validation", by=ASKS, quiet=quiet)
+    report = Run(ws, second).stage(asks)
     show(out, report_view(report))
 
     stage.step("It is published in one commit, and the months that depend on it follow")
-    commands.publish_recorded(ws, second, by=AGREES, quiet=quiet)
-    commands.follow_recorded(ws, by="follow", quiet=quiet)
+    publish(second)
+    follow_all()
     after = _figures(ws, demo)
     show(out, _movement(demo, before, after, ("before", "after")))
 
     stage.step("It is rolled back: exactly the files from before are what readers see")
-    undone = commands.rollback_recorded(ws, second, by=AGREES, reason="the press office needs a day")
-    commands.follow_recorded(ws, by="follow", quiet=quiet)
+    undone = Run(ws, second).rollback(agrees, reason="the press office needs a day", with_dependents=False)
+    follow_all()
     restored = _figures(ws, demo)
     show(out, publications_view([undone]))
     show(out, f"{figures_table} is as it was: {'yes' if restored == before else 'NO'}")
 
     stage.step("It is approved again and published again; nothing is computed a second time for it")
-    operations.approve(ws, second, by=AGREES)
-    commands.publish_recorded(ws, second, by=AGREES, quiet=quiet)
-    commands.follow_recorded(ws, by="follow", quiet=quiet)
+    Run(ws, second).approve(by=AGREES, note="")
+    publish(second)
+    follow_all()
     final = _figures(ws, demo)
     show(out, f"{figures_table} shows the corrected figures again: {'yes' if final == after else 'NO'}")
 
@@ -245,12 +254,10 @@ def _command(settings: Settings) -> str:
 def _planned(
     ws: Workspace, demo: Demo, days: DayRange, reason: str, version: str, *, out: Console | None = None
 ) -> str:
-    plan = operations.plan(
-        ws, PlanRequest(table=demo.table.name, days=days, reason=reason, by=ASKS, transform_version=version)
-    )
+    planned = plan(ws, PlanRequest(table=demo.table.name, days=days, reason=reason, by=ASKS, transform_version=version))
     if out is not None:
-        show(out, plan_view(plan_document(plan, operations.stages(ws, plan.manifest.run_id))))
-    return plan.manifest.run_id
+        show(out, plan_view(described_plan(ws, planned)))
+    return planned.manifest.run_id
 
 
 def _figures(ws: Workspace, demo: Demo) -> Figures:

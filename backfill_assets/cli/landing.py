@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from backfill_assets.cli.answers import By, From, Json, OnDuplicate, To, answering, app, one_line, print_json
+from backfill_assets.cli.session import opened, person
 
 
 @app.command()
@@ -23,9 +24,18 @@ def land(
 ) -> None:
     """Land files as they came, and build the bronze days they touch."""
     with answering(as_json) as console:
-        from backfill_assets.cli import commands, views
+        from backfill_assets.application.land import land_files
+        from backfill_assets.cli import views
 
-        outcome = commands.land(source, files, on_duplicate=on_duplicate, load=load, by=by, quiet=as_json)
+        with opened(quiet=as_json) as session:
+            outcome = land_files(
+                session.ws,
+                source,
+                files,
+                session.acting(person(by), on=source),
+                on_duplicate=on_duplicate,
+                builds=load,
+            )
         if as_json:
             print_json(outcome)
         else:
@@ -46,7 +56,10 @@ def load(
 ) -> None:
     """Build bronze days from what has landed; with --empty, days without events on your word."""
     with answering(as_json) as console:
-        from backfill_assets.cli import commands, views
+        from backfill_assets.application.land import load as load_days
+        from backfill_assets.cli import views
 
-        report = commands.load(source, first, last, empty=empty, by=by, reason=reason, quiet=as_json)
+        with opened(quiet=as_json) as session:
+            acting = session.acting(person(by), on=source)
+            report = load_days(session.ws, source, first, last, acting, empty=empty, reason=reason)
         print_json(report) if as_json else views.show(console, views.run_view(report))

@@ -24,15 +24,18 @@ from backfill_assets.cli.answers import (
     print_json,
     run_or_set,
 )
+from backfill_assets.cli.session import named, opened
+from backfill_assets.planning.partitions import DayRange
 
 
 @app.command()
 def report(run: RunOrSet, as_json: Json = False) -> None:
     """What a reviewer reads: what moves, which gates passed, some rows before and after."""
     with answering(as_json) as console:
-        from backfill_assets.cli import commands, views
+        from backfill_assets.cli import views
 
-        document = commands.report(run)
+        with opened() as session:
+            document = session.subject(run).report()
         if as_json:
             print_json(document)
         elif "run_id" in document:
@@ -49,9 +52,11 @@ def status(
 ) -> None:
     """What every table holds, the newest runs, and what waits for whom."""
     with answering(as_json) as console:
-        from backfill_assets.cli import commands, views
+        from backfill_assets.application import look
+        from backfill_assets.cli import views
 
-        document = commands.status(run)
+        with opened() as session:
+            document = look.status(session.ws, run)
         if as_json:
             print_json(document)
         else:
@@ -71,9 +76,12 @@ def stale(
     if (first is None) != (last is None):
         raise typer.BadParameter("give both --from and --to, or neither")
     with answering(as_json) as console:
-        from backfill_assets.cli import commands, views
+        from backfill_assets.application import look
+        from backfill_assets.cli import views
 
-        document = commands.stale(table, first, last)
+        days = None if first is None or last is None else DayRange.inclusive(first, last)
+        with opened() as session:
+            document = look.stale(session.ws, table, days)
         if as_json:
             print_json(document)
         else:
@@ -91,9 +99,11 @@ def history(
 ) -> None:
     """Every publication of a table; with --partition, where its rows ever came from."""
     with answering(as_json) as console:
-        from backfill_assets.cli import commands, views
+        from backfill_assets.application import look
+        from backfill_assets.cli import views
 
-        document = commands.history(table, partition)
+        with opened() as session:
+            document = look.history(session.ws, table, partition)
         if as_json:
             print_json(document)
         else:
@@ -111,9 +121,11 @@ def audit(
 ) -> None:
     """Verify that nothing was edited behind the ledger's back: events, rows, tables, published and landed files."""
     with answering(as_json) as console:
-        from backfill_assets.cli import commands, views
+        from backfill_assets.application import look
+        from backfill_assets.cli import views
 
-        document = commands.audit(head=head, is_quick=quick)
+        with opened() as session:
+            document = look.audit(session.ws, head=head, is_quick=quick)
         print_json(document) if as_json else views.show(console, views.audit_view(document))
         if not document["agrees"]:
             raise typer.Exit(1)
@@ -130,9 +142,11 @@ def reproduce(
 ) -> None:
     """Rebuild a published run from its manifest, aside, and compare: identical, or exactly what differs."""
     with answering(as_json) as console:
-        from backfill_assets.cli import commands, views
+        from backfill_assets.application import look
+        from backfill_assets.cli import views
 
-        document = commands.reproduce(run, sample=sample, by=by, quiet=as_json)
+        with opened(quiet=as_json) as session:
+            document = look.reproduce(session.ws, run, session.acting(named(by), on=run), sample=sample)
         print_json(document) if as_json else views.show(console, views.reproduction_view(document))
         if not document["identical"]:
             raise typer.Exit(1)

@@ -19,6 +19,7 @@ from backfill_assets.cli.answers import (
     one_line,
     print_json,
 )
+from backfill_assets.cli.session import opened, person
 from backfill_assets.errors import Refused
 from backfill_assets.planning.manifest import Kind, Mode
 from backfill_assets.planning.partitions import DayRange
@@ -79,7 +80,8 @@ def plan(
     )
     wanted = Mode(mode.upper().replace("-", "_"))
     with answering(as_json) as console:
-        from backfill_assets.cli import commands, views
+        from backfill_assets.application import plan as planning
+        from backfill_assets.cli import views
         from backfill_assets.planning.restatement import SetRequest
         from backfill_assets.restatements.plan import parse_because
 
@@ -102,7 +104,9 @@ def plan(
                 limits=limits,
                 changed_code=changed_code,
             )
-            document = commands.plan_set(request)
+            person(by)
+            with opened() as session:
+                document = planning.described_set_plan(planning.plan_set(session.ws, request))
             if document["set_id"] is None:
                 print_json(document) if as_json else views.show(console, views.nothing_planned_view(document))
                 return
@@ -115,24 +119,25 @@ def plan(
                     "--name names a set, and a plan of one table alone is a run, which has no name.",
                     next_step="leave --name out; or plan a set: add --stale, or --because TABLE:DAY..DAY",
                 )
-            document = commands.plan(
-                PlanRequest(
-                    table=table,
-                    days=_required_days(days),
-                    reason=reason,
-                    by=by,
-                    kind=kind,
-                    mode=wanted,
-                    transform_version=transform_version,
-                    limits=limits,
-                )
+            asked = PlanRequest(
+                table=table,
+                days=_required_days(days),
+                reason=reason,
+                by=by,
+                kind=kind,
+                mode=wanted,
+                transform_version=transform_version,
+                limits=limits,
             )
+            person(by)
+            with opened() as session:
+                document = planning.described_plan(session.ws, planning.plan(session.ws, asked))
             named, view = document["run_id"], views.plan_view(document)
         if as_json:
             print_json(document)
         else:
-            asked = any(stage["stage"] == "agree" and stage["policy"] is None for stage in document["stages"])
-            agree = f"backfill approve {named} --by ANOTHER_PERSON, and " if asked else ""
+            waits = any(stage["stage"] == "agree" and stage["policy"] is None for stage in document["stages"])
+            agree = f"backfill approve {named} --by ANOTHER_PERSON, and " if waits else ""
             views.show(console, view, "", f"next: {agree}backfill run {named}")
 
 

@@ -1,10 +1,10 @@
 """Which assets does a domain have, and what does each of them call?
 
 ```
-bronze/<source>      plan_load, stage, gate, publish; its gates are checks on itself
-candidate/<derived>  plan (unless a manifest is given), stage
-validation/<derived> gate; materialized whether the gates pass or fail
-<layer>/<derived>    publish, which reads the verdict and the approval from the ledger
+bronze/<source>      plans a load, executes every part; its gates are checks on itself
+candidate/<derived>  plans (unless a manifest is given), executes the part STAGE
+validation/<derived> executes GATE; materialized whether the gates pass or fail
+<layer>/<derived>    executes PUBLISH, which reads the verdict and the approval from the ledger
 ```
 """
 
@@ -25,7 +25,7 @@ from dagster import (
 from dagster_deltalake import DeltaTableResource
 
 from backfill_assets.application.command_line import words_of
-from backfill_assets.application.operations import gate, publish, stage
+from backfill_assets.application.execute import Part, execute
 from backfill_assets.domain import DerivedTable, Domain, SourceTable, Table
 from backfill_assets.ledger.records import GateResult
 from backfill_assets.ledger.states import RunState
@@ -48,6 +48,7 @@ from backfill_assets.progress import Listener, Progress
 
 Events = Iterator[Any]
 WHOLE_RANGE = BackfillPolicy.single_run()
+STAGED_AND_GATED = (Part.STAGE, Part.GATE)
 
 
 def published_key(table: Table) -> AssetKey:
@@ -110,13 +111,13 @@ def _bronze(table: SourceTable, graph: Graph, pool: str | None) -> AssetsDefinit
                 context.log.info(f"No file has landed for these days of {table.name}; there is nothing to load.")
                 yield from ended_checks(key, table.gates)
                 return
-            stage(workspace, run.run_id, actor=by, listener=_told(context, session))
-            results = gate(workspace, run.run_id, actor=by, listener=_told(context, session)).results
+            gated = execute(workspace, run.run_id, STAGED_AND_GATED, actor=by, listener=_listener(context, session))
+            results = gated.results
         staged = staged_partitions(workspace, run.run_id)
         try:
             _must_have_passed(run.run_id, table, results)
             with refusals_as_failures(session):
-                record = publish(workspace, run.run_id, by=by)
+                record = execute(workspace, run.run_id, [Part.PUBLISH], actor=by).published
         except Failure:
             yield from summaries(key, table.partition.grain, results)
             yield from ended_checks(key, table.gates)
@@ -162,7 +163,8 @@ def _candidate(table: DerivedTable, domain: Domain, graph: Graph, pool: str | No
                 context.log.info("Another process has taken this follow-up on already; there is nothing to do.")
                 return
             context.log.info(f"{run.run_id} ({run.manifest.kind}): {run.manifest.reason}")
-            staged = stage(session.workspace, run.run_id, actor=by, listener=_told(context, session))
+            listener = _listener(context, session)
+            staged = execute(session.workspace, run.run_id, [Part.STAGE], actor=by, listener=listener).staged
         yield from materialized(context, key, run.manifest.partitions, described.staged(staged))
 
     return stage_candidate
@@ -191,8 +193,9 @@ def _validation(table: DerivedTable, graph: Graph, pool: str | None) -> AssetsDe
         with refusals_as_failures(session):
             by = actor(session, context)
             run = run_in_state(session, table, context, RunState.STAGED, RunState.GATING)
-            evaluated = gate(session.workspace, run.run_id, actor=by, listener=_told(context, session))
-        results, measured = evaluated.results, staged_partitions(session.workspace, run.run_id)
+            listener = _listener(context, session)
+            results = execute(session.workspace, run.run_id, [Part.GATE], actor=by, listener=listener).results
+        measured = staged_partitions(session.workspace, run.run_id)
         yield from materialized(context, key, run.manifest.partitions, described.measured(measured, results))
         yield from gate_events(context, key, table.partition.grain, results)
         yield from ended_checks(key, table.gates)
@@ -221,7 +224,7 @@ def _published(table: DerivedTable, graph: Graph) -> AssetsDefinition:
         with refusals_as_failures(session):
             by = actor(session, context)
             run = run_in_state(session, table, context, RunState.PASSED)
-            record = publish(session.workspace, run.run_id, by=by)
+            record = execute(session.workspace, run.run_id, [Part.PUBLISH], actor=by).published
         staged = staged_partitions(session.workspace, run.run_id)
         yield from materialized(
             context, key, run.manifest.partitions, described.published(record, staged, _url(context, table))
@@ -247,9 +250,9 @@ def _url(context: AssetExecutionContext, table: Table) -> str:
     return resource.url
 
 
-def _told(context: AssetExecutionContext, session: Session) -> Listener:
-    def tell(progress: Progress) -> None:
+def _listener(context: AssetExecutionContext, session: Session) -> Listener:
+    def listen(progress: Progress) -> None:
         context.log.info(progress.sentence)
         session.progress(progress)
 
-    return tell
+    return listen

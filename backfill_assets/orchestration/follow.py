@@ -1,13 +1,12 @@
 """Which runs follow publications, and when does Dagster launch them?
 
-The ledger decides what follows (`operations.plan_follow_ups`). What is launched here are manifests that it wrote: a tag
+The ledger decides what follows (`application.follow`). What is launched here are manifests that it wrote: a tag
 names one and grants nothing. A run that is launched twice does nothing the second time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 
 from dagster import (
     DagsterInstance,
@@ -21,51 +20,17 @@ from dagster import (
 )
 
 from backfill_assets.application.command_line import words_of
-from backfill_assets.application.operations import asked_follow_ups, plan_follow_ups
-from backfill_assets.ledger.records import RunRecord
-from backfill_assets.ledger.states import RunState
+from backfill_assets.application.follow import Unfinished, asked_follow_ups, plan_follow_ups, unfinished
 from backfill_assets.next_steps import NAME, WHY, Act, do, step
 from backfill_assets.orchestration import tags
 from backfill_assets.orchestration.dagster_internals import UnresolvedAssetJobDefinition as AssetJob
-from backfill_assets.orchestration.jobs import Steps, job_name
+from backfill_assets.orchestration.jobs import job_name
 from backfill_assets.orchestration.resources import SESSION, Session
-from backfill_assets.orchestration.runs import UNFINISHED
-from backfill_assets.publication.authority import demand_of
 from backfill_assets.workspace import Workspace
 
 SENSOR_NAME = "follow"
 MOST_ATTEMPTS = 3
 SENSOR = "sensor"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
-    """A planned follow-up that is not finished.
-
-    Attributes:
-        steps: The assets that are still to be run; a run that a person has to approve ends with its gates.
-    """
-
-    run: RunRecord
-    steps: Steps
-
-    def tags(self, by: str) -> Mapping[str, str]:
-        """What the Dagster run of this request carries."""
-        return {**tags.partition_range(self.run.manifest.partitions), **tags.of_run(self.run, by)}
-
-
-def unfinished(workspace: Workspace) -> Iterator[Request]:
-    """Follow-ups that nothing has taken to where they end."""
-    with workspace.ledger.read() as reader:
-        runs = [
-            (run, demand_of(workspace, reader, run).policy is not None)
-            for run in reader.unfinished_follow_ups((*UNFINISHED, RunState.PASSED))
-        ]
-    for run, is_automatic in runs:
-        if run.state in UNFINISHED:
-            yield Request(run=run, steps="all" if is_automatic else "candidate+validation")
-        elif is_automatic:
-            yield Request(run=run, steps="published")
 
 
 def follow_sensor(jobs: Sequence[AssetJob]) -> SensorDefinition:
@@ -85,14 +50,14 @@ def follow_sensor(jobs: Sequence[AssetJob]) -> SensorDefinition:
         workspace = session.workspace
         plan_follow_ups(workspace, by=SENSOR, tries=lambda entry: entry.attempts < MOST_ATTEMPTS)
         found, stuck = [], list(_stuck_plans(workspace))
-        for request in unfinished(workspace):
-            attempts = attempts_of(context.instance, request.run.run_id)
+        for each in unfinished(workspace):
+            attempts = attempts_of(context.instance, each.run.run_id)
             if attempts is None:
                 continue
             if attempts >= MOST_ATTEMPTS:
-                stuck.append(f"{request.run.run_id} ({request.run.note or request.run.state})")
+                stuck.append(f"{each.run.run_id} ({each.run.note or each.run.state})")
             else:
-                found.append(_run_request(workspace, request, attempts))
+                found.append(_run_request(workspace, each, attempts))
         if found:
             return SensorResult(run_requests=found)
         if stuck:
@@ -122,10 +87,10 @@ def attempts_of(instance: DagsterInstance, run_id: str) -> int | None:
     return len(runs) if all(run.is_finished for run in runs) else None
 
 
-def _run_request(workspace: Workspace, request: Request, attempts: int) -> RunRequest:
-    run_id = request.run.run_id
+def _run_request(workspace: Workspace, each: Unfinished, attempts: int) -> RunRequest:
+    run = each.run
     return RunRequest(
-        run_key=f"{run_id}:{attempts + 1}",
-        job_name=job_name(workspace.domain.table(request.run.manifest.table), request.steps),
-        tags=dict(request.tags(SENSOR)),
+        run_key=f"{run.run_id}:{attempts + 1}",
+        job_name=job_name(workspace.domain.table(run.manifest.table), each.parts),
+        tags={**tags.partition_range(run.manifest.partitions), **tags.of_run(run, SENSOR)},
     )

@@ -14,7 +14,7 @@ from uuid import uuid4
 
 from dagster import AssetKey, AssetMaterialization, DagsterInstance, DagsterRunStatus, Failure, RunsFilter
 
-from backfill_assets.application.operations import plan_follow_ups
+from backfill_assets.application.execute import Part
 from backfill_assets.errors import BackfillError
 from backfill_assets.lease import this_process
 from backfill_assets.ledger.records import PublicationRecord, RunRecord
@@ -23,15 +23,13 @@ from backfill_assets.orchestration.assets import published_key
 from backfill_assets.orchestration.batches import one_commit
 from backfill_assets.orchestration.build import definitions_over
 from backfill_assets.orchestration.dagster_internals import NoOpComputeLogManager
-from backfill_assets.orchestration.follow import attempts_of, unfinished
-from backfill_assets.orchestration.jobs import Steps, job_name, keys_of
+from backfill_assets.orchestration.jobs import job_name, keys_of
 from backfill_assets.orchestration.partitions import key_of
 from backfill_assets.orchestration.resources import Session
 from backfill_assets.orchestration.storage import dagster_folder, storage_below
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.partitions import compress
 from backfill_assets.progress import Listener, no_listener
-from backfill_assets.publication.follow import FailedFollowUp
 from backfill_assets.settings import Settings
 from backfill_assets.workspace import Workspace
 
@@ -62,21 +60,6 @@ class Outcome:
     error: BackfillError | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Followed:
-    """What became of everything that publications asked for.
-
-    Attributes:
-        outcomes: The runs that this process executed, in order.
-        failed: What could not be planned; it is still asked for.
-        elsewhere: Runs that a Dagster run outside this process is at work on.
-    """
-
-    outcomes: tuple[Outcome, ...]
-    failed: tuple[FailedFollowUp, ...]
-    elsewhere: tuple[RunRecord, ...]
-
-
 @contextmanager
 def open_instance(settings: Settings) -> Iterator[DagsterInstance]:
     """Dagster's record of runs: that of `DAGSTER_HOME`, else `<BACKFILL_HOME>/dagster`, made when it is not there.
@@ -105,8 +88,8 @@ def _own_folder(settings: Settings) -> Path:
 def run_in_process(
     workspace: Workspace,
     run_id: str,
+    parts: Sequence[Part],
     *,
-    steps: Steps,
     instance: DagsterInstance,
     by: str,
     progress: Listener = no_listener,
@@ -115,11 +98,11 @@ def run_in_process(
 
     Args:
         workspace: Its settings, domain and ledger are used, and its Spark session when it has one.
-        run_id: The manifest to execute.
-        steps: Which assets of the table.
+        run_id: The run to execute.
+        parts: Which parts of it; each is an asset of its table, all of them the one asset of a source table.
         instance: Where Dagster records the run.
         by: Who asked.
-        progress: Told about every step of the operations.
+        progress: Notified of the progress of every stage.
 
     Returns:
         What became of it; refusals are in `error`, not raised.
@@ -132,9 +115,9 @@ def run_in_process(
         **tags.of_run(run, by),
         tags.PROCESS: this_process(),
     }
-    for keys in _together(run.manifest, keys_of(table, steps)):
+    for keys in _together(run.manifest, keys_of(table, parts)):
         dagster_run_id, succeeded, errors = _execute(
-            workspace, job_name(table, steps), given, instance, progress, only=keys
+            workspace, job_name(table, parts), given, instance, progress, only=keys
         )
         if not succeeded:
             break
@@ -151,36 +134,6 @@ def _together(manifest: Manifest, keys: Sequence[AssetKey]) -> Sequence[Sequence
     """Which assets one Dagster run executes: all, or each by itself where the partitions have gaps."""
     has_gaps = len(compress(manifest.grain, manifest.partitions)) > 1
     return [[key] for key in keys] if has_gaps else [keys]
-
-
-def follow_in_process(
-    workspace: Workspace, *, instance: DagsterInstance, by: str, progress: Listener = no_listener
-) -> Followed:
-    """Follows every publication that waits for it, and those that come of it, without a daemon."""
-    outcomes: dict[str, Outcome] = {}
-    elsewhere: dict[str, RunRecord] = {}
-    failed: list[FailedFollowUp] = []
-    tried: set[str] = set()
-    while True:
-        planned = plan_follow_ups(workspace, by=by, tries=lambda entry: entry.publication_id not in tried)
-        failed += planned.failed
-        tried.update(name for each in planned.failed for name in each.follow_up.publications)
-        waiting = [r for r in unfinished(workspace) if r.run.run_id not in outcomes.keys() | elsewhere.keys()]
-        if not waiting:
-            return Followed(
-                outcomes=tuple(outcomes.values()), failed=tuple(failed), elsewhere=tuple(elsewhere.values())
-            )
-        # Opened here, so that its chatter goes to a file; Dagster's resource then finds it open.
-        workspace.spark()
-        for request in waiting:
-            run_id = request.run.run_id
-            end_abandoned_runs(instance, run_id)
-            if attempts_of(instance, run_id) is None:
-                elsewhere[run_id] = request.run
-                continue
-            outcomes[run_id] = run_in_process(
-                workspace, run_id, steps=request.steps, instance=instance, by=by, progress=progress
-            )
 
 
 def _execute(
@@ -206,7 +159,7 @@ def _execute(
 
 
 def report_rollback(workspace: Workspace, record: PublicationRecord, *, instance: DagsterInstance) -> None:
-    """Tells Dagster what readers see after a rollback, which no run of an asset brought about."""
+    """Reports to Dagster what readers see after a rollback, which no run of an asset brought about."""
     intent = record.intent
     key = published_key(workspace.domain.table(intent.table))
     with one_commit(instance):
@@ -232,7 +185,7 @@ def _run(workspace: Workspace, run_id: str) -> RunRecord:
 
 
 def end_abandoned_runs(instance: DagsterInstance, run_id: str) -> None:
-    """Marks runs of this manifest as failed whose process is gone; nobody else would."""
+    """Marks runs of this manifest as failed whose process is gone."""
     begun = RunsFilter(tags={tags.RUN_ID: run_id}, statuses=[DagsterRunStatus.NOT_STARTED, DagsterRunStatus.STARTED])
     for run in instance.get_runs(filters=begun):
         host, _, pid = run.tags.get(tags.PROCESS, "").partition(":")

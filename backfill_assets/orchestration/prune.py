@@ -9,42 +9,17 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
-from typing import Any
 
 from dagster import DagsterInstance, DagsterRunStatus, RunsFilter
 
+from backfill_assets.application.recorder import Pruned
 from backfill_assets.orchestration.batches import BatchedEventLog
 from backfill_assets.orchestration.launch import open_instance
 from backfill_assets.orchestration.storage import dagster_folder
 from backfill_assets.settings import Settings
 
 FINISHED = [DagsterRunStatus.SUCCESS, DagsterRunStatus.FAILURE, DagsterRunStatus.CANCELED]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pruned:
-    """What went of Dagster's history, or would go.
-
-    Attributes:
-        days: How old a run is before it goes.
-        runs: How many went.
-        kept_runs: Older ones that a page still shows.
-        size_bytes: By how much the files are smaller; in a dry run, and with PostgreSQL, what was recorded of them.
-        note: Why it was left alone, or what is left to do; None when there is nothing to say.
-    """
-
-    days: int
-    runs: int = 0
-    kept_runs: int = 0
-    size_bytes: int = 0
-    note: str | None = None
-
-    def document(self) -> Mapping[str, Any]:
-        """The same as plain values; the fields are documented in docs/cli.md."""
-        return asdict(self)
 
 
 def prune_history(settings: Settings, *, as_of: datetime, dry_run: bool) -> Pruned:

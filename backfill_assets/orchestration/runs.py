@@ -16,7 +16,9 @@ from datetime import date
 from dagster import AssetExecutionContext, Failure
 
 from backfill_assets.application.command_line import explained
-from backfill_assets.application.operations import find_run, plan, plan_load
+from backfill_assets.application.follow import UNFINISHED
+from backfill_assets.application.plan import plan
+from backfill_assets.application.upkeep import find_run
 from backfill_assets.domain import DerivedTable, SourceTable, Table
 from backfill_assets.errors import BackfillError, InvalidRange, MissingInput, Refused, Retryable
 from backfill_assets.ledger.records import CandidatePartition, RunRecord
@@ -27,10 +29,8 @@ from backfill_assets.orchestration.resources import Session
 from backfill_assets.planning.manifest import CauseKind, Kind
 from backfill_assets.planning.partitions import DayRange, compress, days_listed, days_of, describe
 from backfill_assets.planning.request import PlanRequest
+from backfill_assets.publication.plan_load import plan_load
 from backfill_assets.workspace import Workspace
-
-UNFINISHED = (RunState.PLANNED, RunState.STAGED, RunState.FAILED)
-"""States in which a follow-up that is launched again is carried on with."""
 
 
 @contextmanager

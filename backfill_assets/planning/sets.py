@@ -21,6 +21,11 @@ SET_PREFIX = "set."
 """How every set's id begins, and no run's: a run's begins with its table's name, in which there is no dot."""
 
 
+def is_set(name: str) -> bool:
+    """Whether an id is a set's and not a run's."""
+    return name.startswith(SET_PREFIX)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetMember:
     """One run of a set: its table, and the digest of its manifest."""

@@ -14,7 +14,7 @@ import pytest
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner, Result
 
-from backfill_assets.cli import app
+from backfill_assets.main import app
 from backfill_assets.settings import PROJECT_ROOT
 from backfill_assets_tests.conftest import SPARK_ENVIRONMENT
 

@@ -17,6 +17,7 @@ from urllib.request import Request, urlopen
 import pytest
 from pyspark.sql import SparkSession
 
+from backfill_assets.orchestration.jobs import STAGED_AND_GATED
 from backfill_assets.orchestration.launch import run_in_process
 from backfill_assets.settings import PROJECT_ROOT
 from backfill_assets_tests.orchestration_examples import bench, environment
@@ -73,7 +74,7 @@ def url(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterat
         made.land(spark, {day: 5_000 if day == TOO_MUCH else 10 for day in days}, name="sales")
         assert made.load().succeeded
         run_id = made.plan(date(2025, 1, 3), date(2025, 1, 12))
-        run_in_process(made.workspace, run_id, steps="candidate+validation", instance=made.instance, by="ann")
+        run_in_process(made.workspace, run_id, STAGED_AND_GATED, instance=made.instance, by="ann")
     # The server's own folder: it reads the checkout's dagster.yaml there and leaves nothing in the checkout.
     own = tmp_path_factory.mktemp("dagster_home")
     (own / "dagster.yaml").write_text((PROJECT_ROOT / "dagster.yaml").read_text())

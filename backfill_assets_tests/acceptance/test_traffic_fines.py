@@ -12,7 +12,6 @@ import pandas as pd
 import pytest
 from pyspark.sql import SparkSession
 
-from backfill_assets.application import operations
 from backfill_assets.landing.land import OnDuplicate
 from backfill_assets.planning.partitions import DayRange, Grain, partitions_over
 from backfill_assets.planning.request import PlanRequest
@@ -21,6 +20,7 @@ from backfill_assets.settings import Settings
 from backfill_assets.staleness.decide import Cause
 from backfill_assets.upkeep.audit import audit
 from backfill_assets.workspace import Workspace
+from backfill_assets_tests import operations
 from backfill_assets_tests.conftest import NOON, SPARK_ENVIRONMENT
 from backfill_assets_tests.shop import ticking_clock
 

@@ -13,7 +13,6 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from backfill_assets.application import operations
 from backfill_assets.application import recover as recovering
 from backfill_assets.application.recover import recover
 from backfill_assets.crash_points import Point
@@ -25,6 +24,7 @@ from backfill_assets.publication.publish import publish_run, rollback_run
 from backfill_assets.restatements.publish import publish_set, rollback_set
 from backfill_assets.restatements.undo import rollback_with_dependents
 from backfill_assets.upkeep.vacuum import vacuum_lake
+from backfill_assets_tests import operations
 from backfill_assets_tests.faults.baton import Actor, stop
 from backfill_assets_tests.faults.scene import DAYS, EQUAL_SET_ID, OPENED, SET_ID, SILVER, Scene
 

@@ -30,13 +30,13 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from backfill_assets.application import operations
 from backfill_assets.crash_points import Point
 from backfill_assets.landing.conformed import LIVE
 from backfill_assets.ledger.states import ImportState, PublicationState, RunState, SetState
 from backfill_assets.settings import Settings
 from backfill_assets.spark import open_spark
 from backfill_assets.upkeep.audit import audit
+from backfill_assets_tests import operations
 from backfill_assets_tests.faults.dying import RECOVER, Victims
 from backfill_assets_tests.faults.homes import copied, opened, stock
 from backfill_assets_tests.faults.quick_java import with_archive

@@ -11,7 +11,6 @@ from typing import Any
 
 from rich.console import Console
 
-from backfill_assets.application import operations
 from backfill_assets.cli import views
 from backfill_assets.errors import BackfillError
 from backfill_assets.evidence.history import partition_history, status, table_history
@@ -20,6 +19,7 @@ from backfill_assets.evidence.sets import set_document
 from backfill_assets.staleness.document import stale_document
 from backfill_assets.upkeep.audit import audit
 from backfill_assets.workspace import Workspace
+from backfill_assets_tests import operations
 
 _shown: set[int] = set()
 """Documents that were shown before: the same text is shown the same way."""

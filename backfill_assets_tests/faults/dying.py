@@ -18,9 +18,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from backfill_assets.application import operations
 from backfill_assets.crash_points import Point
 from backfill_assets.workspace import Workspace
+from backfill_assets_tests import operations
 from backfill_assets_tests.faults.homes import JAVA_OPTIONS, opened
 from backfill_assets_tests.faults.scenario import Notes
 from backfill_assets_tests.faults.scenarios import SCENARIOS

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from backfill_assets.application import operations
 from backfill_assets.ledger.read_outbox import UNPUBLISHED
 from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.manifest import CauseKind
 from backfill_assets.workspace import Workspace
+from backfill_assets_tests import operations
 from backfill_assets_tests.faults.scenario import Notes, Scenario, published
 from backfill_assets_tests.month import CARNIVAL, REACHED, TOTALS
 from backfill_assets_tests.shop import Shop, sale

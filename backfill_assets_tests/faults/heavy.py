@@ -76,7 +76,7 @@ def weigh(file: Heavy, folder: Path) -> Weighed:
     path = folder / file.name
     path.write_bytes(file.content)
     environment = {**os.environ, **shop_environment(folder / f"home-{file.name}"), "BACKFILL_SPARK_MEMORY": "1g"}
-    command = [sys.executable, "-c", "from backfill_assets.cli import main; main()", "land", "sales", str(path)]
+    command = [sys.executable, "-c", "from backfill_assets.main import main; main()", "land", "sales", str(path)]
     began = time.monotonic()
     with (folder / f"{file.name}.out").open("w+b") as out:
         process = subprocess.Popen(

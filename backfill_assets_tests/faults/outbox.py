@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from backfill_assets.application import operations
 from backfill_assets.errors import BackfillError
 from backfill_assets.ledger.states import PublicationState, RunState
 from backfill_assets.ledger.store import LedgerReader
+from backfill_assets_tests import operations
 from backfill_assets_tests.faults.scene import COLUMN, DECEMBER, DECEMBERS, GOLD, SILVER, Scene, checksum_of
 
 

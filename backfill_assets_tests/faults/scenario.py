@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from backfill_assets.application import operations
 from backfill_assets.crash_points import Point
 from backfill_assets.ledger.states import RunState
 from backfill_assets.workspace import Workspace
+from backfill_assets_tests import operations
 from backfill_assets_tests.month import TOTALS
 from backfill_assets_tests.shop import RECENT, SALES, Shop
 

@@ -12,7 +12,6 @@ from contextlib import suppress
 from datetime import date, timedelta
 from pathlib import Path
 
-from backfill_assets.application import operations
 from backfill_assets.crash_points import Point
 from backfill_assets.landing.land import OnDuplicate
 from backfill_assets.ledger.states import ApprovalState, ImportState, RunState, SetState
@@ -20,6 +19,7 @@ from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import AskedLimits, PlanRequest
 from backfill_assets.planning.restatement import PlannedSet, SetRequest
 from backfill_assets.workspace import Workspace
+from backfill_assets_tests import operations
 from backfill_assets_tests.faults.following import FOLLOWING
 from backfill_assets_tests.faults.scenario import Notes, Scenario, Stopped, published, stopping_at
 from backfill_assets_tests.month import CARNIVAL

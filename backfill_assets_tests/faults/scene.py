@@ -31,7 +31,6 @@ import pyarrow.parquet as pq
 from deltalake import DeltaTable
 from pyspark.sql.types import StructType
 
-from backfill_assets.application import operations
 from backfill_assets.clock import Clock
 from backfill_assets.crash_points import Point
 from backfill_assets.errors import Refused, Retryable
@@ -48,7 +47,7 @@ from backfill_assets.publication.publish import publish_run
 from backfill_assets.restatements.publish import publish_set
 from backfill_assets.settings import Settings
 from backfill_assets.workspace import Workspace
-from backfill_assets_tests import example_domain
+from backfill_assets_tests import example_domain, operations
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.faults.baton import no_stops, stop
 from backfill_assets_tests.ledger_examples import a_manifest

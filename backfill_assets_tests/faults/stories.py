@@ -29,7 +29,6 @@ from datetime import UTC, date, datetime, timedelta
 from functools import partial
 from pathlib import Path
 
-from backfill_assets.application import operations
 from backfill_assets.clock import Clock
 from backfill_assets.crash_points import Point
 from backfill_assets.errors import BackfillError, LeavesOrphans, Refused
@@ -39,6 +38,7 @@ from backfill_assets.planning.request import PlanRequest
 from backfill_assets.planning.restatement import PlannedSet, SetRequest
 from backfill_assets.settings import Settings
 from backfill_assets.workspace import Workspace
+from backfill_assets_tests import operations
 from backfill_assets_tests.advice import advised
 from backfill_assets_tests.conftest import SPARK_ENVIRONMENT
 from backfill_assets_tests.faults.documents import documents_answer

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from backfill_assets.application import operations
+import backfill_assets
 from backfill_assets.crash_points import Point
+from backfill_assets_tests import operations
 from backfill_assets_tests.faults.crashes import Bench, Case, Outcome, cases, table
 from backfill_assets_tests.faults.dying import Victims
 from backfill_assets_tests.faults.scenarios import SCENARIOS
@@ -60,7 +61,7 @@ def test_a_process_that_is_killed_and_killed_again_in_its_recovery_loses_nothing
 def test_every_place_is_passed_by_some_operation() -> None:
     """A place that nothing passes is a place where nothing is killed. Read from the sources, not from a run."""
     named = {point.name for point in Point}
-    sources = Path(operations.__file__).parent.rglob("*.py")
+    sources = Path(backfill_assets.__file__).parent.rglob("*.py")
     used = {name for path in sources for name in named if f"Point.{name})" in path.read_text(encoding="utf-8")}
     assert used == named
 

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from backfill_assets.application import operations
 from backfill_assets.domain import Policy
 from backfill_assets.errors import IllegalTransition, InvalidReference, NotApproved, Refused
 from backfill_assets.evidence.history import status
@@ -17,6 +16,7 @@ from backfill_assets.evidence.report import run_document, run_report
 from backfill_assets.ledger.records import EventRecord
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import PlanRequest
+from backfill_assets_tests import operations
 from backfill_assets_tests.advice import advised
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.integration.conftest import ONE_HOUR
@@ -128,7 +128,7 @@ def test_an_approver_who_has_left_the_group_does_not_count_and_makes_room_for_an
     with pytest.raises(IllegalTransition):
         operations.approve(shop.ws, run_id, by="cara")
     says(shop, "2", finance="cara")
-    for ask in (operations.require_publishable, lambda ws, run: operations.publish(ws, run, by="ben")):
+    for ask in (operations.require_ready, lambda ws, run: operations.publish(ws, run, by="ben")):
         with pytest.raises(NotApproved, match=f"the approval of run {run_id} by ben does not count"):
             ask(shop.ws, run_id)
     assert next_step(shop, run_id) == FURTHER.format(run=run_id)
@@ -159,7 +159,7 @@ def test_a_policy_that_was_loosened_since_loosens_nothing_that_was_planned(shop:
     with pytest.raises(NotApproved, match="is not approved"):
         loose.publish(run_of(shop.ws, "plain"))
     with pytest.raises(NotApproved, match="is not approved"):
-        operations.require_publishable(loose.ws, run_of(shop.ws, "plain"))
+        operations.require_ready(loose.ws, run_of(shop.ws, "plain"))
 
 
 def test_a_policy_that_was_tightened_since_counts(shop: Shop) -> None:

@@ -14,12 +14,12 @@ import pytest
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
-from backfill_assets.application import operations
-from backfill_assets.cli import app
 from backfill_assets.errors import UnreadableTable
 from backfill_assets.evidence.history import status
 from backfill_assets.ledger.states import RunState
+from backfill_assets.main import app
 from backfill_assets.upkeep.audit import audit
+from backfill_assets_tests import operations
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.integration.conftest import ONE_HOUR
 from backfill_assets_tests.ledger_examples import disarm, tamper

@@ -11,7 +11,6 @@ import pytest
 from pyspark.sql import SparkSession
 from rich.console import Console
 
-from backfill_assets.application import operations
 from backfill_assets.cli.show import show, status_view
 from backfill_assets.errors import IllegalTransition, NotApproved, Refused, TakenOver
 from backfill_assets.evidence.history import status
@@ -21,6 +20,7 @@ from backfill_assets.ledger.store import Ledger, LedgerWriter
 from backfill_assets.planning.sets import SetManifest, SetMember
 from backfill_assets.progress import Progress
 from backfill_assets.upkeep.audit import audit
+from backfill_assets_tests import operations
 from backfill_assets_tests.advice import advised
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.ledger_examples import (

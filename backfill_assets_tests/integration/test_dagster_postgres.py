@@ -15,15 +15,16 @@ import pytest
 from dagster import AssetCheckKey, AssetKey, AssetMaterialization, DagsterInstance, asset, materialize
 from pyspark.sql import SparkSession
 
-from backfill_assets.application.operations import approve
 from backfill_assets.errors import Refused
 from backfill_assets.ledger.states import RunState
 from backfill_assets.orchestration.batches import one_commit
-from backfill_assets.orchestration.launch import SILENT, follow_in_process, open_instance, run_in_process
+from backfill_assets.orchestration.jobs import PUBLICATION, STAGED_AND_GATED
+from backfill_assets.orchestration.launch import SILENT, open_instance, run_in_process
 from backfill_assets.orchestration.postgres import PostgresEventLog
 from backfill_assets.orchestration.prune import prune
 from backfill_assets.settings import PROJECT_ROOT, Settings
 from backfill_assets_tests.dagster_history import GATED, days, gates, latest_check, record_run, statuses
+from backfill_assets_tests.operations import approve
 from backfill_assets_tests.orchestration_examples import BRONZE, MONTHLY, PUBLISHED, VALIDATION, bench
 
 OPENED = """
@@ -60,12 +61,12 @@ def test_the_whole_way_with_ledger_and_dagster_in_one_database(
         made.land(spark, {date(2025, 1, 1) + timedelta(days=n): 10 for n in range(62)}, name="first")
         assert made.load().succeeded
         run_id = made.plan(date(2025, 1, 23), date(2025, 2, 28))
-        staged = run_in_process(made.workspace, run_id, steps="candidate+validation", instance=made.instance, by="ann")
+        staged = run_in_process(made.workspace, run_id, STAGED_AND_GATED, instance=made.instance, by="ann")
         assert staged.succeeded, staged.error
         approve(made.workspace, run_id, by="bob")
-        assert run_in_process(made.workspace, run_id, steps="published", instance=made.instance, by="bob").succeeded
-        followed = follow_in_process(made.workspace, instance=made.instance, by="bob")
-        assert [(outcome.table, outcome.run.state) for outcome in followed.outcomes] == [
+        assert run_in_process(made.workspace, run_id, PUBLICATION, instance=made.instance, by="bob").succeeded
+        followed = made.follow(by="bob")
+        assert [(outcome.run.manifest.table, outcome.run.state) for outcome in followed.done] == [
             ("gold.sales_monthly", RunState.PUBLISHED)
         ]
         assert len(made.materialized(BRONZE)) == 62

@@ -13,16 +13,19 @@ import pytest
 from dagster import BackfillPolicy, DagsterInstance, DagsterRunStatus, asset, job, materialize, op
 from rich.console import Console
 
-from backfill_assets.cli import commands
+from backfill_assets.application.recorder import Acting, Pruned
+from backfill_assets.application.upkeep import vacuum
 from backfill_assets.cli.views import vacuum_view
 from backfill_assets.orchestration.launch import SILENT
 from backfill_assets.orchestration.partitions import partitions_definition
 from backfill_assets.orchestration.preview import relied_upon
-from backfill_assets.orchestration.prune import Pruned, prune, prune_history
+from backfill_assets.orchestration.prune import prune, prune_history
+from backfill_assets.orchestration.recorder import dagster_recorder
 from backfill_assets.orchestration.storage import SqliteEventLog
 from backfill_assets.orchestration.tags import partition_range
 from backfill_assets.planning.partitions import Grain
 from backfill_assets.settings import Settings
+from backfill_assets.workspace import Workspace
 from backfill_assets_tests.dagster_history import (
     FIRST,
     GATED,
@@ -234,8 +237,8 @@ def test_vacuum_prunes_and_says_how_many_and_how_much(settings: Settings, monkey
         for _ in range(2):
             record_run(instance, days(2), gates(1))
         make_old(instance)
-    asked = commands.vacuum(dry_run=True, by="vic")
-    found = commands.vacuum(dry_run=False, by="vic")
+    asked = vacuumed(dry_run=True)
+    found = vacuumed(dry_run=False)
     assert found["dagster"] == {**asked["dagster"], "size_bytes": found["dagster"]["size_bytes"]}
     assert {name: found["dagster"][name] for name in ("days", "runs", "kept_runs", "note")} == {
         "days": 1,
@@ -246,9 +249,18 @@ def test_vacuum_prunes_and_says_how_many_and_how_much(settings: Settings, monkey
     assert min(found["dagster"]["size_bytes"], asked["dagster"]["size_bytes"]) > 10_000
     assert "removed: 1 run older than 1 day, " in shown(found)
     monkeypatch.setenv("DAGSTER_HOME", str(settings.home / "nowhere"))
-    left = commands.vacuum(dry_run=False, by="vic")
+    left = vacuumed(dry_run=False)
     assert left["problems"] == []
     assert "Dagster's record cannot be used" in shown(left)
+
+
+def vacuumed(*, dry_run: bool) -> Mapping[str, Any]:
+    settings = Settings.from_environment()
+    ws = Workspace.open(settings)
+    with dagster_recorder(settings) as recorder:
+        found = vacuum(ws, Acting(by="vic", recorder=recorder), dry_run=dry_run)
+    ws.close()
+    return found
 
 
 def make_old(instance: DagsterInstance) -> None:

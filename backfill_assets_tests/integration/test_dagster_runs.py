@@ -14,13 +14,14 @@ import pytest
 from dagster import AssetCheckKey, AssetKey, DagsterEventType, build_sensor_context
 from pyspark.sql import SparkSession
 
-from backfill_assets.application.operations import approve, plan_load
 from backfill_assets.ledger.records import RunRecord
 from backfill_assets.ledger.states import RunState
 from backfill_assets.orchestration import tags
-from backfill_assets.orchestration.launch import end_abandoned_runs, follow_in_process, run_in_process
+from backfill_assets.orchestration.jobs import EVERYTHING, PUBLICATION, STAGED_AND_GATED
+from backfill_assets.orchestration.launch import end_abandoned_runs, run_in_process
 from backfill_assets.orchestration.resources import Session
 from backfill_assets_tests.dagster_history import latest_check
+from backfill_assets_tests.operations import approve, plan_load
 from backfill_assets_tests.orchestration_examples import (
     BRONZE,
     CANDIDATE,
@@ -88,11 +89,11 @@ def test_a_load_of_days_with_a_gap_reports_exactly_the_days_that_landed(loaded: 
     loaded.land(loaded.workspace.spark(), far, name="far")
     run = plan_load(loaded.workspace, "sales", partitions=tuple(far), by="ann", reason="to have both")
     assert run is not None
-    assert run_in_process(loaded.workspace, run.run_id, steps="bronze", instance=loaded.instance, by="ann").succeeded
+    assert run_in_process(loaded.workspace, run.run_id, EVERYTHING, instance=loaded.instance, by="ann").succeeded
     apart = (date(2025, 1, 10), date(2025, 6, 2))
     run = plan_load(loaded.workspace, "sales", partitions=apart, by="ann", reason="days far apart")
     assert run is not None
-    outcome = run_in_process(loaded.workspace, run.run_id, steps="bronze", instance=loaded.instance, by="ann")
+    outcome = run_in_process(loaded.workspace, run.run_id, EVERYTHING, instance=loaded.instance, by="ann")
     assert outcome.succeeded, outcome.error
     assert loaded.materialized(BRONZE) == keys(FIRST, LAST) | {"2025-06-01", "2025-06-02"}
 
@@ -231,22 +232,20 @@ def test_nobody_is_approved_by_policy_for_claiming_to_follow_or_to_be_live(loade
 def test_dependents_follow_a_publication_once(loaded: Bench) -> None:
     whole = (date(2025, 1, 23), date(2025, 2, 18))
     run_id = loaded.plan(*whole)
-    assert run_in_process(
-        loaded.workspace, run_id, steps="candidate+validation", instance=loaded.instance, by="ann"
-    ).succeeded
+    assert run_in_process(loaded.workspace, run_id, STAGED_AND_GATED, instance=loaded.instance, by="ann").succeeded
     approve(loaded.workspace, run_id, by="bob")
-    assert run_in_process(loaded.workspace, run_id, steps="published", instance=loaded.instance, by="bob").succeeded
+    assert run_in_process(loaded.workspace, run_id, PUBLICATION, instance=loaded.instance, by="bob").succeeded
     # No month is complete yet, so nothing can follow and nothing is left waiting.
-    assert not follow_in_process(loaded.workspace, instance=loaded.instance, by="bob").outcomes
+    assert not loaded.follow(by="bob").done
 
     doctored = {TOO_MUCH: 20}
     loaded.land(loaded.workspace.spark(), doctored, name="corrected")
     assert loaded.load().succeeded
     run_id = loaded.plan(date(2025, 2, 1), date(2025, 2, 28))
-    outcome = run_in_process(loaded.workspace, run_id, steps="candidate+validation", instance=loaded.instance, by="ann")
+    outcome = run_in_process(loaded.workspace, run_id, STAGED_AND_GATED, instance=loaded.instance, by="ann")
     assert outcome.succeeded, outcome.error
     approve(loaded.workspace, run_id, by="bob")
-    assert run_in_process(loaded.workspace, run_id, steps="published", instance=loaded.instance, by="bob").succeeded
+    assert run_in_process(loaded.workspace, run_id, PUBLICATION, instance=loaded.instance, by="bob").succeeded
 
     sensor = loaded.definitions().resolve_sensor_def("follow")
     context = build_sensor_context(instance=loaded.instance, resources={"session": Session(workspace=loaded.workspace)})

@@ -15,13 +15,13 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from backfill_assets.application import operations
 from backfill_assets.errors import IllegalTransition, Refused
 from backfill_assets.lake.swap import fence, swap
 from backfill_assets.ledger.states import PublicationState, RunState
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.publication.publish import order_of
 from backfill_assets.upkeep.audit import audit
+from backfill_assets_tests import operations
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.integration.conftest import ONE_HOUR
 from backfill_assets_tests.ledgers import copy_home
@@ -34,7 +34,7 @@ DIE_AFTER = "publishing.acknowledge"
 
 PUBLISHER = """
     import os, signal, sys
-    from backfill_assets.application import operations
+    from backfill_assets_tests import operations
     from backfill_assets.clock import system_clock
     from backfill_assets.publication import publish as publishing
     from backfill_assets.settings import Settings

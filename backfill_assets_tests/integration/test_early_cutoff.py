@@ -12,7 +12,6 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from backfill_assets.application import operations
 from backfill_assets.errors import IllegalTransition, TargetChanged
 from backfill_assets.evidence.report import run_report
 from backfill_assets.ledger.records import PublicationRecord
@@ -21,6 +20,7 @@ from backfill_assets.planning.manifest import Kind, Mode
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets.upkeep.audit import audit
+from backfill_assets_tests import operations
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.integration.conftest import ONE_HOUR
 from backfill_assets_tests.ledgers import copy_home

@@ -13,7 +13,6 @@ from deltalake import DeltaTable
 from deltalake.exceptions import CommitFailedError
 from pyspark.sql import SparkSession
 
-from backfill_assets.application import operations
 from backfill_assets.errors import BackfillError, ContractBroken, MissingInput, OutcomeUnknown
 from backfill_assets.lake import swap as swapping
 from backfill_assets.lake.swap import SwapOrder
@@ -22,6 +21,7 @@ from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import AskedLimits, PlanRequest
 from backfill_assets.upkeep.audit import audit
+from backfill_assets_tests import operations
 from backfill_assets_tests.advice import refused
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.integration.conftest import ONE_HOUR

@@ -16,8 +16,6 @@ from dagster import DagsterInstance, build_sensor_context
 from rich.console import Console
 from typer.testing import CliRunner, Result
 
-from backfill_assets.application import operations
-from backfill_assets.cli import app
 from backfill_assets.cli.show import show, status_view
 from backfill_assets.crash_points import Point
 from backfill_assets.errors import IllegalTransition, InputsMovedOn, MissingInput, NotApproved, Refused, UnknownName
@@ -25,6 +23,7 @@ from backfill_assets.evidence.history import status
 from backfill_assets.ledger.read_outbox import UNPUBLISHED
 from backfill_assets.ledger.records import RunRecord
 from backfill_assets.ledger.states import PublicationState, RunState
+from backfill_assets.main import app
 from backfill_assets.orchestration.build import definitions_over
 from backfill_assets.orchestration.resources import Session
 from backfill_assets.planning.manifest import A_PERSON, CauseKind, Kind, RunCause
@@ -33,6 +32,7 @@ from backfill_assets.publication import follow
 from backfill_assets.publication.authority import demand_of
 from backfill_assets.upkeep.audit import audit
 from backfill_assets.workspace import Workspace
+from backfill_assets_tests import operations
 from backfill_assets_tests.by_hand import GOLD, JANUARY, MONTH, SILVER, Hand, open_by_hand
 from backfill_assets_tests.ledger_examples import tamper
 from backfill_assets_tests.shop import shop_environment
@@ -96,7 +96,7 @@ def test_two_that_follow_at_once_write_one_manifest(hand: Hand) -> None:
 
     def terms_of(name: str) -> Terms:
         meanwhile.extend(planned(hand))
-        return operations._present_terms(hand.ws, name)
+        return operations.present_terms(hand.ws, name)
 
     late = follow.plan_follow_ups(hand.ws, by="ops", terms_of=terms_of)
     assert (len(meanwhile), late.runs, late.failed) == (1, (), ())

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from backfill_assets.application import operations
 from backfill_assets.crash_points import Point
 from backfill_assets.ledger.records import RunRecord
 from backfill_assets.ledger.states import RunState
@@ -17,6 +16,7 @@ from backfill_assets.planning.request import PlanRequest
 from backfill_assets.planning.restatement import PlannedSet, SetRequest
 from backfill_assets.upkeep.audit import audit
 from backfill_assets.workspace import Workspace
+from backfill_assets_tests import operations
 from backfill_assets_tests.faults.paper import Paper, without_spark
 from backfill_assets_tests.faults.stories import BUILT, DAYS, SILVER, Time, open_home
 

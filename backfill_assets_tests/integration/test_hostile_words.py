@@ -13,8 +13,9 @@ import pytest
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner, Result
 
-from backfill_assets.cli import app, commands
+from backfill_assets.application import look
 from backfill_assets.identity import sha256_text
+from backfill_assets.main import app
 from backfill_assets.settings import Settings
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.ledger_examples import disarm, dumped, tamper
@@ -293,7 +294,7 @@ def broken_by(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
     def fail(*_: object, **__: object) -> None:
         raise error
 
-    monkeypatch.setattr(commands, "status", fail)
+    monkeypatch.setattr(look, "status", fail)
 
 
 def test_what_nobody_foresaw_is_one_sentence_and_its_details_are_in_a_file(

@@ -12,11 +12,11 @@ import pyspark
 import pytest
 from pyspark.sql import SparkSession
 
-from backfill_assets.application import operations
 from backfill_assets.evidence.report import run_report
 from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.manifest import FORMAT, Mode
 from backfill_assets.planning.request import PlanRequest
+from backfill_assets_tests import operations
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.ledgers import copy_home
 from backfill_assets_tests.shop import OUTPUT, RECENT, SALES, Shop, open_shop, sale, ticking_clock

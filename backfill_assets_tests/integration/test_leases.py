@@ -13,11 +13,9 @@ import pytest
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
-from backfill_assets.application import operations
 from backfill_assets.application.command_line import explained, words_of
 from backfill_assets.application.recover import Recovered
 from backfill_assets.candidates.at_work import Work, at_work
-from backfill_assets.cli import app
 from backfill_assets.errors import AtWork, IllegalTransition, Refused, TakenOver
 from backfill_assets.landing.archive import archive
 from backfill_assets.landing.land import clean_up_landing
@@ -25,8 +23,10 @@ from backfill_assets.landing.turn import landing_turn
 from backfill_assets.lease import LeaseTerms
 from backfill_assets.ledger.states import ImportState, RunState
 from backfill_assets.ledger.store import Ledger
+from backfill_assets.main import app
 from backfill_assets.progress import Progress
 from backfill_assets.upkeep.audit import audit
+from backfill_assets_tests import operations
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.ledger_examples import DAYS, an_offered_file, plan
 from backfill_assets_tests.ledgers import copy_home

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from backfill_assets.application import operations
 from backfill_assets.candidates.compute import derived_rows
 from backfill_assets.candidates.inputs import PinnedFiles
 from backfill_assets.domain import DerivedTable, Domain, Policy, expression
@@ -23,6 +22,7 @@ from backfill_assets.planning.reads import Reads
 from backfill_assets.planning.request import AskedLimits, PlanRequest
 from backfill_assets.planning.stages import Agree, Compute, Prove, computing
 from backfill_assets.workspace import Workspace
+from backfill_assets_tests import operations
 from backfill_assets_tests.advice import advised
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.example_domain import recent_sales, sales

@@ -15,7 +15,6 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from rich.console import Console
 
-from backfill_assets.application import operations
 from backfill_assets.cli.show import show, story_view
 from backfill_assets.domain import Release
 from backfill_assets.errors import (
@@ -40,6 +39,7 @@ from backfill_assets.planning.request import PlanRequest
 from backfill_assets.publication.verdict import changes_for, require_publishable
 from backfill_assets.transforms.context import TransformContext
 from backfill_assets.upkeep.audit import audit
+from backfill_assets_tests import operations
 from backfill_assets_tests.advice import advised, refused
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.edited import edit

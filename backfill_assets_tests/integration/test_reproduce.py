@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from backfill_assets.application import operations
 from backfill_assets.domain import Domain, Release
 from backfill_assets.errors import ContractBroken, IllegalTransition, MissingInput, Refused
 from backfill_assets.lake.staging import RUNS_FOLDER
@@ -25,7 +24,7 @@ from backfill_assets.transforms.context import TransformContext
 from backfill_assets.upkeep.audit import audit
 from backfill_assets.upkeep.reproduce import Reproduced, spread
 from backfill_assets.workspace import Workspace
-from backfill_assets_tests import example_domain
+from backfill_assets_tests import example_domain, operations
 from backfill_assets_tests.advice import advised
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.edited import drift

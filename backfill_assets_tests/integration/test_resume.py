@@ -17,13 +17,13 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from backfill_assets.application import operations
 from backfill_assets.errors import ContractBroken, IllegalTransition, TakenOver
 from backfill_assets.ledger.states import ChunkState, RunState
 from backfill_assets.ledger.store import LedgerReader
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import AskedLimits, PlanRequest
 from backfill_assets.progress import Listener, Progress
+from backfill_assets_tests import operations
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.integration.conftest import ONE_HOUR
 from backfill_assets_tests.ledgers import copy_home
@@ -34,7 +34,7 @@ TWELVE = DayRange(FEBRUARY.start, FEBRUARY.start + timedelta(days=12))
 ONE_BY_ONE = AskedLimits(chunk_partitions=1)
 
 STAGER = """
-    from backfill_assets.application import operations
+    from backfill_assets_tests import operations
     from backfill_assets.clock import system_clock
     from backfill_assets.settings import Settings
     from backfill_assets.workspace import Workspace

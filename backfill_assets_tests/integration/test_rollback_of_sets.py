@@ -12,12 +12,12 @@ import pytest
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner, Result
 
-from backfill_assets.application import operations
-from backfill_assets.cli import app
 from backfill_assets.ledger.records import Action
 from backfill_assets.ledger.states import RunState
+from backfill_assets.main import app
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.upkeep.audit import audit
+from backfill_assets_tests import operations
 from backfill_assets_tests.ledgers import copy_home
 from backfill_assets_tests.month import CARNIVAL, TOTALS, open_month, planned_set, ready_set, total
 from backfill_assets_tests.shop import RECENT, Shop, sale, shop_environment

@@ -11,14 +11,14 @@ import pytest
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
-from backfill_assets.application import operations
-from backfill_assets.cli import app
 from backfill_assets.crash_points import Point
 from backfill_assets.errors import InputsMovedOn, LeavesOrphans
 from backfill_assets.ledger.states import RunState
+from backfill_assets.main import app
 from backfill_assets.planning.restatement import NothingToRebuild, SetRequest
 from backfill_assets.staleness.document import stale_document
 from backfill_assets.upkeep.audit import audit
+from backfill_assets_tests import operations
 from backfill_assets_tests.advice import advised
 from backfill_assets_tests.faults.scenario import Stopped, stopping_at
 from backfill_assets_tests.ledgers import copy_home

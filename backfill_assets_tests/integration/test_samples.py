@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from backfill_assets.application import operations
 from backfill_assets.errors import Refused
 from backfill_assets.evidence.report import run_report
 from backfill_assets.ledger.records import Sample, SampleKind
 from backfill_assets.ledger.states import RunState
 from backfill_assets.ledger.store import Ledger
 from backfill_assets.upkeep.audit import audit
+from backfill_assets_tests import operations
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.integration.conftest import ONE_HOUR
 from backfill_assets_tests.ledger_examples import DAYS, plan, results_for, stage, staged, tamper

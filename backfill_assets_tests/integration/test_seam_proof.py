@@ -13,7 +13,6 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from sqlalchemy import update
 
-from backfill_assets.application import operations
 from backfill_assets.domain import Domain, Release, Window, unique_key
 from backfill_assets.gates.judge_proof import NOT_USABLE
 from backfill_assets.landing.land import OnDuplicate
@@ -27,6 +26,7 @@ from backfill_assets.progress import Listener, Progress
 from backfill_assets.settings import Settings
 from backfill_assets.transforms.context import TransformContext
 from backfill_assets.workspace import Workspace
+from backfill_assets_tests import operations
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.example_domain import recent_sales, sales
 from backfill_assets_tests.integration.conftest import ONE_HOUR

@@ -12,7 +12,6 @@ from dagster import DagsterInvalidConfigError
 from pyspark.sql import DataFrame, SparkSession
 
 from backfill_assets import session_settings
-from backfill_assets.application import operations
 from backfill_assets.candidates import compute
 from backfill_assets.domain import Release
 from backfill_assets.errors import ContractBroken, WrongSession
@@ -25,6 +24,7 @@ from backfill_assets.staleness.decide import Cause
 from backfill_assets.transforms.apply import apply_transform
 from backfill_assets.transforms.context import TransformContext
 from backfill_assets.workspace import Workspace
+from backfill_assets_tests import operations
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.ledgers import copy_home
 from backfill_assets_tests.shop import OUTPUT, RECENT, SALES, Shop, open_shop, ticking_clock

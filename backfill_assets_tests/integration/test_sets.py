@@ -16,7 +16,6 @@ import pytest
 from pyspark.sql import SparkSession
 from rich.console import Console
 
-from backfill_assets.application import operations
 from backfill_assets.application.command_line import words_of
 from backfill_assets.cli.show_plan import set_plan_view
 from backfill_assets.domain import Policy
@@ -43,6 +42,7 @@ from backfill_assets.planning.stages import Agree, Compute, Measure, Prove, Stag
 from backfill_assets.publication.publish import rollback_run
 from backfill_assets.upkeep.audit import audit
 from backfill_assets.workspace import Workspace
+from backfill_assets_tests import operations
 from backfill_assets_tests.advice import advised, refused
 from backfill_assets_tests.edited import edit
 from backfill_assets_tests.example_domain import recent_sales, sales_monthly
@@ -61,7 +61,7 @@ from backfill_assets_tests.shop import RECENT, SALES, Shop, sale, shop_environme
 
 DYING = """
     import os, signal
-    from backfill_assets.application import operations
+    from backfill_assets_tests import operations
     from backfill_assets.clock import system_clock
     from backfill_assets.restatements import publish as sets
     from backfill_assets.settings import Settings

@@ -12,16 +12,16 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from rich.console import Console
 
-from backfill_assets.application import operations
+from backfill_assets.application.recorder import Acting, Unrecorded
+from backfill_assets.application.restatement_set import RestatementSet
 from backfill_assets.cli import views
-from backfill_assets.cli.commands import run_set_recorded
 from backfill_assets.errors import InputsMovedOn, Refused
 from backfill_assets.evidence.history import status
 from backfill_assets.evidence.report import run_report
 from backfill_assets.evidence.sets import set_document
 from backfill_assets.ledger.states import RunState, SetState
 from backfill_assets.upkeep.audit import audit
-from backfill_assets_tests import example_domain
+from backfill_assets_tests import example_domain, operations
 from backfill_assets_tests.advice import advised
 from backfill_assets_tests.ledger_examples import disarm, tamper
 from backfill_assets_tests.ledgers import copy_home
@@ -96,7 +96,7 @@ def test_gold_that_was_computed_from_other_silver_is_not_published_and_running_t
         operations.gate(late.ws, gold, actor="ana")
 
     staged = digests(late, silver)
-    run_set_recorded(late.ws, set_id, by="ana", quiet=True)
+    RestatementSet(late.ws, set_id).stage(Acting(by="ana", recorder=Unrecorded()))
     assert outdated(late, set_id) == [None, None]
     assert digests(late, silver) == staged, "what had not to be staged again was not"
     assert operations.run_named(late.ws, gold).state is RunState.PASSED
@@ -134,5 +134,5 @@ def test_running_a_set_that_is_ready_stages_nothing_again(late: Shop) -> None:
     planned = planned_set(late)
     set_id = ready_set(late, planned)
     staged = [digests(late, member.run_id) for member in planned.manifest.members]
-    run_set_recorded(late.ws, set_id, by="ana", quiet=True)
+    RestatementSet(late.ws, set_id).stage(Acting(by="ana", recorder=Unrecorded()))
     assert [digests(late, member.run_id) for member in planned.manifest.members] == staged

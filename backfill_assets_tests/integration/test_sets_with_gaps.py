@@ -9,17 +9,19 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from backfill_assets.application import operations
-from backfill_assets.cli import commands
+from backfill_assets.application.recorder import Acting
+from backfill_assets.application.run import Run
 from backfill_assets.errors import InvalidRange
 from backfill_assets.evidence.planned import set_plan_document
 from backfill_assets.ledger.states import RunState
 from backfill_assets.orchestration.assets import candidate_key, published_key, validation_key
 from backfill_assets.orchestration.launch import open_instance
+from backfill_assets.orchestration.recorder import dagster_recorder
 from backfill_assets.planning.partitions import DayRange, partitions_over
 from backfill_assets.planning.restatement import PlannedSet, SetRequest
 from backfill_assets.planning.stages import Compute
 from backfill_assets.upkeep.audit import audit
+from backfill_assets_tests import operations
 from backfill_assets_tests.ledgers import copy_home
 from backfill_assets_tests.month import FEBRUARY, TOTALS, open_month, total
 from backfill_assets_tests.orchestration_examples import CANDIDATE, VALIDATION, Bench, failures
@@ -70,7 +72,8 @@ def test_one_table_of_a_set_is_one_run_and_one_commit_whatever_gaps_it_has(twice
     before = ws.lake.open(RECENT).version()
 
     gold = planned.manifest.members[1].run_id
-    commands.execute(ws, silver, steps="candidate+validation", by="ana", quiet=True)
+    with dagster_recorder(ws.settings) as recorder:
+        Run(ws, silver).stage(Acting(by="ana", recorder=recorder))
     assert operations.run_named(ws, silver).state is RunState.PASSED
     with ws.ledger.read() as reader:
         (chunk,) = reader.chunks(silver)
@@ -81,7 +84,8 @@ def test_one_table_of_a_set_is_one_run_and_one_commit_whatever_gaps_it_has(twice
     def publish(run_id: str) -> object:
         if run_id == gold:
             return operations.publish(ws, run_id, by="ben")
-        return commands.publish_recorded(ws, run_id, by="ben", quiet=True)
+        with dagster_recorder(ws.settings) as recorder:
+            return Run(ws, run_id).publish(Acting(by="ben", recorder=recorder))
 
     operations.publish_set(ws, set_id, by="ben", publish=publish)
 

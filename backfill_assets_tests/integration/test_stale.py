@@ -13,17 +13,17 @@ import pytest
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
-from backfill_assets.application import operations
 from backfill_assets.application.command_line import words_of
-from backfill_assets.cli import app
 from backfill_assets.errors import InvalidRange, UnknownName
 from backfill_assets.evidence.planned import set_plan_document
 from backfill_assets.landing.land import OnDuplicate
+from backfill_assets.main import app
 from backfill_assets.planning.manifest import Mode
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets.planning.restatement import NothingToRebuild, PlannedSet, SetRequest
 from backfill_assets.staleness.decide import Cause
+from backfill_assets_tests import operations
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.edited import edit
 from backfill_assets_tests.ledgers import copy_home

@@ -14,10 +14,10 @@ from deltalake import CommitProperties, DeltaTable, write_deltalake
 from deltalake.transaction import RemoveAction
 from pyspark.sql import SparkSession
 
-from backfill_assets.application import operations
 from backfill_assets.errors import MissingInput, Refused
 from backfill_assets.lake import tables
 from backfill_assets.upkeep.audit import audit
+from backfill_assets_tests import operations
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.integration.conftest import ONE_HOUR
 from backfill_assets_tests.ledger_examples import disarm, tamper

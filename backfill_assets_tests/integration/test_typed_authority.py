@@ -14,12 +14,12 @@ from dagster import DagsterInvalidConfigError, JobDefinition
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
-from backfill_assets.application import operations
-from backfill_assets.cli import app
+from backfill_assets.main import app
 from backfill_assets.orchestration.launch import SILENT
 from backfill_assets.orchestration.tags import partition_range
 from backfill_assets.planning.partitions import Grain, partitions_over
 from backfill_assets.workspace import Workspace
+from backfill_assets_tests import operations
 from backfill_assets_tests.ledgers import copy_home
 from backfill_assets_tests.orchestration_examples import Bench, bench
 from backfill_assets_tests.shop import DAYS, OUTPUT, RECENT, SALES, shop_environment

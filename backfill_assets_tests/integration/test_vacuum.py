@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from backfill_assets.application import operations
 from backfill_assets.crash_points import Point
 from backfill_assets.errors import MissingInput
 from backfill_assets.evidence.history import partition_history
@@ -24,6 +23,7 @@ from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.upkeep import vacuum as vacuum_module
 from backfill_assets.upkeep.audit import audit
+from backfill_assets_tests import operations
 from backfill_assets_tests.advice import advised
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.integration.conftest import ONE_HOUR

@@ -13,7 +13,6 @@ import pandas as pd
 import pytest
 from pyspark.sql import SparkSession
 
-from backfill_assets.application import operations
 from backfill_assets.domain import Domain, Window, warm_up_proof
 from backfill_assets.domains.enforcement_sla import DOMAIN as ENFORCEMENT
 from backfill_assets.domains.enforcement_sla.sla_clocks import case_sla_daily
@@ -28,6 +27,7 @@ from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets.settings import Settings
 from backfill_assets.workspace import Workspace
+from backfill_assets_tests import operations
 from backfill_assets_tests.conftest import NOON, SPARK_ENVIRONMENT
 from backfill_assets_tests.edited import edit
 from backfill_assets_tests.example_domain import recent_sales, sales

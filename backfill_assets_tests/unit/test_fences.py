@@ -82,12 +82,11 @@ FLOORS = (
     ("publication",),
     ("restatements", "upkeep", "evidence"),
     ("application",),
-    ("orchestration",),
-    ("cli",),
+    ("cli", "orchestration"),
 )
 """From the lowest to the highest: a room imports rooms of lower floors, and none of its own (ADR 0018)."""
 
-ENTRANCES = {"": "", "definitions": "orchestration settings"}
+ENTRANCES = {"": "", "definitions": "orchestration settings", "main": "application cli orchestration settings"}
 """Modules of the package's root that belong to no floor, with what they may import."""
 
 

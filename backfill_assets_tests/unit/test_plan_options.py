@@ -7,8 +7,8 @@ from datetime import date
 import pytest
 from typer.testing import CliRunner, Result
 
-from backfill_assets.cli import app
 from backfill_assets.errors import InvalidRange
+from backfill_assets.main import app
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.restatements.plan import parse_because
 

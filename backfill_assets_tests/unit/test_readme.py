@@ -7,9 +7,9 @@ from typing import Any
 
 import typer
 
-from backfill_assets.cli import app
 from backfill_assets.domain import Domain
 from backfill_assets.ledger.states import RunState
+from backfill_assets.main import app
 from backfill_assets.settings import PROJECT_ROOT
 
 README = (PROJECT_ROOT / "README.md").read_text(encoding="utf-8")

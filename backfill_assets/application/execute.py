@@ -1,0 +1,222 @@
+"""Executes the stages of a plan: the one loop behind every run, by itself or of a set, in Dagster or without it.
+
+The list is the one that `plan` prints (`planning.stages`). What belongs to a part of it (the state of the run, its
+lease, what is recorded when it ends or fails) is opened when the loop reaches the first stage of the part and closed
+after its last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass, field
+from datetime import date
+from enum import StrEnum
+from types import TracebackType
+from typing import TypeVar, assert_never
+
+from backfill_assets.candidates.evaluate import Evaluated, Gating, gating, measure_candidate, prove_window
+from backfill_assets.candidates.stage import Staging, stage_chunk, staging
+from backfill_assets.ledger.members import members_of
+from backfill_assets.ledger.records import CandidatePartition, GateResult, PublicationRecord
+from backfill_assets.people import require_person
+from backfill_assets.planning.manifest import CauseKind
+from backfill_assets.planning.policy import every
+from backfill_assets.planning.sets import is_set
+from backfill_assets.planning.stages import Agree, Compute, Measure, Notify, Prove, Stage, Swap, stages_of
+from backfill_assets.progress import Listener, no_listener
+from backfill_assets.publication.authority import demand_of, require_agreed
+from backfill_assets.publication.publish import publish_run
+from backfill_assets.publication.verdict import require_publishable
+from backfill_assets.workspace import Workspace
+
+W = TypeVar("W", Staging, Gating)
+
+
+class Part(StrEnum):
+    """The parts of a run that are started by themselves: each is an asset of its own in Dagster."""
+
+    STAGE = "stage"
+    GATE = "gate"
+    PUBLISH = "publish"
+
+
+def part_of(stage: Stage) -> Part:
+    """The part that a stage belongs to."""
+    match stage:
+        case Compute():
+            return Part.STAGE
+        case Measure() | Prove():
+            return Part.GATE
+        case Agree() | Swap() | Notify():
+            return Part.PUBLISH
+    assert_never(stage)
+
+
+@dataclass(kw_only=True)
+class Executed:
+    """What the loop has done.
+
+    Attributes:
+        staged: The staged partitions, empty ones included.
+        evaluated: What the gates found; None when they were not evaluated.
+        publication: What was published; None when nothing was.
+    """
+
+    staged: Mapping[date, CandidatePartition] = field(default_factory=dict)
+    evaluated: Evaluated | None = None
+    publication: PublicationRecord | None = None
+
+    @property
+    def results(self) -> tuple[GateResult, ...]:
+        """The gate results; the gates have been evaluated."""
+        assert self.evaluated is not None
+        return self.evaluated.results
+
+    @property
+    def published(self) -> PublicationRecord:
+        """The publication; the run has been published."""
+        assert self.publication is not None
+        return self.publication
+
+    @property
+    def is_blocked(self) -> bool:
+        """Whether a blocking gate failed."""
+        return self.evaluated is not None and not self.evaluated.passed
+
+
+def stages(ws: Workspace, name: str) -> tuple[Stage, ...]:
+    """What a run or a set does, step by step: the list that `plan` prints and the loop executes.
+
+    Raises:
+        UnknownName: There is no such run or set.
+    """
+    with ws.ledger.read() as reader:
+        if not is_set(name):
+            run = reader.run(name)
+            return stages_of([run.manifest], ws.graph, demand=demand_of(ws, reader, run))
+        members = members_of(reader, reader.restatement_set(name))
+        asked = every(demand_of(ws, reader, member) for member in members)
+    return stages_of([member.manifest for member in members], ws.graph, of=name, demand=asked)
+
+
+def execute(
+    ws: Workspace, run_id: str, parts: Iterable[Part], *, actor: str, listener: Listener = no_listener
+) -> Executed:
+    """Executes parts of a run. What a gate blocks ends it: no stage after that is executed.
+
+    Args:
+        ws: The workspace.
+        run_id: The run.
+        parts: Which parts of its stages; they are executed in the order of the plan.
+        actor: On whose behalf.
+        listener: Notified of the progress.
+
+    Raises:
+        BackfillError: What `staging`, `gating`, `require_publishable` and `publish_run` raise.
+    """
+    chosen = frozenset(parts)
+    done = Executed()
+    with _Opened(ws, run_id, done, actor=actor, listener=listener) as opened:
+        for stage in stages(ws, run_id):
+            if part_of(stage) not in chosen:
+                continue
+            opened.turn_to(part_of(stage))
+            if done.is_blocked:
+                break
+            match stage:
+                case Compute():
+                    stage_chunk(opened.work(Staging), stage)
+                case Measure():
+                    measure_candidate(opened.work(Gating))
+                case Prove():
+                    prove_window(opened.work(Gating), stage)
+                case Agree():
+                    require_ready(ws, run_id)
+                case Swap():
+                    done.publication = _swap(ws, run_id, by=actor)
+                case Notify():
+                    # The transaction that acknowledged the swap has put the publication into the outbox, for a process
+                    # that dies in between must not lose it. `follow` and the sensor take it from there.
+                    pass
+                case _:
+                    assert_never(stage)
+    return done
+
+
+class _Opened:
+    """The part of a run that is being executed, with what was opened for it."""
+
+    def __init__(self, ws: Workspace, run_id: str, done: Executed, *, actor: str, listener: Listener) -> None:
+        self._ws, self._run_id, self._done = ws, run_id, done
+        self._actor, self._listener = actor, listener
+        self._stack = ExitStack()
+        self._part: Part | None = None
+        self._work: Staging | Gating | None = None
+
+    def __enter__(self) -> _Opened:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.__exit__(kind, error, trace)
+        if error is None:
+            self._note()
+
+    def turn_to(self, part: Part) -> None:
+        """Ends the part before, unless it is the same, and begins this one."""
+        if part is self._part:
+            return
+        self._stack.close()
+        self._note()
+        self._part = part
+        match part:
+            case Part.STAGE:
+                self._begin(staging(self._ws, self._run_id, actor=self._actor, listener=self._listener))
+            case Part.GATE:
+                self._begin(gating(self._ws, self._run_id, actor=self._actor, listener=self._listener))
+            case Part.PUBLISH:
+                self._work = None
+            case _:
+                assert_never(part)
+
+    def _begin(self, part: AbstractContextManager[Staging | Gating]) -> None:
+        self._work = self._stack.enter_context(part)
+
+    def work(self, kind: type[W]) -> W:
+        """What was opened for the stages of this part."""
+        assert isinstance(self._work, kind)
+        return self._work
+
+    def _note(self) -> None:
+        """Notes what the part that has ended leaves behind."""
+        if isinstance(self._work, Staging):
+            with self._ws.ledger.read() as reader:
+                self._done.staged = reader.candidates(self._run_id)
+        elif isinstance(self._work, Gating):
+            self._done.evaluated = self._work.evaluated
+
+
+def require_ready(ws: Workspace, run_id: str) -> None:
+    """Refuses at once what the swap would refuse anyway; the swap itself reads the ledger once more.
+
+    Raises:
+        IllegalTransition: It is not gated, or is published already.
+        NotApproved: There is no approval that counts, neither of a person nor of a policy.
+    """
+    with ws.ledger.read() as reader:
+        run = reader.run(run_id)
+        reader.require_still_asked(run)
+        asked = demand_of(ws, reader, run)
+    require_publishable(run)
+    require_agreed(ws, run, asked)
+
+
+def _swap(ws: Workspace, run_id: str, *, by: str) -> PublicationRecord:
+    """Publishes a run: what a person asked for in the name of a person, a follow-up by what follows."""
+    with ws.ledger.read() as reader:
+        cause = reader.run(run_id).manifest.cause
+    if cause.kind is not CauseKind.FOLLOW_UP:
+        require_person("the one who publishes", by)
+    return publish_run(ws, run_id, by=by)

@@ -1,0 +1,142 @@
+"""Dependents follow publications: planned from the ledger's outbox, executed as far as policy lets them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from backfill_assets.application.execute import Part
+from backfill_assets.application.recorder import Acting
+from backfill_assets.application.terms import present_terms
+from backfill_assets.errors import BackfillError
+from backfill_assets.ledger.records import RunRecord
+from backfill_assets.ledger.states import RunState
+from backfill_assets.ledger.writing import typed
+from backfill_assets.publication import follow as outbox
+from backfill_assets.publication.authority import demand_of
+from backfill_assets.publication.follow import Asking, FailedFollowUp, PlannedFollowUps, Tries, always
+from backfill_assets.workspace import Workspace
+
+UNFINISHED = (RunState.PLANNED, RunState.STAGED, RunState.FAILED)
+"""States in which a follow-up that is launched again is continued."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unfinished:
+    """A planned follow-up that is not finished.
+
+    Attributes:
+        parts: What is still to be executed; a run that a person has to approve ends with its gates.
+    """
+
+    run: RunRecord
+    parts: tuple[Part, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Followed:
+    """What became of one follow-up that this process executed.
+
+    Attributes:
+        run: As the ledger has it now.
+        error: What stopped it; None when it went as far as it may, or a gate blocked.
+    """
+
+    run: RunRecord
+    error: BackfillError | None
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether a person has to look at it."""
+        return self.error is not None or self.run.state in (RunState.FAILED, RunState.BLOCKED)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FollowedAll:
+    """What became of everything that publications asked for.
+
+    Attributes:
+        done: The runs that this process executed, in order.
+        failed: What could not be planned; it is still asked for.
+        elsewhere: Runs that another process is executing.
+        waiting: What publications asked for when this began, with what cannot follow yet.
+    """
+
+    done: tuple[Followed, ...]
+    failed: tuple[FailedFollowUp, ...]
+    elsewhere: tuple[RunRecord, ...]
+    waiting: tuple[Asking, ...]
+
+
+def follow(ws: Workspace, acting: Acting) -> FollowedAll:
+    """Follows every publication that waits for it, and those that come of it."""
+    waiting = asked_follow_ups(ws)
+    done: dict[str, Followed] = {}
+    elsewhere: dict[str, RunRecord] = {}
+    failed: list[FailedFollowUp] = []
+    tried: set[str] = set()
+    while True:
+        planned = plan_follow_ups(ws, by=acting.by, tries=lambda entry: entry.publication_id not in tried)
+        failed += planned.failed
+        tried.update(name for each in planned.failed for name in each.follow_up.publications)
+        left = [each for each in unfinished(ws) if each.run.run_id not in done.keys() | elsewhere.keys()]
+        if not left:
+            return FollowedAll(
+                done=tuple(done.values()), failed=tuple(failed), elsewhere=tuple(elsewhere.values()), waiting=waiting
+            )
+        for each in left:
+            run_id = each.run.run_id
+            if acting.recorder.is_elsewhere(run_id):
+                elsewhere[run_id] = each.run
+            else:
+                done[run_id] = _executed(ws, each, acting)
+
+
+def _executed(ws: Workspace, each: Unfinished, acting: Acting) -> Followed:
+    run_id, error = each.run.run_id, None
+    try:
+        acting.recorder.execute(ws, run_id, each.parts, by=acting.by, listener=acting.listener)
+    except BackfillError as stopped:
+        error = stopped
+    with ws.ledger.read() as reader:
+        return Followed(run=reader.run(run_id), error=error)
+
+
+def plan_follow_ups(ws: Workspace, *, by: str, tries: Tries = always) -> PlannedFollowUps:
+    """Plans every run that the ledger's outbox asks for; see `publication.follow.plan_follow_ups`.
+
+    Nothing of such a run can be chosen: policy may publish it without a person.
+    """
+    typed("the one who follows", by)
+    return outbox.plan_follow_ups(ws, by=by, terms_of=lambda name: present_terms(ws, name), tries=tries)
+
+
+def unfinished(ws: Workspace) -> Iterator[Unfinished]:
+    """Follow-ups that are planned and have not been executed to where they end."""
+    with ws.ledger.read() as reader:
+        runs = [
+            (run, demand_of(ws, reader, run).policy is not None)
+            for run in reader.unfinished_follow_ups((*UNFINISHED, RunState.PASSED))
+        ]
+    for run, is_automatic in runs:
+        if run.state in UNFINISHED:
+            yield Unfinished(run=run, parts=tuple(Part) if is_automatic else (Part.STAGE, Part.GATE))
+        elif is_automatic:
+            yield Unfinished(run=run, parts=(Part.PUBLISH,))
+
+
+def asked_follow_ups(ws: Workspace) -> tuple[Asking, ...]:
+    """What publications ask of their dependents, now or when what it needs is there."""
+    with ws.ledger.read() as reader:
+        return outbox.what_waits(ws, reader)
+
+
+def cancel_follow_ups(ws: Workspace, publication_id: str, *, by: str, reason: str) -> None:
+    """Decides that dependents do not follow a publication; what has followed already is left as it is.
+
+    Raises:
+        UnknownName: There is no such publication, or it asked nothing.
+        IllegalTransition: Nothing of it waits.
+    """
+    with ws.ledger.write() as writer:
+        writer.cancel_follow_ups(publication_id, by=by, reason=reason)

@@ -1,0 +1,163 @@
+"""Files land, and source tables are built from them."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame
+
+from backfill_assets.application.command_line import words_of
+from backfill_assets.application.execute import Part
+from backfill_assets.application.recorder import Acting
+from backfill_assets.application.run import Run
+from backfill_assets.domain import SourceTable
+from backfill_assets.errors import BackfillError, InvalidRange
+from backfill_assets.evidence.history import import_document
+from backfill_assets.evidence.landed import about_import, questions
+from backfill_assets.lake.evidence import replace_quarantined
+from backfill_assets.landing.archive import require_landable
+from backfill_assets.landing.land import Landed, OnDuplicate
+from backfill_assets.landing.land import land as land_file
+from backfill_assets.ledger.records import RunRecord
+from backfill_assets.people import require_person
+from backfill_assets.planning.partitions import DayRange, Grain, count_of, partitions_over
+from backfill_assets.progress import Listener, Progress
+from backfill_assets.publication.plan_load import days_without_events, plan_load
+from backfill_assets.workspace import Workspace
+
+Document = Mapping[str, Any]
+
+
+def quarantine_table(source: SourceTable) -> str:
+    """The Delta table that holds a source's rejected records, partitioned by import."""
+    return f"quarantine.{source.short_name}"
+
+
+def land(ws: Workspace, source: str, path: Path, *, on_duplicate: OnDuplicate, by: str) -> Landed:
+    """Lands one file: archived as it came, checked, counted, its rejected records quarantined.
+
+    Raises:
+        UnknownName: No such source.
+        MissingInput: No such file.
+        UnreadableFile: The file cannot be read at all, and is refused whole.
+        Refused: Its content was landed before and `on_duplicate` is `reject`.
+    """
+    table = ws.domain.source_table(source)
+    require_person("the one who lands", by)
+
+    def quarantine(frame: DataFrame, import_id: str) -> None:
+        replace_quarantined(
+            ws.lake,
+            quarantine_table(table),
+            frame,
+            import_id=import_id,
+            attempt=secrets.token_hex(4),
+            at_ms=int(ws.clock().timestamp() * 1000),
+            partition_column="import_id",
+        )
+
+    return land_file(
+        ledger=ws.ledger,
+        spark=ws.spark(),
+        settings=ws.settings,
+        source=table,
+        path=path,
+        on_duplicate=on_duplicate,
+        by=by,
+        quarantine=quarantine,
+        reached=ws.reached,
+    )
+
+
+def land_files(
+    ws: Workspace, source: str, files: Sequence[Path], acting: Acting, *, on_duplicate: str, builds: bool
+) -> Document:
+    """Lands files in the order given, and builds the days that they touch.
+
+    A refused file stops the rest; what landed before it stays landed.
+
+    Args:
+        ws: The workspace.
+        source: The source table.
+        files: Each is looked at before Spark is started, and before any of them has landed.
+        acting: Who lands them.
+        on_duplicate: What is done with content that was landed before.
+        builds: Whether the bronze days they touch are built.
+    """
+    table = ws.domain.source_table(source)
+    for path in files:
+        require_landable(path)
+    if builds:
+        ws.references  # noqa: B018 - read now, because building bronze through Dagster needs every asset's window
+    landed = _land_each(ws, table, files, acting, OnDuplicate(on_duplicate))
+    sentences = [sentence for outcome in landed for sentence in _about(ws, table, outcome)]
+    built = None
+    if builds:
+        sentences += map(words_of, questions(ws, table))
+        run = plan_load(ws, table.name, partitions=None, by=acting.by, reason=f"landed by {acting.by}")
+        if run is not None:
+            built = build(ws, run, acting)
+            sentences.append(f"{table.name}: built {built['partitions_described']}")
+    with ws.ledger.read() as reader:
+        records = [reader.import_record(outcome.record.import_id) for outcome in landed]
+    return {"imports": [import_document(r) for r in records], "load": built, "sentences": sentences}
+
+
+def _land_each(
+    ws: Workspace, table: SourceTable, files: Sequence[Path], acting: Acting, on_duplicate: OnDuplicate
+) -> Sequence[Landed]:
+    landed: list[Landed] = []
+    for path in files:
+        try:
+            landed.append(land(ws, table.name, path, on_duplicate=on_duplicate, by=acting.by))
+        except BackfillError as error:
+            if landed:
+                before = f"{count_of(len(landed), 'file')} before it {'has' if len(landed) == 1 else 'have'} landed"
+                error.message = f"{error.message} ({before}; their days are built by the next `land` or `load`.)"
+            raise
+        _report(acting.listener, len(landed), len(files), path)
+    return landed
+
+
+def _report(listener: Listener, done: int, total: int, path: Path) -> None:
+    listener(Progress(step="land", done=done, total=total, sentence=path.name))
+
+
+def _about(ws: Workspace, table: SourceTable, landed: Landed) -> Iterator[str]:
+    if not landed.is_new:
+        name = Path(landed.record.original_path).name
+        yield f"{name} was landed before as {landed.record.import_id}; nothing new."
+    yield from about_import(ws, table, landed)
+
+
+def load(ws: Workspace, source: str, first: date, last: date, acting: Acting, *, empty: bool, reason: str) -> Document:
+    """Builds bronze days from what has landed; with `empty`, the person declares that the others had no events.
+
+    Raises:
+        InvalidRange: Days that the table cannot have, or none.
+    """
+    days = DayRange.inclusive(first, last)
+    table = ws.domain.source_table(source)
+    known = DayRange(ws.settings.first_day, ws.clock().date())
+    if days.start < known.start or days.last > known.end:
+        raise InvalidRange(
+            f"{table.name} can have partitions from {known.start} to {known.end}; {days} is not within them.",
+            next_step="choose days within the table's range, or set BACKFILL_FIRST_DAY to an earlier first day",
+        )
+    partitions = partitions_over(Grain.DAILY, days)
+    silent = days_without_events(ws, table.name, partitions) if empty else ()
+    run = plan_load(ws, table.name, partitions=partitions, by=acting.by, reason=reason, empty=silent)
+    if run is None:
+        raise InvalidRange(f"{days} holds no days to build.")
+    return build(ws, run, acting)
+
+
+def build(ws: Workspace, run: RunRecord, acting: Acting) -> Document:
+    """Stages, gates and publishes a planned load."""
+    loading = Run(ws, run.run_id)
+    loading.execute(acting, tuple(Part))
+    return loading.report()

@@ -1,0 +1,91 @@
+"""What can be planned: a run over a table, a restatement set, the load of a source."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from backfill_assets.application.execute import stages
+from backfill_assets.application.terms import present_terms, terms_of
+from backfill_assets.errors import Refused
+from backfill_assets.evidence.planned import plan_document, set_plan_document
+from backfill_assets.evidence.releases import goes_back
+from backfill_assets.ledger.claims import LedgerState
+from backfill_assets.ledger.writing import typed
+from backfill_assets.people import require_person
+from backfill_assets.planning.manifest import Kind, Mode
+from backfill_assets.planning.request import Plan, PlanRequest, propose, require_inputs
+from backfill_assets.planning.restatement import NothingToRebuild, PlannedSet, SetRequest
+from backfill_assets.restatements.plan import plan_set as write_set
+from backfill_assets.workspace import Workspace
+
+Document = Mapping[str, Any]
+
+PLANNED_BY_HAND = frozenset({Mode.BACKFILL, Mode.DRY_RUN, Mode.RECONCILIATION, Mode.REPLAY})
+"""The modes that a person can ask for; LIVE is for what arrives by itself."""
+
+
+def plan(ws: Workspace, request: PlanRequest) -> Plan:
+    """Plans a run over a derived table and writes its DRAFT manifest.
+
+    Raises:
+        UnknownName: No such table or transform version.
+        InvalidRange: Days outside the table's days.
+        MissingInput: Input days without an accepted version, or a missing reference file.
+        InvalidReference: A reference file says something impossible.
+        Refused: A run of kind LIVE.
+    """
+    _require_words(request)
+    table = ws.domain.derived_table(request.table)
+    if request.mode not in PLANNED_BY_HAND:
+        raise Refused(
+            f"a run of mode {request.mode} is not planned by hand.",
+            next_step=f"leave --mode out, or give one of {', '.join(sorted(PLANNED_BY_HAND))}",
+            table=table.name,
+        )
+    if request.kind is Kind.LIVE:
+        # A LIVE run may be published by policy alone, so nobody gets one by asking.
+        raise Refused(
+            f"a run of kind LIVE is not planned by hand; {table.name} asks for a reason and an approval.",
+            next_step=f"leave --kind out, or give one of {', '.join(k for k in Kind if k is not Kind.LIVE)}",
+            table=table.name,
+        )
+    release = table.release(request.transform_version)
+    named = replace(request, table=table.name, transform_version=release.version)
+    with ws.ledger.read() as reader:
+        proposed = propose(
+            named,
+            terms_of(ws, table, release.version),
+            graph=ws.graph,
+            state=LedgerState(reader),
+            as_of=ws.clock(),
+        )
+    require_inputs(proposed)
+    with ws.ledger.write() as writer:
+        writer.add_manifest(proposed.manifest, actor=request.by)
+    return proposed
+
+
+def plan_set(ws: Workspace, request: SetRequest) -> PlannedSet | NothingToRebuild:
+    """Plans everything that a change makes stale, as one restatement set; see `restatements.plan.plan_set`."""
+    _require_words(request)
+    return write_set(ws, request, lambda name: present_terms(ws, name))
+
+
+def described_plan(ws: Workspace, planned: Plan) -> Document:
+    """The plan of a run as a document: what it reads and replaces, and every stage."""
+    with ws.ledger.read() as reader:
+        back = goes_back(reader, planned.manifest)
+    return plan_document(planned, stages(ws, planned.manifest.run_id), back)
+
+
+def described_set_plan(planned: PlannedSet | NothingToRebuild) -> Document:
+    """The plan of a set as a document."""
+    return set_plan_document(planned)
+
+
+def _require_words(request: PlanRequest | SetRequest) -> None:
+    """Refuses what the ledger would refuse, before a digest is taken of it."""
+    typed("the reason", request.reason)
+    require_person("the requester", typed("the requester", request.by))

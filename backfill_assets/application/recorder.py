@@ -1,0 +1,123 @@
+"""Recorder: what executes parts of a run and keeps a record of it, such as Dagster with its pages.
+
+The application decides what is executed, in which order and whether it may be; a recorder calls `execute` for it. What
+is recorded grants nothing: the ledger decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from typing import Protocol
+
+from backfill_assets.application.execute import Part, execute
+from backfill_assets.ledger.records import PublicationRecord
+from backfill_assets.progress import Listener, no_listener
+from backfill_assets.workspace import Workspace
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pruned:
+    """What was removed of a recorder's history, or would be.
+
+    Attributes:
+        days: How old a recorded run is before it is removed.
+        runs: How many were removed.
+        kept_runs: Older ones that a page still shows.
+        size_bytes: By how much the files are smaller; in a dry run, and with PostgreSQL, what was recorded of them.
+        note: Why it was left alone, or what is left to do; None when there is nothing to say.
+    """
+
+    days: int
+    runs: int = 0
+    kept_runs: int = 0
+    size_bytes: int = 0
+    note: str | None = None
+
+
+class Recorder(Protocol):
+    """Executes parts of runs on the application's behalf, and records that it did."""
+
+    def execute(self, ws: Workspace, run_id: str, parts: Sequence[Part], *, by: str, listener: Listener) -> None:
+        """Executes parts of a run.
+
+        Raises:
+            BackfillError: What stopped it; a gate that blocks is no error.
+        """
+
+    def is_elsewhere(self, run_id: str) -> bool:
+        """Whether another process is recorded to be executing the run."""
+
+    def rolled_back(self, ws: Workspace, record: PublicationRecord) -> None:
+        """Records what readers see after a rollback."""
+
+    def prune(self, *, as_of: datetime, dry_run: bool) -> Pruned:
+        """Removes what is old and not shown any more from the recorder's history."""
+
+
+class Unrecorded:
+    """Executes without a record of its own; the ledger has everything that counts."""
+
+    def execute(self, ws: Workspace, run_id: str, parts: Sequence[Part], *, by: str, listener: Listener) -> None:
+        """See `Recorder`."""
+        execute(ws, run_id, parts, actor=by, listener=listener)
+
+    def is_elsewhere(self, run_id: str) -> bool:  # noqa: ARG002 - as the protocol has it
+        """See `Recorder`."""
+        return False
+
+    def rolled_back(self, ws: Workspace, record: PublicationRecord) -> None:
+        """See `Recorder`."""
+
+    def prune(self, *, as_of: datetime, dry_run: bool) -> Pruned:  # noqa: ARG002 - as the protocol has it
+        """See `Recorder`."""
+        return Pruned(days=0, note="there is no history besides the ledger")
+
+
+class LazyRecorder:
+    """Opens another recorder when it is first needed, and closes it at the end. See `Recorder`."""
+
+    def __init__(self, open_recorder: Callable[[], AbstractContextManager[Recorder]]) -> None:
+        self._open, self._opened = open_recorder, ExitStack()
+
+    def __enter__(self) -> LazyRecorder:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._opened.close()
+
+    @cached_property
+    def _recorder(self) -> Recorder:
+        return self._opened.enter_context(self._open())
+
+    def execute(self, ws: Workspace, run_id: str, parts: Sequence[Part], *, by: str, listener: Listener) -> None:
+        """See `Recorder`."""
+        self._recorder.execute(ws, run_id, parts, by=by, listener=listener)
+
+    def is_elsewhere(self, run_id: str) -> bool:
+        """See `Recorder`."""
+        return self._recorder.is_elsewhere(run_id)
+
+    def rolled_back(self, ws: Workspace, record: PublicationRecord) -> None:
+        """See `Recorder`."""
+        self._recorder.rolled_back(ws, record)
+
+    def prune(self, *, as_of: datetime, dry_run: bool) -> Pruned:
+        """See `Recorder`."""
+        return self._recorder.prune(as_of=as_of, dry_run=dry_run)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Acting:
+    """Who acts, what records it, and who is notified of the progress.
+
+    Attributes:
+        by: The person, or the part of the system such as `follow`.
+    """
+
+    by: str
+    recorder: Recorder
+    listener: Listener = no_listener

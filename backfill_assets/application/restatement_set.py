@@ -1,0 +1,99 @@
+"""What can be asked of a restatement set?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from backfill_assets.application.execute import Part
+from backfill_assets.application.recorder import Acting
+from backfill_assets.application.run import Run
+from backfill_assets.evidence.report import run_report
+from backfill_assets.evidence.sets import set_document
+from backfill_assets.ledger.members import members_of
+from backfill_assets.ledger.records import RunRecord
+from backfill_assets.ledger.states import RunState
+from backfill_assets.people import require_person
+from backfill_assets.restatements.approve import approve_set
+from backfill_assets.restatements.publish import is_outdated, publish_set, rollback_set
+from backfill_assets.restatements.undo import rollback_with_dependents
+from backfill_assets.workspace import Workspace
+
+Document = Mapping[str, Any]
+
+_SEEN = (RunState.PUBLISHING, RunState.PUBLISHED, RunState.SUPERSEDED)
+_GATED = (RunState.PASSED, RunState.ROLLED_BACK)
+
+
+@dataclass(frozen=True, slots=True)
+class RestatementSet:
+    """A set by its id: several runs that are approved, published and undone together.
+
+    Raises (every method):
+        UnknownName: There is no such set.
+    """
+
+    ws: Workspace
+    set_id: str
+
+    @property
+    def members(self) -> Sequence[RunRecord]:
+        """The runs of the set in the order of publication, as the ledger has them now."""
+        with self.ws.ledger.read() as reader:
+            return members_of(reader, reader.restatement_set(self.set_id))
+
+    @property
+    def run_ids(self) -> tuple[str, ...]:
+        """The runs of the set."""
+        return tuple(member.run_id for member in self.members)
+
+    def document(self) -> Document:
+        """How far the set is."""
+        return set_document(self.ws, self.set_id)
+
+    def report(self) -> Document:
+        """Where the set stands, and the report of each of its runs."""
+        return {**self.document(), "reports": [run_report(self.ws, run_id) for run_id in self.run_ids]}
+
+    def approve(self, *, by: str, note: str) -> Document:
+        """Records that another person agrees to every run of the set; see `restatements.approve.approve_set`."""
+        approve_set(self.ws, self.set_id, by=by, note=note)
+        return self.document()
+
+    def cancel(self, *, by: str, reason: str) -> Document:
+        """Ends the set, of which readers see nothing, for good."""
+        with self.ws.ledger.write() as writer:
+            writer.cancel_set(self.set_id, by=by, reason=reason)
+        return self.document()
+
+    def stage(self, acting: Acting) -> Document:
+        """Stages and gates the runs of the set, in order. A blocked run stops those that read it.
+
+        What has passed is staged again only where what it was computed from has been staged again since.
+        """
+        for member in self.members:
+            if member.state in _SEEN or (member.state in _GATED and not is_outdated(self.ws, member)):
+                continue
+            run = Run(self.ws, member.run_id)
+            run.stage(acting)
+            if run.record.state is RunState.BLOCKED:
+                break
+        return self.document()
+
+    def publish(self, acting: Acting) -> Document:
+        """Publishes the runs of the set in order, each recorded by itself; see `restatements.publish.publish_set`."""
+
+        def publish_one(run_id: str) -> None:
+            Run(self.ws, run_id).execute(acting, (Part.PUBLISH,))
+
+        publish_set(self.ws, self.set_id, by=acting.by, publish=publish_one)
+        return self.document()
+
+    def rollback(self, acting: Acting, *, reason: str, with_dependents: bool) -> Document:
+        """Brings every table of the set back, dependents first."""
+        require_person("the one who rolls back", acting.by)
+        undo = rollback_with_dependents if with_dependents else rollback_set
+        for record in undo(self.ws, self.set_id, by=acting.by, reason=reason):
+            acting.recorder.rolled_back(self.ws, record)
+        return self.document()

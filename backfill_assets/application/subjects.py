@@ -1,0 +1,63 @@
+"""What does an id name? Whether it is a run's or a set's is decided here, once; both can be asked for the same."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from backfill_assets.application.recorder import Acting
+from backfill_assets.application.restatement_set import RestatementSet
+from backfill_assets.application.run import Run
+from backfill_assets.planning.sets import is_set
+from backfill_assets.workspace import Workspace
+
+
+class Subject(Protocol):
+    """A run or a restatement set. Every method raises `UnknownName` when the ledger does not have it."""
+
+    @property
+    def run_ids(self) -> tuple[str, ...]:
+        """The run itself, or the runs of the set."""
+
+    def document(self) -> Mapping[str, Any]:
+        """Where it stands."""
+
+    def report(self) -> Mapping[str, Any]:
+        """What a reviewer reads."""
+
+    def approve(self, *, by: str, note: str) -> Mapping[str, Any]:
+        """Records that another person agrees."""
+
+    def cancel(self, *, by: str, reason: str) -> Mapping[str, Any]:
+        """Ends what readers do not see, for good."""
+
+    def stage(self, acting: Acting) -> Mapping[str, Any]:
+        """Stages and gates."""
+
+    def publish(self, acting: Acting) -> Mapping[str, Any]:
+        """Makes it what readers see."""
+
+    def rollback(self, acting: Acting, *, reason: str, with_dependents: bool) -> Mapping[str, Any]:
+        """Brings back exactly the files that were replaced."""
+
+
+def subject_of(ws: Workspace, name: str) -> Subject:
+    """The run or the set of that id; whether the ledger has it, the first question shows."""
+    return RestatementSet(ws, name) if is_set(name) else Run(ws, name)
+
+
+def erase_samples(ws: Workspace, name: str, *, by: str, reason: str) -> int:
+    """Deletes the values of rows that the ledger holds of a run or a set, for ever; events note by whom and why.
+
+    Returns:
+        How many samples were erased.
+
+    Raises:
+        UnknownName: There is no such run or set.
+        Refused: It is not stated by whom and why, or there are none.
+    """
+    run_ids = subject_of(ws, name).run_ids
+    with ws.ledger.write() as writer:
+        erased = writer.erase_samples(*run_ids, by=by, reason=reason)
+    ws.ledger.compact_log()
+    return erased

@@ -1,0 +1,43 @@
+"""What does the declaration of a table contribute to the manifest of a run?"""
+
+from __future__ import annotations
+
+from backfill_assets.domain import DerivedTable, WarmUpProof
+from backfill_assets.gates.terms import gate_terms
+from backfill_assets.planning.manifest import Limits
+from backfill_assets.planning.proof import ProofTerms
+from backfill_assets.planning.request import Terms
+from backfill_assets.session_settings import session_digest
+from backfill_assets.versions import client_versions
+from backfill_assets.workspace import Workspace
+
+
+def terms_of(ws: Workspace, table: DerivedTable, version: str) -> Terms:
+    """What a release of a table's transform contributes, as it is declared now."""
+    code = ws.code.of(table, version)
+    return Terms(
+        domain=ws.domain.name,
+        partition_column=table.partition.column,
+        transform=table.transform,
+        transform_version=version,
+        code_digest=code.digest,
+        code_modules=code.modules,
+        versions=client_versions(),
+        session_digest=session_digest(),
+        references=tuple(ws.references[name].pinned for name in table.references),
+        gates=gate_terms(table),
+        limits=Limits(chunk_partitions=ws.settings.chunk_partitions, chunk_rows=ws.settings.chunk_rows),
+        policy=table.policy,
+        proof=_proof_terms(table),
+    )
+
+
+def present_terms(ws: Workspace, name: str) -> Terms:
+    """What the present release of a table contributes."""
+    table = ws.domain.derived_table(name)
+    return terms_of(ws, table, table.version)
+
+
+def _proof_terms(table: DerivedTable) -> ProofTerms | None:
+    asked = [ProofTerms(partitions=g.asked, extra_days=g.extra_days) for g in table.gates if isinstance(g, WarmUpProof)]
+    return asked[0] if asked else None

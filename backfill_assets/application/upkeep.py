@@ -1,0 +1,59 @@
+"""What is looked up and looked after: runs by their partitions, versions of sets, files that are not needed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from datetime import date
+from typing import Any
+
+from backfill_assets.application.land import quarantine_table
+from backfill_assets.application.recorder import Acting
+from backfill_assets.ledger.members import versions_of
+from backfill_assets.ledger.records import RunRecord
+from backfill_assets.ledger.states import RunState
+from backfill_assets.planning.manifest import NEVER_PUBLISHED
+from backfill_assets.upkeep.vacuum import Vacuumed, vacuum_lake
+from backfill_assets.workspace import Workspace
+
+
+def vacuum(ws: Workspace, acting: Acting, *, dry_run: bool) -> Mapping[str, Any]:
+    """Removes staged files that are not needed any more, and old recorded runs that no page shows."""
+    vacuumed = vacuum_files(ws, by=acting.by, dry_run=dry_run)
+    pruned = acting.recorder.prune(as_of=ws.clock(), dry_run=dry_run)
+    return {**vacuumed.document(), "dagster": asdict(pruned)}
+
+
+def vacuum_files(ws: Workspace, *, by: str, dry_run: bool = False) -> Vacuumed:
+    """Removes staged files that are not needed any more; see `upkeep.vacuum.vacuum_lake`."""
+    quarantines = [quarantine_table(source) for source in ws.domain.sources]
+    return vacuum_lake(ws, by=by, quarantines=quarantines, dry_run=dry_run)
+
+
+def set_versions(ws: Workspace, set_id: str) -> Mapping[str, int]:
+    """For readers of several tables: the Delta version of each at which the set can be read as one.
+
+    Raises:
+        UnknownName: There is no such set.
+    """
+    with ws.ledger.read() as reader:
+        return versions_of(reader, reader.restatement_set(set_id))
+
+
+def find_run(ws: Workspace, table: str, partitions: Sequence[date], *, states: Iterable[RunState]) -> RunRecord | None:
+    """The newest run of a table over exactly these partitions, in one of these states.
+
+    A run that has PASSED is looked for to be published, so one whose mode never is does not count.
+    """
+    wanted = tuple(sorted(partitions))
+    with ws.ledger.read() as reader:
+        runs = reader.runs(table=ws.domain.table(table).name, states=tuple(states))
+    return next(
+        (
+            run
+            for run in runs
+            if run.manifest.partitions == wanted
+            and not (run.state is RunState.PASSED and run.manifest.mode in NEVER_PUBLISHED)
+        ),
+        None,
+    )

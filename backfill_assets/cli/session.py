@@ -1,0 +1,99 @@
+"""What a command acts through: an open workspace, what records its work, and a progress bar."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import click
+
+from backfill_assets.cli.console import progress_listener, quiet_spark
+from backfill_assets.errors import Refused
+from backfill_assets.people import require_person
+
+if TYPE_CHECKING:
+    # These take long to import, and `--help` does not need them.
+    from backfill_assets.application.recorder import Acting, Recorder
+    from backfill_assets.application.subjects import Subject
+    from backfill_assets.settings import Settings
+    from backfill_assets.workspace import Workspace
+
+    Recording = Callable[[Settings], AbstractContextManager[Recorder]]
+    """Opens what records the work of a command."""
+
+
+def named(by: str) -> str:
+    """Who or what is acting.
+
+    Raises:
+        Refused: That was not stated.
+    """
+    if not by.strip():
+        raise Refused("it is not stated who is acting.", next_step="add --by NAME, or set BACKFILL_USER")
+    return by.strip()
+
+
+def person(by: str) -> str:
+    """The person who is acting.
+
+    Raises:
+        Refused: No person was named.
+    """
+    require_person("the one who acts", named(by))
+    return by.strip()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Session:
+    """What one command acts through."""
+
+    ws: Workspace
+    recorder: Recorder
+    quiet: bool
+    _stack: ExitStack
+
+    def acting(self, by: str, *, on: str) -> Acting:
+        """Who acts, with a progress bar that lasts until the session ends.
+
+        Args:
+            by: The person or the part of the system.
+            on: What is worked on, such as a run's id.
+        """
+        from backfill_assets.application.recorder import Acting
+
+        listener = self._stack.enter_context(progress_listener(on, quiet=self.quiet))
+        return Acting(by=by.strip(), recorder=self.recorder, listener=listener)
+
+    def subject(self, name: str) -> Subject:
+        """The run or the set of that id."""
+        from backfill_assets.application.subjects import subject_of
+
+        return subject_of(self.ws, name)
+
+
+@contextmanager
+def opened(*, quiet: bool = True) -> Iterator[Session]:
+    """A session over the environment's settings, whose Spark writes its log to a file and not to the terminal.
+
+    Args:
+        quiet: Show no progress, for machines.
+    """
+    from backfill_assets.application.recorder import LazyRecorder
+    from backfill_assets.settings import Settings
+    from backfill_assets.workspace import Workspace
+
+    settings = Settings.from_environment()
+    with ExitStack() as stack:
+        ws = Workspace.open(settings, open_session=quiet_spark(settings))
+        stack.callback(ws.close)
+        recording = _recording()
+        recorder = stack.enter_context(LazyRecorder(lambda: recording(settings)))
+        yield Session(ws=ws, recorder=recorder, quiet=quiet, _stack=stack)
+
+
+def _recording() -> Recording:
+    """What records the work: the installed entry point says so (`backfill_assets.main`)."""
+    recording: Recording = click.get_current_context().find_root().obj
+    return recording

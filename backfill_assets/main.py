@@ -1,0 +1,29 @@
+"""The command as it is installed: the command line, whose work Dagster records."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING
+
+from backfill_assets.cli import app
+
+if TYPE_CHECKING:
+    from backfill_assets.application.recorder import Recorder
+    from backfill_assets.settings import Settings
+
+__all__ = ["app", "main"]
+
+
+def _in_dagster(settings: Settings) -> AbstractContextManager[Recorder]:
+    # Dagster takes seconds to import, and most commands do not need it.
+    from backfill_assets.orchestration.recorder import dagster_recorder
+
+    return dagster_recorder(settings)
+
+
+app.info.context_settings = {**(app.info.context_settings or {}), "obj": _in_dagster}
+
+
+def main() -> None:
+    """The entry point of the installed command."""
+    app()

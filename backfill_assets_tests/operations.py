@@ -1,0 +1,107 @@
+"""What tests ask of the application, each act by itself and without a recorder; see `backfill_assets.application`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import date
+
+from backfill_assets.application.execute import Part, execute, require_ready, stages
+from backfill_assets.application.follow import asked_follow_ups, cancel_follow_ups, plan_follow_ups
+from backfill_assets.application.land import land, quarantine_table
+from backfill_assets.application.plan import plan, plan_set
+from backfill_assets.application.recover import Recovered, recover
+from backfill_assets.application.run import Run
+from backfill_assets.application.subjects import erase_samples, subject_of
+from backfill_assets.application.terms import present_terms
+from backfill_assets.application.upkeep import find_run, set_versions
+from backfill_assets.application.upkeep import vacuum_files as vacuum
+from backfill_assets.candidates.evaluate import Evaluated
+from backfill_assets.candidates.stage import require_stageable
+from backfill_assets.ledger.records import CandidatePartition, PublicationRecord, RunRecord, SetRecord
+from backfill_assets.people import require_person
+from backfill_assets.planning.sets import is_set
+from backfill_assets.progress import Listener, no_listener
+from backfill_assets.publication import approve as approvals
+from backfill_assets.publication.plan_load import days_without_events, plan_load, questioned_gaps
+from backfill_assets.publication.publish import rollback_run
+from backfill_assets.restatements import approve as set_approvals
+from backfill_assets.restatements.publish import is_outdated, publish_set, rollback_set
+from backfill_assets.restatements.undo import rollback_with_dependents
+from backfill_assets.staleness.find import stale_tables
+from backfill_assets.upkeep.reproduce import reproduce_run as reproduce
+from backfill_assets.workspace import Workspace
+
+__all__ = [
+    "Recovered",
+    "approve",
+    "approve_set",
+    "asked_follow_ups",
+    "cancel",
+    "cancel_follow_ups",
+    "days_without_events",
+    "erase_samples",
+    "find_run",
+    "gate",
+    "is_outdated",
+    "is_set",
+    "land",
+    "plan",
+    "plan_follow_ups",
+    "plan_load",
+    "plan_set",
+    "present_terms",
+    "publish",
+    "publish_set",
+    "quarantine_table",
+    "questioned_gaps",
+    "recover",
+    "reproduce",
+    "require_ready",
+    "require_stageable",
+    "rollback",
+    "rollback_set",
+    "rollback_with_dependents",
+    "run_named",
+    "set_versions",
+    "stage",
+    "stages",
+    "stale_tables",
+    "vacuum",
+]
+
+
+def stage(
+    ws: Workspace, run_id: str, *, actor: str, listener: Listener = no_listener
+) -> Mapping[date, CandidatePartition]:
+    return execute(ws, run_id, [Part.STAGE], actor=actor, listener=listener).staged
+
+
+def gate(ws: Workspace, run_id: str, *, actor: str, listener: Listener = no_listener) -> Evaluated:
+    found = execute(ws, run_id, [Part.GATE], actor=actor, listener=listener).evaluated
+    assert found is not None
+    return found
+
+
+def publish(ws: Workspace, run_id: str, *, by: str) -> PublicationRecord:
+    return execute(ws, run_id, [Part.PUBLISH], actor=by).published
+
+
+def rollback(ws: Workspace, run_id: str, *, by: str, reason: str) -> PublicationRecord:
+    require_person("the one who rolls back", by)
+    return rollback_run(ws, run_id, by=by, reason=reason)
+
+
+def approve(ws: Workspace, run_id: str, *, by: str, note: str = "") -> RunRecord:
+    return approvals.approve_run(ws, run_id, by=by, note=note)
+
+
+def approve_set(ws: Workspace, set_id: str, *, by: str, note: str = "") -> SetRecord:
+    return set_approvals.approve_set(ws, set_id, by=by, note=note)
+
+
+def cancel(ws: Workspace, name: str, *, by: str, reason: str) -> None:
+    subject_of(ws, name).cancel(by=by, reason=reason)
+
+
+def run_named(ws: Workspace, run_id: str) -> RunRecord:
+    return Run(ws, run_id).record
