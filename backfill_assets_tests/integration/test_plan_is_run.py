@@ -80,7 +80,7 @@ def test_the_list_itself_decides_what_is_computed_next(shop: Shop, monkeypatch: 
         (only,) = computing(manifest, graph)
         return (replace(only, chunk=replace(only.chunk, partitions=only.chunk.partitions[:3])),)
 
-    monkeypatch.setattr("backfill_assets.candidates.stage.computing", with_half_a_chunk)
+    monkeypatch.setattr("backfill_assets.planning.stages.computing", with_half_a_chunk)
     with pytest.raises(IllegalTransition, match="is not wholly staged: chunk 1 of 1 is not finished"):
         operations.stage(shop.ws, run_id, actor="ana")
     with shop.ws.ledger.read() as reader:
