@@ -13,6 +13,7 @@ from backfill_assets.application.recorder import Pruned
 from backfill_assets.errors import BackfillError
 from backfill_assets.ledger.records import PublicationRecord
 from backfill_assets.ledger.states import RunState
+from backfill_assets.next_steps import Act, do, step
 from backfill_assets.orchestration.follow import attempts_of
 from backfill_assets.orchestration.launch import end_abandoned_runs, open_instance, report_rollback, run_in_process
 from backfill_assets.orchestration.prune import prune_history
@@ -45,7 +46,7 @@ class DagsterRecorder:
         if not outcome.succeeded and outcome.run.state is not RunState.BLOCKED:
             raise BackfillError(
                 f"the Dagster run {outcome.dagster_run_id} stopped without a reason.",
-                next_step=f"backfill status {run_id}",
+                next_step=step(do(Act.STATUS, run_id)),
                 run_id=run_id,
             )
 
