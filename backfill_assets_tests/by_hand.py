@@ -50,10 +50,10 @@ class Hand:
             run_id, table=SILVER, days=days, domain="example", partition_column="day", transform="recent_sales"
         )
         with self.ws.ledger.write() as writer:
-            writer.add_manifest(manifest, actor="ana")
+            writer.runs.add(manifest, actor="ana")
         self.stage(run_id, amounts)
         with self.ws.ledger.write() as writer:
-            writer.approve(run_id, by="ben")
+            writer.approvals.approve(run_id, by="ben")
         return run_id
 
     def published(self, amounts: Mapping[date, int]) -> str:
@@ -67,7 +67,7 @@ class Hand:
     def undo(self, publication_id: str) -> None:
         """Rolls the run of a publication back."""
         with self.ws.ledger.read() as reader:
-            run_id = reader.publication(publication_id).intent.run_id
+            run_id = reader.publications.get(publication_id).intent.run_id
         operations.rollback(self.ws, run_id, by="ben", reason="was right before")
 
     def month(self, run_id: str) -> str:
@@ -85,16 +85,16 @@ class Hand:
         """Stages and gates a planned run, one row per partition; every gate passes."""
         attempt = f"a{next(_numbers)}"
         with self.ws.ledger.write() as writer:
-            manifest = writer.run(run_id).manifest
-            writer.take_run(run_id, RunState.STAGING, actor="ana", attempt=attempt)
-            writer.clear_candidates(run_id)
+            manifest = writer.runs.get(run_id).manifest
+            writer.runs.take(run_id, RunState.STAGING, actor="ana", attempt=attempt)
+            writer.candidates.clear(run_id)
         files = {day: self._file(manifest.table, run_id, attempt, day, amounts[day]) for day in manifest.partitions}
         candidates = [CandidatePartition(run_id=run_id, partition=day, files=files[day], rows=1) for day in files]
         with self.ws.ledger.write() as writer:
             for chunk in chunks_of(manifest):
                 of_chunk = [each for each in candidates if each.partition in chunk.partitions]
-                writer.start_chunk(run_id, chunk.number, chunk.partitions, attempt=attempt)
-                writer.finish_chunk(
+                writer.candidates.start_chunk(run_id, chunk.number, chunk.partitions, attempt=attempt)
+                writer.candidates.finish_chunk(
                     run_id,
                     chunk.number,
                     input_rows=1,
@@ -103,9 +103,9 @@ class Hand:
                     attempt=attempt,
                     checksum="x",
                 )
-            writer.move_run(run_id, RunState.STAGED, actor="ana", attempt=attempt)
-            writer.take_run(run_id, RunState.GATING, actor="ana", attempt=attempt)
-            accepted = writer.accepted(manifest.table, manifest.partitions)
+            writer.runs.move(run_id, RunState.STAGED, actor="ana", attempt=attempt)
+            writer.runs.take(run_id, RunState.GATING, actor="ana", attempt=attempt)
+            accepted = writer.versions.accepted(manifest.table, manifest.partitions)
             compared = [
                 CandidatePartition(
                     run_id=run_id,
@@ -132,8 +132,8 @@ class Hand:
                 for day in files
                 for gate in manifest.gates
             ]
-            writer.record_gates(run_id, compared, results, actor="ana", attempt=attempt)
-            writer.move_run(run_id, RunState.PASSED, actor="ana", attempt=attempt)
+            writer.candidates.record_gates(run_id, compared, results, actor="ana", attempt=attempt)
+            writer.runs.move(run_id, RunState.PASSED, actor="ana", attempt=attempt)
 
     def _file(self, table: str, run_id: str, attempt: str, day: date, amount: int) -> FileSet:
         root = self.ws.lake.path(table)

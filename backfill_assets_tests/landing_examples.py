@@ -110,7 +110,7 @@ class LandingRoom:
 
     def imports(self) -> tuple[ImportRecord, ...]:
         with self.ledger.read() as reader:
-            return reader.imports(EVENTS.name)
+            return reader.imports.records(EVENTS.name)
 
     def bronze(self, days: Sequence[date]) -> list[dict[str, Any]]:
         with self.ledger.read() as reader:

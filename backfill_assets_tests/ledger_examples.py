@@ -22,7 +22,8 @@ from backfill_assets.ledger.records import (
     PublicationIntent,
 )
 from backfill_assets.ledger.states import RunState
-from backfill_assets.ledger.store import Ledger, LedgerReader
+from backfill_assets.ledger.store import Ledger
+from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.manifest import Kind, Limits, Manifest, Mode
 from backfill_assets.planning.partitions import Grain
 
@@ -87,25 +88,27 @@ def results_for(run_id: str, days: Iterable[date] = DAYS, gates: Iterable[str] =
 def plan(ledger: Ledger, run_id: str, **of_manifest: Any) -> Manifest:
     manifest = a_manifest(run_id, **of_manifest)
     with ledger.write() as writer:
-        writer.add_manifest(manifest, actor="ann")
+        writer.runs.add(manifest, actor="ann")
     return manifest
 
 
 def stage(ledger: Ledger, run_id: str, days: Iterable[date] = DAYS) -> None:
     with ledger.write() as writer:
-        writer.take_run(run_id, RunState.STAGING, actor="runner", attempt="a1")
-        writer.start_chunk(run_id, 1, tuple(days), attempt="a1")
-        writer.finish_chunk(
+        writer.runs.take(run_id, RunState.STAGING, actor="runner", attempt="a1")
+        writer.candidates.start_chunk(run_id, 1, tuple(days), attempt="a1")
+        writer.candidates.finish_chunk(
             run_id, 1, input_rows=10, output_rows=9, candidates=staged(run_id, days), attempt="a1", checksum="xx64:1"
         )
-        writer.move_run(run_id, RunState.STAGED, actor="runner", attempt="a1")
+        writer.runs.move(run_id, RunState.STAGED, actor="runner", attempt="a1")
 
 
 def gate(ledger: Ledger, run_id: str, days: Iterable[date] = DAYS) -> None:
     with ledger.write() as writer:
-        writer.take_run(run_id, RunState.GATING, actor="runner", attempt="a1")
-        writer.record_gates(run_id, staged(run_id, days), results_for(run_id, days), actor="runner", attempt="a1")
-        writer.move_run(run_id, RunState.PASSED, actor="runner", attempt="a1")
+        writer.runs.take(run_id, RunState.GATING, actor="runner", attempt="a1")
+        writer.candidates.record_gates(
+            run_id, staged(run_id, days), results_for(run_id, days), actor="runner", attempt="a1"
+        )
+        writer.runs.move(run_id, RunState.PASSED, actor="runner", attempt="a1")
 
 
 def make_publishable(ledger: Ledger, run_id: str, *, table: str = TABLE, days: Iterable[date] = DAYS) -> None:
@@ -115,13 +118,13 @@ def make_publishable(ledger: Ledger, run_id: str, *, table: str = TABLE, days: I
     stage(ledger, run_id, chosen)
     gate(ledger, run_id, chosen)
     with ledger.write() as writer:
-        writer.approve(run_id, by="Bob")
+        writer.approvals.approve(run_id, by="Bob")
 
 
 def publication_of(
-    reader: LedgerReader, run_id: str, *, table: str = TABLE, days: Iterable[date] = DAYS
+    reader: ReadTransaction, run_id: str, *, table: str = TABLE, days: Iterable[date] = DAYS
 ) -> PublicationIntent:
-    accepted = reader.accepted(table)
+    accepted = reader.versions.accepted(table)
     changes = []
     for day in days:
         before = accepted.get(day)
@@ -147,11 +150,11 @@ def publication_of(
     )
 
 
-def rollback_of(reader: LedgerReader, publication_id: str) -> PublicationIntent:
-    undone = reader.publication(publication_id).intent
+def rollback_of(reader: ReadTransaction, publication_id: str) -> PublicationIntent:
+    undone = reader.publications.get(publication_id).intent
     versions = {
         version.partition: version
-        for version in reader.versions(undone.table)
+        for version in reader.versions.history(undone.table)
         if version.publication_id == publication_id
     }
     changes = tuple(
@@ -180,9 +183,9 @@ def rollback_of(reader: LedgerReader, publication_id: str) -> PublicationIntent:
 def carry_out(ledger: Ledger, intent: PublicationIntent, *, delta_version: int = 1) -> str:
     """Begins and finishes a publication or a rollback."""
     with ledger.write() as writer:
-        writer.begin_publication(intent, actor="Bob")
+        writer.publications.begin(intent, actor="Bob")
     with ledger.write() as writer:
-        writer.finish_publication(intent.publication_id, delta_version=delta_version, actor="Bob")
+        writer.publications.finish(intent.publication_id, delta_version=delta_version, actor="Bob")
     return intent.publication_id
 
 
@@ -249,11 +252,11 @@ def write_events(url: str, writer_name: str, how_many: int) -> None:
     ledger = Ledger.open(url, clock=system_clock)
     for number in range(how_many):
         with ledger.write() as writer:
-            writer.record_event(
+            writer.events.record(
                 actor=writer_name, entity="test", entity_id=writer_name, action="wrote", payload={"number": number}
             )
     ledger.close()
 
 
-def states_of_versions(reader: LedgerReader, day: date, table: str = TABLE) -> Mapping[int, str]:
-    return {version.version: str(version.state) for version in reader.versions(table, day)}
+def states_of_versions(reader: ReadTransaction, day: date, table: str = TABLE) -> Mapping[int, str]:
+    return {version.version: str(version.state) for version in reader.versions.history(table, day)}

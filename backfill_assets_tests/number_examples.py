@@ -47,10 +47,10 @@ def gated(ws: Workspace, run_id: str, table: str, days: Iterable[date], number: 
     """Plans, stages, gates and approves a run, in the transactions that the operations take."""
     ledger, chosen = ws.ledger, tuple(days)
     with ledger.write() as writer:
-        writer.add_manifest(a_manifest(run_id, table=table, days=chosen, partition_column="day"), actor="ann")
+        writer.runs.add(a_manifest(run_id, table=table, days=chosen, partition_column="day"), actor="ann")
     with ledger.write() as writer:
-        writer.take_run(run_id, RunState.STAGING, actor="runner", attempt="a1")
-        writer.start_chunk(run_id, 1, chosen, attempt="a1")
+        writer.runs.take(run_id, RunState.STAGING, actor="runner", attempt="a1")
+        writer.candidates.start_chunk(run_id, 1, chosen, attempt="a1")
     candidates = [
         CandidatePartition(
             run_id=run_id, partition=day, files=number_file(ws.lake, table, run_id, day, number), rows=1, provenance={}
@@ -58,18 +58,18 @@ def gated(ws: Workspace, run_id: str, table: str, days: Iterable[date], number: 
         for day in chosen
     ]
     with ledger.write() as writer:
-        writer.finish_chunk(
+        writer.candidates.finish_chunk(
             run_id, 1, input_rows=1, output_rows=1, candidates=candidates, attempt="a1", checksum="xx64:1"
         )
-        writer.move_run(run_id, RunState.STAGED, actor="runner", attempt="a1")
+        writer.runs.move(run_id, RunState.STAGED, actor="runner", attempt="a1")
     digests = {candidate.partition: candidate.files.digest for candidate in candidates}
     results = [replace(result, digest=digests[result.partition]) for result in results_for(run_id, chosen)]
     with ledger.write() as writer:
-        writer.take_run(run_id, RunState.GATING, actor="runner", attempt="a1")
-        writer.record_gates(run_id, candidates, results, actor="runner", attempt="a1")
-        writer.move_run(run_id, RunState.PASSED, actor="runner", attempt="a1")
+        writer.runs.take(run_id, RunState.GATING, actor="runner", attempt="a1")
+        writer.candidates.record_gates(run_id, candidates, results, actor="runner", attempt="a1")
+        writer.runs.move(run_id, RunState.PASSED, actor="runner", attempt="a1")
     with ledger.write() as writer:
-        writer.approve(run_id, by="Bob")
+        writer.approvals.approve(run_id, by="Bob")
     return candidates
 
 
@@ -78,11 +78,11 @@ def publish_numbers(ws: Workspace, candidates: Sequence[CandidatePartition]) -> 
     run_id = candidates[0].run_id
     new = {candidate.partition: candidate.files for candidate in candidates}
     with ws.ledger.write() as writer:
-        run = writer.run(run_id)
+        run = writer.runs.get(run_id)
         example = publication_of(writer, run_id, table=run.manifest.table, days=new)
         changes = tuple(replace(change, new=new[change.partition], rows=1) for change in example.changes)
         intent = replace(example, changes=changes)
-        writer.begin_publication(intent, actor="Bob")
+        writer.publications.begin(intent, actor="Bob")
     return carry_out(ws, run, intent, by="Bob")
 
 
@@ -96,9 +96,9 @@ def numbers_seen(ws: Workspace, table: str) -> dict[date, int]:
 def must_agree(ws: Workspace, tables: Iterable[str]) -> None:
     """The chain is whole, the rows are what the events say, and readers see exactly what is accepted."""
     with ws.ledger.read() as reader:
-        assert reader.chain_violations() == ()
-        assert list(reader.row_violations()) == []
+        assert reader.chain_checks.violations() == ()
+        assert list(reader.row_checks.violations()) == []
         for table in tables:
-            accepted = {path for version in reader.accepted(table).values() for path in version.files.paths}
+            accepted = {path for version in reader.versions.accepted(table).values() for path in version.files.paths}
             live = set(ws.lake.open(table).get_add_actions(flatten=True).column("path").to_pylist())
             assert live == accepted

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from backfill_assets.lake.tables import Lake
-from backfill_assets.ledger.store import Ledger, LedgerWriter
+from backfill_assets.ledger.store import Ledger
+from backfill_assets.ledger.transactions import WriteTransaction
 from backfill_assets.workspace import Workspace
 
 SLOW = ((Lake, ("path", "exists", "open", "ensure")), (Workspace, ("spark",)))
@@ -26,7 +27,7 @@ def nothing_slow_at_the_writers_turn() -> Iterator[None]:
     write = Ledger.write
 
     @contextmanager
-    def watched(self: Ledger) -> Iterator[LedgerWriter]:
+    def watched(self: Ledger) -> Iterator[WriteTransaction]:
         with write(self) as writer:
             _turn.is_held = True
             try:

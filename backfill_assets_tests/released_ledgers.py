@@ -44,10 +44,10 @@ Rows = list[dict[str, Any]]
 def live_a_little(ledger: Ledger) -> None:
     """Imports, runs in many states, a superseded and a rolled back publication, and one whose process died."""
     with ledger.write() as writer:
-        import_id = writer.begin_import(an_offered_file(), actor="ann").import_id
-        writer.begin_import(an_offered_file("b" * 64), actor="ann")
+        import_id = writer.imports.begin(an_offered_file(), actor="ann").import_id
+        writer.imports.begin(an_offered_file("b" * 64), actor="ann")
     with ledger.write() as writer:
-        writer.finish_import(
+        writer.imports.finish(
             import_id,
             counts=ImportCounts(landed=5, accepted=4, rejected=1),
             days=[ImportDay(import_id=import_id, event_date=day, events=1, displaced=2) for day in DAYS],
@@ -56,7 +56,7 @@ def live_a_little(ledger: Ledger) -> None:
             superseded_elsewhere={},
             actor="ann",
         )
-        writer.mark_loaded([import_id], actor="ann")
+        writer.imports.mark_loaded([import_id], actor="ann")
     make_publishable(ledger, "first")
     publish(ledger, "first", at=1)
     make_publishable(ledger, "second", days=DAYS[1:])
@@ -81,9 +81,11 @@ def show_rows(ledger: Ledger, run_id: str) -> None:
     failing = {"partition": str(DAYS[1]), "gate": "unique", "key": {"case_id": "case-1743"}}
     shown = Sample(kind=SampleKind.CHANGED_ROWS, rows=(changed,)), Sample(kind=SampleKind.FAILING_KEYS, rows=(failing,))
     with ledger.write() as writer:
-        writer.take_run(run_id, RunState.GATING, actor="runner", attempt="a1")
-        writer.record_gates(run_id, staged(run_id), results_for(run_id), actor="runner", attempt="a1", samples=shown)
-        writer.move_run(run_id, RunState.BLOCKED, actor="runner", attempt="a1", note="blocked by unique")
+        writer.runs.take(run_id, RunState.GATING, actor="runner", attempt="a1")
+        writer.candidates.record_gates(
+            run_id, staged(run_id), results_for(run_id), actor="runner", attempt="a1", samples=shown
+        )
+        writer.runs.move(run_id, RunState.BLOCKED, actor="runner", attempt="a1", note="blocked by unique")
 
 
 def plan_together(ledger: Ledger, set_id: str, run_id: str) -> None:
@@ -91,7 +93,7 @@ def plan_together(ledger: Ledger, set_id: str, run_id: str) -> None:
     manifest = plan(ledger, run_id, member_of=set_id)
     member = SetMember(run_id=run_id, table=manifest.table, manifest_digest=manifest.digest)
     with ledger.write() as writer:
-        writer.add_set(
+        writer.sets.add(
             SetManifest(
                 set_id=set_id,
                 name="months",
@@ -108,7 +110,7 @@ def plan_together(ledger: Ledger, set_id: str, run_id: str) -> None:
 def carry_out_half(ledger: Ledger, run_id: str, table: str) -> None:
     """Begins a publication that nobody finishes."""
     with ledger.write() as writer:
-        writer.begin_publication(publication_of(writer, run_id, table=table), actor="Bob")
+        writer.publications.begin(publication_of(writer, run_id, table=table), actor="Bob")
 
 
 def dumped(connection: Connection) -> dict[str, Rows]:

@@ -44,4 +44,4 @@ def add_waiting_runs(home: Path, spark: SparkSession) -> None:
 def run_of(ws: Workspace, name: str) -> str:
     """The id of a run that waits."""
     with ws.ledger.read() as reader:
-        return next(run.run_id for run in reader.runs(table=RECENT) if run.manifest.reason == name)
+        return next(run.run_id for run in reader.runs.records(table=RECENT) if run.manifest.reason == name)

@@ -157,7 +157,7 @@ def staleness_through_ledger(world: World, ledger: Ledger, url: str) -> Iterator
     """Staleness, with what partitions rest on read from a ledger."""
 
     def everything(state: LedgerState) -> Sequence[Staleness]:
-        resting = state.reader.resting(world.graph.tables)
+        resting = state.tx.bases.of_accepted(world.graph.tables)
         return stale(world, resting.bases, resting.digests, earlier=resting.earlier)
 
     runs = world.size.runs_per_table

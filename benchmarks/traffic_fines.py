@@ -134,7 +134,7 @@ def bare(ws: Workspace, watch: Watch, what: str) -> None:
     window = table.window_for({name: loaded.value for name, loaded in ws.references.items()})
     days = window.around(QUARTER)
     with ws.ledger.read() as reader:
-        versions = reader.accepted(BRONZE, list(days))
+        versions = reader.versions.accepted(BRONZE, list(days))
     root = ws.lake.path(BRONZE)
     paths = [str(root / path) for version in versions.values() for path in version.files.paths]
     target = ws.settings.home / "bare"

@@ -91,12 +91,12 @@ def stages(ws: Workspace, name: str) -> tuple[Stage, ...]:
     Raises:
         UnknownName: There is no such run or set.
     """
-    with ws.ledger.read() as reader:
+    with ws.ledger.read() as tx:
         if not is_set(name):
-            run = reader.run(name)
-            return stages_of([run.manifest], ws.graph, demand=demand_of(ws, reader, run))
-        members = members_of(reader, reader.restatement_set(name))
-        asked = every(demand_of(ws, reader, member) for member in members)
+            run = tx.runs.get(name)
+            return stages_of([run.manifest], ws.graph, demand=demand_of(ws, tx, run))
+        members = members_of(tx.runs, tx.sets.get(name))
+        asked = every(demand_of(ws, tx, member) for member in members)
     return stages_of([member.manifest for member in members], ws.graph, of=name, demand=asked)
 
 
@@ -192,8 +192,8 @@ class _Opened:
     def _note(self) -> None:
         """Notes what the part that has ended leaves behind."""
         if isinstance(self._work, Staging):
-            with self._ws.ledger.read() as reader:
-                self._done.staged = reader.candidates(self._run_id)
+            with self._ws.ledger.read() as tx:
+                self._done.staged = tx.candidates.of_run(self._run_id)
         elif isinstance(self._work, Gating):
             self._done.evaluated = self._work.evaluated
 
@@ -205,18 +205,18 @@ def require_ready(ws: Workspace, run_id: str) -> None:
         IllegalTransition: It is not gated, or is published already.
         NotApproved: There is no approval that counts, neither of a person nor of a policy.
     """
-    with ws.ledger.read() as reader:
-        run = reader.run(run_id)
-        reader.require_still_asked(run)
-        asked = demand_of(ws, reader, run)
+    with ws.ledger.read() as tx:
+        run = tx.runs.get(run_id)
+        tx.outbox.require_still_asked(run)
+        asked = demand_of(ws, tx, run)
     require_publishable(run)
     require_agreed(ws, run, asked)
 
 
 def _swap(ws: Workspace, run_id: str, *, by: str) -> PublicationRecord:
     """Publishes a run: what a person asked for in the name of a person, a follow-up by what follows."""
-    with ws.ledger.read() as reader:
-        cause = reader.run(run_id).manifest.cause
+    with ws.ledger.read() as tx:
+        cause = tx.runs.get(run_id).manifest.cause
     if cause.kind is not CauseKind.FOLLOW_UP:
         require_person("the one who publishes", by)
     return publish_run(ws, run_id, by=by)

@@ -9,9 +9,9 @@ from backfill_assets.application.execute import Part
 from backfill_assets.application.recorder import Acting
 from backfill_assets.application.terms import present_terms
 from backfill_assets.errors import BackfillError
+from backfill_assets.ledger.recorded_text import one_line
 from backfill_assets.ledger.records import RunRecord
 from backfill_assets.ledger.states import RunState
-from backfill_assets.ledger.writing import typed
 from backfill_assets.publication import follow as outbox
 from backfill_assets.publication.authority import demand_of
 from backfill_assets.publication.follow import Asking, FailedFollowUp, PlannedFollowUps, Tries, always
@@ -98,8 +98,8 @@ def _executed(ws: Workspace, each: Unfinished, acting: Acting) -> Followed:
         acting.recorder.execute(ws, run_id, each.parts, by=acting.by, listener=acting.listener)
     except BackfillError as stopped:
         error = stopped
-    with ws.ledger.read() as reader:
-        return Followed(run=reader.run(run_id), error=error)
+    with ws.ledger.read() as tx:
+        return Followed(run=tx.runs.get(run_id), error=error)
 
 
 def plan_follow_ups(ws: Workspace, *, by: str, tries: Tries = always) -> PlannedFollowUps:
@@ -107,16 +107,16 @@ def plan_follow_ups(ws: Workspace, *, by: str, tries: Tries = always) -> Planned
 
     Nothing of such a run can be chosen: policy may publish it without a person.
     """
-    typed("the one who follows", by)
+    one_line("the one who follows", by)
     return outbox.plan_follow_ups(ws, by=by, terms_of=lambda name: present_terms(ws, name), tries=tries)
 
 
 def unfinished(ws: Workspace) -> Iterator[Unfinished]:
     """Follow-ups that are planned and have not been executed to where they end."""
-    with ws.ledger.read() as reader:
+    with ws.ledger.read() as tx:
         runs = [
-            (run, demand_of(ws, reader, run).policy is not None)
-            for run in reader.unfinished_follow_ups((*UNFINISHED, RunState.PASSED))
+            (run, demand_of(ws, tx, run).policy is not None)
+            for run in tx.outbox.unfinished_follow_ups((*UNFINISHED, RunState.PASSED))
         ]
     for run, is_automatic in runs:
         if run.state in UNFINISHED:
@@ -127,8 +127,8 @@ def unfinished(ws: Workspace) -> Iterator[Unfinished]:
 
 def asked_follow_ups(ws: Workspace) -> tuple[Asking, ...]:
     """What publications ask of their dependents, now or when what it needs is there."""
-    with ws.ledger.read() as reader:
-        return outbox.what_waits(ws, reader)
+    with ws.ledger.read() as tx:
+        return outbox.what_waits(ws, tx)
 
 
 def cancel_follow_ups(ws: Workspace, publication_id: str, *, by: str, reason: str) -> None:
@@ -138,5 +138,5 @@ def cancel_follow_ups(ws: Workspace, publication_id: str, *, by: str, reason: st
         UnknownName: There is no such publication, or it asked nothing.
         IllegalTransition: Nothing of it waits.
     """
-    with ws.ledger.write() as writer:
-        writer.cancel_follow_ups(publication_id, by=by, reason=reason)
+    with ws.ledger.write() as tx:
+        tx.outbox.cancel(publication_id, by=by, reason=reason)

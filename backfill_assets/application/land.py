@@ -102,8 +102,8 @@ def land_files(
         if run is not None:
             built = build(ws, run, acting)
             sentences.append(f"{table.name}: built {built['partitions_described']}")
-    with ws.ledger.read() as reader:
-        records = [reader.import_record(outcome.record.import_id) for outcome in landed]
+    with ws.ledger.read() as tx:
+        records = [tx.imports.get(outcome.record.import_id) for outcome in landed]
     return {"imports": [import_document(r) for r in records], "load": built, "sentences": sentences}
 
 

@@ -12,7 +12,7 @@ from backfill_assets.errors import Refused
 from backfill_assets.evidence.planned import plan_document, set_plan_document
 from backfill_assets.evidence.releases import goes_back
 from backfill_assets.ledger.claims import LedgerState
-from backfill_assets.ledger.writing import typed
+from backfill_assets.ledger.recorded_text import one_line
 from backfill_assets.people import require_person
 from backfill_assets.planning.manifest import Kind, Mode
 from backfill_assets.planning.request import Plan, PlanRequest, propose, require_inputs
@@ -53,17 +53,17 @@ def plan(ws: Workspace, request: PlanRequest) -> Plan:
         )
     release = table.release(request.transform_version)
     named = replace(request, table=table.name, transform_version=release.version)
-    with ws.ledger.read() as reader:
+    with ws.ledger.read() as tx:
         proposed = propose(
             named,
             terms_of(ws, table, release.version),
             graph=ws.graph,
-            state=LedgerState(reader),
+            state=LedgerState(tx),
             as_of=ws.clock(),
         )
     require_inputs(proposed)
-    with ws.ledger.write() as writer:
-        writer.add_manifest(proposed.manifest, actor=request.by)
+    with ws.ledger.write() as tx:
+        tx.runs.add(proposed.manifest, actor=request.by)
     return proposed
 
 
@@ -75,8 +75,8 @@ def plan_set(ws: Workspace, request: SetRequest) -> PlannedSet | NothingToRebuil
 
 def described_plan(ws: Workspace, planned: Plan) -> Document:
     """The plan of a run as a document: what it reads and replaces, and every stage."""
-    with ws.ledger.read() as reader:
-        back = goes_back(reader, planned.manifest)
+    with ws.ledger.read() as tx:
+        back = goes_back(tx, planned.manifest)
     return plan_document(planned, stages(ws, planned.manifest.run_id), back)
 
 
@@ -87,5 +87,5 @@ def described_set_plan(planned: PlannedSet | NothingToRebuild) -> Document:
 
 def _require_words(request: PlanRequest | SetRequest) -> None:
     """Refuses what the ledger would refuse, before a digest is taken of it."""
-    typed("the reason", request.reason)
-    require_person("the requester", typed("the requester", request.by))
+    one_line("the reason", request.reason)
+    require_person("the requester", one_line("the requester", request.by))

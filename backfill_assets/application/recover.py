@@ -17,7 +17,7 @@ from backfill_assets.lake.swap import fence
 from backfill_assets.landing.land import clean_up_landing
 from backfill_assets.ledger.records import PublicationRecord, RollbackOrder
 from backfill_assets.ledger.states import ImportState, PublicationState, RunState, SetState
-from backfill_assets.ledger.store import LedgerReader
+from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.next_steps import NAME, Act, NextStep, do, step
 from backfill_assets.planning.sets import SET_PREFIX
 from backfill_assets.problems import Problem
@@ -66,14 +66,14 @@ def recover(ws: Workspace, *, by: str, only: str | None = None, now: bool = Fals
             ),
         )
     unreadable: list[Recovered] = []
-    with ws.ledger.read() as reader:
+    with ws.ledger.read() as tx:
         if only is not None:
-            _require_known(reader, only)
-        under_way = reader.publications(states=[PublicationState.PUBLISHING])
+            _require_known(tx, only)
+        under_way = tx.publications.records(states=[PublicationState.PUBLISHING])
         # Without their manifests: a run whose manifest cannot be read is ended like any other.
-        computing = [run for run in reader.runs_in_short() if run.state in (RunState.STAGING, RunState.GATING)]
-        landing = reader.imports(states=[ImportState.LANDING])
-        orders = reader.rollbacks_under_way()
+        computing = [run for run in tx.runs.in_short() if run.state in (RunState.STAGING, RunState.GATING)]
+        landing = tx.imports.records(states=[ImportState.LANDING])
+        orders = tx.publications.rollbacks_under_way()
     found = [
         _ended(
             "publication",
@@ -93,8 +93,8 @@ def recover(ws: Workspace, *, by: str, only: str | None = None, now: bool = Fals
         for order in orders
         if only in (None, order.of)
     ]
-    with ws.ledger.read() as reader:
-        sets = reader.restatement_sets(
+    with ws.ledger.read() as tx:
+        sets = tx.sets.records(
             states=[SetState.PUBLISHING, SetState.ROLLING_BACK],
             unreadable=lambda set_id, error: unreadable.append(_not_ended("set", set_id, set_id, error)),
         )
@@ -118,15 +118,15 @@ def recover_document(ws: Workspace, *, by: str, only: str | None, now: bool) -> 
     }
 
 
-def _require_known(reader: LedgerReader, name: str) -> None:
+def _require_known(tx: ReadTransaction, name: str) -> None:
     if name.startswith(SET_PREFIX):
-        reader.restatement_set(name)
+        tx.sets.get(name)
     elif name.startswith("imp-"):
-        reader.import_record(name)
+        tx.imports.get(name)
     elif name.startswith("pub-"):
-        reader.publication(name)
+        tx.publications.get(name)
     else:
-        reader.run(name)
+        tx.runs.get(name)
 
 
 def _landings(ws: Workspace, *, by: str, only: str | None, now: bool) -> Iterator[Recovered]:
@@ -135,9 +135,9 @@ def _landings(ws: Workspace, *, by: str, only: str | None, now: bool) -> Iterato
     ):
         yield Recovered(what="landing", id=record.import_id, outcome="given up; land the file again")
     at = ws.clock()
-    with ws.ledger.read() as reader:
-        for record in reader.imports(states=[ImportState.LANDING]):
-            held = reader.lease(record.import_id)
+    with ws.ledger.read() as tx:
+        for record in tx.imports.records(states=[ImportState.LANDING]):
+            held = tx.leases.get(record.import_id)
             who = held.sentence(at) if held else "another process of this machine is at work on it"
             yield Recovered(what="landing", id=record.import_id, outcome=f"is left alone: {who}")
 
@@ -168,11 +168,11 @@ def _publication(ws: Workspace, record: PublicationRecord, *, by: str) -> Outcom
         return Outcome(
             sentence=f"had not landed; {'closed' if closed else 'was closed meanwhile'}, nothing has changed"
         )
-    with ws.ledger.read() as reader:
-        if reader.publication(intent.publication_id).state is PublicationState.ROLLED_BACK:
+    with ws.ledger.read() as tx:
+        if tx.publications.get(intent.publication_id).state is PublicationState.ROLLED_BACK:
             landed = f"had landed as version {version} of {intent.table}"
             return Outcome(sentence=f"{landed}, and has been rolled back meanwhile")
-        manifest = reader.run(intent.run_id).manifest
+        manifest = tx.runs.get(intent.run_id).manifest
     acknowledge(ws, manifest, intent, delta_version=version, by=by)
     return Outcome(sentence=f"had landed as version {version} of {intent.table}; the ledger knows now")
 
@@ -188,8 +188,8 @@ def _rollback(ws: Workspace, order: RollbackOrder) -> Outcome:
 def _computation(ws: Workspace, run_id: str, state: RunState, *, by: str, now: bool) -> Recovered:
     note = f"taken over by {by} while it was {state}" if now else f"recovered: its process stopped while it was {state}"
     try:
-        with ws.ledger.write() as writer:
-            writer.give_up_run(run_id, actor=by, note=note, now=now)
+        with ws.ledger.write() as tx:
+            tx.runs.give_up(run_id, actor=by, note=note, now=now)
     except AtWork as alive:
         return Recovered(what="run", id=run_id, outcome=f"is left alone: {alive.message}", next_step=alive.next_step)
     except IllegalTransition:

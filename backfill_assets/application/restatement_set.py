@@ -40,8 +40,8 @@ class RestatementSet:
     @property
     def members(self) -> Sequence[RunRecord]:
         """The runs of the set in the order of publication, as the ledger has them now."""
-        with self.ws.ledger.read() as reader:
-            return members_of(reader, reader.restatement_set(self.set_id))
+        with self.ws.ledger.read() as tx:
+            return members_of(tx.runs, tx.sets.get(self.set_id))
 
     @property
     def run_ids(self) -> tuple[str, ...]:
@@ -63,8 +63,8 @@ class RestatementSet:
 
     def cancel(self, *, by: str, reason: str) -> Document:
         """Ends the set, of which readers see nothing, for good."""
-        with self.ws.ledger.write() as writer:
-            writer.cancel_set(self.set_id, by=by, reason=reason)
+        with self.ws.ledger.write() as tx:
+            tx.sets.cancel(self.set_id, by=by, reason=reason)
         return self.document()
 
     def stage(self, acting: Acting) -> Document:

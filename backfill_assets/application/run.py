@@ -35,8 +35,8 @@ class Run:
     @property
     def record(self) -> RunRecord:
         """The run as the ledger has it now."""
-        with self.ws.ledger.read() as reader:
-            return reader.run(self.run_id)
+        with self.ws.ledger.read() as tx:
+            return tx.runs.get(self.run_id)
 
     @property
     def run_ids(self) -> tuple[str, ...]:
@@ -58,8 +58,8 @@ class Run:
 
     def cancel(self, *, by: str, reason: str) -> Document:
         """Ends the run, which readers do not see, for good; a process at work on it stops at its next step."""
-        with self.ws.ledger.write() as writer:
-            writer.cancel_run(self.run_id, by=by, reason=reason)
+        with self.ws.ledger.write() as tx:
+            tx.runs.cancel(self.run_id, by=by, reason=reason)
         return self.document()
 
     def stage(self, acting: Acting) -> Document:
@@ -101,6 +101,6 @@ class Run:
             raise interrupted(self.ws, self.run_id) from None
 
     def _latest_publication(self) -> PublicationRecord:
-        with self.ws.ledger.read() as reader:
-            own = [r for r in reader.publications(run_id=self.run_id) if r.intent.action is Action.PUBLISH]
+        with self.ws.ledger.read() as tx:
+            own = [r for r in tx.publications.records(run_id=self.run_id) if r.intent.action is Action.PUBLISH]
         return max(own, key=lambda record: record.started_at)

@@ -57,7 +57,7 @@ def erase_samples(ws: Workspace, name: str, *, by: str, reason: str) -> int:
         Refused: It is not stated by whom and why, or there are none.
     """
     run_ids = subject_of(ws, name).run_ids
-    with ws.ledger.write() as writer:
-        erased = writer.erase_samples(*run_ids, by=by, reason=reason)
+    with ws.ledger.write() as tx:
+        erased = tx.samples.erase(*run_ids, by=by, reason=reason)
     ws.ledger.compact_log()
     return erased

@@ -36,8 +36,8 @@ def set_versions(ws: Workspace, set_id: str) -> Mapping[str, int]:
     Raises:
         UnknownName: There is no such set.
     """
-    with ws.ledger.read() as reader:
-        return versions_of(reader, reader.restatement_set(set_id))
+    with ws.ledger.read() as tx:
+        return versions_of(tx.publications, tx.sets.get(set_id))
 
 
 def find_run(ws: Workspace, table: str, partitions: Sequence[date], *, states: Iterable[RunState]) -> RunRecord | None:
@@ -46,8 +46,8 @@ def find_run(ws: Workspace, table: str, partitions: Sequence[date], *, states: I
     A run that has PASSED is looked for to be published, so one whose mode never is does not count.
     """
     wanted = tuple(sorted(partitions))
-    with ws.ledger.read() as reader:
-        runs = reader.runs(table=ws.domain.table(table).name, states=tuple(states))
+    with ws.ledger.read() as tx:
+        runs = tx.runs.records(table=ws.domain.table(table).name, states=tuple(states))
     return next(
         (
             run

@@ -82,8 +82,8 @@ def _fail(ws: Workspace, work: Work, error: BackfillError) -> None:
     """
     attempt = work.lease.attempt
     try:
-        with ws.ledger.write() as writer:
-            writer.move_run(work.run_id, RunState.FAILED, actor=work.actor, attempt=attempt, note=error.recorded)
+        with ws.ledger.write() as tx:
+            tx.runs.move(work.run_id, RunState.FAILED, actor=work.actor, attempt=attempt, note=error.recorded)
     except TakenOver as taken:
         raise TakenOver(
             f"{taken.message} This one had stopped: {error.message}", next_step=taken.next_step, **taken.ids

@@ -138,17 +138,17 @@ def gating(ws: Workspace, run_id: str, *, actor: str, listener: Listener = no_li
     """
     ws.spark()
     lease = LeaseTerms(attempt=secrets.token_hex(4), length=ws.settings.lease)
-    with ws.ledger.write() as writer:
-        run = writer.run(run_id)
+    with ws.ledger.write() as tx:
+        run = tx.runs.get(run_id)
         manifest = run.manifest
         table = ws.domain.table(manifest.table)
         if run.state not in (RunState.STAGED, RunState.GATING):
             # What was gated before keeps its results; a run that waits for its gates can get none, and fails below.
             require_agreed_gates(manifest, table)
-        require_read_as_staged(writer, ws.graph, manifest)
-        writer.take_run(run_id, RunState.GATING, actor=actor, attempt=lease.attempt, lease=lease.length)
-        candidates = writer.candidates(run_id)
-        gates, kept = _still_valid(table, candidates, writer.gate_results(run_id))
+        require_read_as_staged(tx, ws.graph, manifest)
+        tx.runs.take(run_id, RunState.GATING, actor=actor, attempt=lease.attempt, lease=lease.length)
+        candidates = tx.candidates.of_run(run_id)
+        gates, kept = _still_valid(table, candidates, tx.candidates.gate_results(run_id))
         work = Gating(
             ws=ws,
             manifest=manifest,
@@ -156,8 +156,8 @@ def gating(ws: Workspace, run_id: str, *, actor: str, listener: Listener = no_li
             attempt=lease.attempt,
             listener=listener,
             candidates=candidates,
-            accepted=writer.accepted(manifest.table, manifest.partitions),
-            chunks=writer.chunks(run_id),
+            accepted=tx.versions.accepted(manifest.table, manifest.partitions),
+            chunks=tx.candidates.chunks(run_id),
             gates=gates,
             kept=kept,
         )
@@ -202,11 +202,11 @@ def _record(work: Gating, *, actor: str) -> None:
     failed = sorted({r.gate for r in evaluated.results if r.blocking and not r.passed})
     changed = Sample(kind=SampleKind.CHANGED_ROWS, rows=tuple(row.document() for row in evaluated.sample))
     failing = Sample(kind=SampleKind.FAILING_KEYS, rows=evaluated.failing)
-    with ws.ledger.write() as writer:
-        writer.record_gates(
+    with ws.ledger.write() as tx:
+        tx.candidates.record_gates(
             manifest.run_id, compared, evaluated.results, actor=actor, attempt=work.attempt, samples=(changed, failing)
         )
-        writer.move_run(
+        tx.runs.move(
             manifest.run_id,
             RunState.BLOCKED if failed else RunState.PASSED,
             actor=actor,

@@ -7,7 +7,7 @@ from datetime import date
 
 from backfill_assets.errors import InputsMovedOn, MissingInput
 from backfill_assets.identity import FileSet, document_digest
-from backfill_assets.ledger.store import LedgerReader
+from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.next_steps import Act, do, step
 from backfill_assets.planning.graph import Graph
 from backfill_assets.planning.manifest import Manifest, PinnedInput, PinnedPartition
@@ -22,7 +22,7 @@ PinnedDigests = Mapping[str, Mapping[date, str]]
 """The digests of these files, by argument and partition."""
 
 
-def pinned_files(reader: LedgerReader, run_id: str, inputs: Iterable[PinnedInput]) -> PinnedFiles:
+def pinned_files(tx: ReadTransaction, run_id: str, inputs: Iterable[PinnedInput]) -> PinnedFiles:
     """The exact files that a manifest pins, whatever has become of them since: accepted versions as they were then,
     and the candidates of other runs of the same set.
 
@@ -38,17 +38,17 @@ def pinned_files(reader: LedgerReader, run_id: str, inputs: Iterable[PinnedInput
     found: dict[str, dict[date, FileSet]] = {}
     for pinned in inputs:
         files = found.setdefault(pinned.argument, {})
-        files |= _accepted_files(reader, run_id, pinned, [p for p in pinned.partitions if p.from_run is None])
+        files |= _accepted_files(tx, run_id, pinned, [p for p in pinned.partitions if p.from_run is None])
         staged = [p for p in pinned.partitions if p.from_run is not None]
         for other in dict.fromkeys(p.from_run for p in staged if p.from_run):
-            files |= _candidate_files(reader, run_id, pinned, other, [p for p in staged if p.from_run == other])
+            files |= _candidate_files(tx, run_id, pinned, other, [p for p in staged if p.from_run == other])
     return found
 
 
 def _accepted_files(
-    reader: LedgerReader, run_id: str, pinned: PinnedInput, pins: Sequence[PinnedPartition]
+    tx: ReadTransaction, run_id: str, pinned: PinnedInput, pins: Sequence[PinnedPartition]
 ) -> Mapping[date, FileSet]:
-    versions = reader.pinned(pinned.table, [(p.partition, p.version) for p in pins])
+    versions = tx.versions.pinned(pinned.table, [(p.partition, p.version) for p in pins])
     for pin in pins:
         version = versions[pin.partition]
         if version.files.digest != pin.digest:
@@ -75,9 +75,9 @@ def _accepted_files(
 
 
 def _candidate_files(
-    reader: LedgerReader, run_id: str, pinned: PinnedInput, other: str, pins: Sequence[PinnedPartition]
+    tx: ReadTransaction, run_id: str, pinned: PinnedInput, other: str, pins: Sequence[PinnedPartition]
 ) -> Mapping[date, FileSet]:
-    candidates = reader.candidates(other)
+    candidates = tx.candidates.of_run(other)
     lacking = [pin.partition for pin in pins if pin.partition not in candidates]
     if lacking:
         raise MissingInput(
@@ -104,12 +104,12 @@ def window_digests(graph: Graph, manifest: Manifest, partition: date, digests: P
     return {table: document_digest(of_table) for table, of_table in read.items()}
 
 
-def read_before(reader: LedgerReader, graph: Graph, manifest: Manifest) -> tuple[date, ...]:
+def read_before(tx: ReadTransaction, graph: Graph, manifest: Manifest) -> tuple[date, ...]:
     """The staged partitions of a run whose inputs, candidates of its set, have been staged again since."""
     others = {pin.from_run for pinned in manifest.inputs for pin in pinned.partitions if pin.from_run}
     if not others:
         return ()
-    staged = {other: reader.staged_digests(other) for other in sorted(others)}
+    staged = {other: tx.candidates.digests(other) for other in sorted(others)}
     now = {
         pinned.argument: {
             pin.partition: staged[pin.from_run].get(pin.partition, "") if pin.from_run else pin.digest
@@ -119,18 +119,18 @@ def read_before(reader: LedgerReader, graph: Graph, manifest: Manifest) -> tuple
     }
     return tuple(
         partition
-        for partition, read in reader.staged_inputs(manifest.run_id).items()
+        for partition, read in tx.candidates.inputs(manifest.run_id).items()
         if read != window_digests(graph, manifest, partition, now)
     )
 
 
-def require_read_as_staged(reader: LedgerReader, graph: Graph, manifest: Manifest) -> None:
+def require_read_as_staged(tx: ReadTransaction, graph: Graph, manifest: Manifest) -> None:
     """Refuses a candidate that was computed from other candidates of its set than those that are staged now.
 
     Raises:
         InputsMovedOn: It has to be staged again.
     """
-    if before := read_before(reader, graph, manifest):
+    if before := read_before(tx, graph, manifest):
         raise InputsMovedOn(
             f"run {manifest.run_id} was computed from candidates of its set that have been staged again since: "
             f"{describe(manifest.grain, before)} of {manifest.table}.",

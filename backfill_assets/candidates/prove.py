@@ -166,8 +166,8 @@ def _with_surplus(again: Measured, staged: Measured | None) -> Measured:
 
 def _computed_again(work: _Proving, call: Again) -> DataFrame:
     ws, manifest = work.ws, work.manifest
-    with ws.ledger.read() as reader:
-        files = pinned_files(reader, manifest.run_id, _pins(manifest, call.reads))
+    with ws.ledger.read() as tx:
+        files = pinned_files(tx, manifest.run_id, _pins(manifest, call.reads))
     rows = derived_rows(ws, manifest, work.table, call.computed, call.reads, files)
     return rows.where(F.col(work.table.partition.column).isin(list(call.compared)))
 

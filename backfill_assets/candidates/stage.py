@@ -37,7 +37,7 @@ from backfill_assets.lake.tables import missing_files
 from backfill_assets.lease import LeaseTerms
 from backfill_assets.ledger.records import CandidatePartition, RunRecord
 from backfill_assets.ledger.states import MEANING, ChunkState, RunState, may_follow
-from backfill_assets.ledger.store import LedgerReader
+from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.next_steps import Act, do
 from backfill_assets.planning.chunks import Chunk, chunks_of
 from backfill_assets.planning.manifest import Manifest
@@ -87,23 +87,23 @@ def staging(ws: Workspace, run_id: str, *, actor: str, listener: Listener = no_l
         TakenOver: Another process has the run by now, or it was given up or cancelled.
         WrongSession: The Spark session, or one that the transform left, gives rows another meaning.
     """
-    with ws.ledger.read() as reader:
-        run = reader.run(run_id)
+    with ws.ledger.read() as tx:
+        run = tx.runs.get(run_id)
     manifest = run.manifest
     table = ws.domain.table(manifest.table)
     require_same_code(ws, manifest)
     # Verified before anything is noted: a wrong session is refused, and is no failure of the run.
     versions = present_versions(ws.spark())
-    with ws.ledger.read() as reader:
-        inputs = pinned_files(reader, run_id, manifest.inputs)
+    with ws.ledger.read() as tx:
+        inputs = pinned_files(tx, run_id, manifest.inputs)
     token = secrets.token_hex(4)
     lease = LeaseTerms(attempt=token, length=ws.settings.lease)
-    with ws.ledger.write() as writer:
+    with ws.ledger.write() as tx:
         if run.state is RunState.PUBLISHED:
             raise IllegalTransition(
                 f"run {run_id} is published already.", next_step=do(Act.REPORT, run_id), run_id=run_id
             )
-        writer.take_run(
+        tx.runs.take(
             run_id,
             RunState.STAGING,
             actor=actor,
@@ -128,9 +128,9 @@ def staging(ws: Workspace, run_id: str, *, actor: str, listener: Listener = no_l
             finished=frozenset(finished),
             begun_at=ws.clock(),
         )
-        with ws.ledger.write() as writer:
-            _require_within_limits(manifest, writer)
-            writer.move_run(run_id, RunState.STAGED, actor=actor, attempt=token)
+        with ws.ledger.write() as tx:
+            _require_within_limits(manifest, tx)
+            tx.runs.move(run_id, RunState.STAGED, actor=actor, attempt=token)
     ws.reached(Point.STAGE_FINISHED)
 
 
@@ -139,23 +139,23 @@ def _kept_chunks(ws: Workspace, manifest: Manifest, token: str) -> Sequence[int]
 
     Files are looked at before the writer's turn, and after the run was taken: from then on vacuum leaves them.
     """
-    with ws.ledger.read() as reader:
-        finished = _finished_chunks(ws, manifest, reader)
-    with ws.ledger.write() as writer:
-        writer.require_holder(manifest.run_id, token)
-        writer.clear_candidates(manifest.run_id, keep=finished)
+    with ws.ledger.read() as tx:
+        finished = _finished_chunks(ws, manifest, tx)
+    with ws.ledger.write() as tx:
+        tx.runs.require_holder(manifest.run_id, token)
+        tx.candidates.clear(manifest.run_id, keep=finished)
     return finished
 
 
-def _finished_chunks(ws: Workspace, manifest: Manifest, reader: LedgerReader) -> Sequence[int]:
+def _finished_chunks(ws: Workspace, manifest: Manifest, tx: ReadTransaction) -> Sequence[int]:
     """The chunks that an earlier attempt finished from the same inputs, and whose files are still there as written."""
     # Accepted inputs never change; candidates of the same set can be staged again.
-    outdated = set(read_before(reader, ws.graph, manifest))
+    outdated = set(read_before(tx, ws.graph, manifest))
     planned = {chunk.number: chunk.partitions for chunk in chunks_of(manifest)}
-    candidates = reader.candidates(manifest.run_id)
+    candidates = tx.candidates.of_run(manifest.run_id)
     return [
         chunk.number
-        for chunk in reader.chunks(manifest.run_id)
+        for chunk in tx.candidates.chunks(manifest.run_id)
         if chunk.state is ChunkState.DONE
         and planned.get(chunk.number) == chunk.partitions
         and candidates.keys() >= set(chunk.partitions)
@@ -178,8 +178,8 @@ def stage_chunk(work: Staging, stage: Compute) -> None:
     _report(work, stage, f"{name}: {describe(manifest.grain, chunk.partitions)}", done=False)
     work.written_rows[chunk.number] = _stage_rows(work, stage)
     _report(work, stage, f"{name} is staged")
-    with work.ws.ledger.read() as reader:
-        _require_within_limits(manifest, reader)
+    with work.ws.ledger.read() as tx:
+        _require_within_limits(manifest, tx)
 
 
 def _keep_pace(work: Staging, stage: Compute) -> None:
@@ -208,10 +208,10 @@ def _pause(manifest: Manifest, written: int, elapsed_s: float) -> float:
     return max(float(limits.pause_s), written * 60 / rate - elapsed_s if rate else 0.0)
 
 
-def _require_within_limits(manifest: Manifest, reader: LedgerReader) -> None:
+def _require_within_limits(manifest: Manifest, tx: ReadTransaction) -> None:
     if manifest.limits.max_rows is None:
         return
-    rows = reader.staged_rows(manifest.run_id)
+    rows = tx.candidates.row_count(manifest.run_id)
     if rows > manifest.limits.max_rows:
         raise ContractBroken(
             f"run {manifest.run_id} staged {rows:,} rows where its manifest allows {manifest.limits.max_rows:,}.",
@@ -223,8 +223,8 @@ def _require_within_limits(manifest: Manifest, reader: LedgerReader) -> None:
 def _stage_rows(work: Staging, stage: Compute) -> int:
     """Computes and stages the rows of one chunk; returns how many."""
     ws, manifest, table, chunk = work.ws, work.manifest, work.table, stage.chunk
-    with ws.ledger.write() as writer:
-        writer.start_chunk(manifest.run_id, chunk.number, chunk.partitions, attempt=work.token)
+    with ws.ledger.write() as tx:
+        tx.candidates.start_chunk(manifest.run_id, chunk.number, chunk.partitions, attempt=work.token)
     ws.reached(Point.STAGE_CHUNK_STARTED)
     if isinstance(table, SourceTable):
         frame, provenance, input_rows = _source_rows(ws, manifest, table, chunk)
@@ -253,8 +253,8 @@ def _stage_rows(work: Staging, stage: Compute) -> int:
         for files in [staged.get(partition.isoformat(), EMPTY_FILE_SET)]
     ]
     output_rows = sum(candidate.rows for candidate in candidates)
-    with ws.ledger.write() as writer:
-        writer.finish_chunk(
+    with ws.ledger.write() as tx:
+        tx.candidates.finish_chunk(
             manifest.run_id,
             chunk.number,
             input_rows=input_rows,
@@ -301,9 +301,9 @@ def _require_declared(manifest: Manifest, chunk: Chunk, staged: Mapping[str, Fil
 def _source_rows(
     ws: Workspace, manifest: Manifest, table: SourceTable, chunk: Chunk
 ) -> tuple[DataFrame, Mapping[date, Mapping[str, Any]], int]:
-    with ws.ledger.read() as reader:
-        imports = tuple(reader.import_record(import_id) for import_id in manifest.imports)
-        days = reader.import_days(import_ids=manifest.imports)
+    with ws.ledger.read() as tx:
+        imports = tuple(tx.imports.get(import_id) for import_id in manifest.imports)
+        days = tx.imports.days(import_ids=manifest.imports)
     arrival = {record.import_id: record.sha256 for record in imports}
     touched: dict[date, list[list[str]]] = {}
     for day in days:
@@ -349,8 +349,8 @@ def require_stageable(ws: Workspace, run: RunRecord) -> None:
         AtWork: Another process is at work on it, and its lease has not ended.
         IllegalTransition: Its state does not lead to STAGING.
     """
-    with ws.ledger.read() as reader:
-        reader.require_free(run.run_id, at=ws.clock())
+    with ws.ledger.read() as tx:
+        tx.leases.require_free(run.run_id, at=ws.clock())
     if not may_follow(run.state, RunState.STAGING):
         raise IllegalTransition(
             f"run {run.run_id} cannot be staged: it is {run.state} ({MEANING[run.state]}).",

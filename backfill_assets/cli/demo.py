@@ -92,9 +92,9 @@ def run_demo(console: Console, *, size: int | None, seed: int | None, fresh: boo
 def _prepare_home(ws: Workspace, settings: Settings, *, fresh: bool) -> None:
     """An empty home, with reference files. Only what an earlier demo made is ever removed."""
     home, marker = settings.home, settings.home / MARKER
-    with ws.ledger.read() as reader:
-        foreign = [record for record in reader.imports() if record.landed_by != ASKS]
-        is_used = bool(reader.imports() or reader.runs(limit=1))
+    with ws.ledger.read() as tx:
+        foreign = [record for record in tx.imports.records() if record.landed_by != ASKS]
+        is_used = bool(tx.imports.records() or tx.runs.records(limit=1))
     if is_used and not marker.exists():
         raise Refused(
             f"{home} holds work that no demo made.",

@@ -12,7 +12,7 @@ from backfill_assets.evidence.report import publication_document, run_summary, r
 from backfill_assets.evidence.sets import described_set
 from backfill_assets.ledger.records import ImportRecord, PartitionVersion
 from backfill_assets.ledger.states import MEANING, PublicationState, VersionState
-from backfill_assets.ledger.store import LedgerReader
+from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.partitions import Grain, describe, partition_of
 from backfill_assets.problems import Problems
 from backfill_assets.publication.follow import what_waits
@@ -26,13 +26,13 @@ def table_history(ws: Workspace, table: str) -> Mapping[str, Any]:
         UnknownName: There is no such table.
     """
     declared = ws.domain.table(table)
-    with ws.ledger.read() as reader:
+    with ws.ledger.read() as tx:
         publications = [
             record
-            for record in reader.publications()
+            for record in tx.publications.records()
             if record.intent.table == declared.name and record.state is not PublicationState.ABANDONED
         ]
-        accepted = reader.accepted(declared.name)
+        accepted = tx.versions.accepted(declared.name)
     ordered = sorted(publications, key=lambda record: record.started_at)
     return {
         "table": declared.name,
@@ -53,9 +53,9 @@ def partition_history(ws: Workspace, table: str, day: date) -> Mapping[str, Any]
     """
     declared = ws.domain.table(table)
     partition = partition_of(declared.partition.grain, day)
-    with ws.ledger.read() as reader:
-        versions = reader.versions(declared.name, partition)
-        stories = [_story(ws, reader, version) for version in versions]
+    with ws.ledger.read() as tx:
+        versions = tx.versions.history(declared.name, partition)
+        stories = [_story(ws, tx, version) for version in versions]
     if not versions:
         raise MissingInput(
             f"{declared.name} {partition} has never been published.",
@@ -65,10 +65,10 @@ def partition_history(ws: Workspace, table: str, day: date) -> Mapping[str, Any]
     return {"table": declared.name, "partition": partition.isoformat(), "versions": stories}
 
 
-def _story(ws: Workspace, reader: LedgerReader, version: PartitionVersion) -> Mapping[str, Any]:
-    run = reader.run(version.run_id)
-    checks = [result for result in reader.gate_results(version.run_id) if result.partition == version.partition]
-    summary = run_summary(ws, reader, run)
+def _story(ws: Workspace, tx: ReadTransaction, version: PartitionVersion) -> Mapping[str, Any]:
+    run = tx.runs.get(version.run_id)
+    checks = [result for result in tx.candidates.gate_results(version.run_id) if result.partition == version.partition]
+    summary = run_summary(ws, tx, run)
     return {
         "version": version.version,
         "state": str(version.state),
@@ -86,19 +86,19 @@ def _story(ws: Workspace, reader: LedgerReader, version: PartitionVersion) -> Ma
         "reason": summary["reason"],
         "requested_by": summary["requested_by"],
         "declared_empty_by": summary["requested_by"] if version.partition in run.manifest.declared_empty else None,
-        "approved_by": _approver(reader, version.run_id) or summary["approved_by"],
+        "approved_by": _approver(tx, version.run_id) or summary["approved_by"],
         "transform": summary["transform"],
         "transform_version": summary["transform_version"],
         "code_digest": run.manifest.code_digest,
         "manifest_digest": run.manifest_digest,
-        "versions": run_versions(run, reader.events(entity_id=run.run_id)),
+        "versions": run_versions(run, tx.events.entries(entity_id=run.run_id)),
         "supersedes": list(run.manifest.supersedes),
         "references": {r.name: r.version for r in run.manifest.references},
         "provenance": dict(version.provenance),
         "checks": [{"gate": c.gate, "blocking": c.blocking, "passed": c.passed, "verdict": c.verdict} for c in checks],
-        "verified_by": _verified_by(reader, version),
-        "undone": _undoing(reader, version),
-        "restored_at": _restored_at(reader, version),
+        "verified_by": _verified_by(tx, version),
+        "undone": _undoing(tx, version),
+        "restored_at": _restored_at(tx, version),
         "replaced_version": version.replaces or None,
         "undo": f"backfill rollback {run.manifest.member_of or version.run_id} --by WHO --reason WHY"
         if version.state is VersionState.ACCEPTED
@@ -106,7 +106,7 @@ def _story(ws: Workspace, reader: LedgerReader, version: PartitionVersion) -> Ma
     }
 
 
-def _verified_by(reader: LedgerReader, version: PartitionVersion) -> Sequence[Mapping[str, Any]]:
+def _verified_by(tx: ReadTransaction, version: PartitionVersion) -> Sequence[Mapping[str, Any]]:
     """The runs that computed a version again and found it equal, the latest first."""
     return [
         {
@@ -115,37 +115,39 @@ def _verified_by(reader: LedgerReader, version: PartitionVersion) -> Sequence[Ma
             "at": record.finished_at.isoformat() if record.finished_at else None,
             "reason": record.intent.reason,
         }
-        for record in reader.verifying(version.table, version.partition, version.version)
+        for record in tx.publications.verifying(version.table, version.partition, version.version)
     ]
 
 
-def _undoing(reader: LedgerReader, version: PartitionVersion) -> str | None:
+def _undoing(tx: ReadTransaction, version: PartitionVersion) -> str | None:
     """Who undid a version, when and why; None for one that was not rolled back."""
     if version.state is not VersionState.ROLLED_BACK:
         return None
-    for record in reader.publications(run_id=version.run_id):
+    for record in tx.publications.records(run_id=version.run_id):
         if record.intent.undoes == version.publication_id and record.finished_at:
             return f"by {record.intent.by} at {record.finished_at.isoformat()}: {record.intent.reason}"
     return None
 
 
-def _restored_at(reader: LedgerReader, version: PartitionVersion) -> str | None:
+def _restored_at(tx: ReadTransaction, version: PartitionVersion) -> str | None:
     """When a rollback brought an accepted version back; None when readers saw it ever since it was published."""
     if version.state is not VersionState.ACCEPTED:
         return None
     back = [
         record.finished_at
-        for later in reader.versions(version.table, version.partition)
+        for later in tx.versions.history(version.table, version.partition)
         if later.replaces == version.version and later.state is VersionState.ROLLED_BACK
-        for record in reader.publications(run_id=later.run_id)
+        for record in tx.publications.records(run_id=later.run_id)
         if record.intent.undoes == later.publication_id and record.finished_at
     ]
     return max(back).isoformat() if back else None
 
 
-def _approver(reader: LedgerReader, run_id: str) -> str | None:
+def _approver(tx: ReadTransaction, run_id: str) -> str | None:
     """Who agreed last, from the events: a rollback withdraws the approval, but not the fact that it was given."""
-    approvals = [e.actor for e in reader.events(entity_id=run_id) if e.entity == "approval" and e.action == "approved"]
+    approvals = [
+        e.actor for e in tx.events.entries(entity_id=run_id) if e.entity == "approval" and e.action == "approved"
+    ]
     return approvals[-1] if approvals else None
 
 
@@ -153,17 +155,17 @@ def status(ws: Workspace, *, limit: int = 20) -> Mapping[str, Any]:
     """What every table holds, the newest runs, and what waits for somebody."""
     problems = Problems()
     sets: list[Mapping[str, Any]] = []
-    with ws.ledger.read() as reader:
-        published = reader.tables_published()
-        tables = [_table_line(ws, reader, name) for name in dict.fromkeys((*ws.domain.tables, *published))]
-        runs = [run_summary(ws, reader, run) for run in reader.runs(limit=limit, unreadable=problems.refused)]
-        imports = reader.imports()
+    with ws.ledger.read() as tx:
+        published = tx.versions.tables()
+        tables = [_table_line(ws, tx, name) for name in dict.fromkeys((*ws.domain.tables, *published))]
+        runs = [run_summary(ws, tx, run) for run in tx.runs.records(limit=limit, unreadable=problems.refused)]
+        imports = tx.imports.records()
         asking: list[Mapping[str, Any]] = []
         with problems.noted("publications that wait for their dependents"):
-            asking += [asking_document(each) for each in what_waits(ws, reader)]
-        for record in reader.restatement_sets(limit=5, unreadable=problems.refused):
+            asking += [asking_document(each) for each in what_waits(ws, tx)]
+        for record in tx.sets.records(limit=5, unreadable=problems.refused):
             with problems.noted(record.set_id):
-                sets.append(described_set(ws, reader, record))
+                sets.append(described_set(ws, tx, record))
     for name in published:
         with problems.noted(name):
             _require_in_order(ws, name)
@@ -196,8 +198,8 @@ def _require_in_order(ws: Workspace, name: str) -> None:
     ws.lake.open(name)
 
 
-def _table_line(ws: Workspace, reader: LedgerReader, name: str) -> Mapping[str, Any]:
-    accepted = reader.accepted(name)
+def _table_line(ws: Workspace, tx: ReadTransaction, name: str) -> Mapping[str, Any]:
+    accepted = tx.versions.accepted(name)
     declared = ws.domain.tables.get(name)
     return {
         "table": name,

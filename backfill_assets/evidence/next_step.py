@@ -9,15 +9,14 @@ from backfill_assets.candidates.inputs import read_before
 from backfill_assets.errors import Refused
 from backfill_assets.ledger.members import members_of
 from backfill_assets.ledger.records import RunRecord, SetRecord
-from backfill_assets.ledger.states import ApprovalState, RunState, SetState
-from backfill_assets.ledger.store import LedgerReader
-from backfill_assets.ledger.write_runs import VISIBLE
+from backfill_assets.ledger.states import VISIBLE, ApprovalState, RunState, SetState
+from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.manifest import NEVER_PUBLISHED
 from backfill_assets.publication.authority import is_agreed
 from backfill_assets.workspace import Workspace
 
 
-def next_step(ws: Workspace, reader: LedgerReader, run: RunRecord) -> str | None:
+def next_step(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> str | None:
     """The command that moves a run on; None when nothing is left to do."""
     named = run.manifest.member_of or run.run_id
     match run.state:
@@ -32,22 +31,18 @@ def next_step(ws: Workspace, reader: LedgerReader, run: RunRecord) -> str | None
         case RunState.PASSED if run.manifest.mode in NEVER_PUBLISHED:
             return None
         case RunState.PASSED:
-            return _of_whole_set(ws, reader, run) or _publish_or_approve(ws, reader, named, [run])
+            return _of_whole_set(ws, tx, run) or _publish_or_approve(ws, tx, named, [run])
         case RunState.BLOCKED:
             return "fix the cause and plan again"
         case RunState.PUBLISHED:
             return f"to undo it: backfill rollback {named} --by WHO --reason WHY"
         case RunState.ROLLED_BACK:
-            return (
-                f"plan a correction, or to publish the same rows again: {_publish_or_approve(ws, reader, named, [run])}"
-            )
+            return f"plan a correction, or to publish the same rows again: {_publish_or_approve(ws, tx, named, [run])}"
         case RunState.SUPERSEDED | RunState.CANCELLED:
             return None
 
 
-def next_step_of_set(
-    ws: Workspace, reader: LedgerReader, record: SetRecord, members: Sequence[RunRecord]
-) -> str | None:
+def next_step_of_set(ws: Workspace, tx: ReadTransaction, record: SetRecord, members: Sequence[RunRecord]) -> str | None:
     """The command that moves a set on; None when nothing is left to do."""
     set_id = record.set_id
     match record.state:
@@ -63,15 +58,15 @@ def next_step_of_set(
     if blocked:
         return f"backfill report {blocked[0].run_id}; then fix the cause and plan again"
     ready = (RunState.PASSED, RunState.PUBLISHED, RunState.ROLLED_BACK)
-    if any(member.state not in ready or outdated_partitions(ws, reader, member) for member in members):
+    if any(member.state not in ready or outdated_partitions(ws, tx, member) for member in members):
         return f"backfill run {set_id}"
     if all(member.manifest.mode in NEVER_PUBLISHED for member in members):
         return None
     waiting = [member for member in members if member.state is not RunState.PUBLISHED]
-    return _publish_or_approve(ws, reader, set_id, waiting)
+    return _publish_or_approve(ws, tx, set_id, waiting)
 
 
-def outdated_partitions(ws: Workspace, reader: LedgerReader, run: RunRecord) -> Sequence[date]:
+def outdated_partitions(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> Sequence[date]:
     """What a run of a set has staged from candidates that have been staged again since, by what publication asks."""
     if run.manifest.member_of is None or run.state in (*VISIBLE, RunState.CANCELLED):
         return ()
@@ -80,25 +75,25 @@ def outdated_partitions(ws: Workspace, reader: LedgerReader, run: RunRecord) -> 
     except Refused:
         # A reference cannot be read: `status` names that as a problem, and publication is refused for it.
         return ()
-    return read_before(reader, graph, run.manifest)
+    return read_before(tx, graph, run.manifest)
 
 
-def _of_whole_set(ws: Workspace, reader: LedgerReader, run: RunRecord) -> str | None:
+def _of_whole_set(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> str | None:
     """What moves the set on that a run has passed for; None for a run of its own."""
     if run.manifest.member_of is None:
         return None
     try:
-        record = reader.restatement_set(run.manifest.member_of)
-        return next_step_of_set(ws, reader, record, members_of(reader, record))
+        record = tx.sets.get(run.manifest.member_of)
+        return next_step_of_set(ws, tx, record, members_of(tx.runs, record))
     except Refused:
         # Another run of it cannot be read, and this command says which.
         return f"backfill status {run.manifest.member_of}"
 
 
-def _publish_or_approve(ws: Workspace, reader: LedgerReader, named: str, runs: Sequence[RunRecord]) -> str:
+def _publish_or_approve(ws: Workspace, tx: ReadTransaction, named: str, runs: Sequence[RunRecord]) -> str:
     """The next command of a run that has passed, or of the runs of a set: to publish, or to approve where publication
     would be refused for want of an approval."""
-    lacking = [run for run in runs if not is_agreed(ws, reader, run)]
+    lacking = [run for run in runs if not is_agreed(ws, tx, run)]
     if not lacking:
         return f"backfill publish {named} --by WHO"
     approve = f"backfill approve {named} --by ANOTHER_PERSON"

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from backfill_assets.ledger.store import LedgerReader
+from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.partitions import describe
 from backfill_assets.planning.releases import later_releases
 
 
-def goes_back(reader: LedgerReader, manifest: Manifest) -> Sequence[Mapping[str, Any]]:
+def goes_back(tx: ReadTransaction, manifest: Manifest) -> Sequence[Mapping[str, Any]]:
     """The later releases whose accepted rows a run would replace, the latest first."""
-    makers = reader.makers(manifest.table, manifest.partitions)
-    releases = {run.run_id: run.manifest.transform_version for run in reader.runs_named(sorted(set(makers.values())))}
+    makers = tx.versions.makers(manifest.table, manifest.partitions)
+    releases = {run.run_id: run.manifest.transform_version for run in tx.runs.named(sorted(set(makers.values())))}
     accepted = {partition: releases[run_id] for partition, run_id in makers.items()}
     return [
         {

@@ -20,7 +20,7 @@ from backfill_assets.ledger.records import (
     SampleKind,
 )
 from backfill_assets.ledger.states import MEANING, ApprovalState, PublicationState, RunState
-from backfill_assets.ledger.store import LedgerReader
+from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.partitions import Grain, count_of, describe
 from backfill_assets.planning.policy import Policy
 from backfill_assets.versions import staged_versions
@@ -36,18 +36,18 @@ def run_report(ws: Workspace, run_id: str) -> Mapping[str, Any]:
     Raises:
         UnknownName: There is no such run.
     """
-    with ws.ledger.read() as reader:
-        run = reader.run(run_id)
-        candidates = reader.candidates(run_id)
-        results = reader.gate_results(run_id)
-        chunks = reader.chunks(run_id)
-        publications = reader.publications(run_id=run_id)
-        events = tuple(reader.events(entity_id=run_id))
-        sample = reader.samples(run_id, SampleKind.CHANGED_ROWS)
-        failing_keys = reader.samples(run_id, SampleKind.FAILING_KEYS)
-        erased = reader.samples_erased(run_id)
-        back = goes_back(reader, run.manifest)
-        summary = run_summary(ws, reader, run)
+    with ws.ledger.read() as tx:
+        run = tx.runs.get(run_id)
+        candidates = tx.candidates.of_run(run_id)
+        results = tx.candidates.gate_results(run_id)
+        chunks = tx.candidates.chunks(run_id)
+        publications = tx.publications.records(run_id=run_id)
+        events = tuple(tx.events.entries(entity_id=run_id))
+        sample = tx.samples.of_run(run_id, SampleKind.CHANGED_ROWS)
+        failing_keys = tx.samples.of_run(run_id, SampleKind.FAILING_KEYS)
+        erased = tx.samples.erased(run_id)
+        back = goes_back(tx, run.manifest)
+        summary = run_summary(ws, tx, run)
     partitions = moves(results, candidates)
     approved_for = _grounds(events) if run.approval is ApprovalState.APPROVED else None
     standing = [p.intent for p in publications if p.state is PublicationState.PUBLISHED]
@@ -83,11 +83,11 @@ def run_document(ws: Workspace, run_id: str) -> Mapping[str, Any]:
     Raises:
         UnknownName: There is no such run.
     """
-    with ws.ledger.read() as reader:
-        return run_summary(ws, reader, reader.run(run_id))
+    with ws.ledger.read() as tx:
+        return run_summary(ws, tx, tx.runs.get(run_id))
 
 
-def run_summary(ws: Workspace, reader: LedgerReader, run: RunRecord) -> Mapping[str, Any]:
+def run_summary(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> Mapping[str, Any]:
     """The same, inside an open transaction."""
     manifest = run.manifest
     return {
@@ -111,7 +111,7 @@ def run_summary(ws: Workspace, reader: LedgerReader, run: RunRecord) -> Mapping[
         "updated_at": run.updated_at.isoformat(),
         "note": run.note,
         "at_work": None if run.lease is None else _lease_document(run.lease),
-        "next_step": next_step(ws, reader, run),
+        "next_step": next_step(ws, tx, run),
     }
 
 
@@ -133,9 +133,9 @@ def _lease_document(lease: Lease) -> Mapping[str, Any]:
 
 def interrupted(ws: Workspace, run_id: str) -> Interrupted:
     """What somebody reads who stopped a command: staging and gating give their lease back, a swap may have landed."""
-    with ws.ledger.read() as reader:
-        run = reader.run(run_id)
-        following = next_step(ws, reader, run)
+    with ws.ledger.read() as tx:
+        run = tx.runs.get(run_id)
+        following = next_step(ws, tx, run)
     is_left = run.state is RunState.PUBLISHING or run.lease is not None
     take_over = " --now --by NAME" if run.lease is not None else ""
     return Interrupted(

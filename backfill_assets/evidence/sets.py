@@ -8,10 +8,10 @@ from typing import Any
 from backfill_assets.evidence.next_step import next_step_of_set, outdated_partitions
 from backfill_assets.evidence.report import run_summary
 from backfill_assets.ledger.members import members_of, versions_of
-from backfill_assets.ledger.read_sets import Landing
+from backfill_assets.ledger.read_publications import Landing
 from backfill_assets.ledger.records import RunRecord, SetRecord
 from backfill_assets.ledger.states import MEANING, ApprovalState, RunState
-from backfill_assets.ledger.store import LedgerReader
+from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.partitions import describe
 from backfill_assets.workspace import Workspace
 
@@ -22,14 +22,14 @@ def set_document(ws: Workspace, set_id: str) -> Mapping[str, Any]:
     Raises:
         UnknownName: There is no such set.
     """
-    with ws.ledger.read() as reader:
-        return described_set(ws, reader, reader.restatement_set(set_id))
+    with ws.ledger.read() as tx:
+        return described_set(ws, tx, tx.sets.get(set_id))
 
 
-def described_set(ws: Workspace, reader: LedgerReader, record: SetRecord) -> Mapping[str, Any]:
+def described_set(ws: Workspace, tx: ReadTransaction, record: SetRecord) -> Mapping[str, Any]:
     """A set as plain values, inside an open transaction."""
-    members = members_of(reader, record)
-    landed = reader.landed(member.run_id for member in members)
+    members = members_of(tx.runs, record)
+    landed = tx.publications.landed(member.run_id for member in members)
     approved = [member.approved_by for member in members if member.approval is ApprovalState.APPROVED]
     return {
         "set_id": record.set_id,
@@ -44,16 +44,16 @@ def described_set(ws: Workspace, reader: LedgerReader, record: SetRecord) -> Map
         "approved_by": approved[0] if len(approved) == len(members) else None,
         "manifest_digest": record.digest,
         "progress": _progress(members),
-        "versions": dict(versions_of(reader, record)),
+        "versions": dict(versions_of(tx.publications, record)),
         "runs": [
             {
-                **run_summary(ws, reader, member),
+                **run_summary(ws, tx, member),
                 **_moved(landed.get(member.run_id)),
-                "outdated_described": _outdated(ws, reader, member),
+                "outdated_described": _outdated(ws, tx, member),
             }
             for member in members
         ],
-        "next_step": next_step_of_set(ws, reader, record, members),
+        "next_step": next_step_of_set(ws, tx, record, members),
     }
 
 
@@ -64,9 +64,9 @@ def _progress(members: Sequence[RunRecord]) -> str:
     return f"of {len(members)} runs {staged} are staged, {passed} have passed, {published} are published"
 
 
-def _outdated(ws: Workspace, reader: LedgerReader, member: RunRecord) -> str | None:
+def _outdated(ws: Workspace, tx: ReadTransaction, member: RunRecord) -> str | None:
     """What of a run has to be staged again, because what it read of the set was; null when nothing has to."""
-    found = outdated_partitions(ws, reader, member)
+    found = outdated_partitions(ws, tx, member)
     return describe(member.manifest.grain, found) if found else None
 
 

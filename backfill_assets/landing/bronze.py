@@ -20,7 +20,7 @@ from backfill_assets.landing.formats import ROW
 from backfill_assets.landing.land import OnDuplicate
 from backfill_assets.ledger.records import ImportRecord
 from backfill_assets.ledger.states import ImportState
-from backfill_assets.ledger.store import LedgerReader
+from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.next_steps import Act, do
 from backfill_assets.planning.partitions import Grain, compress
 from backfill_assets.settings import Settings
@@ -77,7 +77,7 @@ def contract_of(source: SourceTable) -> Mapping[str, str]:
     return {"contract": document_digest(contract)}
 
 
-def imports_for_days(reader: LedgerReader, source: SourceTable, days: Iterable[date]) -> tuple[ImportRecord, ...]:
+def imports_for_days(tx: ReadTransaction, source: SourceTable, days: Iterable[date]) -> tuple[ImportRecord, ...]:
     """The imports that the rows of these days follow from, in the order of arrival.
 
     An import that was reprocessed may hold keys, at its earlier place, that later imports have on other days; so the
@@ -87,8 +87,8 @@ def imports_for_days(reader: LedgerReader, source: SourceTable, days: Iterable[d
         MissingInput: An import that was landed before is unfinished, so its records of these days are out of reach.
     """
     wanted = tuple(days)
-    touching = {day.import_id for day in reader.import_days(source=source.name, days=wanted)}
-    every = reader.imports(source.name)
+    touching = {day.import_id for day in tx.imports.days(source=source.name, days=wanted)}
+    every = tx.imports.records(source.name)
     for record in every:
         if record.import_id in touching and record.state in _UNFINISHED and record.landed_at is not None:
             raise MissingInput(

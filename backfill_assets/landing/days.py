@@ -11,7 +11,7 @@ from backfill_assets.errors import MissingInput, Refused
 from backfill_assets.landing.conformed import LIVE
 from backfill_assets.ledger.records import ImportDay
 from backfill_assets.ledger.states import ImportState
-from backfill_assets.ledger.store import LedgerReader
+from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.filling import joined, land_or_declare_empty, load_commands
 from backfill_assets.planning.gaps import gaps_within
 from backfill_assets.planning.partitions import ONE_DAY, DayRange, Grain, compress, describe
@@ -30,13 +30,13 @@ class Pending:
     asked: tuple[DayRange, ...]
 
 
-def pending_days(reader: LedgerReader, source: SourceTable) -> Pending:
+def pending_days(tx: ReadTransaction, source: SourceTable) -> Pending:
     """The days that landed files touch and that are not in bronze yet, and plausible gaps between their events."""
-    touched = reader.import_days(source=source.name, states=LIVE)
-    spans = _spans(reader.import_days(source=source.name, states=[ImportState.LANDED]))
+    touched = tx.imports.days(source=source.name, states=LIVE)
+    spans = _spans(tx.imports.days(source=source.name, states=[ImportState.LANDED]))
     gaps = gaps_within(spans, _event_days(touched), plausible_days=source.plausible_gap_days)
-    built = reader.claims(source.name)
-    landed = {day.event_date for day in reader.import_days(source=source.name, states=[ImportState.LANDED])}
+    built = tx.versions.claims(source.name)
+    landed = {day.event_date for day in tx.imports.days(source=source.name, states=[ImportState.LANDED])}
     return Pending(
         days=tuple(sorted(landed | {day for day in gaps.plausible if day not in built})),
         asked=tuple(
@@ -45,21 +45,21 @@ def pending_days(reader: LedgerReader, source: SourceTable) -> Pending:
     )
 
 
-def unexplained_days(reader: LedgerReader, source: SourceTable, days: Iterable[date]) -> tuple[date, ...]:
+def unexplained_days(tx: ReadTransaction, source: SourceTable, days: Iterable[date]) -> tuple[date, ...]:
     """Of these days, those that would be empty without anything that says so.
 
     A day is explained by a landed file with records of it, by a plausible gap, or by an accepted version that is empty.
     """
-    touched = reader.import_days(source=source.name, states=LIVE)
+    touched = tx.imports.days(source=source.name, states=LIVE)
     gaps = gaps_within(_spans(touched), _event_days(touched), plausible_days=source.plausible_gap_days)
     known = {day.event_date for day in touched} | gaps.plausible
-    known |= {day for day, claim in reader.claims(source.name).items() if not claim.rows}
+    known |= {day for day, claim in tx.versions.claims(source.name).items() if not claim.rows}
     return tuple(day for day in days if day not in known)
 
 
-def landed_days(reader: LedgerReader, source: SourceTable, days: Iterable[date]) -> tuple[date, ...]:
+def landed_days(tx: ReadTransaction, source: SourceTable, days: Iterable[date]) -> tuple[date, ...]:
     """Of these days, those with events in a landed file."""
-    return tuple(sorted(_event_days(reader.import_days(source=source.name, days=days, states=LIVE))))
+    return tuple(sorted(_event_days(tx.imports.days(source=source.name, days=days, states=LIVE))))
 
 
 def _event_days(touched: Iterable[ImportDay]) -> set[date]:
@@ -77,9 +77,7 @@ def _spans(touched: Iterable[ImportDay]) -> Sequence[DayRange]:
     return tuple(spans.values())
 
 
-def require_explained(
-    reader: LedgerReader, table: SourceTable, days: Sequence[date], declared: frozenset[date]
-) -> None:
+def require_explained(tx: ReadTransaction, table: SourceTable, days: Sequence[date], declared: frozenset[date]) -> None:
     """Refuses days that would be empty without a file or a person that says so, and a word against landed files.
 
     Raises:
@@ -88,13 +86,13 @@ def require_explained(
     """
     if stray := declared - set(days):
         raise Refused(f"{describe(Grain.DAILY, stray)} cannot be declared empty by a run that does not build them.")
-    if landed := landed_days(reader, table, declared):
+    if landed := landed_days(tx, table, declared):
         raise Refused(
             f"{describe(Grain.DAILY, landed)} of {table.name} cannot be declared empty: events of then have landed.",
             next_step=joined(load_commands(table.name, landed)),
             table=table.name,
         )
-    if silent := [day for day in unexplained_days(reader, table, days) if day not in declared]:
+    if silent := [day for day in unexplained_days(tx, table, days) if day not in declared]:
         raise MissingInput(
             f"nothing has landed for {describe(Grain.DAILY, silent)} of {table.name}, and nobody has said that nothing "
             f"happened then.",

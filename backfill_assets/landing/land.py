@@ -33,7 +33,8 @@ from backfill_assets.landing.turn import TurnTaken, landing_turn
 from backfill_assets.lease import LeaseTerms, renewed, this_process
 from backfill_assets.ledger.records import ImportCounts, ImportDay, ImportRecord, OfferedFile
 from backfill_assets.ledger.states import ImportState
-from backfill_assets.ledger.store import Ledger, LedgerWriter
+from backfill_assets.ledger.store import Ledger
+from backfill_assets.ledger.transactions import WriteTransaction
 from backfill_assets.settings import Settings
 
 Quarantine = Callable[[DataFrame, str], None]
@@ -102,8 +103,8 @@ def land(
         _fail_abandoned(ledger, settings, source, by)
         archived = archive(path, landing=settings.landing, source=source)
         reached(Point.LAND_ARCHIVED)
-        with ledger.read() as reader:
-            known = [r for r in reader.imports_with_sha(source.name, archived.sha256) if r.landed_at is not None]
+        with ledger.read() as tx:
+            known = [r for r in tx.imports.with_sha(source.name, archived.sha256) if r.landed_at is not None]
         latest = known[-1] if known else None
         old_days: tuple[ImportDay, ...] = ()
         if latest is None or on_duplicate is OnDuplicate.CORRECT:
@@ -118,8 +119,8 @@ def land(
             days = _with_old_days(record, told.days, old_days)
             again = record.landed_at is not None
             recounted = _recounted(ledger, spark, settings, source, record, told) if again else {}
-            with ledger.write() as writer:
-                writer.finish_import(
+            with ledger.write() as tx:
+                tx.imports.finish(
                     record.import_id,
                     counts=told.counts,
                     days=days,
@@ -130,8 +131,8 @@ def land(
                     attempt=lease.attempt,
                 )
                 if recounted:
-                    writer.recount_imports(recounted, because=record.import_id, actor=by)
-                record = writer.import_record(record.import_id)
+                    tx.imports.recount(recounted, because=record.import_id, actor=by)
+                record = tx.imports.get(record.import_id)
         reached(Point.LAND_FINISHED)
     return Landed(record=record, days=tuple(day.event_date for day in days), is_new=True)
 
@@ -149,17 +150,17 @@ def _begin(
         compression=archived.kind.compression,
         on_duplicate=str(on_duplicate),
     )
-    with ledger.write() as writer:
-        return writer.begin_import(offered, actor=by, lease=lease)
+    with ledger.write() as tx:
+        return tx.imports.begin(offered, actor=by, lease=lease)
 
 
 def _reopen(
     ledger: Ledger, record: ImportRecord, by: str, lease: LeaseTerms
 ) -> tuple[ImportRecord, tuple[ImportDay, ...]]:
-    with ledger.write() as writer:
-        days = writer.import_days([record.import_id])
-        writer.reopen_import(record.import_id, str(OnDuplicate.REPROCESS), by, lease=lease)
-        return writer.import_record(record.import_id), days
+    with ledger.write() as tx:
+        days = tx.imports.days([record.import_id])
+        tx.imports.reopen(record.import_id, str(OnDuplicate.REPROCESS), by, lease=lease)
+        return tx.imports.get(record.import_id), days
 
 
 def _known(ledger: Ledger, record: ImportRecord, path: Path, on_duplicate: OnDuplicate, by: str) -> Landed:
@@ -170,8 +171,8 @@ def _known(ledger: Ledger, record: ImportRecord, path: Path, on_duplicate: OnDup
             next_step="land it with --on-duplicate ignore, reprocess or correct",
             import_id=record.import_id,
         )
-    with ledger.write() as writer:
-        writer.record_event(
+    with ledger.write() as tx:
+        tx.events.record(
             actor=by,
             entity="import",
             entity_id=record.import_id,
@@ -198,8 +199,8 @@ def _conform(
     folder = conformed_folder(settings.landing, source, record.import_id)
     write_conformed(raw, folder, source=source, record=record, bounds=bounds)
     reached(Point.LAND_CONFORMED)
-    with ledger.read() as reader:
-        others = [r.import_id for r in reader.imports(source.name, LIVE) if r.import_id != record.import_id]
+    with ledger.read() as tx:
+        others = [r.import_id for r in tx.imports.records(source.name, LIVE) if r.import_id != record.import_id]
     told = account(spark, settings.landing, source, record, others)
     # A reprocessed file may have had rejected records that are valid by now: what was kept of them is replaced.
     if told.counts.rejected or record.on_duplicate == OnDuplicate.REPROCESS:
@@ -218,8 +219,8 @@ def _recounted(
     told: Account,
 ) -> Mapping[str, ImportCounts]:
     """The counts of the other imports that change because this one was reprocessed in its place among them."""
-    with ledger.read() as reader:
-        others = [r for r in reader.imports(source.name, LIVE) if r.import_id != record.import_id]
+    with ledger.read() as tx:
+        others = [r for r in tx.imports.records(source.name, LIVE) if r.import_id != record.import_id]
     if not others:
         return {}
     present = replace(record, counts=told.counts)
@@ -247,8 +248,8 @@ def _failing(ledger: Ledger, record: ImportRecord, path: Path, by: str, lease: L
     except BaseException as error:
         found = _SPARKS_REASON.search(str(error)) if isinstance(error, (PySparkException, Py4JError)) else None
         note = f"landing stopped: {found.group(1) if found else type(error).__name__}"
-        with ledger.write() as writer:
-            writer.fail_import(record.import_id, note=note, actor=by, attempt=lease.attempt)
+        with ledger.write() as tx:
+            tx.imports.fail(record.import_id, note=note, actor=by, attempt=lease.attempt)
         if found is None:
             raise
         raise UnreadableFile(
@@ -307,26 +308,26 @@ def _fail_abandoned(
     """With the turn in hand: whatever is still LANDING belongs to no process of this machine, nor to one elsewhere
     whose lease has ended."""
     remove_incoming(settings.landing, source)
-    with ledger.write() as writer:
-        landing = writer.imports(source.name, [ImportState.LANDING])
-        abandoned = [r for r in landing if r.import_id == now or not _is_landed_elsewhere(writer, r)]
+    with ledger.write() as tx:
+        landing = tx.imports.records(source.name, [ImportState.LANDING])
+        abandoned = [r for r in landing if r.import_id == now or not _is_landed_elsewhere(tx, r)]
         for record in abandoned:
-            writer.fail_import(record.import_id, note="landing stopped: its process is gone", actor=by)
+            tx.imports.fail(record.import_id, note="landing stopped: its process is gone", actor=by)
     if abandoned:
         reached(Point.RECOVER_SWEPT)
-    with ledger.read() as reader:
-        used = {record.import_id for record in reader.imports(source.name, [*LIVE, ImportState.LANDING])}
+    with ledger.read() as tx:
+        used = {record.import_id for record in tx.imports.records(source.name, [*LIVE, ImportState.LANDING])}
     # Of every import that is not used, not only of those that were found LANDING: whoever failed the others may have
     # died on this line.
     for folder in conformed_folder(settings.landing, source, "").glob("*"):
         if folder.name not in used:
             shutil.rmtree(folder, ignore_errors=True)
-    with ledger.read() as reader:
-        return [reader.import_record(record.import_id) for record in abandoned]
+    with ledger.read() as tx:
+        return [tx.imports.get(record.import_id) for record in abandoned]
 
 
-def _is_landed_elsewhere(writer: LedgerWriter, record: ImportRecord) -> bool:
+def _is_landed_elsewhere(tx: WriteTransaction, record: ImportRecord) -> bool:
     """Whether a process of another machine is at work on it: the turn only tells of the processes of this one."""
-    held = writer.lease(record.import_id)
+    held = tx.leases.get(record.import_id)
     host = this_process().partition(":")[0]
-    return held is not None and held.is_alive(writer.now) and held.machine.partition(":")[0] != host
+    return held is not None and held.is_alive(tx.now) and held.machine.partition(":")[0] != host

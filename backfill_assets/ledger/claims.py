@@ -8,45 +8,33 @@ from dataclasses import dataclass
 from datetime import date
 
 from backfill_assets.ledger.records import AcceptedClaim
-from backfill_assets.ledger.states import RunState
-from backfill_assets.ledger.store import LedgerReader
+from backfill_assets.ledger.states import OPEN_STATES
+from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.estimates import Pace
 from backfill_assets.planning.manifest import NEVER_PUBLISHED
-
-OPEN_STATES = (
-    RunState.PLANNED,
-    RunState.STAGING,
-    RunState.STAGED,
-    RunState.GATING,
-    RunState.PASSED,
-    RunState.BLOCKED,
-    RunState.FAILED,
-    RunState.PUBLISHING,
-)
-"""The states of runs that could still be published, unless their mode is one that never is."""
 
 
 @dataclass(frozen=True, slots=True)
 class LedgerState:
     """The planner's reader of state over an open ledger transaction."""
 
-    reader: LedgerReader
+    tx: ReadTransaction
 
     def claims(self, table: str, partitions: Sequence[date]) -> Mapping[date, AcceptedClaim]:
         """The accepted versions of these partitions."""
-        return self.reader.claims(table, partitions)
+        return self.tx.versions.claims(table, partitions)
 
     def accepted(self, table: str, partitions: Sequence[date]) -> AbstractSet[date]:
         """Those of these partitions that have an accepted version."""
-        return self.reader.claims(table, partitions).keys()
+        return self.tx.versions.claims(table, partitions).keys()
 
     def open_runs(self, table: str, partitions: Sequence[date]) -> Sequence[str]:
         """Runs over some of these partitions that could still be published."""
         wanted = set(partitions)
-        runs = self.reader.runs(table=table, states=OPEN_STATES)
+        runs = self.tx.runs.records(table=table, states=OPEN_STATES)
         could_be = (run for run in runs if run.manifest.mode not in NEVER_PUBLISHED)
         return [run.run_id for run in could_be if not wanted.isdisjoint(run.manifest.partitions)]
 
     def pace(self, table: str) -> Pace | None:
         """How fast the table's latest runs were staged."""
-        return self.reader.pace(table)
+        return self.tx.candidates.pace(table)

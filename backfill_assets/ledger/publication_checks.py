@@ -5,13 +5,24 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import date
 
-from sqlalchemy import select
+from sqlalchemy import Connection, select
 
-from backfill_assets.errors import IllegalTransition, InputsMovedOn, NotApproved, Refused, TargetChanged
-from backfill_assets.ledger.read_outbox import OutboxReader
-from backfill_assets.ledger.read_versions import VersionReader
-from backfill_assets.ledger.reading import batches
+from backfill_assets.errors import (
+    IllegalTransition,
+    InputsMovedOn,
+    MissingInput,
+    NotApproved,
+    Refused,
+    TargetChanged,
+)
+from backfill_assets.identity import EMPTY_FILE_SET
+from backfill_assets.ledger.queries import Queries, batches
+from backfill_assets.ledger.read_outbox import OutboxReads
+from backfill_assets.ledger.read_publications import PublicationReads
+from backfill_assets.ledger.read_runs import RunReads
+from backfill_assets.ledger.recorded_text import first_few
 from backfill_assets.ledger.records import Action, PartitionChange, PublicationIntent, RunRecord
+from backfill_assets.ledger.run_steps import next_command
 from backfill_assets.ledger.schema import (
     import_days,
     imports,
@@ -30,8 +41,7 @@ from backfill_assets.ledger.states import (
     VersionState,
     may_follow,
 )
-from backfill_assets.ledger.write_runs import RunWriter, next_command
-from backfill_assets.ledger.writing import illegal, some
+from backfill_assets.ledger.steps import illegal
 from backfill_assets.planning.manifest import NEVER_PUBLISHED
 
 LANDED_STATES = (ImportState.LANDED, ImportState.LOADED)
@@ -40,8 +50,33 @@ Versions = Mapping[tuple[date, int], tuple[VersionState, int]]
 """State and replaced version, by partition and version."""
 
 
-class PublicationChecks(RunWriter, OutboxReader, VersionReader):
+class PublicationChecks(Queries):
     """Refuses a swap before anything was tried."""
+
+    def __init__(self, connection: Connection) -> None:
+        super().__init__(connection)
+        self._runs, self._outbox = RunReads(connection), OutboxReads(connection)
+        self._publications = PublicationReads(connection)
+
+    def require_possible(self, intent: PublicationIntent) -> None:
+        """Refuses what cannot be published or brought back now, and writes nothing down.
+
+        Raises:
+            UnknownName: There is no such run, or no publication to undo.
+            IllegalTransition: Another publication of the table is open, or run or undone publication are elsewhere.
+            NotApproved: The run to be published has no valid approval.
+            TargetChanged: The accepted versions are not those that the intent expects.
+            MissingInput: Retention removed what would become visible.
+            Refused: It would change what the manifest does not declare.
+        """
+        self._must_be_free(intent)
+        match intent.action:
+            case Action.PUBLISH:
+                self._may_publish(intent)
+            case Action.ROLLBACK:
+                self._may_roll_back(intent)
+        self._must_expect_what_is_accepted(intent)
+        self._must_be_there(intent)
 
     def _must_be_free(self, intent: PublicationIntent) -> None:
         held = publications
@@ -67,7 +102,7 @@ class PublicationChecks(RunWriter, OutboxReader, VersionReader):
             )
 
     def _may_publish(self, intent: PublicationIntent) -> None:
-        found = self.run(intent.run_id)
+        found = self._runs.get(intent.run_id)
         if found.manifest.mode in NEVER_PUBLISHED:
             raise IllegalTransition(
                 f"run {found.run_id} has mode {found.manifest.mode} and is never published.",
@@ -76,7 +111,7 @@ class PublicationChecks(RunWriter, OutboxReader, VersionReader):
             )
         self._must_be_its_sets_turn(intent, SetState.PUBLISHING)
         self._must_follow_its_set(found)
-        self.require_still_asked(found)
+        self._outbox.require_still_asked(found)
         if not may_follow(found.state, RunState.PUBLISHING):
             raise illegal(
                 f"run {found.run_id}",
@@ -109,15 +144,15 @@ class PublicationChecks(RunWriter, OutboxReader, VersionReader):
         if unread := sorted(landed - read):
             days = f"--from {unread[0]} --to {unread[-1]}"
             raise InputsMovedOn(
-                f"run {found.run_id} built {some(unread)} of {manifest.table} without events, and events of then have "
-                f"landed since.",
+                f"run {found.run_id} built {first_few(unread)} of {manifest.table} without events, and events of then "
+                f"have landed since.",
                 next_step=f"backfill load {manifest.table.partition('.')[2]} {days} --by WHO",
                 run_id=found.run_id,
                 table=manifest.table,
             )
 
     def _must_be_its_sets_turn(self, intent: PublicationIntent, turn: SetState) -> None:
-        """The runs of a set are published and brought back together, by whoever moved the set last."""
+        """The runs of a set are published and brought back together, by the process that moved the set last."""
         chosen = select(restatement_sets.c.set_id, restatement_sets.c.state)
         of_run = chosen.join_from(restatement_sets, set_members, set_members.c.set_id == restatement_sets.c.set_id)
         row = self._row(of_run.where(set_members.c.run_id == intent.run_id))
@@ -134,10 +169,10 @@ class PublicationChecks(RunWriter, OutboxReader, VersionReader):
     def _must_follow_its_set(self, found: RunRecord) -> None:
         """What was computed from other candidates of a set is published after them, or readers see it without them."""
         upstream = {pin.from_run for pinned in found.manifest.inputs for pin in pinned.partitions if pin.from_run}
-        waiting = sorted(run_id for run_id in upstream if self._run_state(run_id) is not RunState.PUBLISHED)
+        waiting = sorted(run_id for run_id in upstream if self._runs.state(run_id) is not RunState.PUBLISHED)
         if waiting:
             raise IllegalTransition(
-                f"run {found.run_id} was computed from what {some(waiting)} staged, and that is not published.",
+                f"run {found.run_id} was computed from what {first_few(waiting)} staged, and that is not published.",
                 next_step=f"publish the whole set: backfill publish {found.manifest.member_of} --by NAME",
                 run_id=found.run_id,
                 set_id=found.manifest.member_of,
@@ -145,7 +180,7 @@ class PublicationChecks(RunWriter, OutboxReader, VersionReader):
 
     def _may_roll_back(self, intent: PublicationIntent) -> None:
         self._must_be_its_sets_turn(intent, SetState.ROLLING_BACK)
-        state = self._run_state(intent.run_id)
+        state = self._runs.state(intent.run_id)
         if state is not RunState.PUBLISHED:
             raise illegal(
                 f"run {intent.run_id}",
@@ -154,7 +189,7 @@ class PublicationChecks(RunWriter, OutboxReader, VersionReader):
                 next_step=next_command(intent.run_id, state),
                 ids={"run_id": intent.run_id},
             )
-        undone = self.publication(intent.undoes or "")
+        undone = self._publications.get(intent.undoes or "")
         is_its_publication = undone.intent.run_id == intent.run_id and undone.intent.action is Action.PUBLISH
         if undone.state is not PublicationState.PUBLISHED or not is_its_publication:
             raise IllegalTransition(
@@ -182,7 +217,7 @@ class PublicationChecks(RunWriter, OutboxReader, VersionReader):
         if other:
             first = min(other)
             raise TargetChanged(
-                f"{intent.table} is not what was expected, for {some(sorted(other))}: expected version "
+                f"{intent.table} is not what was expected, for {first_few(sorted(other))}: expected version "
                 f"{expected[first]} of {first}, found {accepted.get(first, 0)}.",
                 next_step=_after_a_change(intent),
                 run_id=intent.run_id,
@@ -198,6 +233,40 @@ class PublicationChecks(RunWriter, OutboxReader, VersionReader):
             chosen = select(*columns).where(held.c.table_name == intent.table, held.c.partition_date.in_(batch))
             found.update(((row.partition_date, row.version), (row.state, row.replaces)) for row in self._rows(chosen))
         return found
+
+    def _must_be_there(self, intent: PublicationIntent) -> None:
+        """Refuses to make readers see what retention removed."""
+        held = partition_versions
+        restored = {change.partition: change.restores for change in intent.changes}
+        new = {change.partition: change.new.digest for change in intent.changes}
+        for batch in batches(new):
+            chosen = select(held.c.partition_date, held.c.version, held.c.files_digest, held.c.removed_at).where(
+                held.c.table_name == intent.table, held.c.removed_at.is_not(None), held.c.partition_date.in_(batch)
+            )
+            removed = [
+                row
+                for row in self._rows(chosen)
+                if row.files_digest == new[row.partition_date] != EMPTY_FILE_SET.digest
+                and (intent.action is Action.PUBLISH or row.version == restored[row.partition_date])
+            ]
+            if not removed:
+                continue
+            days = first_few(sorted(row.partition_date for row in removed))
+            at = max(row.removed_at for row in removed).isoformat(timespec="seconds")
+            if intent.action is Action.PUBLISH:
+                raise MissingInput(
+                    f"the staged files of run {intent.run_id} were removed by retention at {at}, for {days}.",
+                    next_step=f"stage it again: backfill run {intent.run_id}",
+                    run_id=intent.run_id,
+                    table=intent.table,
+                )
+            raise MissingInput(
+                f"run {intent.run_id} cannot be rolled back: what it replaced in {intent.table} was removed by "
+                f"retention at {at}, for {days}.",
+                next_step=f"restate the days instead: backfill plan {intent.table} --from DAY --to DAY --reason WHY",
+                run_id=intent.run_id,
+                table=intent.table,
+            )
 
 
 def _expected_versions(intent: PublicationIntent) -> dict[date, int]:
@@ -220,7 +289,7 @@ def _must_be_declared(intent: PublicationIntent, table: str, declared: tuple[dat
     if intent.table != table or undeclared:
         raise Refused(
             f"run {intent.run_id} is about {table}, and may not change {intent.table}"
-            f"{f' for {some(undeclared)}' if undeclared else ''}.",
+            f"{f' for {first_few(undeclared)}' if undeclared else ''}.",
             run_id=intent.run_id,
             table=intent.table,
         )

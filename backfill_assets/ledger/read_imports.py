@@ -9,19 +9,21 @@ from sqlalchemy import select
 
 from backfill_assets.errors import UnknownName
 from backfill_assets.ledger import rows
-from backfill_assets.ledger.reading import Reading, optional_batches
+from backfill_assets.ledger.queries import Queries, optional_batches
 from backfill_assets.ledger.records import ImportDay, ImportRecord
 from backfill_assets.ledger.schema import import_days, imports
 from backfill_assets.ledger.states import ImportState
 
 
-class ImportReader(Reading):
+class ImportReads(Queries):
     """Landed files and their days."""
 
-    def imports(
+    def records(
         self, source: str | None = None, states: Iterable[ImportState] | None = None
     ) -> tuple[ImportRecord, ...]:
         """Landed files in the order of arrival.
+
+        Cost: one row per landed file of the ledger, filtered by source in the database.
 
         Args:
             source: Only those of this source.
@@ -34,8 +36,10 @@ class ImportReader(Reading):
             chosen = chosen.where(imports.c.state.in_(tuple(states)))
         return tuple(rows.import_record(row) for row in self._rows(chosen))
 
-    def import_record(self, import_id: str) -> ImportRecord:
+    def get(self, import_id: str) -> ImportRecord:
         """One landed file.
+
+        Cost: one primary key lookup.
 
         Raises:
             UnknownName: There is none of this id.
@@ -45,13 +49,16 @@ class ImportReader(Reading):
             raise unknown_import(import_id)
         return rows.import_record(row)
 
-    def imports_with_sha(self, source: str, sha256: str) -> tuple[ImportRecord, ...]:
-        """The files of a source that had exactly this content, in the order of arrival."""
+    def with_sha(self, source: str, sha256: str) -> tuple[ImportRecord, ...]:
+        """The files of a source that had exactly this content, in the order of arrival.
+
+        Cost: one index lookup.
+        """
         same_content = (imports.c.source == source) & (imports.c.sha256 == sha256)
         chosen = select(imports).where(same_content).order_by(imports.c.arrival)
         return tuple(rows.import_record(row) for row in self._rows(chosen))
 
-    def import_days(
+    def days(
         self,
         import_ids: Iterable[str] | None = None,
         *,
@@ -60,6 +67,8 @@ class ImportReader(Reading):
         states: Iterable[ImportState] | None = None,
     ) -> tuple[ImportDay, ...]:
         """Which landed files touch which event dates, by arrival and date.
+
+        Cost: one index range per batch of files or dates; one row per file and date.
 
         Args:
             import_ids: Only these files.

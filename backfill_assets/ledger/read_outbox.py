@@ -5,34 +5,29 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from datetime import date
 
-from sqlalchemy import func, select
+from sqlalchemy import Connection, func, select
 
 from backfill_assets.errors import IllegalTransition
 from backfill_assets.ledger import rows
-from backfill_assets.ledger.read_runs import RunReader
-from backfill_assets.ledger.reading import batches
+from backfill_assets.ledger.queries import Queries, batches
+from backfill_assets.ledger.read_runs import RunReads
 from backfill_assets.ledger.records import OutboxEntry, RunRecord
 from backfill_assets.ledger.schema import outbox, publications
-from backfill_assets.ledger.states import PublicationState, RunState
+from backfill_assets.ledger.states import UNPUBLISHED, PublicationState, RunState
 from backfill_assets.planning.manifest import CauseKind, Manifest
 
-UNPUBLISHED = (
-    RunState.PLANNED,
-    RunState.STAGING,
-    RunState.STAGED,
-    RunState.GATING,
-    RunState.PASSED,
-    RunState.BLOCKED,
-    RunState.FAILED,
-)
-"""The states of runs of which readers have seen nothing."""
 
-
-class OutboxReader(RunReader):
+class OutboxReads(Queries):
     """The outbox and the runs that follow what is in it."""
 
-    def outbox(self, *, after: int = 0, open_only: bool = False) -> tuple[OutboxEntry, ...]:
+    def __init__(self, connection: Connection) -> None:
+        super().__init__(connection)
+        self._runs = RunReads(connection)
+
+    def entries(self, *, after: int = 0, open_only: bool = False) -> tuple[OutboxEntry, ...]:
         """Publications that dependents should follow, in order.
+
+        Cost: one row per entry of the ledger, filtered in the database.
 
         Args:
             after: The sequence that was seen last.
@@ -43,8 +38,11 @@ class OutboxReader(RunReader):
             chosen = chosen.where(outbox.c.delivered_at.is_(None), outbox.c.withdrawn_at.is_(None))
         return tuple(rows.outbox_entry(row) for row in self._rows(chosen))
 
-    def outbox_entries(self, publication_ids: Iterable[str]) -> dict[str, OutboxEntry]:
-        """What these publications ask, by publication; those that ask nothing are left out."""
+    def of_publications(self, publication_ids: Iterable[str]) -> dict[str, OutboxEntry]:
+        """What these publications ask, by publication; those that ask nothing are left out.
+
+        Cost: one index lookup per publication.
+        """
         return {
             row.publication_id: rows.outbox_entry(row)
             for batch in batches(publication_ids)
@@ -52,9 +50,12 @@ class OutboxReader(RunReader):
         }
 
     def no_longer_asked(self, manifest: Manifest) -> Mapping[str, str]:
-        """Those publications that a follow-up follows and that do not ask for it any more, each with the reason."""
+        """Those publications that a follow-up follows and that do not ask for it any more, each with the reason.
+
+        Cost: two index lookups per publication that it follows.
+        """
         followed = manifest.cause.publications
-        entries = self.outbox_entries(followed)
+        entries = self.of_publications(followed)
         standing = self._standing(followed)
         found: dict[str, str] = {}
         for publication_id in followed:
@@ -70,14 +71,16 @@ class OutboxReader(RunReader):
     def require_still_asked(self, run: RunRecord) -> None:
         """Refuses a follow-up of which a publication was undone or withdrawn since it was planned.
 
+        Cost: as `no_longer_asked`.
+
         Raises:
             IllegalTransition: One was; nothing has changed.
         """
         gone = self.no_longer_asked(run.manifest)
         if gone:
-            said = "; ".join(f"{publication_id}: {why}" for publication_id, why in gone.items())
+            reasons = "; ".join(f"{publication_id}: {why}" for publication_id, why in gone.items())
             raise IllegalTransition(
-                f"run {run.run_id} follows publications that no longer ask for it ({said}), so it is not published.",
+                f"run {run.run_id} follows publications that no longer ask for it ({reasons}), so it is not published.",
                 next_step="backfill follow, which plans what is asked for now; or ask for a run of your own: "
                 f"backfill plan {run.manifest.table} ...",
                 run_id=run.run_id,
@@ -100,6 +103,8 @@ class OutboxReader(RunReader):
         """The partitions of a table for which runs follow each publication already, published or still to be.
 
         A run that can no longer be published, because another publication that it follows was undone, does not count.
+
+        Cost: the manifests of the runs that were planned since the first of these publications.
         """
         found: dict[str, set[date]] = {publication_id: set() for publication_id in publication_ids}
         for run in self._planned_since(publication_ids, table=table):
@@ -111,15 +116,21 @@ class OutboxReader(RunReader):
         return found
 
     def unpublished_followers(self, publication_id: str) -> tuple[RunRecord, ...]:
-        """Follow-ups of a publication that readers have seen nothing of."""
+        """Follow-ups of a publication that readers have seen nothing of.
+
+        Cost: the manifests of the unpublished runs that were planned since the publication.
+        """
         found = self._planned_since([publication_id], states=UNPUBLISHED)
         return tuple(run for run in found if publication_id in run.manifest.cause.publications)
 
     def unfinished_follow_ups(self, states: Collection[RunState]) -> tuple[RunRecord, ...]:
-        """Follow-ups in one of these states that are still asked for, the first planned first."""
+        """Follow-ups in one of these states that are still asked for, the first planned first.
+
+        Cost: the manifests of all runs in these states.
+        """
         return tuple(
             run
-            for run in reversed(self.runs(states=states))
+            for run in reversed(self._runs.records(states=states))
             if run.manifest.cause.kind is CauseKind.FOLLOW_UP and not self.no_longer_asked(run.manifest)
         )
 
@@ -135,10 +146,13 @@ class OutboxReader(RunReader):
             )
             if sequence is not None
         ]
-        return self.runs(table=table, states=states, after=min(begun)) if begun else ()
+        return self._runs.records(table=table, states=states, after=min(begun)) if begun else ()
 
     def unwithdrawn(self) -> tuple[str, ...]:
-        """Publications that do not stand and still ask something of their dependents."""
+        """Publications that do not stand and still ask something of their dependents.
+
+        Cost: one row per entry of the ledger, compared in the database.
+        """
         of_entry = publications.c.publication_id == outbox.c.publication_id
         chosen = select(outbox.c.publication_id).join_from(outbox, publications, of_entry)
         left = chosen.where(publications.c.state != PublicationState.PUBLISHED, outbox.c.withdrawn_at.is_(None))

@@ -1,37 +1,42 @@
-"""What was agreed, how far is it, and what has been staged and measured for it?"""
+"""What was agreed, and how far is it? What was staged and measured for a run is in `read_candidates`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from datetime import date
+from dataclasses import dataclass
+from datetime import datetime
 
 from sqlalchemy import Select, func, select
 
 from backfill_assets.errors import UnknownName
 from backfill_assets.ledger import rows
-from backfill_assets.ledger.reading import Reading, Unreadable, batches, readable
-from backfill_assets.ledger.records import CandidatePartition, ChunkRecord, GateResult, RunRecord
-from backfill_assets.ledger.schema import (
-    approvals,
-    candidate_partitions,
-    chunk_runs,
-    gate_results,
-    leases,
-    manifests,
-    runs,
-)
-from backfill_assets.ledger.states import ChunkState, RunState
-from backfill_assets.planning.estimates import Pace
+from backfill_assets.ledger.queries import Queries, Unreadable, batches, readable
+from backfill_assets.ledger.records import Action, RunRecord
+from backfill_assets.ledger.schema import approvals, leases, manifests, publications, runs
+from backfill_assets.ledger.states import PublicationState, RunState
 
 
-class RunReader(Reading):
-    """Runs, their chunks, candidates and gate results."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunInShort:
+    """A run without its manifest. `published_at` is when its latest publication landed, even if it was undone."""
 
-    def run(self, run_id: str) -> RunRecord:
-        """One run.
+    run_id: str
+    table: str
+    state: RunState
+    updated_at: datetime
+    published_at: datetime | None
+
+
+class RunReads(Queries):
+    """Runs."""
+
+    def get(self, run_id: str) -> RunRecord:
+        """One run with its manifest.
+
+        Cost: one primary key lookup; the manifest is parsed.
 
         Raises:
-            UnknownName: Nobody planned it.
+            UnknownName: There is no such run.
             Refused: Its manifest was edited in the database.
         """
         row = self._row(_runs().where(runs.c.run_id == run_id))
@@ -39,7 +44,7 @@ class RunReader(Reading):
             raise unknown_run(run_id)
         return rows.run_record(row)
 
-    def runs(
+    def records(
         self,
         *,
         table: str | None = None,
@@ -48,17 +53,19 @@ class RunReader(Reading):
         after: int = 0,
         unreadable: Unreadable | None = None,
     ) -> tuple[RunRecord, ...]:
-        """Runs, the last planned first.
+        """Runs with their manifests, the last planned first.
+
+        Cost: one index range; every manifest is parsed.
 
         Args:
             table: Only those that target this table.
             states: Only those in one of these states.
             limit: At most this many.
             after: Only those that were planned after the event of this sequence.
-            unreadable: Told of the table of every run whose manifest cannot be read, which is then left out.
+            unreadable: Called with the table of every run whose manifest cannot be read, which is then left out.
 
         Raises:
-            Refused: A manifest cannot be read, and there is nobody to tell.
+            Refused: A manifest cannot be read, and `unreadable` is not given.
         """
         chosen = _runs().where(runs.c.added_sequence > after).order_by(runs.c.added_sequence.desc()).limit(limit)
         if table is not None:
@@ -67,11 +74,13 @@ class RunReader(Reading):
             chosen = chosen.where(runs.c.state.in_(tuple(states)))
         return tuple(readable(self._rows(chosen), rows.run_record, name="table_name", unreadable=unreadable))
 
-    def runs_named(self, run_ids: Iterable[str]) -> tuple[RunRecord, ...]:
-        """These runs, in the order in which they are named.
+    def named(self, run_ids: Iterable[str]) -> tuple[RunRecord, ...]:
+        """These runs with their manifests, in the order in which they are named.
+
+        Cost: one primary key lookup per run; every manifest is parsed.
 
         Raises:
-            UnknownName: Nobody planned one of them.
+            UnknownName: There is no such run.
             Refused: A manifest was edited in the database.
         """
         chosen = list(run_ids)
@@ -85,75 +94,60 @@ class RunReader(Reading):
             raise unknown_run(unknown[0])
         return tuple(found[run_id] for run_id in chosen)
 
-    def chunks(self, run_id: str) -> tuple[ChunkRecord, ...]:
-        """The chunks of a run that were started, by number."""
-        chosen = select(chunk_runs).where(chunk_runs.c.run_id == run_id).order_by(chunk_runs.c.number)
-        return tuple(rows.chunk_record(row) for row in self._rows(chosen))
+    def state(self, run_id: str) -> RunState:
+        """How far a run is.
 
-    def pace(self, table: str, *, latest: int = 5) -> Pace | None:
-        """How fast the latest runs of a table were staged; None when none has finished a chunk.
+        Cost: one primary key lookup.
 
-        Args:
-            table: A table.
-            latest: From how many runs.
+        Raises:
+            UnknownName: There is no such run.
         """
-        done = select(chunk_runs.c.run_id).where(chunk_runs.c.state == ChunkState.DONE)
+        row = self._row(select(runs.c.state).where(runs.c.run_id == run_id))
+        if row is None:
+            raise unknown_run(run_id)
+        state: RunState = row.state
+        return state
+
+    def states(self, run_ids: Iterable[str]) -> Mapping[str, RunState]:
+        """The states of those of these ids that are runs.
+
+        Cost: one primary key lookup per id.
+        """
+        chosen = (select(runs.c.run_id, runs.c.state).where(runs.c.run_id.in_(batch)) for batch in batches(run_ids))
+        return {row.run_id: row.state for statement in chosen for row in self._rows(statement)}
+
+    def in_short(self) -> tuple[RunInShort, ...]:
+        """Every run, in the order in which they were planned.
+
+        Cost: one row per run and per publication of the ledger.
+        """
+        made = publications
+        landed = (PublicationState.PUBLISHED, PublicationState.ROLLED_BACK)
+        latest = (
+            select(made.c.run_id, func.max(made.c.finished_at).label("published_at"))
+            .where(made.c.action == Action.PUBLISH, made.c.state.in_(landed))
+            .group_by(made.c.run_id)
+            .subquery()
+        )
         chosen = (
-            select(runs.c.run_id)
-            .where(runs.c.table_name == table, runs.c.run_id.in_(done))
-            .order_by(runs.c.added_sequence.desc())
-            .limit(latest)
+            select(runs.c.run_id, runs.c.table_name, runs.c.state, runs.c.updated_at, latest.c.published_at)
+            .outerjoin(latest, latest.c.run_id == runs.c.run_id)
+            .order_by(runs.c.added_sequence)
         )
-        run_ids = self._values(chosen)
-        timed = [
-            chunk
-            for run_id in run_ids
-            for chunk in self.chunks(run_id)
-            if chunk.finished_at is not None and chunk.output_rows is not None
-        ]
-        if not timed:
-            return None
-        return Pace(
-            runs=len(run_ids),
-            rows=sum(chunk.output_rows or 0 for chunk in timed),
-            partitions=sum(len(chunk.partitions) for chunk in timed),
-            seconds=sum((chunk.finished_at - chunk.started_at).total_seconds() for chunk in timed if chunk.finished_at),
+        return tuple(
+            RunInShort(
+                run_id=row.run_id,
+                table=row.table_name,
+                state=row.state,
+                updated_at=row.updated_at,
+                published_at=row.published_at,
+            )
+            for row in self._rows(chosen)
         )
-
-    def candidates(self, run_id: str) -> dict[date, CandidatePartition]:
-        """The staged partitions of a run, in order."""
-        staged = candidate_partitions
-        chosen = select(staged).where(staged.c.run_id == run_id).order_by(staged.c.partition_date)
-        return {row.partition_date: rows.candidate(row) for row in self._rows(chosen)}
-
-    def staged_digests(self, run_id: str) -> dict[date, str]:
-        """The digests of what a run has staged, by partition. No file sets are read."""
-        held = candidate_partitions
-        chosen = select(held.c.partition_date, held.c.files_digest).where(held.c.run_id == run_id)
-        return {row.partition_date: row.files_digest for row in self._rows(chosen)}
-
-    def staged_inputs(self, run_id: str) -> dict[date, Mapping[str, str]]:
-        """What each staged partition of a run was computed from: by input table, the digest of its window."""
-        held = candidate_partitions
-        chosen = select(held.c.partition_date, held.c.provenance).where(held.c.run_id == run_id)
-        found = self._rows(chosen.order_by(held.c.partition_date))
-        return {row.partition_date: row.provenance.get("inputs", {}) for row in found}
-
-    def staged_rows(self, run_id: str) -> int:
-        """How many rows the staged partitions of a run have together."""
-        staged = candidate_partitions
-        (rows_,) = self._values(select(func.sum(staged.c.row_count)).where(staged.c.run_id == run_id))
-        return int(rows_ or 0)
-
-    def gate_results(self, run_id: str) -> tuple[GateResult, ...]:
-        """What the gates found, by partition and gate."""
-        found = gate_results
-        chosen = select(found).where(found.c.run_id == run_id).order_by(found.c.partition_date, found.c.gate)
-        return tuple(rows.gate_result(row) for row in self._rows(chosen))
 
 
 def unknown_run(run_id: str) -> UnknownName:
-    """The error for a run that nobody planned."""
+    """The error for a run that was never planned."""
     return UnknownName(f"there is no run {run_id!r}.", next_step="backfill status", run_id=run_id)
 
 

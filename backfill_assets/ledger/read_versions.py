@@ -1,35 +1,27 @@
-"""What do readers see, what did they see before, and which publications made it so?"""
+"""What do readers see, and what did they see before?"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import date
 
-from sqlalchemy import and_, select, tuple_
+from sqlalchemy import select, tuple_
 
 from backfill_assets.errors import UnknownName
 from backfill_assets.ledger import rows
-from backfill_assets.ledger.reading import Reading, batches, optional_batches
-from backfill_assets.ledger.records import (
-    PartitionChange,
-    PartitionVersion,
-    PublicationRecord,
-    VerifiedPartition,
-)
-from backfill_assets.ledger.schema import (
-    partition_versions,
-    publication_changes,
-    publications,
-    verifications,
-)
-from backfill_assets.ledger.states import PublicationState, VersionState
+from backfill_assets.ledger.queries import Queries, batches, optional_batches
+from backfill_assets.ledger.records import AcceptedClaim, PartitionVersion
+from backfill_assets.ledger.schema import partition_versions
+from backfill_assets.ledger.states import VersionState
 
 
-class VersionReader(Reading):
-    """Partition versions and publications."""
+class VersionReads(Queries):
+    """Partition versions."""
 
     def accepted(self, table: str, partitions: Iterable[date] | None = None) -> dict[date, PartitionVersion]:
         """What readers of a table see, in the order of its partitions.
+
+        Cost: one index range: one row per accepted partition, with its file set.
 
         Args:
             table: A table; one without versions gives an empty mapping.
@@ -44,7 +36,10 @@ class VersionReader(Reading):
         return dict(sorted(found.items()))
 
     def makers(self, table: str, partitions: Iterable[date]) -> dict[date, str]:
-        """The runs whose rows readers of these partitions see; those without an accepted version are absent."""
+        """The runs whose rows readers of these partitions see; those without an accepted version are absent.
+
+        Cost: one index lookup per partition.
+        """
         held = partition_versions
         accepted = (held.c.table_name == table) & (held.c.state == VersionState.ACCEPTED)
         found: dict[date, str] = {}
@@ -53,8 +48,10 @@ class VersionReader(Reading):
             found.update((row.partition_date, row.run_id) for row in self._rows(chosen))
         return found
 
-    def versions(self, table: str, partition: date | None = None) -> tuple[PartitionVersion, ...]:
+    def history(self, table: str, partition: date | None = None) -> tuple[PartitionVersion, ...]:
         """Every version that was ever accepted, newest first.
+
+        Cost: one index range: one row per version of the table or partition, with its file set.
 
         Args:
             table: A table.
@@ -71,12 +68,14 @@ class VersionReader(Reading):
     def pinned(self, table: str, pairs: Iterable[tuple[date, int]]) -> dict[date, PartitionVersion]:
         """Exactly these versions, whatever their state is by now, in the order of their partitions.
 
+        Cost: one primary key lookup per version, with its file set.
+
         Args:
             table: A table.
             pairs: Partition and version, each partition once.
 
         Raises:
-            UnknownName: A version that never was.
+            UnknownName: A version that does not exist.
         """
         wanted = dict(pairs)
         held = partition_versions
@@ -97,83 +96,72 @@ class VersionReader(Reading):
             )
         return dict(sorted(found.items()))
 
-    def publication(self, publication_id: str) -> PublicationRecord:
-        """One publication with everything it changes.
+    def claims(self, table: str, partitions: Sequence[date] | None = None) -> dict[date, AcceptedClaim]:
+        """The accepted versions of a table, in the order of its partitions.
 
-        Raises:
-            UnknownName: There is none of this id.
-        """
-        row = self._row(select(publications).where(publications.c.publication_id == publication_id))
-        if row is None:
-            raise UnknownName(
-                f"there is no publication {publication_id!r}.",
-                next_step="backfill status",
-                publication_id=publication_id,
-            )
-        ids = [publication_id]
-        return rows.publication_record(row, self._changes(ids)[publication_id], self._verified(ids)[publication_id])
-
-    def publications(
-        self, *, run_id: str | None = None, states: Iterable[PublicationState] | None = None
-    ) -> tuple[PublicationRecord, ...]:
-        """Publications, the last begun first.
+        Cost: one index range: one short row per accepted partition of the range of days.
 
         Args:
-            run_id: Only those that brought in or undid this run.
-            states: Only those in one of these states.
+            table: A table; one without versions gives an empty mapping.
+            partitions: Only these; those without an accepted version are left out of the answer.
         """
-        chosen = select(publications).order_by(publications.c.begun_sequence.desc())
-        if run_id is not None:
-            chosen = chosen.where(publications.c.run_id == run_id)
-        if states is not None:
-            chosen = chosen.where(publications.c.state.in_(tuple(states)))
-        found = list(self._rows(chosen))
-        ids = [row.publication_id for row in found]
-        changes, verified = self._changes(ids), self._verified(ids)
-        return tuple(
-            rows.publication_record(row, changes[row.publication_id], verified[row.publication_id]) for row in found
+        if partitions is not None and not partitions:
+            return {}
+        held = partition_versions
+        columns = (
+            held.c.version,
+            held.c.run_id,
+            held.c.files_digest,
+            held.c.row_count,
+            held.c.file_count,
+            held.c.size_bytes,
         )
-
-    def verifying(self, table: str, partition: date, version: int) -> tuple[PublicationRecord, ...]:
-        """The standing publications that found this version equal to what they had computed, the last begun first."""
         chosen = (
-            select(verifications.c.publication_id)
-            .join_from(verifications, publications, publications.c.publication_id == verifications.c.publication_id)
-            .where(
-                publications.c.table_name == table,
-                publications.c.state == PublicationState.PUBLISHED,
-                verifications.c.partition_date == partition,
-                verifications.c.version == version,
-            )
-            .order_by(publications.c.begun_sequence.desc())
+            select(held.c.partition_date, *columns)
+            .where(held.c.table_name == table, held.c.state == VersionState.ACCEPTED)
+            .order_by(held.c.partition_date)
         )
-        return tuple(self.publication(publication_id) for publication_id in self._values(chosen))
-
-    def _changes(self, publication_ids: list[str]) -> dict[str, tuple[PartitionChange, ...]]:
-        made = publication_changes
-        found: dict[str, list[PartitionChange]] = {publication_id: [] for publication_id in publication_ids}
-        for batch in batches(publication_ids):
-            chosen = select(made).where(made.c.publication_id.in_(batch)).order_by(made.c.partition_date)
-            for row in self._rows(chosen):
-                found[row.publication_id].append(rows.change(row))
-        return {publication_id: tuple(changes) for publication_id, changes in found.items()}
-
-    def _verified(self, publication_ids: list[str]) -> dict[str, tuple[VerifiedPartition, ...]]:
-        held, version, made = verifications, partition_versions, publications
-        is_version = and_(
-            version.c.table_name == made.c.table_name,
-            version.c.partition_date == held.c.partition_date,
-            version.c.version == held.c.version,
-        )
-        found: dict[str, list[VerifiedPartition]] = {publication_id: [] for publication_id in publication_ids}
-        for batch in batches(publication_ids):
-            chosen = (
-                select(held, version.c.files)
-                .join_from(held, made, made.c.publication_id == held.c.publication_id)
-                .outerjoin(version, is_version)
-                .where(held.c.publication_id.in_(batch))
-                .order_by(held.c.partition_date)
+        if partitions is not None:
+            # One range and not a list of dates: thousands of them cost more to bind than the others to leave out.
+            chosen = chosen.where(held.c.partition_date.between(min(partitions), max(partitions)))
+        wanted = None if partitions is None else set(partitions)
+        return {
+            partition: AcceptedClaim(
+                version=version, run_id=run_id, digest=digest, rows=rows_, file_count=files, size_bytes=size
             )
-            for row in self._rows(chosen):
-                found[row.publication_id].append(rows.verified(row))
-        return {publication_id: tuple(verified) for publication_id, verified in found.items()}
+            for partition, version, run_id, digest, rows_, files, size in self._columns(chosen)
+            if wanted is None or partition in wanted
+        }
+
+    def every(self) -> tuple[PartitionVersion, ...]:
+        """Every version of every table, without its provenance.
+
+        Cost: every row of the table of versions, with its file set.
+        """
+        held = partition_versions
+        chosen = select(*(column for column in held.c if column.name != "provenance"))
+        return tuple(
+            PartitionVersion(
+                table=row.table_name,
+                partition=row.partition_date,
+                version=row.version,
+                state=row.state,
+                run_id=row.run_id,
+                publication_id=row.publication_id,
+                files=row.files,
+                rows=row.row_count,
+                checksum=row.checksum,
+                replaces=row.replaces,
+                delta_version=row.delta_version,
+                accepted_at=row.accepted_at,
+                removed_at=row.removed_at,
+            )
+            for row in self._rows(chosen)
+        )
+
+    def tables(self) -> tuple[str, ...]:
+        """Every table that ever had a version, declared or not.
+
+        Cost: one index scan over all versions.
+        """
+        return tuple(self._values(select(partition_versions.c.table_name).distinct().order_by("table_name")))

@@ -39,15 +39,12 @@ Read = TypeVar("Read")
 _MOST_CHARACTERS = 200
 
 
-def _lease(row: AnyRow) -> Lease | None:
-    if row.lease_attempt is None:
+def lease(row: AnyRow, prefix: str = "") -> Lease | None:
+    """Which process is at work, from the columns of a lease, whose names may begin with a prefix; None without one."""
+    if row._mapping[f"{prefix}attempt"] is None:
         return None
     return Lease(
-        attempt=row.lease_attempt,
-        holder=row.lease_holder,
-        machine=row.lease_machine,
-        since_at=row.lease_since_at,
-        until_at=row.lease_until_at,
+        **{name: row._mapping[f"{prefix}{name}"] for name in ("attempt", "holder", "machine", "since_at", "until_at")}
     )
 
 
@@ -74,7 +71,7 @@ def run_record(row: AnyRow) -> RunRecord:
         approved_by=row.approved_by if approved else None,
         approved_at=row.approved_at if approved else None,
         updated_at=row.updated_at,
-        lease=_lease(row),
+        lease=lease(row, "lease_"),
         note=row.note,
     )
 

@@ -42,6 +42,24 @@ class RunState(_State):
     CANCELLED = "CANCELLED"
 
 
+VISIBLE = frozenset({RunState.PUBLISHING, RunState.PUBLISHED, RunState.SUPERSEDED})
+"""The states in which an approval has been used."""
+
+UNPUBLISHED = (
+    RunState.PLANNED,
+    RunState.STAGING,
+    RunState.STAGED,
+    RunState.GATING,
+    RunState.PASSED,
+    RunState.BLOCKED,
+    RunState.FAILED,
+)
+"""The states of runs of which readers have seen nothing."""
+
+OPEN_STATES = (*UNPUBLISHED, RunState.PUBLISHING)
+"""The states of runs that could still be published, unless their mode is one that never is."""
+
+
 class ApprovalState(_State):
     """Whether the run's manifest may be published."""
 

@@ -10,18 +10,26 @@ from sqlalchemy import ColumnElement, bindparam, delete, insert, select, update
 from backfill_assets.errors import IllegalTransition, Refused, TakenOver
 from backfill_assets.identity import document_digest
 from backfill_assets.ledger import rows
-from backfill_assets.ledger.reading import batches
+from backfill_assets.ledger.event_log import SYSTEM, Event, EventLog
+from backfill_assets.ledger.event_payloads import gates_payload
+from backfill_assets.ledger.queries import batches
+from backfill_assets.ledger.read_candidates import CandidateReads
+from backfill_assets.ledger.recorded_text import first_few
 from backfill_assets.ledger.records import CandidatePartition, GateResult, Sample
+from backfill_assets.ledger.run_steps import next_command
+from backfill_assets.ledger.samples import append_with_samples
 from backfill_assets.ledger.schema import candidate_partitions, chunk_runs, gate_results
-from backfill_assets.ledger.states import MEANING, ChunkState, RunState
-from backfill_assets.ledger.telling import gates_payload
-from backfill_assets.ledger.write_runs import VISIBLE, next_command
-from backfill_assets.ledger.write_samples import SampleWriter
-from backfill_assets.ledger.writing import SYSTEM, Happening, Step, some
+from backfill_assets.ledger.states import MEANING, VISIBLE, ChunkState, RunState
+from backfill_assets.ledger.steps import Step
+from backfill_assets.ledger.write_runs import RunWrites
 
 
-class CandidateWriter(SampleWriter):
-    """Records chunks, candidates and gate results. A candidate only changes while its run is STAGING."""
+class CandidateWrites(CandidateReads):
+    """Chunks, candidates and gate results. A candidate only changes while its run is STAGING."""
+
+    def __init__(self, log: EventLog, runs: RunWrites) -> None:
+        super().__init__(log.connection)
+        self._log, self._runs = log, runs
 
     def start_chunk(self, run_id: str, number: int, partitions: Sequence[date], *, attempt: str) -> None:
         """A chunk is being computed, for the first time or again.
@@ -37,18 +45,18 @@ class CandidateWriter(SampleWriter):
             TakenOver: Another process has the run by now.
             IllegalTransition: The run is not STAGING.
         """
-        self.require_holder(run_id, attempt)
+        self._runs.require_holder(run_id, attempt)
         self._must_be(run_id, RunState.STAGING, f"start chunk {number}")
         present = self._row(select(chunk_runs.c.state).where(_chunk(run_id, number)))
         begun = {
             "partitions": rows.texts_of(tuple(partitions)),
-            "started_at": self.now,
+            "started_at": self._log.now,
             "finished_at": None,
             "attempt": attempt,
             "checksum": "",
             "seam_checksum": "",
         }
-        happening = Happening(
+        event = Event(
             actor=SYSTEM,
             entity="chunk",
             entity_id=run_id,
@@ -58,12 +66,12 @@ class CandidateWriter(SampleWriter):
         )
         if present is not None:
             step = _chunk_step(run_id, number, present.state, ChunkState.RUNNING)
-            self._change(step, happening, also={**begun, "input_rows": None, "output_rows": None})
+            self._log.change(step, event, also={**begun, "input_rows": None, "output_rows": None})
             return
         self._connection.execute(
             insert(chunk_runs).values(run_id=run_id, number=number, state=ChunkState.RUNNING, **begun)
         )
-        self._append(happening)
+        self._log.append(event)
 
     def finish_chunk(
         self,
@@ -95,14 +103,14 @@ class CandidateWriter(SampleWriter):
             IllegalTransition: The run is not STAGING, or the chunk is not RUNNING.
             Refused: A candidate of another run.
         """
-        self.require_holder(run_id, attempt)
+        self._runs.require_holder(run_id, attempt)
         self._must_have_started(run_id, number, attempt)
         self._must_be(run_id, RunState.STAGING, f"finish chunk {number}")
         staged = tuple(candidates)
         _must_belong(run_id, staged)
-        self._change(
+        self._log.change(
             _chunk_step(run_id, number, ChunkState.RUNNING, ChunkState.DONE),
-            Happening(
+            Event(
                 actor=SYSTEM,
                 entity="chunk",
                 entity_id=run_id,
@@ -120,7 +128,7 @@ class CandidateWriter(SampleWriter):
             also={
                 "input_rows": input_rows,
                 "output_rows": output_rows,
-                "finished_at": self.now,
+                "finished_at": self._log.now,
                 "checksum": checksum,
                 "seam_checksum": seam_checksum,
             },
@@ -145,7 +153,7 @@ class CandidateWriter(SampleWriter):
                 chunk=number,
             )
 
-    def clear_candidates(self, run_id: str, *, keep: Iterable[int] = ()) -> None:
+    def clear(self, run_id: str, *, keep: Iterable[int] = ()) -> None:
         """Forgets the chunks, candidates and gate results of a run, so that it can be staged.
 
         Args:
@@ -156,7 +164,7 @@ class CandidateWriter(SampleWriter):
             UnknownName: There is no such run.
             IllegalTransition: It is being published or was, and they are its evidence.
         """
-        state = self._run_state(run_id)
+        state = self._runs.state(run_id)
         if state in VISIBLE:
             raise IllegalTransition(
                 f"run {run_id} is {state} ({MEANING[state]}); its candidates are its evidence and are kept.",
@@ -170,8 +178,8 @@ class CandidateWriter(SampleWriter):
         self._forget_candidates(run_id, {day for partitions in staying for day in rows.dates_of(partitions)})
         self._connection.execute(delete(chunk_runs).where(of_run, chunk_runs.c.number.not_in(kept)))
         payload = {"kept_chunks": list(kept)} if kept else {}
-        self._append(
-            Happening(actor=SYSTEM, entity="candidates", entity_id=run_id, action="candidates_cleared", payload=payload)
+        self._log.append(
+            Event(actor=SYSTEM, entity="candidates", entity_id=run_id, action="candidates_cleared", payload=payload)
         )
 
     def _forget_candidates(self, run_id: str, staying: set[date]) -> None:
@@ -210,7 +218,7 @@ class CandidateWriter(SampleWriter):
             IllegalTransition: The run is not GATING.
             Refused: Something was measured that is not what was staged.
         """
-        self.require_holder(run_id, attempt)
+        self._runs.require_holder(run_id, attempt)
         self._must_be(run_id, RunState.GATING, "record its gates")
         measured, found = tuple(candidates), tuple(results)
         _must_belong(run_id, (*measured, *found))
@@ -219,8 +227,9 @@ class CandidateWriter(SampleWriter):
         self._connection.execute(delete(gate_results).where(gate_results.c.run_id == run_id))
         if found:
             self._connection.execute(insert(gate_results), [rows.gate_row(result) for result in found])
-        self._append_with_samples(
-            Happening(
+        append_with_samples(
+            self._log,
+            Event(
                 actor=actor,
                 entity="gates",
                 entity_id=run_id,
@@ -259,20 +268,19 @@ class CandidateWriter(SampleWriter):
     def _must_be_staged(
         self, run_id: str, measured: tuple[CandidatePartition, ...], found: tuple[GateResult, ...]
     ) -> None:
-        held = candidate_partitions
-        chosen = select(held.c.partition_date, held.c.files_digest).where(held.c.run_id == run_id)
-        staged = {row.partition_date: row.files_digest for row in self._rows(chosen)}
+        staged = self.digests(run_id)
         other = {each.partition for each in measured if staged.get(each.partition) != each.files.digest}
         other.update(result.partition for result in found if result.partition not in staged)
         if other:
             raise Refused(
-                f"the gates of run {run_id} measured files that are not the staged ones, for {some(sorted(other))}.",
+                f"the gates of run {run_id} measured files that are not the staged ones, "
+                f"for {first_few(sorted(other))}.",
                 next_step=f"backfill run {run_id}",
                 run_id=run_id,
             )
 
     def _must_be(self, run_id: str, wanted: RunState, act: str) -> None:
-        state = self._run_state(run_id)
+        state = self._runs.state(run_id)
         if state is not wanted:
             raise IllegalTransition(
                 f"run {run_id} is {state} ({MEANING[state]}); to {act} it must be {wanted}.",
@@ -284,7 +292,7 @@ class CandidateWriter(SampleWriter):
 def _must_belong(run_id: str, items: Iterable[CandidatePartition | GateResult]) -> None:
     foreign = {item.run_id for item in items} - {run_id}
     if foreign:
-        raise Refused(f"this is about run {run_id}, and was given what belongs to {some(sorted(foreign))}.")
+        raise Refused(f"this is about run {run_id}, and was given what belongs to {first_few(sorted(foreign))}.")
 
 
 def _chunk(run_id: str, number: int) -> ColumnElement[bool]:

@@ -10,20 +10,26 @@ from sqlalchemy import BindParameter, bindparam, delete, func, insert, select, u
 
 from backfill_assets.errors import Refused
 from backfill_assets.lease import LeaseTerms
-from backfill_assets.ledger.read_imports import ImportReader, unknown_import
-from backfill_assets.ledger.reading import batches
+from backfill_assets.ledger.event_log import Event, EventLog
+from backfill_assets.ledger.event_payloads import days_digest
+from backfill_assets.ledger.leases import LeaseSteps
+from backfill_assets.ledger.queries import batches
+from backfill_assets.ledger.read_imports import ImportReads, unknown_import
+from backfill_assets.ledger.recorded_text import first_few, one_line, storable_text
 from backfill_assets.ledger.records import ImportCounts, ImportDay, ImportRecord, OfferedFile
 from backfill_assets.ledger.schema import import_days, imports
 from backfill_assets.ledger.states import ImportState
-from backfill_assets.ledger.telling import days_digest
-from backfill_assets.ledger.write_leases import LeaseWriter
-from backfill_assets.ledger.writing import Happening, Step, illegal, plain, some, typed
+from backfill_assets.ledger.steps import Step, illegal
 
 
-class ImportWriter(LeaseWriter, ImportReader):
-    """Records landed files, their counts and their days."""
+class ImportWrites(ImportReads):
+    """Landed files: begun, counted, loaded, failed and landed again."""
 
-    def begin_import(self, offered: OfferedFile, *, actor: str, lease: LeaseTerms | None = None) -> ImportRecord:
+    def __init__(self, log: EventLog, leases: LeaseSteps) -> None:
+        super().__init__(log.connection)
+        self._log, self._leases = log, leases
+
+    def begin(self, offered: OfferedFile, *, actor: str, lease: LeaseTerms | None = None) -> ImportRecord:
         """Takes a file in. It is LANDING and gets the next place in the order of arrival, over all sources."""
         arrival = int(self._values(select(func.coalesce(func.max(imports.c.arrival), 0)))[0]) + 1
         import_id = f"imp-{arrival:06d}"
@@ -33,14 +39,14 @@ class ImportWriter(LeaseWriter, ImportReader):
                 arrival=arrival,
                 source=offered.source,
                 sha256=offered.sha256,
-                original_path=plain("the path", offered.original_path),
-                stored_path=plain("the path", offered.stored_path),
+                original_path=storable_text("the path", offered.original_path),
+                stored_path=storable_text("the path", offered.stored_path),
                 size_bytes=offered.size_bytes,
                 file_format=offered.format,
                 compression=offered.compression,
                 state=ImportState.LANDING,
-                first_seen_at=self.now,
-                landed_by=typed("the actor", actor),
+                first_seen_at=self._log.now,
+                landed_by=one_line("the actor", actor),
                 on_duplicate=offered.on_duplicate,
                 schema_versions=[],
                 ignored_columns=[],
@@ -48,11 +54,13 @@ class ImportWriter(LeaseWriter, ImportReader):
                 **asdict(ImportCounts()),
             )
         )
-        self._append(_happening(import_id, "import_begun", actor, asdict(offered), to_state=str(ImportState.LANDING)))
-        self._take_lease(import_id, lease, holder=actor)
-        return self.import_record(import_id)
+        self._log.append(
+            _import_event(import_id, "import_begun", actor, asdict(offered), to_state=str(ImportState.LANDING))
+        )
+        self._leases.take(import_id, lease, holder=actor)
+        return self.get(import_id)
 
-    def finish_import(
+    def finish(
         self,
         import_id: str,
         *,
@@ -88,12 +96,12 @@ class ImportWriter(LeaseWriter, ImportReader):
                 f"+ {counts.duplicate} duplicate + {counts.superseded} superseded + {counts.rejected} rejected.",
                 import_id=import_id,
             )
-        self._require_lease(import_id, attempt)
-        self._drop_lease(import_id)
+        self._leases.require(import_id, attempt)
+        self._leases.drop(import_id)
         touched = tuple(days)
-        self._change(
+        self._log.change(
             _step(import_id, ImportState.LANDING, ImportState.LANDED),
-            _happening(
+            _import_event(
                 import_id,
                 "import_landed",
                 actor,
@@ -105,7 +113,7 @@ class ImportWriter(LeaseWriter, ImportReader):
             ),
             also={
                 **asdict(counts),
-                "landed_at": self.now,
+                "landed_at": self._log.now,
                 "schema_versions": sorted(schema_versions),
                 "ignored_columns": sorted(ignored_columns),
                 "note": "",
@@ -117,7 +125,7 @@ class ImportWriter(LeaseWriter, ImportReader):
     def _replace_days(self, import_id: str, days: tuple[ImportDay, ...]) -> None:
         foreign = {day.import_id for day in days} - {import_id}
         if foreign:
-            raise Refused(f"this is about {import_id}, and was given days of {some(sorted(foreign))}.")
+            raise Refused(f"this is about {import_id}, and was given days of {first_few(sorted(foreign))}.")
         self._connection.execute(delete(import_days).where(import_days.c.import_id == import_id))
         if days:
             self._connection.execute(insert(import_days), [asdict(day) for day in days])
@@ -129,7 +137,7 @@ class ImportWriter(LeaseWriter, ImportReader):
         too_many = [other for other, n in superseded.items() if not 0 < n <= accepted[other]]
         if too_many:
             raise Refused(
-                f"more records were superseded than were ever accepted, of {some(sorted(too_many))}.",
+                f"more records were superseded than were ever accepted, of {first_few(sorted(too_many))}.",
                 next_step="backfill audit",
                 import_ids=tuple(too_many),
             )
@@ -141,7 +149,7 @@ class ImportWriter(LeaseWriter, ImportReader):
             [{"of_import": other, "moved": n} for other, n in superseded.items()],
         )
 
-    def recount_imports(self, counts: Mapping[str, ImportCounts], *, because: str, actor: str) -> None:
+    def recount(self, counts: Mapping[str, ImportCounts], *, because: str, actor: str) -> None:
         """The records of these files were counted again, after another file was reprocessed in its place among them.
 
         Args:
@@ -159,14 +167,14 @@ class ImportWriter(LeaseWriter, ImportReader):
                 raise Refused(f"the counts of {import_id} do not reconcile: {asdict(found)}.", import_id=import_id)
             changed = update(imports).where(imports.c.import_id == import_id).values(**asdict(found))
             self._connection.execute(changed)
-        self._append(
+        self._log.append(
             *(
-                _happening(import_id, "import_recounted", actor, {**asdict(found), "because": because})
+                _import_event(import_id, "import_recounted", actor, {**asdict(found), "because": because})
                 for import_id, found in counts.items()
             )
         )
 
-    def fail_import(self, import_id: str, *, note: str, actor: str, attempt: str | None = None) -> None:
+    def fail(self, import_id: str, *, note: str, actor: str, attempt: str | None = None) -> None:
         """Landing stopped; nothing of the file is used.
 
         Raises:
@@ -174,28 +182,28 @@ class ImportWriter(LeaseWriter, ImportReader):
             TakenOver: The lease that `attempt` names was taken away.
             IllegalTransition: It is not LANDING.
         """
-        self._require_lease(import_id, attempt)
-        self._drop_lease(import_id)
-        self._change(
+        self._leases.require(import_id, attempt)
+        self._leases.drop(import_id)
+        self._log.change(
             _step(import_id, ImportState.LANDING, ImportState.FAILED),
-            _happening(import_id, "import_failed", actor, {"note": note}),
-            also={"note": plain("the note", note)},
+            _import_event(import_id, "import_failed", actor, {"note": note}),
+            also={"note": storable_text("the note", note)},
         )
 
-    def reopen_import(self, import_id: str, on_duplicate: str, actor: str, *, lease: LeaseTerms | None = None) -> None:
+    def reopen(self, import_id: str, on_duplicate: str, actor: str, *, lease: LeaseTerms | None = None) -> None:
         """The same file is landed once more; it keeps its place in the order of arrival.
 
         Raises:
             UnknownName: There is no such import.
             IllegalTransition: It is being landed right now.
         """
-        state = self.import_record(import_id).state
-        self._change(
+        state = self.get(import_id).state
+        self._log.change(
             _step(import_id, state, ImportState.LANDING),
-            _happening(import_id, "import_reopened", actor, {"on_duplicate": on_duplicate}),
+            _import_event(import_id, "import_reopened", actor, {"on_duplicate": on_duplicate}),
             also={"on_duplicate": on_duplicate, "note": ""},
         )
-        self._take_lease(import_id, lease, holder=actor)
+        self._leases.take(import_id, lease, holder=actor)
 
     def mark_loaded(self, import_ids: Iterable[str], *, actor: str) -> None:
         """The days of these files are in bronze. Files that are LOADED already stay so.
@@ -213,10 +221,10 @@ class ImportWriter(LeaseWriter, ImportReader):
             are_landed = imports.c.import_id.in_(batch) & (imports.c.state == ImportState.LANDED)
             changed = self._connection.execute(update(imports).where(are_landed).values(state=ImportState.LOADED))
             if changed.rowcount != len(batch):
-                raise illegal(some(batch), None, ImportState.LOADED, next_step="backfill audit", ids={})
-        self._append(
+                raise illegal(first_few(batch), None, ImportState.LOADED, next_step="backfill audit", ids={})
+        self._log.append(
             *(
-                _happening(
+                _import_event(
                     import_id,
                     "import_loaded",
                     actor,
@@ -241,7 +249,7 @@ class ImportWriter(LeaseWriter, ImportReader):
         return {import_id: found[import_id] for import_id in wanted}
 
 
-def _happening(
+def _import_event(
     import_id: str,
     action: str,
     actor: str,
@@ -249,8 +257,8 @@ def _happening(
     *,
     from_state: str = "",
     to_state: str = "",
-) -> Happening:
-    return Happening(
+) -> Event:
+    return Event(
         actor=actor,
         entity="import",
         entity_id=import_id,

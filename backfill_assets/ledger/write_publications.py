@@ -10,22 +10,32 @@ from collections.abc import Iterable
 from sqlalchemy import insert
 
 from backfill_assets.ledger import rows
+from backfill_assets.ledger.approvals import ApprovalSteps
+from backfill_assets.ledger.event_log import Event, EventLog
+from backfill_assets.ledger.event_payloads import publication_payload
 from backfill_assets.ledger.publication_checks import PublicationChecks
-from backfill_assets.ledger.read_events import ENDED, ORDERED, ROLLBACK
+from backfill_assets.ledger.read_publications import ENDED, ORDERED, ROLLBACK, PublicationReads
+from backfill_assets.ledger.read_runs import RunReads
+from backfill_assets.ledger.recorded_text import one_line, required_text
 from backfill_assets.ledger.records import Action, PublicationIntent, PublicationRecord, RollbackOrder
+from backfill_assets.ledger.run_steps import RunSteps
 from backfill_assets.ledger.schema import publication_changes, publications, verifications
 from backfill_assets.ledger.states import PublicationState, RunState
-from backfill_assets.ledger.telling import publication_payload
-from backfill_assets.ledger.write_outbox import OutboxWriter
-from backfill_assets.ledger.write_retention import RetentionWriter
-from backfill_assets.ledger.write_versions import VersionWriter
-from backfill_assets.ledger.writing import Happening, Step, said, typed
+from backfill_assets.ledger.steps import Step
+from backfill_assets.ledger.write_outbox import OutboxSteps
+from backfill_assets.ledger.write_versions import VersionSteps
 
 
-class PublicationWriter(PublicationChecks, OutboxWriter, VersionWriter, RetentionWriter):
-    """Begins, finishes and abandons publications and rollbacks."""
+class PublicationWrites(PublicationReads):
+    """Publications and rollbacks: begun, finished and abandoned."""
 
-    def begin_publication(self, intent: PublicationIntent, *, actor: str) -> None:
+    def __init__(self, log: EventLog, run_steps: RunSteps, approvals: ApprovalSteps, outbox: OutboxSteps) -> None:
+        super().__init__(log.connection)
+        self._log, self._run_steps, self._approvals, self._outbox = log, run_steps, approvals, outbox
+        self._runs, self._versions = RunReads(log.connection), VersionSteps(log)
+        self._checks = PublicationChecks(log.connection)
+
+    def begin(self, intent: PublicationIntent, *, actor: str) -> None:
         """Writes down a swap that is about to be tried. A run to be published is PUBLISHING from here on.
 
         Raises:
@@ -36,10 +46,10 @@ class PublicationWriter(PublicationChecks, OutboxWriter, VersionWriter, Retentio
             MissingInput: Retention removed what would become visible.
             Refused: It would change what the manifest does not declare.
         """
-        typed("the reason", intent.reason)
-        typed("the one who publishes", intent.by)
+        one_line("the reason", intent.reason)
+        one_line("the one who publishes", intent.by)
         self.require_possible(intent)
-        sequence = self._append(_begun(intent, actor))
+        sequence = self._log.append(_begun(intent, actor))
         self._connection.execute(
             insert(publications).values(
                 publication_id=intent.publication_id,
@@ -51,7 +61,7 @@ class PublicationWriter(PublicationChecks, OutboxWriter, VersionWriter, Retentio
                 reason=intent.reason,
                 undoes=intent.undoes,
                 begun_sequence=sequence,
-                started_at=self.now,
+                started_at=self._log.now,
                 note="",
             )
         )
@@ -62,26 +72,21 @@ class PublicationWriter(PublicationChecks, OutboxWriter, VersionWriter, Retentio
             found = [rows.verified_row(intent.publication_id, verified) for verified in intent.verified]
             self._connection.execute(insert(verifications), found)
         if intent.action is Action.PUBLISH:
-            state = self._run_state(intent.run_id)
+            state = self._runs.state(intent.run_id)
             self._move_by(intent.publication_id, intent.run_id, state, RunState.PUBLISHING, actor)
 
     def require_possible(self, intent: PublicationIntent) -> None:
-        """Refuses what `begin_publication` would refuse, and writes nothing down.
+        """Refuses what `begin` would refuse, and writes nothing down.
+
+        Cost: a few index lookups, and one row per version of the partitions that the intent names.
 
         Raises:
             UnknownName, IllegalTransition, NotApproved, TargetChanged, MissingInput, Refused: as there.
         """
-        self._must_be_free(intent)
-        match intent.action:
-            case Action.PUBLISH:
-                self._may_publish(intent)
-            case Action.ROLLBACK:
-                self._may_roll_back(intent)
-        self._must_expect_what_is_accepted(intent)
-        self._must_be_there(intent)
+        self._checks.require_possible(intent)
 
-    def finish_publication(self, publication_id: str, *, delta_version: int, actor: str) -> PublicationRecord:
-        """The swap has landed: new versions are accepted, or the earlier ones again, and dependents are told.
+    def finish(self, publication_id: str, *, delta_version: int, actor: str) -> PublicationRecord:
+        """The swap has landed: new versions are accepted, or the earlier ones again, and dependents are notified.
 
         Finishing a publication that is finished changes nothing.
 
@@ -94,65 +99,65 @@ class PublicationWriter(PublicationChecks, OutboxWriter, VersionWriter, Retentio
             UnknownName: There is no such publication.
             IllegalTransition: It was abandoned or rolled back.
         """
-        found = self.publication(publication_id)
+        found = self.get(publication_id)
         if found.state is PublicationState.PUBLISHED:
             return found
-        self._change(
+        self._log.change(
             _step(found, PublicationState.PUBLISHED),
-            _happening(publication_id, "publication_finished", actor, {"delta_version": delta_version}),
-            also={"delta_version": delta_version, "finished_at": self.now},
+            _publication_event(publication_id, "publication_finished", actor, {"delta_version": delta_version}),
+            also={"delta_version": delta_version, "finished_at": self._log.now},
         )
         match found.intent.action:
             case Action.PUBLISH:
                 self._publish(found.intent, delta_version, actor)
             case Action.ROLLBACK:
                 self._roll_back(found.intent, actor)
-        self._tell_dependents(found.intent)
-        return self.publication(publication_id)
+        self._outbox.announce(found.intent)
+        return self.get(publication_id)
 
     def _publish(self, intent: PublicationIntent, delta_version: int, actor: str) -> None:
-        replaced = self._supersede_expected(intent)
-        self._accept_new(intent, delta_version)
+        replaced = self._versions.supersede_expected(intent)
+        self._versions.accept_new(intent, delta_version)
         self._move_by(intent.publication_id, intent.run_id, RunState.PUBLISHING, RunState.PUBLISHED, actor)
         self._supersede_unseen(replaced, intent, actor)
 
     def _supersede_unseen(self, run_ids: Iterable[str], intent: PublicationIntent, actor: str) -> None:
         """Runs whose last visible rows a swap took away are no longer PUBLISHED."""
-        for run_id in self._without_accepted_versions(run_ids):
-            if run_id != intent.run_id and self._run_state(run_id) is RunState.PUBLISHED:
+        for run_id in self._versions.without_accepted_versions(run_ids):
+            if run_id != intent.run_id and self._runs.state(run_id) is RunState.PUBLISHED:
                 self._move_by(intent.publication_id, run_id, RunState.PUBLISHED, RunState.SUPERSEDED, actor)
 
     def _roll_back(self, intent: PublicationIntent, actor: str) -> None:
-        undone = self.publication(str(intent.undoes))
-        self._supersede_unseen(self._roll_back_expected(intent), intent, actor)
-        restored = self._accept_restored(intent)
-        self._change(
+        undone = self.get(str(intent.undoes))
+        self._supersede_unseen(self._versions.roll_back_expected(intent), intent, actor)
+        restored = self._versions.accept_restored(intent)
+        self._log.change(
             _step(undone, PublicationState.ROLLED_BACK),
-            _happening(
+            _publication_event(
                 undone.intent.publication_id, "publication_rolled_back", actor, {"undone_by": intent.publication_id}
             ),
             also={"note": f"undone by {intent.publication_id}"},
         )
-        self._withdraw(undone.intent.publication_id, actor=actor, why=f"undone by {intent.publication_id}")
+        self._outbox.withdraw(undone.intent.publication_id, actor=actor, why=f"undone by {intent.publication_id}")
         self._move_by(intent.publication_id, intent.run_id, RunState.PUBLISHED, RunState.ROLLED_BACK, actor)
-        self._withdraw_approval(intent.run_id, actor, f"rolled back: {intent.reason}")
+        self._approvals.withdraw(intent.run_id, actor, f"rolled back: {intent.reason}")
         for run_id in restored:
-            if self._run_state(run_id) is RunState.SUPERSEDED:
+            if self._runs.state(run_id) is RunState.SUPERSEDED:
                 self._move_by(intent.publication_id, run_id, RunState.SUPERSEDED, RunState.PUBLISHED, actor)
 
-    def abandon_publication(self, publication_id: str, *, actor: str, reason: str) -> None:
+    def abandon(self, publication_id: str, *, actor: str, reason: str) -> None:
         """The swap was given up before it landed. A run to be published is PASSED again; nothing else changes.
 
         Raises:
             UnknownName: There is no such publication.
             IllegalTransition: It is not open.
         """
-        found = self.publication(publication_id)
-        why = said("the reason", reason)
-        self._change(
+        found = self.get(publication_id)
+        why = required_text("the reason", reason)
+        self._log.change(
             _step(found, PublicationState.ABANDONED),
-            _happening(publication_id, "publication_abandoned", actor, {"reason": why}),
-            also={"finished_at": self.now, "note": why},
+            _publication_event(publication_id, "publication_abandoned", actor, {"reason": why}),
+            also={"finished_at": self._log.now, "note": why},
         )
         if found.intent.action is Action.PUBLISH:
             self._move_by(publication_id, found.intent.run_id, RunState.PUBLISHING, RunState.PASSED, actor, why)
@@ -161,25 +166,25 @@ class PublicationWriter(PublicationChecks, OutboxWriter, VersionWriter, Retentio
         """Notes a rollback that takes dependents along, before the first of them is undone.
 
         Raises:
-            Refused: It was not said why, or by whom.
+            Refused: A name or a reason is missing.
         """
-        payload = {"dependents": list(order.dependents), "reason": typed("the reason", order.reason)}
-        by = typed("the one who rolls back", order.by)
-        self._append(Happening(actor=by, entity=ROLLBACK, entity_id=order.of, action=ORDERED, payload=payload))
+        payload = {"dependents": list(order.dependents), "reason": one_line("the reason", order.reason)}
+        by = one_line("the one who rolls back", order.by)
+        self._log.append(Event(actor=by, entity=ROLLBACK, entity_id=order.of, action=ORDERED, payload=payload))
 
     def end_rollback(self, of: str, *, actor: str, note: str = "") -> None:
         """Such a rollback is complete, or was given up for the reason in the note."""
         payload = {"note": note} if note else {}
-        self._append(Happening(actor=actor, entity=ROLLBACK, entity_id=of, action=ENDED, payload=payload))
+        self._log.append(Event(actor=actor, entity=ROLLBACK, entity_id=of, action=ENDED, payload=payload))
 
     def _move_by(
         self, publication_id: str, run_id: str, begins: RunState, ends: RunState, actor: str, note: str = ""
     ) -> None:
-        self._move_run(run_id, begins, ends, actor=actor, note=note, payload={"publication_id": publication_id})
+        self._run_steps.move(run_id, begins, ends, actor=actor, note=note, payload={"publication_id": publication_id})
 
 
-def _begun(intent: PublicationIntent, actor: str) -> Happening:
-    return Happening(
+def _begun(intent: PublicationIntent, actor: str) -> Event:
+    return Event(
         actor=actor,
         entity="publication",
         entity_id=intent.publication_id,
@@ -189,8 +194,8 @@ def _begun(intent: PublicationIntent, actor: str) -> Happening:
     )
 
 
-def _happening(publication_id: str, action: str, actor: str, payload: dict[str, object]) -> Happening:
-    return Happening(actor=actor, entity="publication", entity_id=publication_id, action=action, payload=payload)
+def _publication_event(publication_id: str, action: str, actor: str, payload: dict[str, object]) -> Event:
+    return Event(actor=actor, entity="publication", entity_id=publication_id, action=action, payload=payload)
 
 
 def _step(found: PublicationRecord, ends: PublicationState) -> Step:

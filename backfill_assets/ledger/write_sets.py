@@ -8,31 +8,40 @@ from typing import Any
 from sqlalchemy import insert, select
 
 from backfill_assets.errors import IllegalTransition, Refused
-from backfill_assets.ledger.read_sets import SetReader
+from backfill_assets.ledger.approvals import ApprovalSteps, another_person
+from backfill_assets.ledger.cancellations import Cancellation, cancel_run, require_set_can_be_cancelled
+from backfill_assets.ledger.event_log import Event, EventLog
+from backfill_assets.ledger.read_runs import RunReads
+from backfill_assets.ledger.read_sets import SetReads
+from backfill_assets.ledger.recorded_text import one_line, storable_text
 from backfill_assets.ledger.records import SetRecord
+from backfill_assets.ledger.run_steps import RunSteps
 from backfill_assets.ledger.schema import manifests, restatement_sets, set_members
 from backfill_assets.ledger.states import MEANING, ApprovalState, SetState
-from backfill_assets.ledger.write_runs import RunWriter
-from backfill_assets.ledger.writing import Happening, Step, plain, typed
+from backfill_assets.ledger.steps import Step
 from backfill_assets.planning.sets import SetManifest
 
 
-class SetWriter(RunWriter, SetReader):
-    """Adds sets, approves them, and moves them."""
+class SetWrites(SetReads):
+    """Sets: added, approved, moved on and cancelled."""
 
-    def add_set(self, manifest: SetManifest, *, actor: str) -> SetRecord:
+    def __init__(self, log: EventLog, runs: RunReads, run_steps: RunSteps, approvals: ApprovalSteps) -> None:
+        super().__init__(log.connection)
+        self._log, self._runs, self._run_steps, self._approvals = log, runs, run_steps, approvals
+
+    def add(self, manifest: SetManifest, *, actor: str) -> SetRecord:
         """Writes a set down whose members' manifests are in the ledger already.
 
         Raises:
             Refused: It has no name or no reason, or a member is not the run whose digest it states.
         """
-        name = typed("the set's name", manifest.name)
-        typed("the reason", manifest.reason)
-        set_id = typed("the set's id", manifest.set_id)
+        name = one_line("the set's name", manifest.name)
+        one_line("the reason", manifest.reason)
+        set_id = one_line("the set's id", manifest.set_id)
         if self._row(select(manifests.c.run_id).where(manifests.c.run_id == set_id)):
             raise Refused(f"there is a set {set_id} already, and a set never changes.", set_id=set_id)
         for member in manifest.members:
-            if self.run(member.run_id).manifest_digest != member.manifest_digest:
+            if self._runs.get(member.run_id).manifest_digest != member.manifest_digest:
                 raise Refused(
                     f"set {set_id} names another manifest of run {member.run_id} than the ledger holds.",
                     next_step="plan the set again",
@@ -40,8 +49,8 @@ class SetWriter(RunWriter, SetReader):
                     run_id=member.run_id,
                 )
         self._connection.execute(insert(manifests).values(run_id=set_id, digest=manifest.digest, body=manifest.text))
-        sequence = self._append(
-            Happening(
+        sequence = self._log.append(
+            Event(
                 actor=actor,
                 entity="set",
                 entity_id=set_id,
@@ -62,7 +71,7 @@ class SetWriter(RunWriter, SetReader):
                 state=SetState.PLANNED,
                 note="",
                 added_sequence=sequence,
-                updated_at=self.now,
+                updated_at=self._log.now,
             )
         )
         self._connection.execute(
@@ -72,9 +81,9 @@ class SetWriter(RunWriter, SetReader):
                 for position, member in enumerate(manifest.members)
             ],
         )
-        return self.restatement_set(set_id)
+        return self.get(set_id)
 
-    def approve_set(
+    def approve(
         self, set_id: str, *, by: str, note: str = "", grounds: Mapping[str, Mapping[str, Any]] | None = None
     ) -> None:
         """Another person than the requester agrees to exactly this set, and so to every run of it.
@@ -92,41 +101,41 @@ class SetWriter(RunWriter, SetReader):
             NotApproved: The approver is the requester, or no person.
             IllegalTransition: All of it is approved already, or readers see one of its runs.
         """
-        found = self.restatement_set(set_id)
+        found = self.get(set_id)
         if found.state is SetState.CANCELLED:
             raise IllegalTransition(
                 f"set {set_id} is {found.state} ({MEANING[found.state]}); there is nothing left to approve.",
                 next_step=f"backfill status {set_id}",
                 set_id=set_id,
             )
-        runs = [self.run(member.run_id) for member in found.manifest.members]
+        runs = self._runs.named(member.run_id for member in found.manifest.members)
         drafts = [run for run in runs if run.approval is ApprovalState.DRAFT]
         if not drafts:
             raise IllegalTransition(
                 f"set {set_id} is approved already.", next_step=f"backfill status {set_id}", set_id=set_id
             )
-        approver = self._another_person(by, found.manifest.requested_by, name=set_id, what="set", set_id=set_id)
+        approver = another_person(by, found.manifest.requested_by, name=set_id, what="set", set_id=set_id)
         for run in drafts:
-            self._agree(run, approver, note, (grounds or {}).get(run.run_id))
-        self._append(
-            Happening(
+            self._approvals.agree(run, approver, note, (grounds or {}).get(run.run_id))
+        self._log.append(
+            Event(
                 actor=approver,
                 entity="set",
                 entity_id=set_id,
                 action="set_approved",
-                payload={"manifest_digest": found.digest, "note": plain("the note", note)},
+                payload={"manifest_digest": found.digest, "note": storable_text("the note", note)},
             )
         )
 
-    def move_set(self, set_id: str, to: SetState, *, actor: str, note: str = "") -> None:
+    def move(self, set_id: str, to: SetState, *, actor: str, note: str = "") -> None:
         """Says how far the publication of a set is.
 
         Raises:
             UnknownName: There is no such set.
             IllegalTransition: The step is not in the table.
         """
-        found = self.restatement_set(set_id)
-        self._change(
+        found = self.get(set_id)
+        self._log.change(
             Step(
                 table=restatement_sets,
                 key={"set_id": set_id},
@@ -136,12 +145,27 @@ class SetWriter(RunWriter, SetReader):
                 next_step=f"backfill status {set_id}",
                 ids={"set_id": set_id},
             ),
-            Happening(
+            Event(
                 actor=actor,
                 entity="set",
                 entity_id=set_id,
                 action="set_moved",
                 payload={"note": note} if note else {},
             ),
-            also={"note": plain("the note", note), "updated_at": self.now},
+            also={"note": storable_text("the note", note), "updated_at": self._log.now},
         )
+
+    def cancel(self, set_id: str, *, by: str, reason: str) -> None:
+        """Ends a set of which readers see nothing, and every run of it.
+
+        Raises:
+            UnknownName: There is no such set.
+            Refused: The name is missing or no person's, or there is no reason.
+            IllegalTransition: Some of it is published or being published.
+        """
+        found = self.get(set_id)
+        decision = Cancellation.of(by, reason)
+        require_set_can_be_cancelled(set_id, found.state)
+        for member in found.manifest.members:
+            cancel_run(self._run_steps, member.run_id, self._runs.state(member.run_id), decision)
+        self.move(set_id, SetState.CANCELLED, actor=decision.by, note=decision.note)

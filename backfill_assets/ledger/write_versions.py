@@ -6,11 +6,14 @@ One statement per question, over all partitions of the publication: 5,000 of the
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import date
 
-from sqlalchemy import Column, ColumnElement, and_, exists, func, insert, literal, select, update
+from sqlalchemy import Column, ColumnElement, and_, bindparam, exists, func, insert, literal, select, update
 
 from backfill_assets.errors import IllegalTransition
-from backfill_assets.ledger.reading import batches
+from backfill_assets.ledger.event_log import EventLog
+from backfill_assets.ledger.queries import Queries, batches
+from backfill_assets.ledger.read_versions import VersionReads
 from backfill_assets.ledger.records import PublicationIntent
 from backfill_assets.ledger.schema import (
     partition_versions,
@@ -19,13 +22,16 @@ from backfill_assets.ledger.schema import (
     verifications,
 )
 from backfill_assets.ledger.states import PublicationState, VersionState, may_follow
-from backfill_assets.ledger.writing import Writing
 
 
-class VersionWriter(Writing):
-    """What becomes of the versions that a publication names."""
+class VersionSteps(Queries):
+    """What becomes of the versions that a publication names; not a part of a transaction's surface."""
 
-    def _supersede_expected(self, intent: PublicationIntent) -> list[str]:
+    def __init__(self, log: EventLog) -> None:
+        super().__init__(log.connection)
+        self._now = log.now
+
+    def supersede_expected(self, intent: PublicationIntent) -> list[str]:
         """The expected versions make way; returns the runs that made them or found them equal."""
         expected = sum(change.expected_version > 0 for change in intent.changes)
         self._change_versions(
@@ -33,7 +39,7 @@ class VersionWriter(Writing):
         )
         return self._runs_of(intent, publication_changes.c.expected_version)
 
-    def _accept_new(self, intent: PublicationIntent, delta_version: int) -> None:
+    def accept_new(self, intent: PublicationIntent, delta_version: int) -> None:
         """Every change becomes a new version, one above the highest that its partition ever had."""
         held, made = partition_versions.alias("held"), publication_changes
         highest = (
@@ -53,7 +59,7 @@ class VersionWriter(Writing):
             "checksum": made.c.checksum,
             "replaces": made.c.expected_version,
             "delta_version": literal(delta_version),
-            "accepted_at": literal(self.now, partition_versions.c.accepted_at.type),
+            "accepted_at": literal(self._now, partition_versions.c.accepted_at.type),
             "provenance": made.c.provenance,
             "files_digest": made.c.files_digest,
             "file_count": made.c.file_count,
@@ -62,7 +68,7 @@ class VersionWriter(Writing):
         new = select(*values.values()).where(made.c.publication_id == intent.publication_id)
         self._connection.execute(insert(partition_versions).from_select(list(values), new))
 
-    def _roll_back_expected(self, intent: PublicationIntent) -> list[str]:
+    def roll_back_expected(self, intent: PublicationIntent) -> list[str]:
         """The undone versions are no longer what readers see; returns the runs that made them or found them equal."""
         expected = len(intent.changes)
         self._change_versions(
@@ -70,7 +76,7 @@ class VersionWriter(Writing):
         )
         return self._runs_of(intent, publication_changes.c.expected_version)
 
-    def _accept_restored(self, intent: PublicationIntent) -> list[str]:
+    def accept_restored(self, intent: PublicationIntent) -> list[str]:
         """The versions before are accepted again; returns the runs that made them or found them equal."""
         expected = sum((change.restores or 0) > 0 for change in intent.changes)
         self._change_versions(
@@ -124,7 +130,7 @@ class VersionWriter(Writing):
         )
         return sorted({*self._values(brought_in), *self._values(equal)})
 
-    def _without_accepted_versions(self, run_ids: Iterable[str]) -> list[str]:
+    def without_accepted_versions(self, run_ids: Iterable[str]) -> list[str]:
         """Those of the runs whose rows no reader sees any more, neither as their own nor as found equal."""
         chosen = list(run_ids)
         held, found, made = partition_versions, verifications, publications
@@ -141,6 +147,36 @@ class VersionWriter(Writing):
             for visible in (own, equal):
                 seen.update(self._values(visible.where(held.c.state == VersionState.ACCEPTED)))
         return [run_id for run_id in chosen if run_id not in seen]
+
+
+class VersionWrites(VersionReads):
+    """Partition versions, and which of them have lost their files."""
+
+    def __init__(self, log: EventLog) -> None:
+        super().__init__(log.connection)
+        self._now = log.now
+
+    def mark_removed(self, versions: Iterable[tuple[str, date, int]]) -> int:
+        """Remembers that the files of these versions are removed now, and says how many had not been yet."""
+        held = partition_versions
+        named = [
+            {"of_table": table, "of_partition": partition, "of_version": version}
+            for table, partition, version in versions
+        ]
+        if not named:
+            return 0
+        self._connection.execute(
+            update(held)
+            .where(
+                held.c.table_name == bindparam("of_table"),
+                held.c.partition_date == bindparam("of_partition"),
+                held.c.version == bindparam("of_version"),
+                held.c.removed_at.is_(None),
+            )
+            .values(removed_at=self._now),
+            named,
+        )
+        return len(named)
 
 
 def _is_found_equal() -> ColumnElement[bool]:

@@ -180,8 +180,8 @@ def report_rollback(workspace: Workspace, record: PublicationRecord, *, instance
 
 
 def _run(workspace: Workspace, run_id: str) -> RunRecord:
-    with workspace.ledger.read() as reader:
-        return reader.run(run_id)
+    with workspace.ledger.read() as tx:
+        return tx.runs.get(run_id)
 
 
 def end_abandoned_runs(instance: DagsterInstance, run_id: str) -> None:

@@ -124,8 +124,8 @@ def run_to_stage(session: Session, table: DerivedTable, context: AssetExecutionC
 
 def staged_partitions(workspace: Workspace, run_id: str) -> Mapping[date, CandidatePartition]:
     """What a run has staged, as the ledger knows it by now."""
-    with workspace.ledger.read() as reader:
-        return reader.candidates(run_id)
+    with workspace.ledger.read() as tx:
+        return tx.candidates.of_run(run_id)
 
 
 def run_to_load(session: Session, table: SourceTable, context: AssetExecutionContext, *, by: str) -> RunRecord | None:
@@ -178,8 +178,8 @@ def _adopt(workspace: Workspace, table: Table, context: AssetExecutionContext, r
 
 
 def _run(workspace: Workspace, run_id: str) -> RunRecord:
-    with workspace.ledger.read() as reader:
-        return reader.run(run_id)
+    with workspace.ledger.read() as tx:
+        return tx.runs.get(run_id)
 
 
 def _must_fit(run: RunRecord, table: Table, context: AssetExecutionContext) -> RunRecord:

@@ -176,7 +176,7 @@ class Manifest:
         configuration: What else steers the transform (the window, for example), canonical values only.
         supersedes: The runs whose accepted rows are replaced where they differ, as it was when the run was planned;
             always empty in formats 1 and 2.
-        cause: What made the run exist. Only the ledger makes one a follow-up (`LedgerWriter.add_follow_up`).
+        cause: What made the run exist. Only the ledger makes one a follow-up (`OutboxWrites.add_follow_up`).
         because: Formats 1 and 2: the publication that the run was said to follow. It could be typed and grants nothing.
         chunks: How many partitions each chunk has, in order; they add up to all partitions.
         proof: What the warm-up gate computes again; None for source tables and tables that opted out.

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from backfill_assets.ledger.records import RunRecord
-from backfill_assets.ledger.states import ApprovalState
-from backfill_assets.ledger.store import LedgerWriter
-from backfill_assets.ledger.write_runs import VISIBLE
+from backfill_assets.ledger.states import VISIBLE, ApprovalState
+from backfill_assets.ledger.transactions import WriteTransaction
 from backfill_assets.publication.authority import Grounds, counts, demand_of, grounds_of
 from backfill_assets.workspace import Workspace
 
@@ -18,18 +17,18 @@ def approve_run(ws: Workspace, run_id: str, *, by: str, note: str) -> RunRecord:
         NotApproved: The person is the requester, no person, or not in a group that the policy names.
         IllegalTransition: It is approved or published already, or is one of a set, which is agreed to as a whole.
     """
-    with ws.ledger.write() as writer:
-        run = writer.run(run_id)
-        grounds = None if run.manifest.member_of else renewed_grounds(ws, writer, run, by)
-        writer.approve(run_id, by=by, note=note, grounds=grounds.document if grounds else None)
-        return writer.run(run_id)
+    with ws.ledger.write() as tx:
+        run = tx.runs.get(run_id)
+        grounds = None if run.manifest.member_of else renewed_grounds(ws, tx, run, by)
+        tx.approvals.approve(run_id, by=by, note=note, grounds=grounds.document if grounds else None)
+        return tx.runs.get(run_id)
 
 
-def renewed_grounds(ws: Workspace, writer: LedgerWriter, run: RunRecord, by: str) -> Grounds | None:
+def renewed_grounds(ws: Workspace, tx: WriteTransaction, run: RunRecord, by: str) -> Grounds | None:
     """Why the person may approve the run; an approval that does not count any more makes room for theirs."""
-    asked = demand_of(ws, writer, run)
+    asked = demand_of(ws, tx, run)
     found = grounds_of(ws, run, asked, by)
     is_void = run.approval is ApprovalState.APPROVED and not counts(ws, run, asked)
     if is_void and run.state not in VISIBLE:
-        writer.withdraw_approval(run.run_id, by=by, reason=f"the approval by {run.approved_by} does not count any more")
+        tx.approvals.withdraw(run.run_id, by=by, reason=f"the approval by {run.approved_by} does not count any more")
     return found

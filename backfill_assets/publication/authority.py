@@ -15,7 +15,7 @@ from backfill_assets.domain import DerivedTable, Reference, Table
 from backfill_assets.errors import MissingInput, NotApproved, Refused
 from backfill_assets.ledger.records import RunRecord
 from backfill_assets.ledger.states import ApprovalState, RunState
-from backfill_assets.ledger.store import LedgerReader
+from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.next_steps import ANOTHER_PERSON, Act, do, step
 from backfill_assets.people import folded, require_person, same_person
 from backfill_assets.planning.manifest import CauseKind, Manifest
@@ -86,7 +86,7 @@ def _members(group: str, people: Any) -> frozenset[str]:
 WHO_APPROVES = Reference(name=APPROVERS, parse=parse_approvers)
 
 
-def demand_of(ws: Workspace, reader: LedgerReader, run: RunRecord) -> Demand:
+def demand_of(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> Demand:
     """What publication of a run asks for: the stricter of what its manifest pinned and what is declared now.
 
     Loosening is a decision as well: what the table was last published under can still ask for an approval. And what was
@@ -96,7 +96,7 @@ def demand_of(ws: Workspace, reader: LedgerReader, run: RunRecord) -> Demand:
         UnknownName: The domain has no such table any more.
     """
     manifest, table = run.manifest, ws.domain.table(run.manifest.table)
-    last = reader.runs(table=table.name, states=EVER_PUBLISHED, limit=1)
+    last = tx.runs.records(table=table.name, states=EVER_PUBLISHED, limit=1)
     asked = demand(
         table.name,
         _cause(manifest),
@@ -231,10 +231,10 @@ def counts(ws: Workspace, run: RunRecord, asked: Demand) -> bool:
     return run.approval is ApprovalState.APPROVED
 
 
-def is_agreed(ws: Workspace, reader: LedgerReader, run: RunRecord) -> bool:
+def is_agreed(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> bool:
     """Whether publication would find the agreement that it asks for, of a person or of a policy."""
     try:
-        require_agreed(ws, run, demand_of(ws, reader, run))
+        require_agreed(ws, run, demand_of(ws, tx, run))
     except Refused:
         # The file of approvers cannot be used, or the table is not declared any more: publication is refused as well.
         return False

@@ -16,7 +16,7 @@ from backfill_assets.errors import BackfillError, Refused, Retryable
 from backfill_assets.ledger.claims import LedgerState
 from backfill_assets.ledger.records import OutboxEntry, RunRecord
 from backfill_assets.ledger.states import SetState
-from backfill_assets.ledger.store import LedgerReader
+from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.following import FollowUp, Wanted, follow_ups
 from backfill_assets.planning.graph import TableNode
 from backfill_assets.planning.manifest import CauseKind, RunCause
@@ -86,8 +86,8 @@ def plan_follow_ups(
     Returns:
         The planned runs, and what could not be planned with the reason. Another process may have planned some of it.
     """
-    with ws.ledger.read() as reader:
-        asking = what_is_asked(ws, reader, reader.outbox(open_only=True))
+    with ws.ledger.read() as tx:
+        asking = what_is_asked(ws, tx, tx.outbox.entries(open_only=True))
     chosen = [each for each in asking if tries(each.entry)]
     runs: list[RunRecord] = []
     failed: list[FailedFollowUp] = []
@@ -96,8 +96,8 @@ def plan_follow_ups(
             run = _plan(ws, follow_up, terms_of(follow_up.table), by=by)
         except (Refused, Retryable) as error:
             failed.append(FailedFollowUp(follow_up=follow_up, error=error))
-            with ws.ledger.write() as writer:
-                writer.note_failed_follow_up(follow_up.publications, table=follow_up.table, why=error.message, actor=by)
+            with ws.ledger.write() as tx:
+                tx.outbox.note_failure(follow_up.publications, table=follow_up.table, why=error.message, actor=by)
             continue
         if run is not None:
             runs.append(run)
@@ -106,28 +106,28 @@ def plan_follow_ups(
     return PlannedFollowUps(runs=tuple(runs), failed=tuple(failed))
 
 
-def what_is_asked(ws: Workspace, reader: LedgerReader, entries: Iterable[OutboxEntry]) -> tuple[Asking, ...]:
+def what_is_asked(ws: Workspace, tx: ReadTransaction, entries: Iterable[OutboxEntry]) -> tuple[Asking, ...]:
     """What open entries of the outbox ask of direct dependents that follow on their own, in their order.
 
     Source tables ask nothing: what is derived from bronze is restated by decision, not because an event came in.
     """
     found = []
     for entry in entries:
-        its_set = reader.set_of(entry.run_id)
+        its_set = tx.sets.of_run(entry.run_id)
         is_under_way = its_set is not None and its_set.state in UNDER_WAY
-        wanted = tuple(_wanted(ws, reader, entry))
+        wanted = tuple(_wanted(ws, tx, entry))
         set_id = its_set.set_id if its_set and is_under_way and wanted else None
         found.append(Asking(entry=entry, wanted=() if set_id else wanted, set_id=set_id))
     return tuple(found)
 
 
-def what_waits(ws: Workspace, reader: LedgerReader) -> tuple[Asking, ...]:
+def what_waits(ws: Workspace, tx: ReadTransaction) -> tuple[Asking, ...]:
     """The open entries that ask for something, now or when what it needs is there."""
-    asking = what_is_asked(ws, reader, reader.outbox(open_only=True))
+    asking = what_is_asked(ws, tx, tx.outbox.entries(open_only=True))
     return tuple(each for each in asking if each.wanted or each.set_id)
 
 
-def _wanted(ws: Workspace, reader: LedgerReader, entry: OutboxEntry) -> Iterator[Wanted]:
+def _wanted(ws: Workspace, tx: ReadTransaction, entry: OutboxEntry) -> Iterator[Wanted]:
     if not isinstance(ws.domain.tables.get(entry.table), DerivedTable):
         return
     days = ws.graph.days(ws.clock().date())
@@ -136,14 +136,14 @@ def _wanted(ws: Workspace, reader: LedgerReader, entry: OutboxEntry) -> Iterator
         for edge in node.inputs:
             if edge.table == entry.table:
                 reached.update(ws.graph.reached(edge, node, entry.partitions))
-        reached -= built_with(reader, entry.run_id, node.name)
-        reached -= reader.following(node.name, [entry.publication_id])[entry.publication_id]
+        reached -= built_with(tx, entry.run_id, node.name)
+        reached -= tx.outbox.following(node.name, [entry.publication_id])[entry.publication_id]
         first = partition_of(node.grain, days.start)
         possible = sorted(partition for partition in reached if first <= partition < days.end)
-        outdated = _outdated(ws, reader, node, possible)
+        outdated = _outdated(ws, tx, node, possible)
         if not outdated:
             continue
-        ready, waiting = complete_partitions(node, ws.graph, outdated, LedgerState(reader))
+        ready, waiting = complete_partitions(node, ws.graph, outdated, LedgerState(tx))
         yield Wanted(
             publication_id=entry.publication_id,
             source=entry.table,
@@ -154,7 +154,7 @@ def _wanted(ws: Workspace, reader: LedgerReader, entry: OutboxEntry) -> Iterator
         )
 
 
-def _outdated(ws: Workspace, reader: LedgerReader, node: TableNode, partitions: list[date]) -> set[date]:
+def _outdated(ws: Workspace, tx: ReadTransaction, node: TableNode, partitions: list[date]) -> set[date]:
     """Those that were never built, or were computed from other inputs than what is accepted now.
 
     What follows from the present inputs already is not computed again: a person may have done it, or the publication
@@ -162,42 +162,42 @@ def _outdated(ws: Workspace, reader: LedgerReader, node: TableNode, partitions: 
     """
     if not partitions:
         return set()
-    built = reader.claims(node.name, partitions).keys()
+    built = tx.versions.claims(node.name, partitions).keys()
     table = ws.domain.derived_table(node.name)
-    return (set(partitions) - built) | rests_on_other_inputs(ws, reader, table, partitions)
+    return (set(partitions) - built) | rests_on_other_inputs(ws, tx, table, partitions)
 
 
-def built_with(reader: LedgerReader, run_id: str, table: str) -> set[date]:
+def built_with(tx: ReadTransaction, run_id: str, table: str) -> set[date]:
     """The partitions of a table that the set of a run builds itself, so that no run has to follow for them."""
-    found = reader.set_of(run_id)
+    found = tx.sets.of_run(run_id)
     members = found.manifest.members if found else ()
-    of_table = reader.runs_named(member.run_id for member in members if member.table == table)
+    of_table = tx.runs.named(member.run_id for member in members if member.table == table)
     return {partition for run in of_table for partition in run.manifest.partitions}
 
 
 def _plan(ws: Workspace, follow_up: FollowUp, terms: Terms, *, by: str) -> RunRecord | None:
     request = PlanRequest(table=follow_up.table, days=follow_up.days, reason=follow_up.reason, by=by)
     cause = RunCause(kind=CauseKind.FOLLOW_UP, publications=follow_up.publications)
-    with ws.ledger.read() as reader:
-        proposed = propose(request, terms, graph=ws.graph, state=LedgerState(reader), as_of=ws.clock(), cause=cause)
+    with ws.ledger.read() as tx:
+        proposed = propose(request, terms, graph=ws.graph, state=LedgerState(tx), as_of=ws.clock(), cause=cause)
     require_inputs(proposed)
-    with ws.ledger.write() as writer:
-        return writer.add_follow_up(proposed.manifest, actor=by)
+    with ws.ledger.write() as tx:
+        return tx.outbox.add_follow_up(proposed.manifest, actor=by)
 
 
 def _deliver(ws: Workspace, *, by: str) -> None:
     """Marks the entries as delivered that ask for nothing more."""
-    with ws.ledger.read() as reader:
-        followed = _followed(ws, reader)
+    with ws.ledger.read() as tx:
+        followed = _followed(ws, tx)
     if followed:
         # Asked once more: a rollback since may have undone a planned run, and what else it followed is asked for again.
-        with ws.ledger.write() as writer:
-            for entry in _followed(ws, writer, [entry.publication_id for entry in followed]):
-                writer.mark_delivered(entry.sequence, actor=by)
+        with ws.ledger.write() as tx:
+            for entry in _followed(ws, tx, [entry.publication_id for entry in followed]):
+                tx.outbox.mark_delivered(entry.sequence, actor=by)
     ws.reached(Point.FOLLOW_UPS_DELIVERED)
 
 
-def _followed(ws: Workspace, reader: LedgerReader, publication_ids: Collection[str] | None = None) -> list[OutboxEntry]:
-    entries = reader.outbox(open_only=True)
+def _followed(ws: Workspace, tx: ReadTransaction, publication_ids: Collection[str] | None = None) -> list[OutboxEntry]:
+    entries = tx.outbox.entries(open_only=True)
     chosen = entries if publication_ids is None else [e for e in entries if e.publication_id in publication_ids]
-    return [asking.entry for asking in what_is_asked(ws, reader, chosen) if asking.is_followed]
+    return [asking.entry for asking in what_is_asked(ws, tx, chosen) if asking.is_followed]

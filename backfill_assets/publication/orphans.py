@@ -14,7 +14,7 @@ from datetime import date
 from backfill_assets.errors import IllegalTransition, LeavesOrphans, TargetChanged
 from backfill_assets.ledger.records import Action, PartitionVersion, PublicationIntent
 from backfill_assets.ledger.states import PublicationState
-from backfill_assets.ledger.store import LedgerReader
+from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.next_steps import NAME, WAIT_OR_RECOVER, WHY, Act, do, step, undo
 from backfill_assets.planning.basis import Basis
 from backfill_assets.planning.graph import Graph, TableNode
@@ -37,7 +37,7 @@ class Orphans:
     set_id: str | None
 
 
-def require_no_orphans(graph: Graph, reader: LedgerReader, undone: Sequence[PublicationIntent], *, of: str) -> None:
+def require_no_orphans(graph: Graph, tx: ReadTransaction, undone: Sequence[PublicationIntent], *, of: str) -> None:
     """Refuses a rollback that would leave published partitions without an input.
 
     Args:
@@ -50,7 +50,7 @@ def require_no_orphans(graph: Graph, reader: LedgerReader, undone: Sequence[Publ
         LeavesOrphans: There are such partitions.
         TargetChanged, IllegalTransition: As in `orphans_of`.
     """
-    if left := orphans_of(graph, reader, undone):
+    if left := orphans_of(graph, tx, undone):
         raise LeavesOrphans(
             f"rolling back {of} would leave published partitions without their input: {said(left)}.",
             next_step=step("roll them back with it: ", do(Act.ROLLBACK, of, with_dependents=True, by=NAME, reason=WHY)),
@@ -66,7 +66,7 @@ def said(left: Iterable[Orphans]) -> str:
     )
 
 
-def orphans_of(graph: Graph, reader: LedgerReader, undone: Sequence[PublicationIntent]) -> tuple[Orphans, ...]:
+def orphans_of(graph: Graph, tx: ReadTransaction, undone: Sequence[PublicationIntent]) -> tuple[Orphans, ...]:
     """What would have to be undone before these publications are, in that order.
 
     Raises:
@@ -75,17 +75,17 @@ def orphans_of(graph: Graph, reader: LedgerReader, undone: Sequence[PublicationI
     """
     if not any(change.restores == 0 for intent in undone for change in intent.changes):
         return ()
-    after = _After(reader)
+    after = _After(tx)
     for intent in undone:
         after.undo(intent.table, str(intent.undoes))
     by_table: list[list[Orphans]] = []
     for node in graph.tables.values():
-        _require_none_on_its_way(graph, reader, node, after)
+        _require_none_on_its_way(graph, tx, node, after)
         found: list[Orphans] = []
         while left := _without_input(graph, after, node):
             # The latest publication first: what it replaced is only then what would be accepted.
             publication_id = max(left, key=lambda each: after.landed(node.name, each))
-            run = reader.run(reader.publication(publication_id).intent.run_id)
+            run = tx.runs.get(tx.publications.get(publication_id).intent.run_id)
             found.append(
                 Orphans(
                     table=node.name,
@@ -121,8 +121,8 @@ class _Table:
 class _After:
     """What would be accepted after some publications were undone."""
 
-    def __init__(self, reader: LedgerReader) -> None:
-        self._reader = reader
+    def __init__(self, tx: ReadTransaction) -> None:
+        self._tx = tx
         self._tables: dict[str, _Table] = {}
         self.gone: dict[str, set[date]] = {}
 
@@ -130,9 +130,9 @@ class _After:
         """A table, read when it is asked for."""
         if name not in self._tables:
             self._tables[name] = _Table(
-                standing=self._reader.accepted(name),
-                every={(v.partition, v.version): v for v in self._reader.versions(name)},
-                accepted=self._reader.resting([name]).bases[name],
+                standing=self._tx.versions.accepted(name),
+                every={(v.partition, v.version): v for v in self._tx.versions.history(name)},
+                accepted=self._tx.bases.of_accepted([name]).bases[name],
             )
         return self._tables[name]
 
@@ -164,7 +164,7 @@ class _After:
         for partition in sorted(table.restored & table.standing.keys()):
             by_run.setdefault(table.standing[partition].run_id, []).append(partition)
         for run_id, partitions in by_run.items():
-            yield self._reader.basis_of(run_id, partitions), frozenset(partitions)
+            yield self._tx.bases.of_run(run_id, partitions), frozenset(partitions)
 
 
 def _without_input(graph: Graph, after: _After, node: TableNode) -> Mapping[str, set[date]]:
@@ -187,13 +187,13 @@ def _reached(graph: Graph, node: TableNode, basis: Basis, gone: Mapping[str, set
     }
 
 
-def _require_none_on_its_way(graph: Graph, reader: LedgerReader, node: TableNode, after: _After) -> None:
+def _require_none_on_its_way(graph: Graph, tx: ReadTransaction, node: TableNode, after: _After) -> None:
     """What is being published now is not accepted yet, and will be."""
-    for record in reader.publications(states=[PublicationState.PUBLISHING]):
+    for record in tx.publications.records(states=[PublicationState.PUBLISHING]):
         intent = record.intent
         if intent.table != node.name or intent.action is not Action.PUBLISH:
             continue
-        basis = reader.basis_of(intent.run_id, intent.partitions)
+        basis = tx.bases.of_run(intent.run_id, intent.partitions)
         if _reached(graph, node, basis, after.gone) & set(intent.partitions):
             raise IllegalTransition(
                 f"run {intent.run_id} of {node.name} is being published, and was computed from what would be gone.",

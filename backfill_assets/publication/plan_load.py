@@ -53,29 +53,29 @@ def plan_load(
     """
     table = ws.domain.source_table(source)
     require_person("the requester", by)
-    with ws.ledger.write() as writer:
-        days = pending_days(writer, table).days if partitions is None else partitions
+    with ws.ledger.write() as tx:
+        days = pending_days(tx, table).days if partitions is None else partitions
         if not days:
             return None
         if partitions is not None:
-            require_explained(writer, table, days, frozenset(empty))
-        imports = imports_for_days(writer, table, days)
+            require_explained(tx, table, days, frozenset(empty))
+        imports = imports_for_days(tx, table, days)
         loading = _load_manifest(ws, table, tuple(days), imports, by=by, reason=reason)
-        replaced = superseded(writer.claims(table.name, loading.partitions).values())
+        replaced = superseded(tx.versions.claims(table.name, loading.partitions).values())
         said = replace(loading, supersedes=replaced, declared_empty=tuple(sorted(empty)))
-        return writer.add_manifest(said, actor=by)
+        return tx.runs.add(said, actor=by)
 
 
 def days_without_events(ws: Workspace, source: str, days: Iterable[date]) -> tuple[date, ...]:
     """Of these days of a source, those that would be empty without anything that says so."""
-    with ws.ledger.read() as reader:
-        return unexplained_days(reader, ws.domain.source_table(source), days)
+    with ws.ledger.read() as tx:
+        return unexplained_days(tx, ws.domain.source_table(source), days)
 
 
 def questioned_gaps(ws: Workspace, source: str) -> tuple[DayRange, ...]:
     """Gaps in files that have landed and are not loaded, longer than the source finds plausible."""
-    with ws.ledger.read() as reader:
-        return pending_days(reader, ws.domain.source_table(source)).asked
+    with ws.ledger.read() as tx:
+        return pending_days(tx, ws.domain.source_table(source)).asked
 
 
 def _load_manifest(

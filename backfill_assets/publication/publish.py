@@ -17,7 +17,7 @@ from backfill_assets.errors import IllegalTransition, InputsMovedOn, OutcomeUnkn
 from backfill_assets.lake.swap import Exchange, SwapOrder, require_as_expected, swap
 from backfill_assets.ledger.records import Action, ImportDay, PublicationIntent, PublicationRecord, RunRecord
 from backfill_assets.ledger.states import ApprovalState, ImportState, PublicationState, RunState
-from backfill_assets.ledger.store import LedgerReader
+from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.next_steps import WHY, Act, NextStep, do, step
 from backfill_assets.planning.filling import joined, load_commands
 from backfill_assets.planning.manifest import Manifest, Mode
@@ -44,21 +44,21 @@ def publish_run(ws: Workspace, run_id: str, *, by: str) -> PublicationRecord:
         OutcomeUnknown: It cannot be said whether the swap landed; `recover` finds out.
     """
     _require_not_older(ws, run_id)
-    with ws.ledger.write() as writer:
-        run = writer.run(run_id)
+    with ws.ledger.write() as tx:
+        run = tx.runs.get(run_id)
         require_publishable(run)
-        asked = demand_of(ws, writer, run)
+        asked = demand_of(ws, tx, run)
         if asked.policy and run.approval is ApprovalState.DRAFT and run.state is RunState.PASSED:
-            writer.approve_by_policy(run_id, policy=asked.policy)
+            tx.approvals.approve_by_policy(run_id, policy=asked.policy)
         require_agreed(ws, run, asked)
         manifest = run.manifest
-        require_read_as_staged(writer, ws.graph, manifest)
-        _require_inputs(writer, manifest)
+        require_read_as_staged(tx, ws.graph, manifest)
+        _require_inputs(tx, manifest)
         changes, verified = changes_for(
             manifest,
-            writer.candidates(run_id),
-            writer.gate_results(run_id),
-            writer.accepted(manifest.table, manifest.partitions),
+            tx.candidates.of_run(run_id),
+            tx.candidates.gate_results(run_id),
+            tx.versions.accepted(manifest.table, manifest.partitions),
         )
         intent = PublicationIntent(
             publication_id=_new_id(ws.clock()),
@@ -70,7 +70,7 @@ def publish_run(ws: Workspace, run_id: str, *, by: str) -> PublicationRecord:
             changes=changes,
             verified=verified,
         )
-        writer.begin_publication(intent, actor=by)
+        tx.publications.begin(intent, actor=by)
     ws.reached(Point.SWAP_INTENDED)
     return carry_out(ws, run, intent, by=by)
 
@@ -81,12 +81,12 @@ def _require_not_older(ws: Workspace, run_id: str) -> None:
     It is asked before the ledger's transaction, because it reads much: the accepted versions that it saw are those
     that the candidate was compared with, or the transaction refuses.
     """
-    with ws.ledger.read() as reader:
-        run = reader.run(run_id)
-        reader.require_still_asked(run)
+    with ws.ledger.read() as tx:
+        run = tx.runs.get(run_id)
+        tx.outbox.require_still_asked(run)
         # Out of its set's turn it is refused by the ledger, with a better reason.
         upstream = {pin.from_run for pinned in run.manifest.inputs for pin in pinned.partitions if pin.from_run}
-        is_early = any(found.state is not RunState.PUBLISHED for found in reader.runs_named(sorted(upstream)))
+        is_early = any(found.state is not RunState.PUBLISHED for found in tx.runs.named(sorted(upstream)))
     manifest = run.manifest
     if manifest.mode is Mode.REPLAY or is_early or run.state not in (RunState.PASSED, RunState.ROLLED_BACK):
         return
@@ -101,18 +101,18 @@ def _require_not_older(ws: Workspace, run_id: str) -> None:
         )
 
 
-def _require_inputs(reader: LedgerReader, manifest: Manifest) -> None:
+def _require_inputs(tx: ReadTransaction, manifest: Manifest) -> None:
     """Refuses what was computed from partitions that have no accepted version any more, whichever it was."""
     taken = {
         (record.intent.table, change.partition)
-        for record in reader.publications(states=[PublicationState.PUBLISHING])
+        for record in tx.publications.records(states=[PublicationState.PUBLISHING])
         for change in record.intent.changes
         if change.restores == 0
     }
     for pinned in manifest.inputs:
         # What another run of the set stages is published before, or the ledger refuses with a better reason.
         read = [pin.partition for pin in pinned.partitions if pin.from_run is None]
-        there = reader.claims(pinned.table, read).keys()
+        there = tx.versions.claims(pinned.table, read).keys()
         if lacking := [p for p in read if p not in there or (pinned.table, p) in taken]:
             raise InputsMovedOn(
                 f"run {manifest.run_id} was computed from {pinned.table} {lacking[0]}, which was rolled back since and "
@@ -141,16 +141,16 @@ def rollback_run(ws: Workspace, run_id: str, *, by: str, reason: str) -> Publica
         TargetChanged: Some of its partitions were published again since.
         LeavesOrphans: Published partitions would be left without their input; see `undo.rollback_with_dependents`.
     """
-    with ws.ledger.write() as writer:
-        run = writer.run(run_id)
-        intent = intent_back(ws, writer, run, by=by, reason=reason)
-        require_no_orphans(ws.graph, writer, [intent], of=run_id)
-        writer.begin_publication(intent, actor=by)
+    with ws.ledger.write() as tx:
+        run = tx.runs.get(run_id)
+        intent = intent_back(ws, tx, run, by=by, reason=reason)
+        require_no_orphans(ws.graph, tx, [intent], of=run_id)
+        tx.publications.begin(intent, actor=by)
     ws.reached(Point.SWAP_INTENDED)
     return carry_out(ws, run, intent, by=by)
 
 
-def intent_back(ws: Workspace, reader: LedgerReader, run: RunRecord, *, by: str, reason: str) -> PublicationIntent:
+def intent_back(ws: Workspace, tx: ReadTransaction, run: RunRecord, *, by: str, reason: str) -> PublicationIntent:
     """What undoing a run's standing publication would do; it is not begun.
 
     Raises:
@@ -160,7 +160,7 @@ def intent_back(ws: Workspace, reader: LedgerReader, run: RunRecord, *, by: str,
     table = run.manifest.table
     published = [
         record
-        for record in reader.publications(run_id=run.run_id, states=[PublicationState.PUBLISHED])
+        for record in tx.publications.records(run_id=run.run_id, states=[PublicationState.PUBLISHED])
         if record.intent.action is Action.PUBLISH
     ]
     if not published:
@@ -180,9 +180,9 @@ def intent_back(ws: Workspace, reader: LedgerReader, run: RunRecord, *, by: str,
             run_id=run.run_id,
             publication_id=undone,
         )
-    accepted = reader.accepted(table, run.manifest.partitions)
-    versions = [v for v in reader.versions(table) if v.publication_id == undone]
-    replaced = reader.pinned(table, [(v.partition, v.replaces) for v in versions if v.replaces])
+    accepted = tx.versions.accepted(table, run.manifest.partitions)
+    versions = [v for v in tx.versions.history(table) if v.publication_id == undone]
+    replaced = tx.versions.pinned(table, [(v.partition, v.replaces) for v in versions if v.replaces])
     return PublicationIntent(
         publication_id=_new_id(ws.clock()),
         run_id=run.run_id,
@@ -238,10 +238,10 @@ def close(ws: Workspace, publication_id: str, *, by: str, reason: str) -> bool:
     Its own process and a recovery may both come to this. Whoever is second has nothing to do, and what it was about to
     tell its caller is still the reason.
     """
-    with ws.ledger.write() as writer:
-        if writer.publication(publication_id).state is not PublicationState.PUBLISHING:
+    with ws.ledger.write() as tx:
+        if tx.publications.get(publication_id).state is not PublicationState.PUBLISHING:
             return False
-        writer.abandon_publication(publication_id, actor=by, reason=reason)
+        tx.publications.abandon(publication_id, actor=by, reason=reason)
     return True
 
 
@@ -249,12 +249,12 @@ def acknowledge(
     ws: Workspace, manifest: Manifest, intent: PublicationIntent, *, delta_version: int, by: str
 ) -> PublicationRecord:
     """Tells the ledger that a swap landed: partition versions, run states, outbox, and for bronze its landed files."""
-    with ws.ledger.write() as writer:
-        record = writer.finish_publication(intent.publication_id, delta_version=delta_version, actor=by)
+    with ws.ledger.write() as tx:
+        record = tx.publications.finish(intent.publication_id, delta_version=delta_version, actor=by)
         if manifest.imports and intent.action is Action.PUBLISH:
-            loaded = _wholly_loaded(manifest, writer.import_days(import_ids=manifest.imports))
-            waiting = [import_id for import_id in loaded if writer.import_record(import_id).state is ImportState.LANDED]
-            writer.mark_loaded(waiting, actor=by)
+            loaded = _wholly_loaded(manifest, tx.imports.days(import_ids=manifest.imports))
+            waiting = [import_id for import_id in loaded if tx.imports.get(import_id).state is ImportState.LANDED]
+            tx.imports.mark_loaded(waiting, actor=by)
     ws.reached(Point.SWAP_ACKNOWLEDGED)
     return record
 

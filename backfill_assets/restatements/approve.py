@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from backfill_assets.ledger.members import members_of
 from backfill_assets.ledger.records import SetRecord
-from backfill_assets.ledger.write_runs import VISIBLE
+from backfill_assets.ledger.states import VISIBLE
 from backfill_assets.publication.approve import renewed_grounds
 from backfill_assets.workspace import Workspace
 
@@ -17,13 +17,13 @@ def approve_set(ws: Workspace, set_id: str, *, by: str, note: str) -> SetRecord:
         NotApproved: The person may not approve one of its runs.
         IllegalTransition: One of its runs is published already, or can never be.
     """
-    with ws.ledger.write() as writer:
-        members = members_of(writer, writer.restatement_set(set_id))
-        grounds = {run.run_id: renewed_grounds(ws, writer, run, by) for run in members if run.state not in VISIBLE}
-        writer.approve_set(
+    with ws.ledger.write() as tx:
+        members = members_of(tx.runs, tx.sets.get(set_id))
+        grounds = {run.run_id: renewed_grounds(ws, tx, run, by) for run in members if run.state not in VISIBLE}
+        tx.sets.approve(
             set_id,
             by=by,
             note=note,
             grounds={run_id: found.document for run_id, found in grounds.items() if found is not None},
         )
-        return writer.restatement_set(set_id)
+        return tx.sets.get(set_id)

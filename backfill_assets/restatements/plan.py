@@ -88,11 +88,11 @@ def plan_set(ws: Workspace, request: SetRequest, terms_of: TermsOf) -> PlannedSe
             for p in plans
         ),
     )
-    with ws.ledger.write() as writer:
+    with ws.ledger.write() as tx:
         for plan in plans:
-            writer.add_manifest(plan.manifest, actor=request.by)
-        writer.add_set(manifest, actor=request.by)
-        asked = every(demand_of(ws, writer, writer.run(plan.manifest.run_id)) for plan in plans)
+            tx.runs.add(plan.manifest, actor=request.by)
+        tx.sets.add(manifest, actor=request.by)
+        asked = every(demand_of(ws, tx, tx.runs.get(plan.manifest.run_id)) for plan in plans)
     return PlannedSet(
         manifest=manifest,
         rebuilds=rebuilds,
@@ -112,8 +112,8 @@ def _changed(ws: Workspace, request: SetRequest, as_of: datetime) -> Mapping[str
 
 def _never_built(ws: Workspace, request: SetRequest, as_of: datetime) -> Iterator[LeftOut]:
     """What rests on the named days and was never built, which is another thing than nothing to do."""
-    with ws.ledger.read() as reader:
-        found = never_built(ws.graph, _changed(ws, request, as_of), LedgerState(reader).accepted)
+    with ws.ledger.read() as tx:
+        found = never_built(ws.graph, _changed(ws, request, as_of), LedgerState(tx).accepted)
     for some in found:
         how = joined(plan_commands(some.table, some.grain, some.partitions))
         yield LeftOut(
@@ -127,8 +127,8 @@ def _never_built(ws: Workspace, request: SetRequest, as_of: datetime) -> Iterato
 
 def _rebuilds(ws: Workspace, request: SetRequest, named: _Named, as_of: datetime) -> tuple[Rebuild, ...]:
     changed = _changed(ws, request, as_of)
-    with ws.ledger.read() as reader:
-        return impact(ws.graph, changed, LedgerState(reader).accepted, rebuild=named.stale, never_built=named.new)
+    with ws.ledger.read() as tx:
+        return impact(ws.graph, changed, LedgerState(tx).accepted, rebuild=named.stale, never_built=named.new)
 
 
 def _stale(ws: Workspace, request: SetRequest) -> _Named:
@@ -223,8 +223,8 @@ def _plans(
 ) -> tuple[Plan, ...]:
     plans: list[Plan] = []
     staged: dict[str, dict[date, Staged]] = {}
-    with ws.ledger.read() as reader:
-        state = LedgerState(reader)
+    with ws.ledger.read() as tx:
+        state = LedgerState(tx)
         for rebuild in rebuilds:
             # One run, and so one commit, per table, whatever lies between its partitions.
             asked = PlanRequest(

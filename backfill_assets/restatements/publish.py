@@ -25,7 +25,7 @@ from backfill_assets.errors import (
 from backfill_assets.ledger.members import members_of
 from backfill_assets.ledger.records import Action, PublicationIntent, PublicationRecord, RunRecord, SetRecord
 from backfill_assets.ledger.states import MEANING, PublicationState, RunState, SetState
-from backfill_assets.ledger.store import LedgerReader
+from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.next_steps import ANOTHER_PERSON, NAME, WAIT_OR_RECOVER, Act, Advice, NextStep, do, outline, step
 from backfill_assets.planning.manifest import NEVER_PUBLISHED
 from backfill_assets.publication.authority import demand_of, require_agreed
@@ -59,16 +59,16 @@ def publish_set(ws: Workspace, set_id: str, *, by: str, publish: PublishOne | No
         OutcomeUnknown: It cannot be said whether a swap landed; `recover` finds out.
     """
     one = publish or (lambda run_id: publish_run(ws, run_id, by=by))
-    with ws.ledger.write() as writer:
-        record = writer.restatement_set(set_id)
-        members = members_of(writer, record)
+    with ws.ledger.write() as tx:
+        record = tx.sets.get(set_id)
+        members = members_of(tx.runs, record)
         _require_publishable(record, members)
         for member in members:
             if member.state is not RunState.PUBLISHED:
-                require_agreed(ws, member, demand_of(ws, writer, member))
-                require_read_as_staged(writer, ws.graph, member.manifest)
+                require_agreed(ws, member, demand_of(ws, tx, member))
+                require_read_as_staged(tx, ws.graph, member.manifest)
         if record.state is not SetState.PUBLISHING:
-            writer.move_set(set_id, SetState.PUBLISHING, actor=by)
+            tx.sets.move(set_id, SetState.PUBLISHING, actor=by)
     ws.reached(Point.SET_BEGUN)
     for member in members:
         if member.state is RunState.PUBLISHED:
@@ -84,25 +84,25 @@ def publish_set(ws: Workspace, set_id: str, *, by: str, publish: PublishOne | No
                 raise half_way from error
             raise
         ws.reached(Point.SET_TABLE_PUBLISHED)
-    with ws.ledger.write() as writer:
-        if writer.restatement_set(set_id).state is not SetState.PUBLISHED:
-            writer.move_set(set_id, SetState.PUBLISHED, actor=by)
-        record = writer.restatement_set(set_id)
+    with ws.ledger.write() as tx:
+        if tx.sets.get(set_id).state is not SetState.PUBLISHED:
+            tx.sets.move(set_id, SetState.PUBLISHED, actor=by)
+        record = tx.sets.get(set_id)
     ws.reached(Point.SET_FINISHED)
     return record
 
 
 def _stopped(ws: Workspace, set_id: str, error: BackfillError, *, by: str) -> tuple[SetRecord, HalfWay | None]:
     """Puts a set back of which nothing is published; otherwise says how far it is, if that is half-way."""
-    with ws.ledger.write() as writer:
-        record = writer.restatement_set(set_id)
-        members = members_of(writer, record)
+    with ws.ledger.write() as tx:
+        record = tx.sets.get(set_id)
+        members = members_of(tx.runs, record)
         # Somebody else may publish the set as well: what counts is what the ledger says now, not what we did.
         moved = [m for m in members if m.state in (RunState.PUBLISHED, RunState.PUBLISHING)]
         if not moved:
             if record.state is SetState.PUBLISHING:
-                writer.move_set(set_id, SetState.PLANNED, actor=by, note=error.recorded)
-            return writer.restatement_set(set_id), None
+                tx.sets.move(set_id, SetState.PLANNED, actor=by, note=error.recorded)
+            return tx.sets.get(set_id), None
     published = sum(member.state is RunState.PUBLISHED for member in members)
     return record, HalfWay(
         f"{error.message} {published} of {len(members)} runs of set {set_id} are published.",
@@ -118,8 +118,8 @@ def _stopped(ws: Workspace, set_id: str, error: BackfillError, *, by: str) -> tu
 
 def is_outdated(ws: Workspace, run: RunRecord) -> bool:
     """Whether what a run of a set has staged was computed from candidates that have been staged again since."""
-    with ws.ledger.read() as reader:
-        return bool(read_before(reader, ws.graph, run.manifest))
+    with ws.ledger.read() as tx:
+        return bool(read_before(tx, ws.graph, run.manifest))
 
 
 def _require_publishable(record: SetRecord, members: Sequence[RunRecord]) -> None:
@@ -171,24 +171,24 @@ def rollback_set(ws: Workspace, set_id: str, *, by: str, reason: str) -> Sequenc
         HalfWay: A later table could not be brought back: the tables before it are.
         OutcomeUnknown: It cannot be said whether a swap landed; `recover` finds out.
     """
-    with ws.ledger.write() as writer:
-        record = writer.restatement_set(set_id)
+    with ws.ledger.write() as tx:
+        record = tx.sets.get(set_id)
         if record.state not in (SetState.PUBLISHED, SetState.PUBLISHING, SetState.ROLLING_BACK):
             raise IllegalTransition(
                 f"set {set_id} has nothing to undo: it is {record.state} ({MEANING[record.state]}).",
                 next_step=do(Act.STATUS, set_id),
                 set_id=set_id,
             )
-        members = members_of(writer, record)
-        _require_undone_together(writer, record, members)
+        members = members_of(tx.runs, record)
+        _require_undone_together(tx, record, members)
         if record.state is not SetState.ROLLING_BACK:
             # From here on whoever still publishes the set is refused its next table.
-            writer.move_set(set_id, SetState.ROLLING_BACK, actor=by, note=reason)
-        back = intents_back(ws, writer, record, by=by, reason=reason)
+            tx.sets.move(set_id, SetState.ROLLING_BACK, actor=by, note=reason)
+        back = intents_back(ws, tx, record, by=by, reason=reason)
         for intent in back:
             # All of them, before the first is touched; when one cannot be undone, this transaction leaves no trace.
-            writer.require_possible(intent)
-        require_no_orphans(ws.graph, writer, back, of=set_id)
+            tx.publications.require_possible(intent)
+        require_no_orphans(ws.graph, tx, back, of=set_id)
     ws.reached(Point.SET_ROLLING_BACK)
     undone: list[PublicationRecord] = []
     for intent in back:
@@ -205,32 +205,32 @@ def rollback_set(ws: Workspace, set_id: str, *, by: str, reason: str) -> Sequenc
                 run_id=intent.run_id,
             ) from error
         ws.reached(Point.SET_TABLE_BROUGHT_BACK)
-    with ws.ledger.write() as writer:
-        writer.move_set(set_id, SetState.ROLLED_BACK, actor=by, note=reason)
+    with ws.ledger.write() as tx:
+        tx.sets.move(set_id, SetState.ROLLED_BACK, actor=by, note=reason)
     ws.reached(Point.SET_FINISHED)
     return undone
 
 
 def intents_back(
-    ws: Workspace, reader: LedgerReader, record: SetRecord, *, by: str, reason: str
+    ws: Workspace, tx: ReadTransaction, record: SetRecord, *, by: str, reason: str
 ) -> Sequence[PublicationIntent]:
     """What undoing the published runs of a set would do, dependents first; nothing is begun.
 
     Raises:
         TargetChanged: Partitions of it were published again since.
     """
-    published = [run for run in reversed(members_of(reader, record)) if run.state is RunState.PUBLISHED]
-    return [intent_back(ws, reader, run, by=by, reason=reason) for run in published]
+    published = [run for run in reversed(members_of(tx.runs, record)) if run.state is RunState.PUBLISHED]
+    return [intent_back(ws, tx, run, by=by, reason=reason) for run in published]
 
 
-def _require_undone_together(reader: LedgerReader, record: SetRecord, members: Iterable[RunRecord]) -> None:
+def _require_undone_together(tx: ReadTransaction, record: SetRecord, members: Iterable[RunRecord]) -> None:
     """Refuses at once what would stop half-way.
 
     A run that had found everything equal is SUPERSEDED when what it found is undone or replaced: it has nothing to
     undo, and there may be no later publication to roll back first.
     """
     for run in members:
-        if run.state is RunState.SUPERSEDED and _has_changed(reader, run):
+        if run.state is RunState.SUPERSEDED and _has_changed(tx, run):
             raise IllegalTransition(
                 f"run {run.run_id} of set {record.set_id} is {run.state} ({MEANING[run.state]}).",
                 next_step=step(do(Act.HISTORY, run.manifest.table), "; roll back the later publication first"),
@@ -246,8 +246,8 @@ def _require_undone_together(reader: LedgerReader, record: SetRecord, members: I
             )
 
 
-def _has_changed(reader: LedgerReader, run: RunRecord) -> bool:
-    standing = reader.publications(run_id=run.run_id, states=[PublicationState.PUBLISHED])
+def _has_changed(tx: ReadTransaction, run: RunRecord) -> bool:
+    standing = tx.publications.records(run_id=run.run_id, states=[PublicationState.PUBLISHED])
     return any(record.intent.changes for record in standing if record.intent.action is Action.PUBLISH)
 
 
@@ -267,8 +267,8 @@ def recover_set(ws: Workspace, record: SetRecord, *, by: str) -> Outcome:
     try:
         publish_set(ws, set_id, by=by)
     except BackfillError as error:
-        with ws.ledger.read() as reader:
-            found = reader.restatement_set(set_id).state
+        with ws.ledger.read() as tx:
+            found = tx.sets.get(set_id).state
         if found is SetState.PUBLISHED:
             return Outcome(sentence="was published by another process meanwhile")
         if found is SetState.PLANNED:

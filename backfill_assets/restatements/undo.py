@@ -13,7 +13,7 @@ from backfill_assets.crash_points import Point
 from backfill_assets.errors import HalfWay, IllegalTransition, LeavesOrphans, Refused
 from backfill_assets.ledger.records import PublicationIntent, PublicationRecord, RollbackOrder
 from backfill_assets.ledger.states import RunState, SetState
-from backfill_assets.ledger.store import LedgerReader
+from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.next_steps import NAME, WHY, Act, do, step, undo
 from backfill_assets.planning.sets import SET_PREFIX
 from backfill_assets.publication.orphans import Orphans, orphans_of, said
@@ -36,11 +36,11 @@ def rollback_with_dependents(ws: Workspace, name: str, *, by: str, reason: str) 
         HalfWay: A later swap was refused: those before it are done, and nothing lacks its input.
         OutcomeUnknown: It cannot be said whether a swap landed; `recover` finds out and goes on.
     """
-    with ws.ledger.write() as writer:
-        orphans = orphans_of(ws.graph, writer, _intents(ws, writer, name, by=by, reason=reason))
+    with ws.ledger.write() as tx:
+        orphans = orphans_of(ws.graph, tx, _intents(ws, tx, name, by=by, reason=reason))
         _require_in_no_set(orphans, name)
         order = RollbackOrder(of=name, dependents=tuple(each.run_id for each in orphans), by=by, reason=reason)
-        writer.order_rollback(order)
+        tx.publications.order_rollback(order)
     ws.reached(Point.ROLLBACK_ORDERED)
     return carry_out_order(ws, order)
 
@@ -60,8 +60,8 @@ def carry_out_order(ws: Workspace, order: RollbackOrder) -> Sequence[Publication
                 done.append(rollback_run(ws, run_id, by=order.by, reason=why))
         done += _root(ws, order)
     except Refused as error:
-        with ws.ledger.write() as writer:
-            writer.end_rollback(order.of, actor=order.by, note=error.message)
+        with ws.ledger.write() as tx:
+            tx.publications.end_rollback(order.of, actor=order.by, note=error.message)
         if not done:
             raise
         undone = ", ".join(record.intent.run_id for record in done)
@@ -70,8 +70,8 @@ def carry_out_order(ws: Workspace, order: RollbackOrder) -> Sequence[Publication
             next_step=error.next_step,
             **error.ids,
         ) from error
-    with ws.ledger.write() as writer:
-        writer.end_rollback(order.of, actor=order.by)
+    with ws.ledger.write() as tx:
+        tx.publications.end_rollback(order.of, actor=order.by)
     return done
 
 
@@ -80,27 +80,27 @@ def _root(ws: Workspace, order: RollbackOrder) -> Sequence[PublicationRecord]:
         if _run_state(ws, order.of) is RunState.ROLLED_BACK:
             return ()
         return (rollback_run(ws, order.of, by=order.by, reason=order.reason),)
-    with ws.ledger.read() as reader:
-        state = reader.restatement_set(order.of).state
+    with ws.ledger.read() as tx:
+        state = tx.sets.get(order.of).state
     return () if state is SetState.ROLLED_BACK else rollback_set(ws, order.of, by=order.by, reason=order.reason)
 
 
 def _run_state(ws: Workspace, run_id: str) -> RunState:
-    with ws.ledger.read() as reader:
-        return reader.run(run_id).state
+    with ws.ledger.read() as tx:
+        return tx.runs.get(run_id).state
 
 
-def _intents(ws: Workspace, reader: LedgerReader, name: str, *, by: str, reason: str) -> Sequence[PublicationIntent]:
+def _intents(ws: Workspace, tx: ReadTransaction, name: str, *, by: str, reason: str) -> Sequence[PublicationIntent]:
     if name.startswith(SET_PREFIX):
-        return intents_back(ws, reader, reader.restatement_set(name), by=by, reason=reason)
-    run = reader.run(name)
+        return intents_back(ws, tx, tx.sets.get(name), by=by, reason=reason)
+    run = tx.runs.get(name)
     if run.manifest.member_of is not None:
         raise IllegalTransition(
             f"run {name} belongs to set {run.manifest.member_of}, and is undone with it.",
             next_step=do(Act.ROLLBACK, run.manifest.member_of, with_dependents=True, by=NAME, reason=WHY),
             run_id=name,
         )
-    return (intent_back(ws, reader, run, by=by, reason=reason),)
+    return (intent_back(ws, tx, run, by=by, reason=reason),)
 
 
 def _require_in_no_set(orphans: Iterable[Orphans], name: str) -> None:

@@ -15,8 +15,8 @@ from backfill_assets.landing.bronze import LOAD, LOAD_VERSION, contract_of
 from backfill_assets.landing.conformed import LIVE
 from backfill_assets.landing.days import pending_days
 from backfill_assets.landing.land import OnDuplicate
-from backfill_assets.ledger.read_staleness import Resting
-from backfill_assets.ledger.store import LedgerReader
+from backfill_assets.ledger.read_bases import ProvenanceIndex
+from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.basis import Basis
 from backfill_assets.planning.request import configuration_of
 from backfill_assets.session_settings import session_digest
@@ -42,13 +42,13 @@ def stale_tables(ws: Workspace, *, table: str | None = None, days: DayRange | No
     chosen = list(ws.domain.tables.values()) if table is None else [ws.domain.table(table)]
     today = ws.clock().date()
     found: list[Staleness] = []
-    with ws.ledger.read() as reader:
+    with ws.ledger.read() as tx:
         names = [declared.name for declared in chosen]
         inputs = [edge.table for name in names for edge in ws.graph.table(name).inputs]
-        known = reader.resting(names, inputs=inputs)
+        known = tx.bases.of_accepted(names, inputs=inputs)
         for declared in chosen:
             asked = None if days is None else ws.graph.partitions_in(declared.name, days, as_of=today)
-            found.append(_stale(ws, reader, declared, known, known.bases[declared.name], known.earlier, asked))
+            found.append(_stale(ws, tx, declared, known, known.bases[declared.name], known.earlier, asked))
     return tuple(found)
 
 
@@ -60,30 +60,30 @@ def taken_back(ws: Workspace, run_id: str) -> tuple[date, ...]:
     Raises:
         UnknownName: There is no such run.
     """
-    with ws.ledger.read() as reader:
-        manifest = reader.run(run_id).manifest
+    with ws.ledger.read() as tx:
+        manifest = tx.runs.get(run_id).manifest
         table = ws.domain.table(manifest.table)
-        candidate = reader.basis_of(run_id, manifest.partitions)
+        candidate = tx.bases.of_run(run_id, manifest.partitions)
         tables = {edge.table for edge in ws.graph.table(table.name).inputs} | {
             read.edge.table for read in candidate.inputs
         }
-        known = reader.resting([table.name], inputs=sorted(tables))
-        older = _by_input(_stale(ws, reader, table, known, [candidate], lambda *_: iter(()), manifest.partitions))
+        known = tx.bases.of_accepted([table.name], inputs=sorted(tables))
+        older = _by_input(_stale(ws, tx, table, known, [candidate], lambda *_: iter(()), manifest.partitions))
         if not older:
             return ()
         bases = known.bases[table.name]
         accepted = {partition for basis in bases for partition in basis.partitions}
-        older_now = _by_input(_stale(ws, reader, table, known, bases, known.earlier, manifest.partitions))
+        older_now = _by_input(_stale(ws, tx, table, known, bases, known.earlier, manifest.partitions))
     return tuple(sorted(older & accepted - older_now))
 
 
 def rests_on_other_inputs(
-    ws: Workspace, reader: LedgerReader, table: DerivedTable, partitions: Sequence[date]
+    ws: Workspace, tx: ReadTransaction, table: DerivedTable, partitions: Sequence[date]
 ) -> frozenset[date]:
     """Those of the accepted partitions that were computed from other inputs than what is accepted now."""
     inputs = [edge.table for edge in ws.graph.table(table.name).inputs]
-    known = reader.resting([table.name], inputs=inputs)
-    found = _stale(ws, reader, table, known, known.bases[table.name], known.earlier, partitions)
+    known = tx.bases.of_accepted([table.name], inputs=inputs)
+    found = _stale(ws, tx, table, known, known.bases[table.name], known.earlier, partitions)
     return frozenset(
         p for r in found.ranges if any(why.cause is Cause.INPUT_CHANGED for why in r.reasons) for p in r.partitions
     )
@@ -97,9 +97,9 @@ def _by_input(found: Staleness) -> frozenset[date]:
 
 def _stale(
     ws: Workspace,
-    reader: LedgerReader,
+    tx: ReadTransaction,
     table: Table,
-    known: Resting,
+    known: ProvenanceIndex,
     bases: Iterable[Basis],
     earlier: Callable[[str, Collection[date]], Iterator[Basis]],
     asked: Sequence[date] | None,
@@ -108,8 +108,8 @@ def _stale(
     before: Earlier = partial(earlier, table.name)
     match table:
         case SourceTable():
-            present = _present_source(ws, reader, table)
-            as_read = _without_reprocessed(reader, table)
+            present = _present_source(ws, tx, table)
+            as_read = _without_reprocessed(tx, table)
             bases = map(as_read, bases)
             before = partial(_earlier_source, earlier, table.name, as_read)
         case DerivedTable():
@@ -131,9 +131,9 @@ def _present(ws: Workspace, table: DerivedTable, digests: Mapping[str, Mapping[d
     )
 
 
-def _present_source(ws: Workspace, reader: LedgerReader, table: SourceTable) -> Present:
-    files: dict[date, set[str]] = {day: set() for day in pending_days(reader, table).days}
-    for day in reader.import_days(source=table.name, states=LIVE):
+def _present_source(ws: Workspace, tx: ReadTransaction, table: SourceTable) -> Present:
+    files: dict[date, set[str]] = {day: set() for day in pending_days(tx, table).days}
+    for day in tx.imports.days(source=table.name, states=LIVE):
         files.setdefault(day.event_date, set()).add(day.import_id)
     return Present(
         transform=LOAD,
@@ -145,9 +145,9 @@ def _present_source(ws: Workspace, reader: LedgerReader, table: SourceTable) -> 
     )
 
 
-def _without_reprocessed(reader: LedgerReader, table: SourceTable) -> Callable[[Basis], Basis]:
+def _without_reprocessed(tx: ReadTransaction, table: SourceTable) -> Callable[[Basis], Basis]:
     """A basis without files that were landed again after the run was planned: it read what they held before."""
-    records = reader.imports(table.name, LIVE)
+    records = tx.imports.records(table.name, LIVE)
     again = [(r.import_id, r.landed_at) for r in records if r.on_duplicate == OnDuplicate.REPROCESS and r.landed_at]
 
     def as_read(basis: Basis) -> Basis:

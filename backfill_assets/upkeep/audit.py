@@ -83,28 +83,30 @@ def audit(ws: Workspace, *, head: str | None = None, is_quick: bool = False) -> 
     problems: list[str] = []
     next_steps: list[NextStep] = []
     looked = _Looked()
-    with ws.ledger.read() as reader:
-        present_head = reader.chain_head()
-        if head is not None and not reader.still_contains(head):
+    with ws.ledger.read() as tx:
+        present_head = tx.events.head()
+        if head is not None and not tx.events.still_contains(head):
             problems.append(f"the event chain does not contain the head {head}, which it had once.")
-        broken = reader.chain_violations()
+        broken = tx.chain_checks.violations()
         problems += broken
         # Rows are held against events; where these are not what was written, that would say everything twice.
         if not broken:
-            problems += reader.row_violations()
+            problems += tx.row_checks.violations()
         problems += (
-            f"{name} does not stand, and still asks its dependents to follow it." for name in reader.unwithdrawn()
+            f"{name} does not stand, and still asks its dependents to follow it." for name in tx.outbox.unwithdrawn()
         )
-        events = sum(1 for _ in reader.events())
-        records = reader.publications()
-        for name in dict.fromkeys((*ws.domain.tables, *reader.tables_published())):
+        events = sum(1 for _ in tx.events.entries())
+        records = tx.publications.records()
+        for name in dict.fromkeys((*ws.domain.tables, *tx.versions.tables())):
             told = Problems()
             with told.noted(name):
                 known = [record for record in records if record.intent.table == name]
-                problems += _table_against_ledger(ws, name, reader.accepted(name), known, looked, is_quick=is_quick)
+                problems += _table_against_ledger(
+                    ws, name, tx.versions.accepted(name), known, looked, is_quick=is_quick
+                )
             problems += [problem.sentence for problem in told.found]
             next_steps += [problem.next_step for problem in told.found if problem.next_step]
-        landed = reader.imports(states=[ImportState.LANDED, ImportState.LOADED])
+        landed = tx.imports.records(states=[ImportState.LANDED, ImportState.LOADED])
     for record in landed:
         problems += _landed_against_ledger(ws, record, looked, is_quick=is_quick)
     if problems and any(record.state is PublicationState.PUBLISHING for record in records):

@@ -150,8 +150,8 @@ def reproduce_run(
     """
     if sample is not None and sample < 1:
         raise Refused(f"a sample has at least one partition, not {sample}.", next_step="leave --sample out for all")
-    with ws.ledger.read() as reader:
-        run = reader.run(run_id)
+    with ws.ledger.read() as tx:
+        run = tx.runs.get(run_id)
         _require_published(run)
         manifest = run.manifest
         require_same_code(
@@ -159,10 +159,10 @@ def reproduce_run(
             manifest,
             next_step=step("check out the code with that digest, then again: ", do(Act.REPRODUCE, run_id)),
         )
-        candidates = reader.candidates(run_id)
-        recorded = staged_versions(event.payload for event in reader.events(entity_id=run_id))
-        inputs = pinned_files(reader, run_id, manifest.inputs)
-        imports = tuple(reader.import_record(import_id) for import_id in manifest.imports)
+        candidates = tx.candidates.of_run(run_id)
+        recorded = staged_versions(event.payload for event in tx.events.entries(entity_id=run_id))
+        inputs = pinned_files(tx, run_id, manifest.inputs)
+        imports = tuple(tx.imports.get(import_id) for import_id in manifest.imports)
     chosen = manifest.partitions if sample is None else spread(manifest.partitions, sample)
     work = _Rebuilding(ws=ws, manifest=manifest, candidates=candidates, inputs=inputs, imports=imports)
     try:
@@ -182,10 +182,8 @@ def reproduce_run(
         recorded=recorded,
         present=present_versions(ws.spark()),
     )
-    with ws.ledger.write() as writer:
-        writer.record_event(
-            actor=by, entity="run", entity_id=run_id, action="reproduced", payload=_event_payload(outcome)
-        )
+    with ws.ledger.write() as tx:
+        tx.events.record(actor=by, entity="run", entity_id=run_id, action="reproduced", payload=_event_payload(outcome))
     return outcome
 
 

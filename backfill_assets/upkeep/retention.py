@@ -13,9 +13,8 @@ from enum import StrEnum
 from functools import cached_property
 
 from backfill_assets.lake.scratch import SCRATCH_FOLDER, begun_at
-from backfill_assets.ledger.claims import OPEN_STATES
 from backfill_assets.ledger.records import PartitionVersion
-from backfill_assets.ledger.states import RunState, VersionState
+from backfill_assets.ledger.states import OPEN_STATES, RunState, VersionState
 from backfill_assets.planning.manifest import PinnedInput
 
 BEING_WRITTEN = (RunState.STAGING, RunState.GATING)

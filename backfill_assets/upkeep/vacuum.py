@@ -16,10 +16,9 @@ from backfill_assets.crash_points import Point
 from backfill_assets.identity import document_digest
 from backfill_assets.lake.retention import remove_files, run_files
 from backfill_assets.lake.tables import live_paths
-from backfill_assets.ledger.claims import OPEN_STATES
-from backfill_assets.ledger.read_retention import RunInShort
-from backfill_assets.ledger.states import ImportState, PublicationState, RunState
-from backfill_assets.ledger.store import LedgerReader, LedgerWriter
+from backfill_assets.ledger.read_runs import RunInShort
+from backfill_assets.ledger.states import OPEN_STATES, ImportState, PublicationState, RunState
+from backfill_assets.ledger.transactions import ReadTransaction, WriteTransaction
 from backfill_assets.planning.manifest import NEVER_PUBLISHED, PinnedInput
 from backfill_assets.problems import Problem, Problems
 from backfill_assets.upkeep.retention import Decision, Facts, HeldRun, Horizons, Why, decide
@@ -102,12 +101,12 @@ def vacuum_lake(ws: Workspace, *, by: str, quarantines: Iterable[str] = (), dry_
         ws.reached(Point.VACUUM_PLANNED)
         if dry_run:
             return planned.outcome(is_dry_run=True)
-        with ws.ledger.write() as writer:
-            moved = _moved(writer, planned)
+        with ws.ledger.write() as tx:
+            moved = _moved(tx, planned)
             if moved and attempt < MOST_PLANS - 1:
                 continue
             planned = replace(planned, decision=planned.decision.without(dict.fromkeys(moved, _MOVED)))
-            _mark(writer, planned, by=by)
+            _mark(tx, planned, by=by)
         break
     ws.reached(Point.VACUUM_MARKED)
     for table, removed in planned.decision.removed.items():
@@ -153,8 +152,8 @@ def _planned(ws: Workspace, quarantines: frozenset[str]) -> _Planned:
         rollback_days=ws.settings.rollback_days,
         reproduction_days=ws.settings.reproduction_days,
     )
-    with ws.ledger.read() as reader:
-        published = frozenset(reader.tables_published())
+    with ws.ledger.read() as tx:
+        published = frozenset(tx.versions.tables())
     names = (*ws.domain.tables, *sorted(quarantines), *sorted(published - ws.domain.tables.keys()))
     sizes: dict[str, Mapping[str, int]] = {}
     live: dict[str, frozenset[str]] = {}
@@ -164,9 +163,9 @@ def _planned(ws: Workspace, quarantines: frozenset[str]) -> _Planned:
                 listed = run_files(ws.lake, name)
                 live[name] = live_paths(ws.lake, name)
                 sizes[name] = listed
-    with ws.ledger.read() as reader:
-        publications = reader.publication_states()
-        facts = _facts(ws, reader, live, quarantines, horizons, problems)
+    with ws.ledger.read() as tx:
+        publications = tx.publications.states()
+        facts = _facts(ws, tx, live, quarantines, horizons, problems)
         facts = replace(facts, left_alone={**facts.left_alone, **_being_published(publications)})
     return _Planned(
         horizons=horizons,
@@ -183,17 +182,17 @@ def _being_published(publications: Mapping[str, Mapping[str, PublicationState]])
     return {table: "a publication is open" for table, states in publications.items() if is_open in states.values()}
 
 
-def _moved(reader: LedgerReader, planned: _Planned) -> tuple[str, ...]:
+def _moved(tx: ReadTransaction, planned: _Planned) -> tuple[str, ...]:
     """Tables that lose files although a publication, or a run that owns some of them, has moved on since.
 
     Only these two make a file needed that was not: a publication makes readers see it, or pins of a later run; and a
     run that is taken up again owns its files again. Whatever comes after the mark finds it, and is refused.
     """
-    publications = reader.publication_states()
+    publications = tx.publications.states()
     owners = {
         table: frozenset(path.split("/")[1] for path in removed) for table, removed in planned.decision.removed.items()
     }
-    states = reader.run_states(owner for found in owners.values() for owner in found)
+    states = tx.runs.states(owner for found in owners.values() for owner in found)
     return tuple(
         table
         for table, found in owners.items()
@@ -202,11 +201,11 @@ def _moved(reader: LedgerReader, planned: _Planned) -> tuple[str, ...]:
     )
 
 
-def _mark(writer: LedgerWriter, planned: _Planned, *, by: str) -> None:
+def _mark(tx: WriteTransaction, planned: _Planned, *, by: str) -> None:
     """Tells the ledger what goes. From now on nothing that needs these files is published or brought back."""
-    writer.mark_removed(planned.decision.versions)
+    tx.versions.mark_removed(planned.decision.versions)
     for table, removed in planned.decision.removed.items():
-        writer.record_event(
+        tx.events.record(
             actor=by,
             entity="retention",
             entity_id=table,
@@ -223,19 +222,19 @@ def _mark(writer: LedgerWriter, planned: _Planned, *, by: str) -> None:
 
 def _facts(
     ws: Workspace,
-    reader: LedgerReader,
+    tx: ReadTransaction,
     live: Mapping[str, frozenset[str]],
     quarantines: frozenset[str],
     horizons: Horizons,
     problems: Problems,
 ) -> Facts:
-    known = reader.runs_in_short()
-    files = reader.staged_files(run.run_id for run in known)
+    known = tx.runs.in_short()
+    files = tx.candidates.files(run.run_id for run in known)
     reads: dict[str, tuple[bool, tuple[PinnedInput, ...]]] = {}
     unread: set[str] = set()
     for run in known:
         with problems.noted(run.table):
-            reads[run.run_id] = _reads(reader, run, horizons)
+            reads[run.run_id] = _reads(tx, run, horizons)
         if run.run_id not in reads:
             unread.add(run.table)
     return Facts(
@@ -253,11 +252,11 @@ def _facts(
             for run in known
             for is_trial, inputs in [reads.get(run.run_id, (False, ()))]
         ),
-        versions=reader.every_version(),
+        versions=tx.versions.every(),
         live=live,
         left_alone=dict.fromkeys(_needed_by(ws, unread), "a manifest that may need files of it cannot be read"),
         quarantines=quarantines,
-        imports={record.import_id: record.state is ImportState.LANDING for record in reader.imports()},
+        imports={record.import_id: record.state is ImportState.LANDING for record in tx.imports.records()},
     )
 
 
@@ -275,11 +274,11 @@ def _needed_by(ws: Workspace, tables: Iterable[str]) -> frozenset[str]:
     return frozenset(found)
 
 
-def _reads(reader: LedgerReader, run: RunInShort, horizons: Horizons) -> tuple[bool, tuple[PinnedInput, ...]]:
+def _reads(tx: ReadTransaction, run: RunInShort, horizons: Horizons) -> tuple[bool, tuple[PinnedInput, ...]]:
     """Whether a run is one that never publishes, and what it pins; manifests of runs long past are not even read."""
     is_recent = run.published_at is not None and run.published_at >= horizons.reproduction_since
     if run.state not in OPEN_STATES and run.state is not RunState.ROLLED_BACK and not is_recent:
         return False, ()
-    manifest = reader.run(run.run_id).manifest
+    manifest = tx.runs.get(run.run_id).manifest
     proof = manifest.proof.inputs if manifest.proof else ()
     return manifest.mode in NEVER_PUBLISHED, (*manifest.inputs, *proof)

@@ -111,8 +111,8 @@ def test_the_quarter_is_published_wrong_restated_right_and_brought_back(correcte
 def _wrong_right_and_brought_back(ws: Workspace, traffic_fines: Path) -> str:
     expected = traffic_fines / "expected"
     with ws.ledger.read() as reader:
-        bronze = reader.accepted(BRONZE)
-        (landed,) = reader.imports()
+        bronze = reader.versions.accepted(BRONZE)
+        (landed,) = reader.imports.records()
     assert sum(1 for version in bronze.values() if version.files.files) == 4_905
     assert sum(version.rows for version in bronze.values()) == landed.counts.accepted == 561_470
 
@@ -128,7 +128,7 @@ def _wrong_right_and_brought_back(ws: Workspace, traffic_fines: Path) -> str:
     _months_equal_expected(ws, expected, "3.1.0")
 
     with ws.ledger.read() as reader:
-        compared = [r for r in reader.gate_results(corrected) if r.gate == "compared_with_accepted"]
+        compared = [r for r in reader.candidates.gate_results(corrected) if r.gate == "compared_with_accepted"]
     # Every event of this log is at local midnight, so the defect moved every row that both versions have.
     assert sum(r.observed["changed"] for r in compared) == 655_785
     assert sum(r.observed["unchanged"] for r in compared) == 0
@@ -206,6 +206,6 @@ def _moved(ws: Workspace, planned: PlannedSet, table: str) -> tuple[list[date], 
     """The partitions of a table that the set swapped, and those that it found equal."""
     run_ids = [member.run_id for member in planned.manifest.members if member.table == table]
     with ws.ledger.read() as reader:
-        intents = [reader.publications(run_id=run_id)[0].intent for run_id in run_ids]
+        intents = [reader.publications.records(run_id=run_id)[0].intent for run_id in run_ids]
     changed = sorted(change.partition for intent in intents for change in intent.changes)
     return changed, sorted(found.partition for intent in intents for found in intent.verified)

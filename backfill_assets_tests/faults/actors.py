@@ -47,13 +47,13 @@ def _handle(scene: Scene) -> DeltaTable:
 
 def _withdraw(scene: Scene) -> None:
     with scene.ws.ledger.write() as writer:
-        writer.withdraw_approval("backfill", by="ben", reason="second thoughts")
+        writer.approvals.withdraw("backfill", by="ben", reason="second thoughts")
 
 
 def _cancel_follow_ups(scene: Scene) -> None:
     """Gold is not to follow what has corrected December."""
     with scene.ws.ledger.read() as reader:
-        (corrected,) = reader.publications(run_id="corrected", states=[PublicationState.PUBLISHED])
+        (corrected,) = reader.publications.records(run_id="corrected", states=[PublicationState.PUBLISHED])
     operations.cancel_follow_ups(scene.ws, corrected.intent.publication_id, by="cleo", reason="not wanted")
 
 
@@ -61,7 +61,7 @@ def _again(scene: Scene) -> None:
     """A published set is rolled back, agreed to once more, and published once more."""
     rollback_set(scene.ws, EQUAL_SET_ID, by="ben", reason="second thoughts")
     with scene.ws.ledger.write() as writer:
-        writer.approve_set(EQUAL_SET_ID, by="ben")
+        writer.sets.approve(EQUAL_SET_ID, by="ben")
     publish_set(scene.ws, EQUAL_SET_ID, by="ben")
 
 

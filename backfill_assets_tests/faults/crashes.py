@@ -107,7 +107,7 @@ class Bench:
         notes = scenario.prepare(shop)
         before = seen(shop)
         with shop.ws.ledger.read() as reader:
-            head = reader.chain_head()
+            head = reader.events.head()
         shop.ws.close()
         shop = opened(self._home(template), hours=2, spark=self._spark)
         places: list[Point] = []
@@ -197,12 +197,12 @@ def _mixtures(present: Mapping[str, Any], clean: Clean) -> Iterator[str]:
 def _disagreements(shop: Shop, clean: Clean) -> Iterator[str]:
     yield from audit(shop.ws, head=clean.head).problems
     with shop.ws.ledger.read() as reader:
-        yield from (f"{run.run_id} is still {run.state}" for run in reader.runs(states=UNDER_WAY))
-        left = reader.publications(states=[PublicationState.PUBLISHING])
+        yield from (f"{run.run_id} is still {run.state}" for run in reader.runs.records(states=UNDER_WAY))
+        left = reader.publications.records(states=[PublicationState.PUBLISHING])
         yield from (f"{record.intent.publication_id} is still open" for record in left)
-        half = reader.restatement_sets(states=[SetState.PUBLISHING, SetState.ROLLING_BACK])
+        half = reader.sets.records(states=[SetState.PUBLISHING, SetState.ROLLING_BACK])
         yield from (f"{record.set_id} is still {record.state}" for record in half)
-        landing = reader.imports(states=[ImportState.LANDING])
+        landing = reader.imports.records(states=[ImportState.LANDING])
         yield from (f"{record.import_id} is still LANDING" for record in landing)
 
 
@@ -219,7 +219,7 @@ def _leaks(shop: Shop) -> Iterator[str]:
         yield from (f"leaked: {path.relative_to(shop.ws.settings.home)}" for path in _unneeded(there, live))
     landing = shop.ws.settings.landing / SALES.partition(".")[2]
     with shop.ws.ledger.read() as reader:
-        used = {record.import_id for record in reader.imports(states=LIVE)}
+        used = {record.import_id for record in reader.imports.records(states=LIVE)}
     yield from (f"leaked: {path.name}" for path in landing.glob(".incoming-*"))
     yield from (f"leaked: {path}" for path in (landing / "conformed").glob("*") if path.name not in used)
 

@@ -39,8 +39,8 @@ def documents_answer(ws: Workspace, *, is_half_done: bool, most_runs: int) -> It
         ("stale", partial(_stale, ws), views.stale_view),
     ]
     with ws.ledger.read() as reader:
-        runs, sets = reader.runs(limit=most_runs), reader.restatement_sets(limit=most_runs)
-        accepted = {table: sorted(reader.accepted(table)) for table in ws.domain.tables}
+        runs, sets = reader.runs.records(limit=most_runs), reader.sets.records(limit=most_runs)
+        accepted = {table: sorted(reader.versions.accepted(table)) for table in ws.domain.tables}
     for run in runs:
         asked.append((f"status {run.run_id}", partial(_summary, ws, run.run_id), views.run_view))
         asked.append((f"report {run.run_id}", partial(run_report, ws, run.run_id), views.report_view))

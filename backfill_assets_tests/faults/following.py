@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from backfill_assets.ledger.read_outbox import UNPUBLISHED
-from backfill_assets.ledger.states import RunState
+from backfill_assets.ledger.states import UNPUBLISHED, RunState
 from backfill_assets.planning.manifest import CauseKind
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests import operations
@@ -28,7 +27,7 @@ def _planned(shop: Shop) -> Notes:
 def _follow(ws: Workspace, _: Notes) -> None:
     operations.plan_follow_ups(ws, by="follow")
     with ws.ledger.read() as reader:
-        waiting = reader.unfinished_follow_ups(UNPUBLISHED)
+        waiting = reader.outbox.unfinished_follow_ups(UNPUBLISHED)
     for run in waiting:
         published(Shop(ws=ws, folder=ws.settings.home), {"run": run.run_id})
 
@@ -52,9 +51,9 @@ def _nothing_waits(shop: Shop, *, published_follow_ups: int) -> None:
     operations.plan_follow_ups(shop.ws, by="follow")
     assert operations.asked_follow_ups(shop.ws) == ()
     with shop.ws.ledger.read() as reader:
-        assert reader.outbox(open_only=True) == ()
-        assert reader.unfinished_follow_ups(UNPUBLISHED) == ()
-        followed = [run for run in reader.runs(table=TOTALS) if run.manifest.cause.kind is CauseKind.FOLLOW_UP]
+        assert reader.outbox.entries(open_only=True) == ()
+        assert reader.outbox.unfinished_follow_ups(UNPUBLISHED) == ()
+        followed = [run for run in reader.runs.records(table=TOTALS) if run.manifest.cause.kind is CauseKind.FOLLOW_UP]
     states = [run.state for run in followed]
     assert states.count(RunState.PUBLISHED) == published_follow_ups, states
     assert set(states) <= {RunState.PUBLISHED, RunState.CANCELLED}, states

@@ -20,14 +20,13 @@ from backfill_assets.errors import NotApproved, OutcomeUnknown, Refused
 from backfill_assets.lake import swap as swapping
 from backfill_assets.lake.swap import SwapOrder
 from backfill_assets.lake.tables import Lake
-from backfill_assets.ledger import write_cancellations, writing
+from backfill_assets.ledger import cancellations, event_log
+from backfill_assets.ledger.leases import LeaseReads
 from backfill_assets.ledger.publication_checks import PublicationChecks
-from backfill_assets.ledger.read_leases import LeaseReader
 from backfill_assets.ledger.states import RunState, State, may_follow
-from backfill_assets.ledger.write_outbox import OutboxWriter
-from backfill_assets.ledger.write_publications import PublicationWriter
-from backfill_assets.ledger.write_retention import RetentionWriter
-from backfill_assets.ledger.write_runs import RunWriter
+from backfill_assets.ledger.write_outbox import OutboxSteps, OutboxWrites
+from backfill_assets.ledger.write_publications import PublicationWrites
+from backfill_assets.ledger.write_runs import RunWrites
 from backfill_assets.publication import publish as publishing
 from backfill_assets.publication import verdict
 from backfill_assets.upkeep import retention, vacuum
@@ -89,7 +88,7 @@ def _unknown_is_not_refused(patch: pytest.MonkeyPatch) -> None:
 def _staged_files(patch: pytest.MonkeyPatch) -> None:
     """Nobody looks whether the files are there, neither before the intent nor before the commit."""
     patch.setattr(swapping, "_require_files", _nothing)
-    patch.setattr(RetentionWriter, "_must_be_there", _nothing)
+    patch.setattr(PublicationChecks, "_must_be_there", _nothing)
 
 
 def _one_open_publication(patch: pytest.MonkeyPatch) -> None:
@@ -130,19 +129,19 @@ def _run_under_publication(patch: pytest.MonkeyPatch) -> None:
         return present is RunState.PUBLISHING or may_follow(present, following)
 
     def take(
-        self: RunWriter, run_id: str, to: RunState, *, actor: str, attempt: str, lease: object, payload: object = None
+        self: RunWrites, run_id: str, to: RunState, *, actor: str, attempt: str, lease: object, payload: object = None
     ) -> None:
         del lease, payload
-        found = self._run_state(run_id)
-        self._move_run(run_id, found, to, actor=actor, note="", payload={"attempt": attempt}, attempt=attempt)
+        found = self.state(run_id)
+        self._steps.move(run_id, found, to, actor=actor, note="", payload={"attempt": attempt}, attempt=attempt)
 
-    patch.setattr(writing, "may_follow", may)
-    patch.setattr(RunWriter, "take_run", take)
+    patch.setattr(event_log, "may_follow", may)
+    patch.setattr(RunWrites, "take", take)
 
 
 def _leases(patch: pytest.MonkeyPatch) -> None:
     """Whoever comes takes a run from the process that is at work on it."""
-    patch.setattr(LeaseReader, "require_free", _nothing)
+    patch.setattr(LeaseReads, "require_free", _nothing)
 
 
 def _cancelled_before_publication(patch: pytest.MonkeyPatch) -> None:
@@ -151,21 +150,21 @@ def _cancelled_before_publication(patch: pytest.MonkeyPatch) -> None:
     def may(present: State, following: State) -> bool:
         return following is RunState.CANCELLED or may_follow(present, following)
 
-    patch.setattr(writing, "may_follow", may)
-    patch.setattr(write_cancellations, "may_follow", may)
+    patch.setattr(event_log, "may_follow", may)
+    patch.setattr(cancellations, "may_follow", may)
 
 
 def _acknowledged_once(patch: pytest.MonkeyPatch) -> None:
     """Whoever is second to acknowledge a landed swap is refused, though it is done."""
-    finish = PublicationWriter.finish_publication
+    finish = PublicationWrites.finish
 
-    def insist(self: PublicationWriter, publication_id: str, *, delta_version: int, actor: str) -> Any:
-        record = self.publication(publication_id)
+    def insist(self: PublicationWrites, publication_id: str, *, delta_version: int, actor: str) -> Any:
+        record = self.get(publication_id)
         if record.state is record.state.PUBLISHED:
             raise KeyError(publication_id)
         return finish(self, publication_id, delta_version=delta_version, actor=actor)
 
-    patch.setattr(PublicationWriter, "finish_publication", insist)
+    patch.setattr(PublicationWrites, "finish", insist)
 
 
 def _candidates_are_needed(patch: pytest.MonkeyPatch) -> None:
@@ -196,15 +195,16 @@ def _live_files_are_needed(patch: pytest.MonkeyPatch) -> None:
 def _asked_once(patch: pytest.MonkeyPatch) -> None:
     """A follow-up is written down although another process has planned it since, or nothing asks for it any more."""
 
-    def add(self: OutboxWriter, manifest: Any, *, actor: str) -> Any:
-        return self._add_manifest(manifest, actor=actor)
+    def add(self: OutboxWrites, manifest: Any, *, actor: str) -> Any:
+        self._run_steps.insert(manifest, actor=actor)
+        return self._runs.get(manifest.run_id)
 
-    patch.setattr(OutboxWriter, "add_follow_up", add)
+    patch.setattr(OutboxWrites, "add_follow_up", add)
 
 
 def _withdrawn(patch: pytest.MonkeyPatch) -> None:
     """What was undone goes on asking its dependents to follow it."""
-    patch.setattr(OutboxWriter, "_withdraw", _nothing)
+    patch.setattr(OutboxSteps, "withdraw", _nothing)
 
 
 def _no_orphans(patch: pytest.MonkeyPatch) -> None:

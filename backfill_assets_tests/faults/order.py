@@ -21,8 +21,8 @@ def readers_see_what_the_ledger_says(ws: Workspace, *, is_half_done: bool) -> It
         is_half_done: Whether a process died: a table with an open publication may then show either.
     """
     with ws.ledger.read() as reader:
-        accepted = {table: reader.accepted(table) for table in ws.domain.tables}
-        open_tables = {r.intent.table for r in reader.publications(states=[PublicationState.PUBLISHING])}
+        accepted = {table: reader.versions.accepted(table) for table in ws.domain.tables}
+        open_tables = {r.intent.table for r in reader.publications.records(states=[PublicationState.PUBLISHING])}
     if open_tables and not is_half_done:
         yield f"publications of {sorted(open_tables)} are open, and no process died"
     for table, versions in accepted.items():
@@ -57,7 +57,7 @@ class Standing:
     def of(ws: Workspace) -> Standing:
         """As the ledger says now."""
         with ws.ledger.read() as reader:
-            return Standing(runs=reader.runs(), sets=reader.restatement_sets())
+            return Standing(runs=reader.runs.records(), sets=reader.sets.records())
 
 
 def nothing_is_stuck(ws: Workspace, found: Standing) -> Iterator[str]:
@@ -70,7 +70,7 @@ def nothing_is_stuck(ws: Workspace, found: Standing) -> Iterator[str]:
         if each.state in (SetState.PUBLISHING, SetState.ROLLING_BACK):
             yield f"set {each.set_id} is still {each.state}"
     with ws.ledger.read() as reader:
-        for sentence in reader.unwithdrawn():
+        for sentence in reader.outbox.unwithdrawn():
             yield f"the outbox asks to follow what does not stand: {sentence}"
     for asking in operations.asked_follow_ups(ws):
         ready = [each.table for each in asking.wanted if each.partitions]

@@ -7,36 +7,36 @@ from collections.abc import Iterator
 
 from backfill_assets.errors import BackfillError
 from backfill_assets.ledger.states import PublicationState, RunState
-from backfill_assets.ledger.store import LedgerReader
+from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets_tests import operations
 from backfill_assets_tests.faults.scene import COLUMN, DECEMBER, DECEMBERS, GOLD, SILVER, Scene, checksum_of
 
 
-def nothing_lacks_its_input(reader: LedgerReader) -> Iterator[str]:
+def nothing_lacks_its_input(reader: ReadTransaction) -> Iterator[str]:
     """Whatever is accepted was computed from partitions that have an accepted version still, if another one."""
-    accepted = {table: reader.accepted(table) for table in COLUMN}
+    accepted = {table: reader.versions.accepted(table) for table in COLUMN}
     for table, versions in accepted.items():
         for partition, version in versions.items():
-            for pinned in reader.run(version.run_id).manifest.inputs:
+            for pinned in reader.runs.get(version.run_id).manifest.inputs:
                 if lacking := [
                     pin.partition for pin in pinned.partitions if pin.partition not in accepted[pinned.table]
                 ]:
                     yield f"{table} {partition} is accepted without its input {pinned.table} {lacking[0]}"
 
 
-def is_followed_once(reader: LedgerReader) -> Iterator[str]:
+def is_followed_once(reader: ReadTransaction) -> Iterator[str]:
     """No two runs follow the same publications, and nothing is asked for a publication that does not stand."""
     followers: Counter[tuple[str, str]] = Counter()
-    for run in reader.runs():
-        if run.state is not RunState.CANCELLED and not reader.no_longer_asked(run.manifest):
+    for run in reader.runs.records():
+        if run.state is not RunState.CANCELLED and not reader.outbox.no_longer_asked(run.manifest):
             followers.update((run.manifest.table, publication_id) for publication_id in run.manifest.followed)
     for (table, publication_id), runs in followers.items():
         if runs > 1:
             yield f"{runs} runs of {table} follow {publication_id}"
-    for publication_id in reader.unwithdrawn():
+    for publication_id in reader.outbox.unwithdrawn():
         yield f"{publication_id} does not stand, and asks to be followed"
-    cancelled = {run.run_id for run in reader.runs(states=[RunState.CANCELLED])}
-    for record in reader.publications(states=[PublicationState.PUBLISHED]):
+    cancelled = {run.run_id for run in reader.runs.records(states=[RunState.CANCELLED])}
+    for record in reader.publications.records(states=[PublicationState.PUBLISHED]):
         if record.intent.run_id in cancelled:
             yield f"{record.intent.run_id} is cancelled and published"
 
@@ -50,8 +50,8 @@ def gold_catches_up(scene: Scene) -> Iterator[str]:
     except BackfillError as error:
         refused = str(error)
     with scene.ws.ledger.read() as reader:
-        days, gold = reader.accepted(SILVER, DECEMBERS), reader.accepted(GOLD, [DECEMBER])
-        cancelled = [entry for entry in reader.outbox() if "cancelled by cleo" in entry.note]
+        days, gold = reader.versions.accepted(SILVER, DECEMBERS), reader.versions.accepted(GOLD, [DECEMBER])
+        cancelled = [entry for entry in reader.outbox.entries() if "cancelled by cleo" in entry.note]
         yield from is_followed_once(reader)
         yield from nothing_lacks_its_input(reader)
     if asked := [each for each in operations.asked_follow_ups(scene.ws) if not each.is_followed]:

@@ -76,8 +76,8 @@ class Paper:
             on_duplicate="ignore",
         )
         with ws.ledger.write() as writer:
-            import_id = writer.begin_import(offered, actor=by).import_id
-            writer.finish_import(
+            import_id = writer.imports.begin(offered, actor=by).import_id
+            writer.imports.finish(
                 import_id,
                 counts=ImportCounts(landed=len(orders), accepted=len(orders)),
                 days=[ImportDay(import_id=import_id, event_date=day, events=1, displaced=0) for day in orders],

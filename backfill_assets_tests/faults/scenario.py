@@ -80,6 +80,8 @@ def held(shop: Shop) -> Mapping[str, Any]:
     """What the ledger holds as accepted: content checksums, which do not depend on attempts, file names or times."""
     with shop.ws.ledger.read() as reader:
         return {
-            table: [(str(day), version.checksum, version.rows) for day, version in reader.accepted(table).items()]
+            table: [
+                (str(day), version.checksum, version.rows) for day, version in reader.versions.accepted(table).items()
+            ]
             for table in TABLES
         }

@@ -50,7 +50,7 @@ def _loaded(shop: Shop, notes: Notes) -> None:
     """Lands the file, unless it has landed, and builds the days that it touches."""
     _land(shop.ws, {**notes, "file": str(shop.folder / LATE_FILE)})
     with shop.ws.ledger.read() as reader:
-        is_waiting = bool(reader.imports(states=[ImportState.LANDED]))
+        is_waiting = bool(reader.imports.records(states=[ImportState.LANDED]))
     if is_waiting:
         load = operations.plan_load(shop.ws, SALES, partitions=None, by="ana", reason="landed")
         assert load is not None
@@ -127,7 +127,7 @@ def _with_leftovers(shop: Shop) -> Notes:
     """A run that was staged twice, so that files of its first attempt are needed by nobody."""
     notes = _ready(shop)
     with shop.ws.ledger.read() as reader:
-        candidates = reader.candidates(notes["run"])
+        candidates = reader.candidates.of_run(notes["run"])
     for candidate in candidates.values():
         (shop.ws.lake.path(RECENT) / candidate.files.files[0].path).unlink()
         break
@@ -183,14 +183,14 @@ def _half_equal_set_agreed_again(shop: Shop) -> Notes:
 
 def _set_state(shop: Shop, notes: Notes) -> SetState:
     with shop.ws.ledger.read() as reader:
-        return reader.restatement_set(notes["set"]).state
+        return reader.sets.get(notes["set"]).state
 
 
 def _published_set(shop: Shop, notes: Notes) -> None:
     if _set_state(shop, notes) is not SetState.PUBLISHED:
         with shop.ws.ledger.read() as reader:
-            members = reader.restatement_set(notes["set"]).manifest.members
-            is_draft = any(reader.run(m.run_id).approval is ApprovalState.DRAFT for m in members)
+            members = reader.sets.get(notes["set"]).manifest.members
+            is_draft = any(reader.runs.get(m.run_id).approval is ApprovalState.DRAFT for m in members)
         if is_draft:
             operations.approve_set(shop.ws, notes["set"], by="ben")
         operations.publish_set(shop.ws, notes["set"], by="ben")
@@ -212,7 +212,7 @@ def _cancelled_set(shop: Shop, notes: Notes) -> None:
 def _first_silver(shop: Shop) -> Notes:
     """The run that built silver for the first time; gold rests on it."""
     with shop.ws.ledger.read() as reader:
-        (run,) = reader.runs(table=RECENT)
+        (run,) = reader.runs.records(table=RECENT)
     return {"run": run.run_id}
 
 

@@ -36,10 +36,10 @@ from backfill_assets.crash_points import Point
 from backfill_assets.errors import Refused, Retryable
 from backfill_assets.identity import EMPTY_FILE_SET, DataFile, FileSet
 from backfill_assets.lake.tables import Lake
-from backfill_assets.ledger.read_outbox import UNPUBLISHED
 from backfill_assets.ledger.records import CandidatePartition, GateResult, PartitionVersion
-from backfill_assets.ledger.states import ApprovalState, RunState
-from backfill_assets.ledger.store import Ledger, LedgerReader, LedgerWriter
+from backfill_assets.ledger.states import UNPUBLISHED, ApprovalState, RunState
+from backfill_assets.ledger.store import Ledger
+from backfill_assets.ledger.transactions import ReadTransaction, WriteTransaction
 from backfill_assets.planning.manifest import A_PERSON, WHAT_LANDED, GateTerm, Kind, Manifest, Mode
 from backfill_assets.planning.partitions import Grain
 from backfill_assets.planning.sets import SetManifest, SetMember
@@ -108,14 +108,14 @@ class PacedLedger(Ledger):
     """The real ledger, whose writers stop before their turn and not in it."""
 
     @contextmanager
-    def write(self) -> Iterator[LedgerWriter]:
+    def write(self) -> Iterator[WriteTransaction]:
         """A writer; told to fail, the database cannot be reached."""
         stop(BEFORE_WRITE, fails_with=Retryable("the ledger could not be used", next_step="try again"))
         with no_stops(), super().write() as writer:
             yield writer
 
     @contextmanager
-    def read(self) -> Iterator[LedgerReader]:
+    def read(self) -> Iterator[ReadTransaction]:
         """A reader."""
         with no_stops(), super().read() as reader:
             yield reader
@@ -164,8 +164,8 @@ class Scene:
         if run_id in RUNS:
             return RUNS[run_id]
         with self.ws.ledger.read() as reader:
-            (pinned,) = reader.run(run_id).manifest.inputs
-            versions = reader.pinned(SILVER, [(pin.partition, pin.version) for pin in pinned.partitions])
+            (pinned,) = reader.runs.get(run_id).manifest.inputs
+            versions = reader.versions.pinned(SILVER, [(pin.partition, pin.version) for pin in pinned.partitions])
         return GOLD, {DECEMBER: (self.total(version.files for version in versions.values()),)}
 
     def total(self, file_sets: Iterable[FileSet]) -> int:
@@ -178,7 +178,7 @@ class Scene:
         """Gold follows whatever asks it to, as far as that is possible."""
         operations.plan_follow_ups(self.ws, by="follow")
         with self.ws.ledger.read() as reader:
-            waiting = reader.unfinished_follow_ups(UNPUBLISHED)
+            waiting = reader.outbox.unfinished_follow_ups(UNPUBLISHED)
         refusal: Refused | None = None
         for run in waiting:
             try:
@@ -196,17 +196,17 @@ class Scene:
         ledger = self.ws.ledger
         if not restage:
             with ledger.read() as reader:
-                restage = reader.run(run_id).state not in (RunState.PASSED, RunState.BLOCKED)
+                restage = reader.runs.get(run_id).state not in (RunState.PASSED, RunState.BLOCKED)
         if restage:
             self.stage(run_id, table, rows)
         self.attempts += 1
         name = f"g{self.attempts}"
         with ledger.write() as writer:
-            writer.take_run(run_id, RunState.GATING, actor="ana", attempt=name, lease=LEASE)
+            writer.runs.take(run_id, RunState.GATING, actor="ana", attempt=name, lease=LEASE)
         reached(Point.GATE_BEGUN)
         with ledger.read() as reader:
-            staged = reader.candidates(run_id)
-            accepted = reader.accepted(table)
+            staged = reader.candidates.of_run(run_id)
+            accepted = reader.versions.accepted(table)
         with ledger.write() as writer:
             self._gated(writer, run_id, staged, accepted, name)
 
@@ -215,9 +215,9 @@ class Scene:
         self.attempts += 1
         name = f"a{self.attempts}"
         with self.ws.ledger.write() as writer:
-            writer.take_run(run_id, RunState.STAGING, actor="ana", attempt=name, lease=LEASE)
-            writer.clear_candidates(run_id)
-            writer.start_chunk(run_id, 1, tuple(rows), attempt=name)
+            writer.runs.take(run_id, RunState.STAGING, actor="ana", attempt=name, lease=LEASE)
+            writer.candidates.clear(run_id)
+            writer.candidates.start_chunk(run_id, 1, tuple(rows), attempt=name)
         reached(Point.STAGE_BEGUN)
         files = write_files(self.ws.lake, table, run_id, name, rows)
         candidates = [
@@ -227,14 +227,14 @@ class Scene:
             for day in rows
         ]
         with self.ws.ledger.write() as writer:
-            writer.finish_chunk(
+            writer.candidates.finish_chunk(
                 run_id, 1, input_rows=1, output_rows=1, candidates=candidates, attempt=name, checksum="x"
             )
-            writer.move_run(run_id, RunState.STAGED, actor="ana", attempt=name)
+            writer.runs.move(run_id, RunState.STAGED, actor="ana", attempt=name)
 
     def _gated(
         self,
-        writer: LedgerWriter,
+        writer: WriteTransaction,
         run_id: str,
         staged: Mapping[date, CandidatePartition],
         accepted: Mapping[date, PartitionVersion],
@@ -260,11 +260,11 @@ class Scene:
                 digest=of_day.digest,
                 verdict="all different",
             )
-            for gate in writer.run(run_id).manifest.gates
+            for gate in writer.runs.get(run_id).manifest.gates
             for day, of_day in files.items()
         ]
-        writer.record_gates(run_id, candidates, results, actor="ana", attempt=attempt)
-        writer.move_run(run_id, RunState.PASSED, actor="ana", attempt=attempt)
+        writer.candidates.record_gates(run_id, candidates, results, actor="ana", attempt=attempt)
+        writer.runs.move(run_id, RunState.PASSED, actor="ana", attempt=attempt)
         known = Gated(
             new={day.isoformat(): of_day for day, of_day in files.items()},
             compared={c.partition.isoformat(): str(c.compared_digest) for c in candidates},
@@ -274,8 +274,8 @@ class Scene:
     def approve(self, run_id: str) -> None:
         """Ben agrees to a run, unless somebody has."""
         with self.ws.ledger.write() as writer:
-            if writer.run(run_id).approval is ApprovalState.DRAFT:
-                writer.approve(run_id, by="ben")
+            if writer.runs.get(run_id).approval is ApprovalState.DRAFT:
+                writer.approvals.approve(run_id, by="ben")
 
     def plan(self, run_id: str) -> Manifest:
         """A manifest without inputs: what a run was computed from is not what is raced for here."""
@@ -296,7 +296,7 @@ class Scene:
             member_of=next((set_id for set_id, members in SETS.items() if run_id in members), None),
         )
         with self.ws.ledger.write() as writer:
-            writer.add_manifest(manifest, actor="ana")
+            writer.runs.add(manifest, actor="ana")
         return manifest
 
 
@@ -357,8 +357,8 @@ def _add_set(ws: Workspace, set_id: str, manifests: Iterable[Manifest]) -> None:
         members=members,
     )
     with ws.ledger.write() as writer:
-        writer.add_set(manifest, actor="ana")
-        writer.approve_set(set_id, by="ben")
+        writer.sets.add(manifest, actor="ana")
+        writer.sets.approve(set_id, by="ben")
 
 
 def open_home(home: Path, ledger_url: str | None = None) -> Workspace:

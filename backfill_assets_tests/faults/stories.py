@@ -203,7 +203,7 @@ class Teller:
         """Whatever publications ask for is computed and, where policy allows, published."""
         operations.plan_follow_ups(ws, by="follow")
         with ws.ledger.read() as reader:
-            waiting = reader.unfinished_follow_ups(
+            waiting = reader.outbox.unfinished_follow_ups(
                 (RunState.PLANNED, RunState.FAILED, RunState.STAGED, RunState.PASSED)
             )
         done = []
@@ -285,7 +285,7 @@ class Teller:
     def _pick(self, *states: RunState) -> str:
         """A run in one of these states, or the set that it is of; mostly one of the newest."""
         with self.ws.ledger.read() as reader:
-            found = reader.runs(states=states)
+            found = reader.runs.records(states=states)
             derived = [run for run in found if run.manifest.inputs or self.chance.random() < 0.1]
             names = list(dict.fromkeys(run.manifest.member_of or run.run_id for run in derived))
         if not names:
@@ -296,7 +296,7 @@ class Teller:
         if not operations.is_set(name):
             return [name]
         with self.ws.ledger.read() as reader:
-            return [member.run_id for member in reader.restatement_set(name).manifest.members]
+            return [member.run_id for member in reader.sets.get(name).manifest.members]
 
     def _state(self, run_id: str) -> RunState:
         return operations.run_named(self.ws, run_id).state

@@ -74,7 +74,7 @@ def asleep(scene: Scene, action: str, where: str) -> Iterator[Sleeper]:
 
 def state_of(scene: Scene, run_id: str) -> RunState:
     with scene.ws.ledger.read() as reader:
-        return reader.run(run_id).state
+        return reader.runs.get(run_id).state
 
 
 @pytest.mark.parametrize("where", ["SWAP_INTENDED", BEFORE_COMMIT])
@@ -130,7 +130,7 @@ def test_a_recovery_that_slept_does_not_close_what_another_one_has_closed(scene:
             assert recovery.woken() == {"done": "recover"}
         assert publisher.woken()["error"] == "Refused"
     with scene.ws.ledger.read() as reader:
-        states = [record.state for record in reader.publications(run_id="backfill")]
+        states = [record.state for record in reader.publications.records(run_id="backfill")]
     assert states == [PublicationState.ABANDONED]
     assert audit(scene.ws).problems == ()
 

@@ -12,7 +12,7 @@ from deltalake.exceptions import DeltaError
 from backfill_assets.errors import BackfillError, IllegalTransition, Refused, TakenOver
 from backfill_assets.ledger.records import Action, PublicationRecord
 from backfill_assets.ledger.states import ApprovalState, PublicationState, RunState, SetState
-from backfill_assets.ledger.store import LedgerReader
+from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.publication.publish import publish_run
 from backfill_assets.upkeep.audit import audit
 from backfill_assets_tests.faults.baton import Actor, Killed
@@ -56,7 +56,7 @@ def readers_find_every_file(scene: Scene) -> Iterator[str]:
 def nothing_is_amiss(scene: Scene, *, audited: bool = True) -> Iterator[str]:
     """Everything, once nobody acts any more and `recover` has been called; `audit` has to find it too."""
     with scene.ws.ledger.read() as reader:
-        records = reader.publications()
+        records = reader.publications.records()
         seen_by_gates = _gated_when_begun(scene, reader)
         yield from _ledger_is_closed(reader, records)
         for table in COLUMN:
@@ -79,17 +79,17 @@ def nothing_is_amiss(scene: Scene, *, audited: bool = True) -> Iterator[str]:
     yield from readers_find_every_file(scene)
 
 
-def _ledger_is_closed(reader: LedgerReader, records: Sequence[PublicationRecord]) -> Iterator[str]:
+def _ledger_is_closed(reader: ReadTransaction, records: Sequence[PublicationRecord]) -> Iterator[str]:
     for record in records:
         if record.state is PublicationState.PUBLISHING:
             yield f"publication {record.intent.publication_id} of {record.intent.run_id} is still open"
-    for run in reader.runs(states=[RunState.PUBLISHING, RunState.STAGING, RunState.GATING]):
+    for run in reader.runs.records(states=[RunState.PUBLISHING, RunState.STAGING, RunState.GATING]):
         yield f"run {run.run_id} is still {run.state}"
     standing = {r.intent.run_id for r in records if r.state is PublicationState.PUBLISHED}
-    for run in reader.runs(states=[RunState.CANCELLED]):
+    for run in reader.runs.records(states=[RunState.CANCELLED]):
         if run.run_id in standing:
             yield f"run {run.run_id} is CANCELLED and has a standing publication"
-    for run in reader.runs(states=[RunState.PUBLISHED]):
+    for run in reader.runs.records(states=[RunState.PUBLISHED]):
         if run.run_id not in standing:
             yield f"run {run.run_id} is PUBLISHED without a standing publication"
 
@@ -132,13 +132,13 @@ def _changes_what_it_said(table: str, commit: Commit, record: PublicationRecord)
         yield f"{whose} changed {sorted(extra)}, which it did not declare"
 
 
-def _gated_when_begun(scene: Scene, reader: LedgerReader) -> Mapping[str, Gated | str]:
+def _gated_when_begun(scene: Scene, reader: ReadTransaction) -> Mapping[str, Gated | str]:
     """What the gates had seen last when each publication was begun; a sentence if it may not have been begun."""
     gated: dict[str, int] = {}
     approved: dict[str, bool] = {}
     found: dict[str, Gated | str] = {}
-    runs = {r.intent.publication_id: r.intent.run_id for r in reader.publications()}
-    for event in reader.events():
+    runs = {r.intent.publication_id: r.intent.run_id for r in reader.publications.records()}
+    for event in reader.events.entries():
         match event.action:
             case "gates_recorded":
                 gated[event.entity_id] = gated.get(event.entity_id, 0) + 1
@@ -181,16 +181,16 @@ def _restores_exactly(commit: Commit, record: PublicationRecord, log: Sequence[C
             yield f"version {commit.version} did not bring back what version {undone.version} replaced in {value}"
 
 
-def _accepted_is_seen(table: str, log: Sequence[Commit], reader: LedgerReader) -> Iterator[str]:
+def _accepted_is_seen(table: str, log: Sequence[Commit], reader: ReadTransaction) -> Iterator[str]:
     """What the ledger calls accepted is what the last of our commits made of every partition."""
     ours: dict[str, str] = {}
     for commit in log:
         if commit.publication_id is not None:
             ours.update((value, digest_of(commit.after, value)) for value in commit.changed)
-    for day, version in reader.accepted(table).items():
+    for day, version in reader.versions.accepted(table).items():
         if version.removed_at is not None:
             yield f"{table} {day}: version {version.version} is accepted, and marked as removed"
-    accepted = {day.isoformat(): v.files.digest for day, v in reader.accepted(table).items() if v.files.files}
+    accepted = {day.isoformat(): v.files.digest for day, v in reader.versions.accepted(table).items() if v.files.files}
     shown = {value: digest for value, digest in ours.items() if digest != digest_of({}, value)}
     for value in sorted(accepted.keys() | shown.keys()):
         if accepted.get(value) != shown.get(value):
@@ -217,25 +217,25 @@ def _audit_agrees(scene: Scene) -> Iterator[str]:
     yield from (f"audit: {problem}" for problem in problems)
 
 
-def _candidates_are_there(scene: Scene, reader: LedgerReader) -> Iterator[str]:
+def _candidates_are_there(scene: Scene, reader: ReadTransaction) -> Iterator[str]:
     """Whatever can still be published or brought back has its files."""
-    for run in reader.runs(states=[RunState.PASSED]):
+    for run in reader.runs.records(states=[RunState.PASSED]):
         root = scene.ws.lake.path(run.manifest.table)
-        for candidate in reader.candidates(run.run_id).values():
+        for candidate in reader.candidates.of_run(run.run_id).values():
             for path in candidate.files.paths:
                 if not (root / path).is_file():
                     yield f"the candidate of {run.run_id}, which is {run.state}, has lost {path}"
     for table in COLUMN:
         root = scene.ws.lake.path(table)
-        for version in reader.versions(table):
+        for version in reader.versions.history(table):
             if version.removed_at is None and not all((root / path).is_file() for path in version.files.paths):
                 yield f"version {version.version} of {table} {version.partition} has lost files, and is not marked"
 
 
-def _set_is_whole(reader: LedgerReader, set_id: str) -> Iterator[str]:
+def _set_is_whole(reader: ReadTransaction, set_id: str) -> Iterator[str]:
     """A set at rest is published as a whole or not at all."""
-    record = reader.restatement_set(set_id)
-    states = {member.run_id: reader.run(member.run_id).state for member in record.manifest.members}
+    record = reader.sets.get(set_id)
+    states = {member.run_id: reader.runs.get(member.run_id).state for member in record.manifest.members}
     published = [run_id for run_id, state in states.items() if state is RunState.PUBLISHED]
     match record.state:
         case SetState.PLANNED | SetState.ROLLED_BACK | SetState.CANCELLED if published:
@@ -262,7 +262,7 @@ def losers_can_try_again(scene: Scene, losers: Sequence[str]) -> Iterator[str]:
     for run_id in losers:
         table = RUNS[run_id][0]
         with scene.ws.ledger.read() as reader:
-            run = reader.run(run_id)
+            run = reader.runs.get(run_id)
         if run.state in (RunState.PUBLISHED, RunState.SUPERSEDED, RunState.CANCELLED):
             continue
         foreign = {value for commit in foreign_commits(scene, table) for value in commit.changed}

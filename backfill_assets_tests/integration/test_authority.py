@@ -59,20 +59,20 @@ def next_step(shop: Shop, run_id: str) -> object:
 
 def last_approval(shop: Shop, run_id: str) -> EventRecord:
     with shop.ws.ledger.read() as reader:
-        return [event for event in reader.events(entity_id=run_id) if event.action == "approved"][-1]
+        return [event for event in reader.events.entries(entity_id=run_id) if event.action == "approved"][-1]
 
 
 @pytest.mark.parametrize("by", ["", "\u200b", "sensor", "unspecified", "policy:backfill", "\uff50olicy:x"])
 def test_a_run_without_a_named_requester_is_not_planned(shop: Shop, by: str) -> None:
     days = DayRange.inclusive(date(2026, 1, 4), date(2026, 1, 4))
     with shop.ws.ledger.read() as reader:
-        before = len(list(reader.events()))
+        before = len(list(reader.events.entries()))
     with pytest.raises(Refused, match="the requester"):
         operations.plan(shop.ws, PlanRequest(table=RECENT, days=days, reason="why not", by=by))
     with pytest.raises(Refused, match="the requester"):
         operations.plan_load(shop.ws, "sales", partitions=(date(2026, 1, 4),), by=by, reason="why not")
     with shop.ws.ledger.read() as reader:
-        assert len(list(reader.events())) == before
+        assert len(list(reader.events.entries())) == before
 
 
 @pytest.mark.parametrize(

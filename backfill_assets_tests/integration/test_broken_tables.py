@@ -101,7 +101,7 @@ def test_a_publication_of_a_damaged_table_stays_open_and_everything_else_is_reco
 ) -> None:
     planned = shop.planned(reason="stopped")
     with shop.ws.ledger.write() as writer:
-        writer.take_run(planned, RunState.STAGING, actor="ana", attempt="a1")
+        writer.runs.take(planned, RunState.STAGING, actor="ana", attempt="a1")
     open_one = shop.ready(version="0.9.0", reason="dies")
     with monkeypatch.context() as dying:
         dying.setattr("backfill_assets.publication.publish.swap", _die)
@@ -137,7 +137,7 @@ def test_a_table_that_is_no_longer_declared_is_named_and_still_vacuumed_and_audi
 def test_a_manifest_that_cannot_be_read_is_named_and_everything_else_is_shown(shop: Shop) -> None:
     planned = shop.planned(reason="unreadable")
     with shop.ws.ledger.write() as writer:
-        writer.take_run(planned, RunState.STAGING, actor="ana", attempt="a1")
+        writer.runs.take(planned, RunState.STAGING, actor="ana", attempt="a1")
     disarm(shop.ws.settings.ledger_url, "manifests")
     tamper(shop.ws.settings.ledger_url, f"UPDATE manifests SET body = '{{}}' WHERE run_id = '{planned}'")
     shown = status(shop.ws)
@@ -155,7 +155,7 @@ def test_a_manifest_that_cannot_be_read_is_named_and_everything_else_is_shown(sh
 
 def test_a_landed_file_that_is_gone_keeps_no_table_from_being_audited(shop: Shop) -> None:
     with shop.ws.ledger.read() as reader:
-        landed = reader.imports()[0]
+        landed = reader.imports.records()[0]
     (shop.ws.settings.landing / landed.stored_path).unlink()
     found = audit(shop.ws)
     assert found.problems == (f"{landed.import_id}: the landed file {landed.stored_path} is gone.",)

@@ -16,7 +16,8 @@ from backfill_assets.errors import IllegalTransition, NotApproved, Refused, Take
 from backfill_assets.evidence.history import status
 from backfill_assets.evidence.report import run_report
 from backfill_assets.ledger.states import RunState, SetState
-from backfill_assets.ledger.store import Ledger, LedgerWriter
+from backfill_assets.ledger.store import Ledger
+from backfill_assets.ledger.transactions import WriteTransaction
 from backfill_assets.planning.sets import SetManifest, SetMember
 from backfill_assets.progress import Progress
 from backfill_assets.upkeep.audit import audit
@@ -44,7 +45,7 @@ SET_ID = "set-1"
 
 def cancel(ledger: Ledger, run_id: str = "bf-1", *, by: str = "ben") -> None:
     with ledger.write() as writer:
-        writer.cancel_run(run_id, by=by, reason="not wanted")
+        writer.runs.cancel(run_id, by=by, reason="not wanted")
 
 
 def in_state(ledger: Ledger, state: RunState) -> None:
@@ -53,7 +54,7 @@ def in_state(ledger: Ledger, state: RunState) -> None:
         make_publishable(ledger, "bf-1")
         if state is RunState.PUBLISHING:
             with ledger.write() as writer:
-                writer.begin_publication(publication_of(writer, "bf-1"), actor="Bob")
+                writer.publications.begin(publication_of(writer, "bf-1"), actor="Bob")
             return
         published = publish(ledger, "bf-1")
         if state is RunState.ROLLED_BACK:
@@ -67,13 +68,13 @@ def in_state(ledger: Ledger, state: RunState) -> None:
         stage(ledger, "bf-1")
     with ledger.write() as writer:
         if state in (RunState.STAGING, RunState.FAILED):
-            writer.take_run("bf-1", RunState.STAGING, actor="ann", attempt="a1", lease=timedelta(minutes=2))
+            writer.runs.take("bf-1", RunState.STAGING, actor="ann", attempt="a1", lease=timedelta(minutes=2))
         if state is RunState.FAILED:
-            writer.move_run("bf-1", RunState.FAILED, actor="ann", attempt="a1")
+            writer.runs.move("bf-1", RunState.FAILED, actor="ann", attempt="a1")
         if state in (RunState.GATING, RunState.BLOCKED):
-            writer.take_run("bf-1", RunState.GATING, actor="ann", attempt="a1", lease=timedelta(minutes=2))
+            writer.runs.take("bf-1", RunState.GATING, actor="ann", attempt="a1", lease=timedelta(minutes=2))
         if state is RunState.BLOCKED:
-            writer.move_run("bf-1", RunState.BLOCKED, actor="ann", attempt="a1")
+            writer.runs.move("bf-1", RunState.BLOCKED, actor="ann", attempt="a1")
     if state is RunState.PASSED:
         gate(ledger, "bf-1")
 
@@ -89,7 +90,7 @@ WHAT_FOLLOWS = {
 def test_exactly_what_readers_do_not_see_can_be_cancelled_and_only_once(ledger: Ledger, state: RunState) -> None:
     in_state(ledger, state)
     with ledger.read() as reader:
-        assert reader.run("bf-1").state is state
+        assert reader.runs.get("bf-1").state is state
     if state in WHAT_FOLLOWS:
         with pytest.raises(IllegalTransition, match=state) as refusal:
             cancel(ledger)
@@ -97,22 +98,22 @@ def test_exactly_what_readers_do_not_see_can_be_cancelled_and_only_once(ledger: 
         return
     cancel(ledger)
     with ledger.read() as reader:
-        run = reader.run("bf-1")
+        run = reader.runs.get("bf-1")
         assert (run.state, run.note, run.lease) == (RunState.CANCELLED, "cancelled by ben: not wanted", None)
-        assert reader.chain_violations() == ()
-        assert list(reader.row_violations()) == []
+        assert reader.chain_checks.violations() == ()
+        assert list(reader.row_checks.violations()) == []
     with pytest.raises(IllegalTransition, match="CANCELLED"):
         cancel(ledger)
 
 
-def everything_else() -> list[Callable[[LedgerWriter], object]]:
+def everything_else() -> list[Callable[[WriteTransaction], object]]:
     return [
-        lambda w: w.take_run("bf-1", RunState.STAGING, actor="ann", attempt="a2"),
-        lambda w: w.take_run("bf-1", RunState.GATING, actor="ann", attempt="a2"),
-        lambda w: w.approve("bf-1", by="Cleo"),
-        lambda w: w.approve_by_policy("bf-1", policy="live"),
-        lambda w: w.begin_publication(publication_of(w, "bf-1"), actor="Bob"),
-        lambda w: w.give_up_run("bf-1", actor="ops", note="gone", now=True),
+        lambda w: w.runs.take("bf-1", RunState.STAGING, actor="ann", attempt="a2"),
+        lambda w: w.runs.take("bf-1", RunState.GATING, actor="ann", attempt="a2"),
+        lambda w: w.approvals.approve("bf-1", by="Cleo"),
+        lambda w: w.approvals.approve_by_policy("bf-1", policy="live"),
+        lambda w: w.publications.begin(publication_of(w, "bf-1"), actor="Bob"),
+        lambda w: w.runs.give_up("bf-1", actor="ops", note="gone", now=True),
     ]
 
 
@@ -127,16 +128,16 @@ def test_nothing_can_be_done_with_a_cancelled_run(ledger: Ledger, number: int) -
 def test_whoever_is_at_work_on_a_cancelled_run_is_refused_its_next_step(ledger: Ledger) -> None:
     plan(ledger, "bf-1")
     with ledger.write() as writer:
-        writer.take_run("bf-1", RunState.STAGING, actor="ann", attempt="a1", lease=timedelta(minutes=2))
-        writer.start_chunk("bf-1", 1, DAYS, attempt="a1")
+        writer.runs.take("bf-1", RunState.STAGING, actor="ann", attempt="a1", lease=timedelta(minutes=2))
+        writer.candidates.start_chunk("bf-1", 1, DAYS, attempt="a1")
     cancel(ledger)
-    steps: list[Callable[[LedgerWriter], object]] = [
-        lambda w: w.finish_chunk(
+    steps: list[Callable[[WriteTransaction], object]] = [
+        lambda w: w.candidates.finish_chunk(
             "bf-1", 1, input_rows=0, output_rows=0, candidates=staged("bf-1"), attempt="a1", checksum="x"
         ),
-        lambda w: w.move_run("bf-1", RunState.STAGED, actor="ann", attempt="a1"),
-        lambda w: w.move_run("bf-1", RunState.FAILED, actor="ann", attempt="a1", note="no disk"),
-        lambda w: w.record_gates("bf-1", staged("bf-1"), results_for("bf-1"), actor="ann", attempt="a1"),
+        lambda w: w.runs.move("bf-1", RunState.STAGED, actor="ann", attempt="a1"),
+        lambda w: w.runs.move("bf-1", RunState.FAILED, actor="ann", attempt="a1", note="no disk"),
+        lambda w: w.candidates.record_gates("bf-1", staged("bf-1"), results_for("bf-1"), actor="ann", attempt="a1"),
     ]
     for step in steps:
         with pytest.raises(TakenOver, match="was cancelled by ben: not wanted"), ledger.write() as writer:
@@ -147,15 +148,15 @@ def test_somebody_cancels_for_a_reason(ledger: Ledger) -> None:
     plan(ledger, "bf-1")
     for by, reason in (("", "why not"), ("ben", " "), ("ben", "two\nlines")):
         with pytest.raises(Refused), ledger.write() as writer:
-            writer.cancel_run("bf-1", by=by, reason=reason)
+            writer.runs.cancel("bf-1", by=by, reason=reason)
 
 
 def a_set(ledger: Ledger) -> None:
     for run_id, table in (("bf-1", "silver.example"), ("bf-2", "silver.other")):
         make_publishable(ledger, run_id, table=table)
     with ledger.write() as writer:
-        members = [writer.run(run_id) for run_id in ("bf-1", "bf-2")]
-        writer.add_set(
+        members = [writer.runs.get(run_id) for run_id in ("bf-1", "bf-2")]
+        writer.sets.add(
             SetManifest(
                 set_id=SET_ID,
                 name="two",
@@ -174,7 +175,7 @@ def a_set(ledger: Ledger) -> None:
 
 def cancel_set(ledger: Ledger) -> None:
     with ledger.write() as writer:
-        writer.cancel_set(SET_ID, by="ben", reason="not wanted")
+        writer.sets.cancel(SET_ID, by="ben", reason="not wanted")
 
 
 def test_a_set_is_cancelled_as_a_whole_and_its_runs_only_with_it(ledger: Ledger) -> None:
@@ -184,21 +185,21 @@ def test_a_set_is_cancelled_as_a_whole_and_its_runs_only_with_it(ledger: Ledger)
     assert f"backfill cancel {SET_ID}" in advised(refusal.value)
     cancel_set(ledger)
     with ledger.read() as reader:
-        assert reader.restatement_set(SET_ID).state is SetState.CANCELLED
-        assert {reader.run(run_id).state for run_id in ("bf-1", "bf-2")} == {RunState.CANCELLED}
-        assert reader.chain_violations() == ()
+        assert reader.sets.get(SET_ID).state is SetState.CANCELLED
+        assert {reader.runs.get(run_id).state for run_id in ("bf-1", "bf-2")} == {RunState.CANCELLED}
+        assert reader.chain_checks.violations() == ()
     with pytest.raises(IllegalTransition, match="CANCELLED"):
         cancel_set(ledger)
     with pytest.raises(IllegalTransition, match="CANCELLED"), ledger.write() as writer:
-        writer.approve_set(SET_ID, by="Cleo")
+        writer.sets.approve(SET_ID, by="Cleo")
     with pytest.raises(IllegalTransition, match="CANCELLED"), ledger.write() as writer:
-        writer.move_set(SET_ID, SetState.PUBLISHING, actor="Bob")
+        writer.sets.move(SET_ID, SetState.PUBLISHING, actor="Bob")
 
 
 def test_a_set_of_which_readers_see_a_part_is_not_cancelled(ledger: Ledger) -> None:
     a_set(ledger)
     with ledger.write() as writer:
-        writer.move_set(SET_ID, SetState.PUBLISHING, actor="Bob")
+        writer.sets.move(SET_ID, SetState.PUBLISHING, actor="Bob")
     with ledger.read() as reader:
         intent = publication_of(reader, "bf-1")
     published = carry_out(ledger, intent)
@@ -207,13 +208,13 @@ def test_a_set_of_which_readers_see_a_part_is_not_cancelled(ledger: Ledger) -> N
     assert "backfill recover" in advised(refusal.value)
     assert f"backfill rollback {SET_ID}" in advised(refusal.value)
     with ledger.write() as writer:
-        writer.move_set(SET_ID, SetState.ROLLING_BACK, actor="Bob")
+        writer.sets.move(SET_ID, SetState.ROLLING_BACK, actor="Bob")
     roll_back(ledger, published)
     with ledger.write() as writer:
-        writer.move_set(SET_ID, SetState.ROLLED_BACK, actor="Bob")
+        writer.sets.move(SET_ID, SetState.ROLLED_BACK, actor="Bob")
     cancel_set(ledger)
     with ledger.read() as reader:
-        assert {reader.run(run_id).state for run_id in ("bf-1", "bf-2")} == {RunState.CANCELLED}
+        assert {reader.runs.get(run_id).state for run_id in ("bf-1", "bf-2")} == {RunState.CANCELLED}
 
 
 # --------------------------------------------------------------------------------------------------- with real work

@@ -61,17 +61,17 @@ def loaded(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Ite
 
 def the_run(made: Bench, run_id: str) -> RunRecord:
     with made.workspace.ledger.read() as reader:
-        return reader.run(run_id)
+        return reader.runs.get(run_id)
 
 
 def events(made: Bench) -> int:
     with made.workspace.ledger.read() as reader:
-        return len(list(reader.events()))
+        return len(list(reader.events.entries()))
 
 
 def newest_run(made: Bench) -> RunRecord:
     with made.workspace.ledger.read() as reader:
-        return reader.runs(table="silver.recent_sales", limit=1)[0]
+        return reader.runs.records(table="silver.recent_sales", limit=1)[0]
 
 
 def test_a_load_reports_each_day_and_each_gate(loaded: Bench) -> None:
@@ -107,8 +107,8 @@ def test_a_bronze_day_on_which_nothing_landed_is_built_on_somebodys_word_alone(l
     assert any("2025-08-02, 1 day cannot be declared empty" in said for said in failures(result))
     assert loaded.materialize([BRONZE], silent, silent, by="uma", empty="2025-08-01").success
     with loaded.workspace.ledger.read() as reader:
-        version = reader.accepted("bronze.sales", [silent])[silent]
-        manifest = reader.run(version.run_id).manifest
+        version = reader.versions.accepted("bronze.sales", [silent])[silent]
+        manifest = reader.runs.get(version.run_id).manifest
     assert (version.rows, manifest.declared_empty, manifest.requested_by) == (0, (silent,), "uma")
 
 
@@ -222,7 +222,7 @@ def test_nobody_is_approved_by_policy_for_claiming_to_follow_or_to_be_live(loade
     live = loaded.materialize([CANDIDATE], *FEBRUARY, by="uma", kind="LIVE")
     assert "is 'LIVE', which a launch cannot ask for" in failures(live)[0]
     with loaded.workspace.ledger.read() as reader:
-        load = next(p for p in reader.publications() if p.intent.table == "bronze.sales").intent.publication_id
+        load = next(p for p in reader.publications.records() if p.intent.table == "bronze.sales").intent.publication_id
     claimed = {"because": load, "transform_version": "0.9.0", "by": "x"}
     result = loaded.materialize([CANDIDATE, VALIDATION, PUBLISHED], date(2025, 2, 5), date(2025, 2, 7), **claimed)
     assert "a launch cannot say what it follows: only the ledger asks for that" in failures(result)[0]
@@ -259,12 +259,12 @@ def test_dependents_follow_a_publication_once(loaded: Bench) -> None:
         result = first.execute_in_process(instance=loaded.instance, tags=dict(asked[0].tags))
         assert result.success
     with loaded.workspace.ledger.read() as reader:
-        followed = reader.runs(table="gold.sales_monthly")
+        followed = reader.runs.records(table="gold.sales_monthly")
     assert [(run.state, run.manifest.partitions) for run in followed] == [(RunState.PUBLISHED, (date(2025, 2, 1),))]
     assert loaded.materialized(MONTHLY) == {"2025-02-01"}
     assert not sensor.evaluate_tick(context).run_requests
     with loaded.workspace.ledger.read() as reader:
-        assert not [entry for entry in reader.outbox(open_only=True) if entry.table == "silver.recent_sales"]
+        assert not [entry for entry in reader.outbox.entries(open_only=True) if entry.table == "silver.recent_sales"]
 
 
 def test_a_run_whose_process_is_gone_is_not_shown_as_running(loaded: Bench) -> None:

@@ -15,7 +15,8 @@ from backfill_assets.clock import Clock
 from backfill_assets.crash_points import Point
 from backfill_assets.errors import OutcomeUnknown, Refused, Retryable
 from backfill_assets.ledger.states import PublicationState, RunState
-from backfill_assets.ledger.store import Ledger, LedgerWriter
+from backfill_assets.ledger.store import Ledger
+from backfill_assets.ledger.transactions import WriteTransaction
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.advice import refused
 from backfill_assets_tests.ledger_examples import DAYS, a_manifest
@@ -77,14 +78,14 @@ def ledger(database: Database, clock: Clock) -> Iterator[Ledger]:
     opened.close()
 
 
-def say(writer: LedgerWriter, what: str) -> None:
-    writer.record_event(actor="ann", entity="test", entity_id="test", action=what)
+def say(writer: WriteTransaction, what: str) -> None:
+    writer.events.record(actor="ann", entity="test", entity_id="test", action=what)
 
 
 def said(ledger: Ledger) -> list[str]:
     with ledger.read() as reader:
-        assert reader.chain_violations() == ()
-        return [event.action for event in reader.events()]
+        assert reader.chain_checks.violations() == ()
+        return [event.action for event in reader.events.entries()]
 
 
 def test_a_connection_lost_in_the_middle_of_writing_changes_nothing(ledger: Ledger, database: Database) -> None:
@@ -92,7 +93,7 @@ def test_a_connection_lost_in_the_middle_of_writing_changes_nothing(ledger: Ledg
         say(writer, "before")
     with pytest.raises(Retryable, match="nothing was changed in it"), ledger.write() as writer:
         say(writer, "lost")
-        writer.add_manifest(a_manifest("lost"), actor="ann")
+        writer.runs.add(a_manifest("lost"), actor="ann")
         database.cut()
         say(writer, "lost too")
     assert said(ledger) == ["before"]
@@ -115,9 +116,9 @@ def test_a_connection_lost_while_committing_may_have_changed_everything_or_nothi
 
 def test_a_connection_lost_while_reading_is_one_sentence(ledger: Ledger, database: Database) -> None:
     with pytest.raises(Retryable, match="could not be used"), ledger.read() as reader:
-        reader.chain_head()
+        reader.events.head()
         database.cut()
-        reader.chain_head()
+        reader.events.head()
     assert said(ledger) == []
 
 
@@ -147,8 +148,8 @@ def test_while_the_database_is_away_everything_is_refused_and_afterwards_nothing
 def test_a_writer_whose_backend_was_asked_to_cancel_changes_nothing(ledger: Ledger) -> None:
     with pytest.raises(Retryable, match="nothing was changed in it"), ledger.write() as writer:
         say(writer, "lost")
-        writer._connection.execute(text("SET LOCAL statement_timeout = 10"))
-        writer._connection.execute(text("SELECT pg_sleep(10)"))
+        writer.events._connection.execute(text("SET LOCAL statement_timeout = 10"))
+        writer.events._connection.execute(text("SELECT pg_sleep(10)"))
     assert said(ledger) == []
 
 
@@ -184,11 +185,11 @@ def test_a_ledger_that_is_away_when_the_swap_has_landed_is_told_by_recover(
         database.come_back()
     assert numbers_seen(ws, TABLE) == dict.fromkeys(DAYS, 1)
     with ws.ledger.read() as reader:
-        assert reader.run("bf-1").state is RunState.PUBLISHING
+        assert reader.runs.get("bf-1").state is RunState.PUBLISHING
     (found,) = recover(ws, by="ops")
     assert "had landed" in found.outcome
     with ws.ledger.read() as reader:
-        assert reader.run("bf-1").state is RunState.PUBLISHED
+        assert reader.runs.get("bf-1").state is RunState.PUBLISHED
     must_agree(ws, [TABLE])
 
 
@@ -212,7 +213,7 @@ def test_a_ledger_that_is_away_when_the_swap_was_refused_is_told_by_recover(
     assert numbers_seen(ws, TABLE) == {}
     recover(ws, by="ops")
     with ws.ledger.read() as reader:
-        assert [record.state for record in reader.publications()] == [PublicationState.ABANDONED]
-        assert reader.run("bf-1").state is RunState.PASSED
+        assert [record.state for record in reader.publications.records()] == [PublicationState.ABANDONED]
+        assert reader.runs.get("bf-1").state is RunState.PASSED
     assert publish_numbers(ws, candidates).state is PublicationState.PUBLISHED
     must_agree(ws, [TABLE])

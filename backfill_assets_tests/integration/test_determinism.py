@@ -92,7 +92,7 @@ def shop_sums(shop: Shop, chunk: int) -> Mapping[str, str]:
     )
     run_id = shop.staged(operations.plan(shop.ws, request).manifest.run_id)
     with shop.ws.ledger.read() as reader:
-        return {str(day): candidate.checksum for day, candidate in reader.candidates(run_id).items()}
+        return {str(day): candidate.checksum for day, candidate in reader.candidates.of_run(run_id).items()}
 
 
 @pytest.fixture(scope="module")

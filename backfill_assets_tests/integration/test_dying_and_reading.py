@@ -141,7 +141,7 @@ def test_a_publisher_that_was_only_slow_cannot_commit_what_recover_gave_up(shop:
     run_id = shop.ready(MIDDLE)
     killed(shop, f"publish(ws, '{run_id}', by='ben')", DIE_BEFORE)
     with shop.ws.ledger.read() as reader:
-        (record,) = reader.publications(states=[PublicationState.PUBLISHING])
+        (record,) = reader.publications.records(states=[PublicationState.PUBLISHING])
     order, before = order_of(record.intent, "day", at=NOON), shop.live_paths()
     assert fence(shop.ws.lake, RECENT, record.intent.publication_id) is None
     # The sleeper wakes up and goes on where it was.
@@ -153,7 +153,7 @@ def test_a_publisher_that_was_only_slow_cannot_commit_what_recover_gave_up(shop:
 def test_a_run_whose_process_died_while_staging_is_failed_by_recover_and_can_run_again(shop: Shop) -> None:
     run_id = shop.planned(MIDDLE)
     with shop.ws.ledger.write() as writer:
-        writer.take_run(run_id, RunState.STAGING, actor="ana", attempt="a1")
+        writer.runs.take(run_id, RunState.STAGING, actor="ana", attempt="a1")
     (found,) = operations.recover(shop.ws, by="ops")
     assert found.id == run_id
     assert state_of(shop, run_id) is RunState.FAILED

@@ -52,12 +52,12 @@ def shop(tmp_path: Path, corrected_home: Path, spark: SparkSession) -> Iterator[
 
 def last_publication(shop: Shop) -> PublicationRecord:
     with shop.ws.ledger.read() as reader:
-        return reader.publications(states=[PublicationState.PUBLISHED])[0]
+        return reader.publications.records(states=[PublicationState.PUBLISHED])[0]
 
 
 def undelivered(shop: Shop, table: str) -> list[tuple[date, ...]]:
     with shop.ws.ledger.read() as reader:
-        return [entry.partitions for entry in reader.outbox() if entry.table == table]
+        return [entry.partitions for entry in reader.outbox.entries() if entry.table == table]
 
 
 def test_only_the_partitions_whose_rows_changed_are_swapped(shop: Shop) -> None:
@@ -133,7 +133,7 @@ def test_an_equal_partition_that_a_foreign_writer_touched_refuses_the_whole_publ
 def damaged(shop: Shop, day: date, amount: int) -> None:
     """Readers see another amount of a day, in a file of the same name and size: the ledger cannot know of it."""
     with shop.ws.ledger.read() as reader:
-        (file,) = reader.accepted(RECENT)[day].files.files
+        (file,) = reader.versions.accepted(RECENT)[day].files.files
     path = shop.ws.lake.path(RECENT) / file.path
     size = path.stat().st_size
     rows = pq.ParquetFile(path).read().replace_schema_metadata(None)

@@ -121,7 +121,7 @@ def test_a_full_disk_ends_staging_in_words_and_it_goes_on_when_there_is_room(sho
 def test_a_damaged_input_ends_staging_in_words_and_changes_nothing(shop: Shop) -> None:
     run_id, before = shop.planned(MIDDLE), shop.amounts()
     with shop.ws.ledger.read() as reader:
-        (file,) = reader.accepted(SALES)[MIDDLE.start].files.files
+        (file,) = reader.versions.accepted(SALES)[MIDDLE.start].files.files
     path = shop.ws.lake.path(SALES) / file.path
     whole = path.read_bytes()
     path.write_bytes(b"\0" * len(whole))
@@ -141,7 +141,7 @@ def test_a_staged_file_that_was_cut_is_not_published_and_only_its_chunk_is_stage
     run_id = shop.staged(operations.plan(shop.ws, request).manifest.run_id)
     operations.approve(shop.ws, run_id, by="ben")
     with shop.ws.ledger.read() as reader:
-        first = {day: candidate.files for day, candidate in reader.candidates(run_id).items()}
+        first = {day: candidate.files for day, candidate in reader.candidates.of_run(run_id).items()}
     path = shop.ws.lake.path(RECENT) / first[MIDDLE.start].files[0].path
     path.write_bytes(path.read_bytes()[:-10])
     before = shop.live_paths()
@@ -150,7 +150,7 @@ def test_a_staged_file_that_was_cut_is_not_published_and_only_its_chunk_is_stage
     assert shop.live_paths() == before
     shop.staged(run_id)
     with shop.ws.ledger.read() as reader:
-        second = {day: candidate.files for day, candidate in reader.candidates(run_id).items()}
+        second = {day: candidate.files for day, candidate in reader.candidates.of_run(run_id).items()}
     assert [day for day in first if first[day] != second[day]] == [MIDDLE.start]
     shop.publish(run_id)
     assert audit(shop.ws).problems == ()

@@ -20,9 +20,8 @@ from backfill_assets.cli.show import show, status_view
 from backfill_assets.crash_points import Point
 from backfill_assets.errors import IllegalTransition, InputsMovedOn, MissingInput, NotApproved, Refused, UnknownName
 from backfill_assets.evidence.history import status
-from backfill_assets.ledger.read_outbox import UNPUBLISHED
 from backfill_assets.ledger.records import RunRecord
-from backfill_assets.ledger.states import PublicationState, RunState
+from backfill_assets.ledger.states import UNPUBLISHED, PublicationState, RunState
 from backfill_assets.main import app
 from backfill_assets.orchestration.build import definitions_over
 from backfill_assets.orchestration.resources import Session
@@ -58,7 +57,7 @@ def planned(hand: Hand) -> tuple[str, ...]:
 
 def open_entries(hand: Hand) -> list[str]:
     with hand.ws.ledger.read() as reader:
-        return [entry.publication_id for entry in reader.outbox(open_only=True)]
+        return [entry.publication_id for entry in reader.outbox.entries(open_only=True)]
 
 
 def is_automatic(hand: Hand, run: RunRecord, **changes: object) -> bool:
@@ -101,7 +100,7 @@ def test_two_that_follow_at_once_write_one_manifest(hand: Hand) -> None:
     late = follow.plan_follow_ups(hand.ws, by="ops", terms_of=terms_of)
     assert (len(meanwhile), late.runs, late.failed) == (1, (), ())
     with hand.ws.ledger.read() as reader:
-        assert [run.manifest.followed for run in reader.runs(table=GOLD)][:-1] == [(publication,)]
+        assert [run.manifest.followed for run in reader.runs.records(table=GOLD)][:-1] == [(publication,)]
 
 
 def test_a_manifest_is_a_follow_up_by_the_outbox_alone(hand: Hand) -> None:
@@ -110,13 +109,13 @@ def test_a_manifest_is_a_follow_up_by_the_outbox_alone(hand: Hand) -> None:
     claimed = replace(operations.run_named(hand.ws, run_id).manifest, run_id="claimed")
     with hand.ws.ledger.write() as writer:
         with pytest.raises(Refused, match="only what the outbox asks for is"):
-            writer.add_manifest(claimed, actor="eve")
+            writer.runs.add(claimed, actor="eve")
         with pytest.raises(Refused, match="follows no publication"):
-            writer.add_follow_up(replace(claimed, cause=A_PERSON), actor="eve")
+            writer.outbox.add_follow_up(replace(claimed, cause=A_PERSON), actor="eve")
         # Delivered, and unknown: nothing asks for it.
         for publications in ((publication,), ("pub-0",), (publication, "pub-0")):
             cause = RunCause(kind=CauseKind.FOLLOW_UP, publications=publications)
-            assert writer.add_follow_up(replace(claimed, cause=cause), actor="eve") is None
+            assert writer.outbox.add_follow_up(replace(claimed, cause=cause), actor="eve") is None
 
 
 def test_what_an_earlier_release_took_for_a_follow_up_waits_for_a_person(hand: Hand) -> None:
@@ -125,7 +124,7 @@ def test_what_an_earlier_release_took_for_a_follow_up_waits_for_a_person(hand: H
     by_hand = operations.plan(hand.ws, request).manifest
     old = replace(by_hand, run_id="old", format=2, because=publication)
     with hand.ws.ledger.write() as writer:
-        writer.add_manifest(old, actor="sensor")
+        writer.runs.add(old, actor="sensor")
     hand.month("old")
     with pytest.raises(NotApproved):
         hand.publish("old")
@@ -164,7 +163,7 @@ def test_what_is_undone_before_anything_followed_asks_for_nothing(hand: Hand) ->
     publication = hand.published({FIFTH: 15})
     hand.undo(publication)
     with hand.ws.ledger.read() as reader:
-        entry = reader.outbox_entries([publication])[publication]
+        entry = reader.outbox.of_publications([publication])[publication]
         assert (entry.withdrawn_at is None, entry.note.startswith("undone by pub-")) == (False, True)
     assert planned(hand) == ()
     assert (open_entries(hand), status(hand.ws)["to_follow"]) == ([], [])
@@ -229,7 +228,7 @@ def test_a_follow_up_that_cannot_be_planned_says_why_until_it_is_cancelled(hand:
     operations.cancel_follow_ups(hand.ws, publication, by="ben", reason="gold is retired")
     assert (status(hand.ws)["to_follow"], planned(hand), open_entries(hand)) == ([], (), [])
     with hand.ws.ledger.read() as reader:
-        last = [e for e in reader.events(entity_id=publication) if e.entity == "outbox"][-1]
+        last = [e for e in reader.events.entries(entity_id=publication) if e.entity == "outbox"][-1]
         assert (last.actor, last.action) == ("ben", "withdrawn")
         assert "gold is retired" in last.payload["why"]
     with pytest.raises(IllegalTransition, match="it was withdrawn already"):
@@ -319,7 +318,7 @@ def test_whatever_is_published_undone_and_killed_the_month_ends_as_the_sum_of_it
 
     def unfinished() -> list[str]:
         with hand.ws.ledger.read() as reader:
-            return [run.run_id for run in reader.unfinished_follow_ups(UNPUBLISHED)]
+            return [run.run_id for run in reader.outbox.unfinished_follow_ups(UNPUBLISHED)]
 
     for number in range(12):
         match chance.choice(("publish", "publish", "undo", "plan", "plan and die", "follow", "undo and die")):
@@ -332,7 +331,7 @@ def test_whatever_is_published_undone_and_killed_the_month_ends_as_the_sum_of_it
                     Hand(ws=ws if how != "undo" else hand.ws).undo(undone)
                 operations.recover(hand.ws, by="ops")
                 with hand.ws.ledger.read() as reader:
-                    if reader.publication(undone).state is PublicationState.PUBLISHED:
+                    if reader.publications.get(undone).state is PublicationState.PUBLISHED:
                         standing.append(undone)
             case "plan":
                 planned(hand)

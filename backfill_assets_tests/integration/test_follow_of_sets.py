@@ -91,8 +91,8 @@ def test_two_tables_that_a_set_publishes_are_followed_by_one_run(ws: Workspace, 
     assert half_way == [(), ()], "between the two tables nothing follows"
     (run,) = followed(ws)
     with ws.ledger.read() as reader:
-        members = {member.run_id for member in reader.restatement_set(set_id).manifest.members}
-        both = {r.intent.publication_id for r in reader.publications() if r.intent.run_id in members}
+        members = {member.run_id for member in reader.sets.get(set_id).manifest.members}
+        both = {r.intent.publication_id for r in reader.publications.records() if r.intent.run_id in members}
     assert (len(both), set(run.manifest.followed)) == (2, both)
     assert {pinned.table for pinned in run.manifest.inputs} == set(SILVER)
     assert followed(ws) == ()
@@ -101,7 +101,7 @@ def test_two_tables_that_a_set_publishes_are_followed_by_one_run(ws: Workspace, 
     operations.publish(ws, run.run_id, by="follow")
     assert (followed(ws), operations.asked_follow_ups(ws)) == ((), ())
     with ws.ledger.read() as reader:
-        assert [each.state for each in reader.runs(table=GOLD)] == [RunState.PUBLISHED]
+        assert [each.state for each in reader.runs.records(table=GOLD)] == [RunState.PUBLISHED]
     rows = ws.lake.open(GOLD).to_pyarrow_table().to_pylist()
     days = {row["day"]: (row["amount"], row["colours"]) for row in rows}
     # A turnover is of a day and the next one, and gold is of a day and the one before.

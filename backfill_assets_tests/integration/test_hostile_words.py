@@ -259,7 +259,7 @@ def rewritten(shop: Shop, run_id: str, body: str, *, with_digest: bool) -> None:
 def test_a_manifest_that_cannot_be_read_is_one_sentence(planned: tuple[Shop, str], edit: object, sentence: str) -> None:
     shop, run_id = planned
     with shop.ws.ledger.read() as reader:
-        document = reader.run(run_id).manifest.document
+        document = reader.runs.get(run_id).manifest.document
     assert callable(edit)
     rewritten(shop, run_id, json.dumps(edit(document)), with_digest=True)
     for words in (("status", run_id), ("run", run_id), ("approve", run_id, "--by", "ben"), ("status",), ("recover",)):

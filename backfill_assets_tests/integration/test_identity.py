@@ -45,7 +45,7 @@ def test_a_manifest_names_the_runs_whose_accepted_rows_it_replaces(shop: Shop) -
     assert dry.manifest.supersedes == ()
     shop.land("more.jsonl", [sale(OUTPUT.start, sale_id="late")])
     with shop.ws.ledger.read() as reader:
-        before, after = reversed(reader.runs(table=SALES))
+        before, after = reversed(reader.runs.records(table=SALES))
     assert after.manifest.supersedes == (before.run_id,)
 
 
@@ -72,7 +72,7 @@ def test_a_manifest_of_an_earlier_format_is_run_with_the_package_that_it_names(s
     assert planned.format == FORMAT
     assert planned.code_digest != package
     with shop.ws.ledger.write() as writer:
-        writer.add_manifest(earlier, actor="ana")
+        writer.runs.add(earlier, actor="ana")
     assert operations.stage(shop.ws, earlier.run_id, actor="ana")
     operations.gate(shop.ws, earlier.run_id, actor="ana")
     operations.approve(shop.ws, earlier.run_id, by="ben")

@@ -49,7 +49,7 @@ def counts(record: ImportRecord) -> tuple[int, int, int, int, int]:
 
 def days(room: LandingRoom, record: ImportRecord) -> list[tuple[date, int, int]]:
     with room.ledger.read() as reader:
-        return [(d.event_date, d.events, d.displaced) for d in reader.import_days([record.import_id])]
+        return [(d.event_date, d.events, d.displaced) for d in reader.imports.days([record.import_id])]
 
 
 def test_a_landed_file_is_recorded_counted_and_its_bad_records_are_quarantined(room: LandingRoom) -> None:
@@ -119,7 +119,7 @@ def test_the_same_content_again_is_ignored_and_remembered(room: LandingRoom) -> 
     again = room.land(json_lines(on(1, "a")), "b.jsonl")
     assert (again.is_new, again.days, again.record) == (False, (), first.record)
     with room.ledger.read() as reader:
-        assert [e.action for e in reader.events()][-1] == "duplicate_ignored"
+        assert [e.action for e in reader.events.entries()][-1] == "duplicate_ignored"
     assert len(room.imports()) == 1
 
 
@@ -223,7 +223,7 @@ def begin(room: LandingRoom) -> ImportRecord:
         on_duplicate="ignore",
     )
     with room.ledger.write() as writer:
-        return writer.begin_import(offered, actor="ada")
+        return writer.imports.begin(offered, actor="ada")
 
 
 def test_clean_up_fails_what_a_dead_process_left_and_nothing_that_is_under_way(room: LandingRoom) -> None:
@@ -241,7 +241,7 @@ def test_clean_up_fails_what_a_dead_process_left_and_nothing_that_is_under_way(r
 def test_days_of_an_import_whose_reprocessing_stopped_cannot_be_built(room: LandingRoom) -> None:
     landed = room.land(json_lines(on(1, "a")))
     with room.ledger.write() as writer:
-        writer.reopen_import(landed.record.import_id, "reprocess", "ada")
+        writer.imports.reopen(landed.record.import_id, "reprocess", "ada")
     clean_up_landing(room.ledger, room.settings, [EVENTS], by="recover")
     with room.ledger.read() as reader, pytest.raises(MissingInput, match="was being reprocessed"):
         imports_for_days(reader, EVENTS, [MAY_1])
@@ -257,7 +257,9 @@ def test_pending_days_are_those_that_landed_files_touch_and_the_gaps_between(roo
 
     def load() -> None:
         with room.ledger.write() as writer:
-            writer.mark_loaded([record.import_id for record in writer.imports(EVENTS.name)], actor="ada")
+            writer.imports.mark_loaded(
+                [record.import_id for record in writer.imports.records(EVENTS.name)], actor="ada"
+            )
 
     assert pending() == ()
     room.land(json_lines(on(1, "a"), on(4, "b")))

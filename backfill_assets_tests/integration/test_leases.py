@@ -63,7 +63,7 @@ def ledger(ledger_url: str, hands: Hands) -> Iterator[Ledger]:
 
 def take(ledger: Ledger, attempt: str, *, actor: str = "ann", to: RunState = RunState.STAGING) -> None:
     with ledger.write() as writer:
-        writer.take_run("bf-1", to, actor=actor, attempt=attempt, lease=TWO_MINUTES)
+        writer.runs.take("bf-1", to, actor=actor, attempt=attempt, lease=TWO_MINUTES)
 
 
 def renew(ledger: Ledger, attempt: str) -> bool:
@@ -78,26 +78,26 @@ def test_a_run_is_left_to_its_process_until_its_lease_ends(ledger: Ledger, hands
     for part in ("bf-1", "ann", "since 2026-01-15 12:00:00 UTC", "ends in 43 s, at 12:02:00 UTC", "recover bf-1 --now"):
         assert part in explained(refusal.value)
     with pytest.raises(AtWork), ledger.write() as writer:
-        writer.give_up_run("bf-1", actor="ops", note="gone")
+        writer.runs.give_up("bf-1", actor="ops", note="gone")
     hands.after(43)
     take(ledger, "a2", actor="ben")
     with pytest.raises(TakenOver), ledger.write() as writer:
-        writer.start_chunk("bf-1", 1, DAYS, attempt="a1")
+        writer.candidates.start_chunk("bf-1", 1, DAYS, attempt="a1")
     assert not renew(ledger, "a1")
 
 
 def test_a_renewed_lease_lasts_and_is_no_event(ledger: Ledger, hands: Hands) -> None:
     take(ledger, "a1")
     with ledger.read() as reader:
-        before = reader.chain_head()
+        before = reader.events.head()
     for _ in range(5):
         hands.after(100)
         assert renew(ledger, "a1")
     with pytest.raises(AtWork):
         take(ledger, "a2")
     with ledger.read() as reader:
-        assert reader.chain_head() == before
-        assert reader.run("bf-1").lease is not None
+        assert reader.events.head() == before
+        assert reader.runs.get("bf-1").lease is not None
 
 
 def test_a_lease_that_has_ended_and_that_nobody_took_is_renewed(ledger: Ledger, hands: Hands) -> None:
@@ -116,7 +116,7 @@ def test_a_machine_whose_clock_is_nearly_a_minute_ahead_does_not_take_living_wor
     for _ in range(8):
         hands.after(30)
         with pytest.raises(AtWork), other.write() as writer:
-            writer.give_up_run("bf-1", actor="ops", note="gone")
+            writer.runs.give_up("bf-1", actor="ops", note="gone")
         assert renew(ledger, "a1")
     other.close()
 
@@ -126,7 +126,7 @@ def test_a_renewal_waits_for_no_other_writer_on_postgresql(ledger_url: str, ledg
         pytest.skip("SQLite has one writer at a time, whatever it writes")
     take(ledger, "a1")
     with ledger.write() as writer:
-        writer.record_event(actor="ann", entity="other", entity_id="x", action="slow")
+        writer.events.record(actor="ann", entity="other", entity_id="x", action="slow")
         began = time.monotonic()
         assert renew(ledger, "a1")
         assert time.monotonic() - began < 5
@@ -135,35 +135,35 @@ def test_a_renewal_waits_for_no_other_writer_on_postgresql(ledger_url: str, ledg
 def test_who_takes_over_before_the_lease_ended_is_named_by_an_event(ledger: Ledger) -> None:
     take(ledger, "a1")
     with ledger.write() as writer:
-        writer.give_up_run("bf-1", actor="ops", note="its machine burned down", now=True)
+        writer.runs.give_up("bf-1", actor="ops", note="its machine burned down", now=True)
     with ledger.read() as reader:
-        *_, last = reader.events(entity_id="bf-1")
+        *_, last = reader.events.entries(entity_id="bf-1")
         assert (last.actor, last.to_state) == ("ops", "FAILED")
         assert last.payload["taken_from"].startswith("ann (")
-        assert reader.lease("bf-1") is None
+        assert reader.leases.get("bf-1") is None
     with pytest.raises(IllegalTransition, match="FAILED"), ledger.write() as writer:
-        writer.give_up_run("bf-1", actor="ops", note="again", now=True)
+        writer.runs.give_up("bf-1", actor="ops", note="again", now=True)
 
 
 def test_the_lease_ends_with_the_work(ledger: Ledger) -> None:
     take(ledger, "a1")
     with ledger.write() as writer:
-        writer.move_run("bf-1", RunState.FAILED, actor="ann", attempt="a1")
+        writer.runs.move("bf-1", RunState.FAILED, actor="ann", attempt="a1")
     with ledger.read() as reader:
-        assert reader.lease("bf-1") is None
+        assert reader.leases.get("bf-1") is None
     take(ledger, "a2")
 
 
 def test_a_file_that_another_machine_lands_is_left_alone_until_its_lease_ends(ledger: Ledger, hands: Hands) -> None:
     terms = LeaseTerms(attempt="l1", length=TWO_MINUTES, machine="elsewhere:1")
     with ledger.write() as writer:
-        import_id = writer.begin_import(an_offered_file(), actor="ann", lease=terms).import_id
+        import_id = writer.imports.begin(an_offered_file(), actor="ann", lease=terms).import_id
     with ledger.write() as writer, pytest.raises(TakenOver):
-        writer.fail_import(import_id, note="not mine", actor="ben", attempt="l2")
+        writer.imports.fail(import_id, note="not mine", actor="ben", attempt="l2")
     with ledger.read() as reader:
-        reader.lease(import_id)
+        reader.leases.get(import_id)
         with pytest.raises(AtWork, match="elsewhere:1"):
-            reader.require_free(import_id, at=hands.now)
+            reader.leases.require_free(import_id, at=hands.now)
 
 
 # --------------------------------------------------------------------------------------------------- with real work
@@ -258,7 +258,7 @@ def working(shop: Shop, run_id: str, *, seconds: float) -> tuple[Shop, Work]:
     real = replace(shop, ws=replace(shop.ws, clock=lambda: datetime.now(UTC)))
     lease = LeaseTerms(attempt="a1", length=timedelta(seconds=seconds))
     with real.ws.ledger.write() as writer:
-        writer.take_run(run_id, RunState.STAGING, actor="ana", attempt="a1", lease=lease.length)
+        writer.runs.take(run_id, RunState.STAGING, actor="ana", attempt="a1", lease=lease.length)
     return real, Work(run_id=run_id, actor="ana", lease=lease, doing="counted")
 
 
@@ -295,8 +295,8 @@ def test_a_landing_of_a_dead_process_of_this_machine_is_ended_at_once(shop: Shop
         archived = archive(path, landing=shop.ws.settings.landing, source=source)
     offered = replace(an_offered_file(archived.sha256), source=source.name, stored_path=archived.stored_path)
     with shop.ws.ledger.write() as writer:
-        here = writer.begin_import(offered, actor="ana", lease=LeaseTerms(attempt="l1", length=TWO_MINUTES))
-        there = writer.begin_import(
+        here = writer.imports.begin(offered, actor="ana", lease=LeaseTerms(attempt="l1", length=TWO_MINUTES))
+        there = writer.imports.begin(
             replace(offered, sha256="e" * 64),
             actor="ana",
             lease=LeaseTerms(attempt="l2", length=TWO_MINUTES, machine="elsewhere:1"),
@@ -307,5 +307,5 @@ def test_a_landing_of_a_dead_process_of_this_machine_is_ended_at_once(shop: Shop
     (taken,) = operations.recover(shop.ws, by="ops", only=there.import_id, now=True)
     assert "given up" in taken.outcome
     with shop.ws.ledger.read() as reader:
-        assert reader.imports(states=[ImportState.LANDING]) == ()
+        assert reader.imports.records(states=[ImportState.LANDING]) == ()
     assert clean_up_landing(shop.ws.ledger, shop.ws.settings, [source], by="ops") == ()

@@ -15,7 +15,7 @@ from backfill_assets_tests.ledger_examples import disarm, make_publishable, plan
 
 def violations(ledger: Ledger) -> tuple[str, ...]:
     with ledger.read() as reader:
-        return reader.chain_violations()
+        return reader.chain_checks.violations()
 
 
 @pytest.mark.parametrize(
@@ -119,12 +119,12 @@ def test_events_are_read_after_a_cursor_and_by_entity(ledger: Ledger) -> None:
     plan(ledger, "bf-1")
     plan(ledger, "bf-2")
     with ledger.write() as writer:
-        sequence = writer.record_event(
+        sequence = writer.events.record(
             actor="ann", entity="landing", entity_id="a.csv", action="duplicate_ignored", payload={"sha256": "a"}
         )
     with ledger.read() as reader:
-        assert [event.entity_id for event in reader.events(entity_id="bf-2")] == ["bf-2"]
-        [last] = reader.events(after=2)
+        assert [event.entity_id for event in reader.events.entries(entity_id="bf-2")] == ["bf-2"]
+        [last] = reader.events.entries(after=2)
         assert (last.sequence, last.entity, last.payload) == (sequence, "landing", {"sha256": "a"})
 
 
@@ -132,13 +132,13 @@ def test_what_happened_is_still_there_after_reopening(ledger: Ledger, ledger_url
     make_publishable(ledger, "bf-1")
     publish(ledger, "bf-1")
     with ledger.read() as reader:
-        before = reader.runs(), list(reader.events()), reader.publications()
+        before = reader.runs.records(), list(reader.events.entries()), reader.publications.records()
     ledger.close()
     again = Ledger.open(ledger_url, clock=clock)
     with again.read() as reader:
-        assert (reader.runs(), list(reader.events()), reader.publications()) == before
+        assert (reader.runs.records(), list(reader.events.entries()), reader.publications.records()) == before
     with again.write() as writer:
-        writer.record_event(actor="ann", entity="test", entity_id="x", action="went_on")
+        writer.events.record(actor="ann", entity="test", entity_id="x", action="went_on")
     assert violations(again) == ()
     again.close()
 
@@ -153,35 +153,35 @@ def test_processes_that_open_and_write_at_once_make_one_chain(ledger_url: str, c
     assert [process.exitcode for process in processes] == [0, 0, 0]
     ledger = Ledger.open(ledger_url, clock=clock)
     with ledger.read() as reader:
-        events = list(reader.events())
+        events = list(reader.events.entries())
         assert [event.sequence for event in events] == list(range(1, 76))
         for name in ("p0", "p1", "p2"):
             assert [e.payload["number"] for e in events if e.actor == name] == list(range(25))
-        assert reader.chain_violations() == ()
+        assert reader.chain_checks.violations() == ()
     ledger.close()
 
 
 def test_threads_that_share_a_ledger_make_one_chain(ledger: Ledger) -> None:
     def write(number: int) -> None:
         with ledger.write() as writer:
-            writer.record_event(actor=f"t{number}", entity="test", entity_id="x", action="wrote")
+            writer.events.record(actor=f"t{number}", entity="test", entity_id="x", action="wrote")
 
     with ThreadPoolExecutor(8) as threads:
         list(threads.map(write, range(60)))
     with ledger.read() as reader:
-        assert len(list(reader.events())) == 60
-        assert reader.chain_violations() == ()
+        assert len(list(reader.events.entries())) == 60
+        assert reader.chain_checks.violations() == ()
 
 
 def test_of_two_who_take_the_same_step_one_is_refused(ledger: Ledger) -> None:
     plan(ledger, "bf-1")
     with ledger.write() as writer:
-        writer.take_run("bf-1", RunState.STAGING, actor="ann", attempt="a1")
+        writer.runs.take("bf-1", RunState.STAGING, actor="ann", attempt="a1")
 
     def fail(number: int) -> bool:
         try:
             with ledger.write() as writer:
-                writer.give_up_run("bf-1", actor=f"t{number}", note="gone")
+                writer.runs.give_up("bf-1", actor=f"t{number}", note="gone")
         except IllegalTransition as error:
             assert "FAILED" in str(error)
             return False
@@ -194,8 +194,8 @@ def test_of_two_who_take_the_same_step_one_is_refused(ledger: Ledger) -> None:
 def test_a_reader_sees_one_state_of_the_ledger_while_others_write(ledger: Ledger) -> None:
     plan(ledger, "bf-1")
     with ledger.read() as reader:
-        assert len(reader.runs()) == 1
+        assert len(reader.runs.records()) == 1
         plan(ledger, "bf-2")
-        assert len(reader.runs()) == 1
+        assert len(reader.runs.records()) == 1
     with ledger.read() as reader:
-        assert len(reader.runs()) == 2
+        assert len(reader.runs.records()) == 2

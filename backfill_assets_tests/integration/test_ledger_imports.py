@@ -16,7 +16,7 @@ FIVE_ACCEPTED = ImportCounts(landed=5, accepted=5)
 
 def begin(ledger: Ledger, sha256: str = "a" * 64, source: str = "bronze.events") -> str:
     with ledger.write() as writer:
-        return writer.begin_import(an_offered_file(sha256, source), actor="ann").import_id
+        return writer.imports.begin(an_offered_file(sha256, source), actor="ann").import_id
 
 
 def finish(
@@ -27,7 +27,7 @@ def finish(
     superseded_elsewhere: dict[str, int] | None = None,
 ) -> None:
     with ledger.write() as writer:
-        writer.finish_import(
+        writer.imports.finish(
             import_id,
             counts=counts,
             days=[ImportDay(import_id=import_id, event_date=day, events=1, displaced=2) for day in days],
@@ -45,31 +45,31 @@ def test_files_are_numbered_in_the_order_of_arrival_over_all_sources(ledger: Led
         "imp-000003",
     ]
     with ledger.read() as reader:
-        assert [found.arrival for found in reader.imports()] == [1, 2, 3]
-        assert [found.import_id for found in reader.imports("bronze.other")] == ["imp-000002"]
-        assert [found.import_id for found in reader.imports_with_sha("bronze.events", "a" * 64)] == [
+        assert [found.arrival for found in reader.imports.records()] == [1, 2, 3]
+        assert [found.import_id for found in reader.imports.records("bronze.other")] == ["imp-000002"]
+        assert [found.import_id for found in reader.imports.with_sha("bronze.events", "a" * 64)] == [
             "imp-000001",
             "imp-000003",
         ]
         with pytest.raises(UnknownName, match="imp-000009"):
-            reader.import_record("imp-000009")
+            reader.imports.get("imp-000009")
 
 
 def test_a_landed_file_comes_back_as_it_was_told(ledger: Ledger) -> None:
     import_id = begin(ledger)
     with ledger.read() as reader:
-        offered = reader.import_record(import_id)
+        offered = reader.imports.get(import_id)
     assert (offered.state, offered.first_seen_at, offered.landed_at) == (ImportState.LANDING, NOON, None)
     assert (offered.original_path, offered.format, offered.compression) == ("/mail/é.csv", "csv", "gzip")
     counts = ImportCounts(landed=5, accepted=1, duplicate=1, superseded=1, rejected=2)
     finish(ledger, import_id, counts)
     with ledger.read() as reader:
-        landed = reader.import_record(import_id)
+        landed = reader.imports.get(import_id)
         assert (landed.state, landed.landed_at, landed.landed_by) == (ImportState.LANDED, NOON, "ann")
         assert (landed.counts, landed.schema_versions, landed.ignored_columns) == (counts, (1, 2), ("a", "b"))
-        assert reader.imports(states=[ImportState.LANDED]) == (landed,)
-        assert [day.event_date for day in reader.import_days()] == list(DAYS)
-        assert reader.chain_violations() == ()
+        assert reader.imports.records(states=[ImportState.LANDED]) == (landed,)
+        assert [day.event_date for day in reader.imports.days()] == list(DAYS)
+        assert reader.chain_checks.violations() == ()
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_counts_that_do_not_reconcile_are_refused(ledger: Ledger, counts: Import
     with pytest.raises(Refused, match="do not reconcile"):
         finish(ledger, import_id, counts)
     with ledger.read() as reader:
-        assert reader.import_record(import_id).state is ImportState.LANDING
+        assert reader.imports.get(import_id).state is ImportState.LANDING
 
 
 def test_a_later_file_moves_records_of_earlier_ones_from_accepted_to_superseded(ledger: Ledger) -> None:
@@ -88,7 +88,7 @@ def test_a_later_file_moves_records_of_earlier_ones_from_accepted_to_superseded(
     finish(ledger, first)
     finish(ledger, second, superseded_elsewhere={first: 2})
     with ledger.read() as reader:
-        assert reader.import_record(first).counts == ImportCounts(landed=5, accepted=3, superseded=2)
+        assert reader.imports.get(first).counts == ImportCounts(landed=5, accepted=3, superseded=2)
     third = begin(ledger, "c" * 64)
     for impossible in ({first: 4}, {first: -1}):
         with pytest.raises(Refused, match="more records"):
@@ -96,39 +96,39 @@ def test_a_later_file_moves_records_of_earlier_ones_from_accepted_to_superseded(
     with pytest.raises(UnknownName):
         finish(ledger, third, superseded_elsewhere={"imp-000009": 1})
     with ledger.read() as reader:
-        assert reader.import_record(third).state is ImportState.LANDING
-        assert reader.import_record(first).counts.accepted == 3
+        assert reader.imports.get(third).state is ImportState.LANDING
+        assert reader.imports.get(first).counts.accepted == 3
 
 
 def test_a_failed_or_landed_file_is_landed_again_in_its_place(ledger: Ledger) -> None:
     import_id = begin(ledger)
     with ledger.write() as writer:
-        writer.fail_import(import_id, note="cut off", actor="ann")
-        assert writer.import_record(import_id).note == "cut off"
-        writer.reopen_import(import_id, "reprocess", "ann")
+        writer.imports.fail(import_id, note="cut off", actor="ann")
+        assert writer.imports.get(import_id).note == "cut off"
+        writer.imports.reopen(import_id, "reprocess", "ann")
     finish(ledger, import_id)
     with ledger.write() as writer:
-        writer.reopen_import(import_id, "correct", "ann")
+        writer.imports.reopen(import_id, "correct", "ann")
     finish(ledger, import_id, days=DAYS[1:])
     with ledger.read() as reader:
-        found = reader.import_record(import_id)
+        found = reader.imports.get(import_id)
         assert (found.arrival, found.on_duplicate, found.state) == (1, "correct", ImportState.LANDED)
-        assert [day.event_date for day in reader.import_days([import_id])] == list(DAYS[1:])
+        assert [day.event_date for day in reader.imports.days([import_id])] == list(DAYS[1:])
     with pytest.raises(IllegalTransition, match="LANDED"), ledger.write() as writer:
-        writer.fail_import(import_id, note="too late", actor="ann")
+        writer.imports.fail(import_id, note="too late", actor="ann")
 
 
 def test_loaded_files_stay_loaded_and_files_that_have_not_landed_are_not_loaded(ledger: Ledger) -> None:
     landed, landing = begin(ledger), begin(ledger)
     finish(ledger, landed)
     with ledger.write() as writer:
-        writer.mark_loaded([landed], actor="runner")
-        writer.mark_loaded([landed, landed], actor="runner")
+        writer.imports.mark_loaded([landed], actor="runner")
+        writer.imports.mark_loaded([landed, landed], actor="runner")
     with pytest.raises(IllegalTransition, match=landing), ledger.write() as writer:
-        writer.mark_loaded([landed, landing], actor="runner")
+        writer.imports.mark_loaded([landed, landing], actor="runner")
     with ledger.read() as reader:
-        assert [found.state for found in reader.imports()] == [ImportState.LOADED, ImportState.LANDING]
-        assert [event.action for event in reader.events(entity_id=landed)].count("import_loaded") == 1
+        assert [found.state for found in reader.imports.records()] == [ImportState.LOADED, ImportState.LANDING]
+        assert [event.action for event in reader.events.entries(entity_id=landed)].count("import_loaded") == 1
 
 
 def test_days_are_found_by_file_source_date_and_state(ledger: Ledger) -> None:
@@ -137,10 +137,10 @@ def test_days_are_found_by_file_source_date_and_state(ledger: Ledger) -> None:
     finish(ledger, other, days=DAYS[:1])
     finish(ledger, failed, days=DAYS[:2])
     with ledger.write() as writer:
-        writer.reopen_import(failed, "reprocess", "ann")
-        writer.fail_import(failed, note="cut off", actor="ann")
+        writer.imports.reopen(failed, "reprocess", "ann")
+        writer.imports.fail(failed, note="cut off", actor="ann")
     with ledger.read() as reader:
-        whole = reader.import_days()
+        whole = reader.imports.days()
         assert [(day.import_id, day.event_date) for day in whole] == [
             *((first, day) for day in DAYS),
             (other, DAYS[0]),
@@ -148,11 +148,11 @@ def test_days_are_found_by_file_source_date_and_state(ledger: Ledger) -> None:
             (failed, DAYS[1]),
         ]
         assert whole[0] == ImportDay(import_id=first, event_date=DAYS[0], events=1, displaced=2)
-        assert [day.import_id for day in reader.import_days(days=[DAYS[0]])] == [first, other, failed]
-        assert [day.import_id for day in reader.import_days(source="bronze.other")] == [other]
-        assert [day.event_date for day in reader.import_days([first, other], days=DAYS[1:])] == list(DAYS[1:])
-        assert len(reader.import_days(states=[ImportState.LANDED])) == 4
-        assert reader.import_days([]) == reader.import_days(days=[]) == ()
+        assert [day.import_id for day in reader.imports.days(days=[DAYS[0]])] == [first, other, failed]
+        assert [day.import_id for day in reader.imports.days(source="bronze.other")] == [other]
+        assert [day.event_date for day in reader.imports.days([first, other], days=DAYS[1:])] == list(DAYS[1:])
+        assert len(reader.imports.days(states=[ImportState.LANDED])) == 4
+        assert reader.imports.days([]) == reader.imports.days(days=[]) == ()
 
 
 def test_a_file_may_touch_five_thousand_days_and_many_files_are_loaded_at_once(ledger: Ledger) -> None:
@@ -160,9 +160,9 @@ def test_a_file_may_touch_five_thousand_days_and_many_files_are_loaded_at_once(l
     big = begin(ledger)
     finish(ledger, big, days=days)
     with ledger.write() as writer:
-        many = [writer.begin_import(an_offered_file(f"{n:064}"), actor="ann").import_id for n in range(300)]
+        many = [writer.imports.begin(an_offered_file(f"{n:064}"), actor="ann").import_id for n in range(300)]
         for import_id in many:
-            writer.finish_import(
+            writer.imports.finish(
                 import_id,
                 counts=ImportCounts(),
                 days=(),
@@ -171,8 +171,8 @@ def test_a_file_may_touch_five_thousand_days_and_many_files_are_loaded_at_once(l
                 superseded_elsewhere={},
                 actor="ann",
             )
-        writer.mark_loaded([big, *many], actor="runner")
+        writer.imports.mark_loaded([big, *many], actor="runner")
     with ledger.read() as reader:
-        assert [day.event_date for day in reader.import_days(days=days)] == list(days)
-        assert len(reader.imports(states=[ImportState.LOADED])) == 301
-        assert reader.chain_violations() == ()
+        assert [day.event_date for day in reader.imports.days(days=days)] == list(days)
+        assert len(reader.imports.records(states=[ImportState.LOADED])) == 301
+        assert reader.chain_checks.violations() == ()

@@ -13,7 +13,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from backfill_assets.errors import IllegalTransition, NotApproved, Refused, TargetChanged
 from backfill_assets.ledger.records import Action, PublicationIntent
 from backfill_assets.ledger.states import ApprovalState, RunState, VersionState, may_follow
-from backfill_assets.ledger.store import Ledger, LedgerWriter
+from backfill_assets.ledger.store import Ledger
+from backfill_assets.ledger.transactions import WriteTransaction
 from backfill_assets_tests.ledger_examples import (
     DAYS,
     a_manifest,
@@ -46,9 +47,9 @@ class LedgerMachine(RuleBasedStateMachine):
     def plan(self) -> None:
         with self.ledger.write() as writer:
             for run_id in self.runs:
-                writer.add_manifest(a_manifest(run_id, table=self.table), actor="ann")
+                writer.runs.add(a_manifest(run_id, table=self.table), actor="ann")
 
-    def attempt(self, allowed: bool, act: Callable[[LedgerWriter], object]) -> bool:
+    def attempt(self, allowed: bool, act: Callable[[WriteTransaction], object]) -> bool:
         if allowed:
             with self.ledger.write() as writer:
                 act(writer)
@@ -73,11 +74,11 @@ class LedgerMachine(RuleBasedStateMachine):
         if (present, to) == (RunState.STAGING, RunState.STAGED):
             allowed = self.staged[run_id]
 
-        def act(writer: LedgerWriter) -> None:
+        def act(writer: WriteTransaction) -> None:
             if to in (RunState.STAGING, RunState.GATING):
-                writer.take_run(run_id, to, actor="ann", attempt="a1")
+                writer.runs.take(run_id, to, actor="ann", attempt="a1")
             else:
-                writer.move_run(run_id, to, actor="ann", attempt="a1")
+                writer.runs.move(run_id, to, actor="ann", attempt="a1")
 
         if self.attempt(allowed, act):
             self.states[run_id] = to
@@ -89,16 +90,16 @@ class LedgerMachine(RuleBasedStateMachine):
         if not may_follow(self.states[run_id], RunState.STAGING):
             return
         with self.ledger.write() as writer:
-            writer.take_run(run_id, RunState.STAGING, actor="runner", attempt="a1")
-            writer.clear_candidates(run_id)
-            writer.start_chunk(run_id, 1, DAYS, attempt="a1")
-            writer.finish_chunk(
+            writer.runs.take(run_id, RunState.STAGING, actor="runner", attempt="a1")
+            writer.candidates.clear(run_id)
+            writer.candidates.start_chunk(run_id, 1, DAYS, attempt="a1")
+            writer.candidates.finish_chunk(
                 run_id, 1, input_rows=1, output_rows=1, candidates=staged(run_id), attempt="a1", checksum="xx64:1"
             )
-            writer.move_run(run_id, RunState.STAGED, actor="runner", attempt="a1")
-            writer.take_run(run_id, RunState.GATING, actor="runner", attempt="a1")
-            writer.record_gates(run_id, staged(run_id), results_for(run_id), actor="runner", attempt="a1")
-            writer.move_run(run_id, RunState.PASSED, actor="runner", attempt="a1")
+            writer.runs.move(run_id, RunState.STAGED, actor="runner", attempt="a1")
+            writer.runs.take(run_id, RunState.GATING, actor="runner", attempt="a1")
+            writer.candidates.record_gates(run_id, staged(run_id), results_for(run_id), actor="runner", attempt="a1")
+            writer.runs.move(run_id, RunState.PASSED, actor="runner", attempt="a1")
         self.states[run_id] = RunState.PASSED
         self.staged[run_id] = True
 
@@ -106,7 +107,9 @@ class LedgerMachine(RuleBasedStateMachine):
     def approve(self, number: int) -> None:
         run_id = self.runs[number]
         visible = self.states[run_id] in {RunState.PUBLISHING, RunState.PUBLISHED, RunState.SUPERSEDED}
-        if self.attempt(not visible and not self.approved[run_id], lambda writer: writer.approve(run_id, by="Bob")):
+        if self.attempt(
+            not visible and not self.approved[run_id], lambda writer: writer.approvals.approve(run_id, by="Bob")
+        ):
             self.approved[run_id] = True
 
     @rule(number=RUNS)
@@ -114,7 +117,7 @@ class LedgerMachine(RuleBasedStateMachine):
         run_id = self.runs[number]
         visible = self.states[run_id] in {RunState.PUBLISHING, RunState.PUBLISHED, RunState.SUPERSEDED}
         allowed = not visible and self.approved[run_id]
-        if self.attempt(allowed, lambda writer: writer.withdraw_approval(run_id, by="Bob", reason="no")):
+        if self.attempt(allowed, lambda writer: writer.approvals.withdraw(run_id, by="Bob", reason="no")):
             self.approved[run_id] = False
 
     @rule(number=RUNS, first=st.integers(0, 2))
@@ -123,7 +126,7 @@ class LedgerMachine(RuleBasedStateMachine):
         with self.ledger.read() as reader:
             intent = publication_of(reader, run_id, table=self.table, days=DAYS[first:])
         allowed = self.open is None and may_follow(self.states[run_id], RunState.PUBLISHING) and self.approved[run_id]
-        if self.attempt(allowed, lambda writer: writer.begin_publication(intent, actor="Bob")):
+        if self.attempt(allowed, lambda writer: writer.publications.begin(intent, actor="Bob")):
             self.open = intent
             self.states[run_id] = RunState.PUBLISHING
 
@@ -133,7 +136,7 @@ class LedgerMachine(RuleBasedStateMachine):
             return
         with self.ledger.read() as reader:
             intent = rollback_of(reader, self.swaps[-1].publication_id)
-        if self.attempt(self.open is None, lambda writer: writer.begin_publication(intent, actor="Bob")):
+        if self.attempt(self.open is None, lambda writer: writer.publications.begin(intent, actor="Bob")):
             self.open = intent
 
     @rule(landed=st.booleans())
@@ -143,9 +146,9 @@ class LedgerMachine(RuleBasedStateMachine):
         intent, self.open = self.open, None
         with self.ledger.write() as writer:
             if landed:
-                writer.finish_publication(intent.publication_id, delta_version=1, actor="Bob")
+                writer.publications.finish(intent.publication_id, delta_version=1, actor="Bob")
             else:
-                writer.abandon_publication(intent.publication_id, actor="Bob", reason="lost")
+                writer.publications.abandon(intent.publication_id, actor="Bob", reason="lost")
         if intent.action is Action.PUBLISH:
             self.states[intent.run_id] = RunState.PUBLISHED if landed else RunState.PASSED
             if landed:
@@ -168,22 +171,22 @@ class LedgerMachine(RuleBasedStateMachine):
     @invariant()
     def the_ledger_says_what_the_model_says(self) -> None:
         with self.ledger.read() as reader:
-            found = {run.run_id: run for run in reader.runs(table=self.table)}
+            found = {run.run_id: run for run in reader.runs.records(table=self.table)}
             if not found:
                 return
             assert {run_id: run.state for run_id, run in found.items()} == self.states
             assert {run_id for run_id, run in found.items() if run.approval is ApprovalState.APPROVED} == {
                 run_id for run_id, approved in self.approved.items() if approved
             }
-            accepted = reader.accepted(self.table)
+            accepted = reader.versions.accepted(self.table)
             assert {day: version.run_id for day, version in accepted.items()} == self.visible()
             assert all(version.files == files_of(version.run_id, day) for day, version in accepted.items())
-            states = [version.state for version in reader.versions(self.table)]
+            states = [version.state for version in reader.versions.history(self.table)]
             assert states.count(VersionState.ACCEPTED) == len(accepted)
 
     def teardown(self) -> None:
         with self.ledger.read() as reader:
-            assert reader.chain_violations() == ()
+            assert reader.chain_checks.violations() == ()
 
 
 def test_any_order_of_steps_leaves_the_ledger_true(ledger: Ledger) -> None:

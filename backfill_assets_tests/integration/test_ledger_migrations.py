@@ -112,15 +112,15 @@ def test_no_value_of_a_row_is_left_where_it_can_never_be_erased(old_ledger: str,
     moved = str(after.pop("samples"))
     assert "case-" not in str(after)
     with ledger.read() as reader:
-        if "shown" in {run.run_id for run in reader.runs()}:
+        if "shown" in {run.run_id for run in reader.runs.records()}:
             assert "case-1742" in moved and "case-1743" in moved
-            (changed,) = reader.samples("shown", SampleKind.CHANGED_ROWS)
-            (failing,) = reader.samples("shown", SampleKind.FAILING_KEYS)
+            (changed,) = reader.samples.of_run("shown", SampleKind.CHANGED_ROWS)
+            (failing,) = reader.samples.of_run("shown", SampleKind.FAILING_KEYS)
             assert changed["before"] == {"state": "é"}
             assert (failing["gate"], failing["key"]) == ("warm_up_proof", {"case_id": "case-1743"})
-            verdicts = {result.verdict for result in reader.gate_results("shown")}
+            verdicts = {result.verdict for result in reader.candidates.gate_results("shown")}
             assert "with 2 instead of 1 day back, 1 of 3 rows differ: the window is too short" in verdicts
-        (told,) = [event for event in reader.events() if event.action == "row_values_moved"]
+        (told,) = [event for event in reader.events.entries() if event.action == "row_values_moved"]
         assert told.payload["broken"] == []
     if old_ledger.startswith("sqlite"):
         content = b"".join(path.read_bytes() for path in Path(str(engine.url.database)).parent.iterdir())
@@ -135,9 +135,9 @@ def test_every_head_that_an_audit_noted_before_the_upgrade_is_still_contained(ol
     engine.dispose()
     ledger = Ledger.open(old_ledger, clock=clock)
     with ledger.read() as reader:
-        assert all(reader.still_contains(head) for head in heads)
-        assert not reader.still_contains(heads[-1][:-1] + ("0" if heads[-1][-1] != "0" else "1"))
-        (told,) = [event for event in reader.events() if event.action == "row_values_moved"]
+        assert all(reader.events.still_contains(head) for head in heads)
+        assert not reader.events.still_contains(heads[-1][:-1] + ("0" if heads[-1][-1] != "0" else "1"))
+        (told,) = [event for event in reader.events.entries() if event.action == "row_values_moved"]
         assert told.payload["former_head"] == heads[-1]
     ledger.close()
 
@@ -150,7 +150,7 @@ def test_an_upgrade_does_not_make_an_edited_history_whole(old_ledger: str, clock
     tamper(old_ledger, f"UPDATE events SET actor = 'mallory' WHERE sequence = {last}")
     ledger = Ledger.open(old_ledger, clock=clock)
     with ledger.read() as reader:
-        assert any(f"event {last} was edited or moved before" in found for found in reader.chain_violations())
+        assert any(f"event {last} was edited or moved before" in found for found in reader.chain_checks.violations())
     ledger.close()
 
 
@@ -159,7 +159,7 @@ def test_an_edited_former_hash_shows(old_ledger: str, clock: Clock) -> None:
     disarm_updates(old_ledger)
     tamper(old_ledger, f"UPDATE events SET former_hash = '{'0' * 64}' WHERE sequence = 3")
     with ledger.read() as reader:
-        assert any("before an upgrade were edited" in found for found in reader.chain_violations())
+        assert any("before an upgrade were edited" in found for found in reader.chain_checks.violations())
     ledger.close()
 
 
@@ -197,20 +197,20 @@ def test_an_upgraded_ledger_is_shaped_like_a_new_one(
 def test_what_an_earlier_revision_wrote_still_agrees_with_itself(old_ledger: str, clock: Clock) -> None:
     ledger = Ledger.open(old_ledger, clock=clock)
     with ledger.read() as reader:
-        assert reader.chain_violations() == ()
-        assert list(reader.row_violations()) == []
-        assert {run.run_id: run.state for run in reader.runs()} == {
+        assert reader.chain_checks.violations() == ()
+        assert list(reader.row_checks.violations()) == []
+        assert {run.run_id: run.state for run in reader.runs.records()} == {
             "first": RunState.PUBLISHED,
             "second": RunState.PUBLISHED,
             "wrong": RunState.ROLLED_BACK,
             "elsewhere": RunState.PUBLISHING,
             "planned": RunState.PLANNED,
             "staged": RunState.GATING,
-        } | ({"shown": RunState.BLOCKED, "member": RunState.PLANNED} if reader.restatement_sets() else {})
-        for version in reader.versions("silver.example"):
+        } | ({"shown": RunState.BLOCKED, "member": RunState.PLANNED} if reader.sets.records() else {})
+        for version in reader.versions.history("silver.example"):
             assert version.files.files[0].path.startswith("_runs/")
         assert states_of_versions(reader, DAYS[0]) == {1: "ACCEPTED", 2: "ROLLED_BACK"}
-        assert [record.counts.accepted for record in reader.imports()] == [4, 0]
+        assert [record.counts.accepted for record in reader.imports.records()] == [4, 0]
     ledger.close()
 
 
@@ -218,21 +218,21 @@ def test_an_upgraded_ledger_is_carried_on(old_ledger: str, clock: Clock, monkeyp
     monkeypatch.setattr(ledger_examples, "_publication_numbers", count(100))  # the kept ledgers begin with 1
     ledger = Ledger.open(old_ledger, clock=clock)
     with ledger.read() as reader:
-        (begun,) = [p for p in reader.publications() if p.intent.run_id == "elsewhere"]
-        (second,) = [p for p in reader.publications() if p.intent.run_id == "second"]
+        (begun,) = [p for p in reader.publications.records() if p.intent.run_id == "elsewhere"]
+        (second,) = [p for p in reader.publications.records() if p.intent.run_id == "second"]
     with ledger.write() as writer:
-        writer.finish_publication(begun.intent.publication_id, delta_version=1, actor="recover")
+        writer.publications.finish(begun.intent.publication_id, delta_version=1, actor="recover")
     with ledger.read() as reader:
         undo = rollback_of(reader, second.intent.publication_id)
     carry_out(ledger, undo, delta_version=5)
     make_publishable(ledger, "third")
     roll_back(ledger, publish(ledger, "third", at=6), at=7)
     with ledger.read() as reader:
-        assert {day: version.run_id for day, version in reader.accepted("silver.example").items()} == dict.fromkeys(
-            DAYS, "first"
-        )
-        assert reader.chain_violations() == ()
-        assert list(reader.row_violations()) == []
+        assert {
+            day: version.run_id for day, version in reader.versions.accepted("silver.example").items()
+        } == dict.fromkeys(DAYS, "first")
+        assert reader.chain_checks.violations() == ()
+        assert list(reader.row_checks.violations()) == []
     ledger.close()
 
 
@@ -254,11 +254,11 @@ def test_an_edit_of_what_an_earlier_revision_wrote_shows(old_ledger: str, clock:
     ledger = Ledger.open(old_ledger, clock=clock)
     tamper(old_ledger, "UPDATE publication_changes SET new_files = expected_files")
     with ledger.read() as reader:
-        assert any("was edited" in problem for problem in reader.row_violations())
+        assert any("was edited" in problem for problem in reader.row_checks.violations())
     disarm(old_ledger, "events")
     tamper(old_ledger, "UPDATE events SET actor = 'mallory' WHERE sequence = 3")
     with ledger.read() as reader:
-        assert any("was edited" in problem for problem in reader.chain_violations())
+        assert any("was edited" in problem for problem in reader.chain_checks.violations())
     ledger.close()
 
 
@@ -299,5 +299,5 @@ def test_an_upgrade_that_fails_half_way_leaves_the_earlier_revision(old_ledger: 
     tamper(old_ledger, "DROP TRIGGER last_step" + ("" if backend == "sqlite" else " ON alembic_version"))
     ledger = Ledger.open(old_ledger, clock=clock)
     with ledger.read() as reader:
-        assert reader.chain_violations() == ()
+        assert reader.chain_checks.violations() == ()
     ledger.close()

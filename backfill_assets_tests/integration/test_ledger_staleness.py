@@ -12,7 +12,8 @@ from backfill_assets.errors import Refused
 from backfill_assets.identity import canonical_json, sha256_text
 from backfill_assets.ledger.claims import LedgerState
 from backfill_assets.ledger.records import AcceptedClaim, Action, PublicationIntent, VerifiedPartition
-from backfill_assets.ledger.store import Ledger, LedgerReader
+from backfill_assets.ledger.store import Ledger
+from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.basis import UNKNOWN_DIGEST, BasisInput
 from backfill_assets.planning.graph import TableInput, Window
 from backfill_assets.planning.manifest import PinnedInput, PinnedPartition, PinnedReference
@@ -42,14 +43,14 @@ def ready(ledger: Ledger, run_id: str, days: Iterable[date] = DAYS, **of_manifes
     stage(ledger, run_id, chosen)
     gate(ledger, run_id, chosen)
     with ledger.write() as writer:
-        writer.approve(run_id, by="Bob")
+        writer.approvals.approve(run_id, by="Bob")
 
 
 def publish_equal(ledger: Ledger, run_id: str, equal: Iterable[date], *, table: str = TABLE, at: int = 2) -> str:
     """Publishes a run some of whose partitions came out as they were."""
     with ledger.read() as reader:
-        accepted = reader.accepted(table)
-        days = reader.run(run_id).manifest.partitions
+        accepted = reader.versions.accepted(table)
+        days = reader.runs.get(run_id).manifest.partitions
         intent = publication_of(reader, run_id, table=table, days=[day for day in days if day not in set(equal)])
     verified = tuple(
         VerifiedPartition(partition=day, version=accepted[day].version, files=accepted[day].files, provenance={})
@@ -68,8 +69,8 @@ def publish_equal(ledger: Ledger, run_id: str, equal: Iterable[date], *, table: 
     return carry_out(ledger, with_verified, delta_version=at)
 
 
-def resting_on(reader: LedgerReader, table: str = TABLE) -> Mapping[str, tuple[date, ...]]:
-    return {basis.run_id: basis.partitions for basis in reader.resting([table]).bases[table]}
+def resting_on(reader: ReadTransaction, table: str = TABLE) -> Mapping[str, tuple[date, ...]]:
+    return {basis.run_id: basis.partitions for basis in reader.bases.of_accepted([table]).bases[table]}
 
 
 def test_claims_are_the_accepted_versions_without_their_files(ledger: Ledger) -> None:
@@ -78,7 +79,7 @@ def test_claims_are_the_accepted_versions_without_their_files(ledger: Ledger) ->
     make_publishable(ledger, "bf-2", days=DAYS[1:2])
     publish(ledger, "bf-2", days=DAYS[1:2], at=2)
     with ledger.read() as reader:
-        claims = reader.claims(TABLE)
+        claims = reader.versions.claims(TABLE)
         assert claims == {
             day: AcceptedClaim(
                 version=version.version,
@@ -88,11 +89,11 @@ def test_claims_are_the_accepted_versions_without_their_files(ledger: Ledger) ->
                 file_count=len(version.files.files),
                 size_bytes=version.files.size_bytes,
             )
-            for day, version in reader.accepted(TABLE).items()
+            for day, version in reader.versions.accepted(TABLE).items()
         }
         assert [claim.version for claim in claims.values()] == [1, 2, 1]
-        assert list(reader.claims(TABLE, [DAYS[2], DAYS[0]])) == [DAYS[0], DAYS[2]]
-        assert reader.claims(TABLE, []) == reader.claims("silver.other") == {}
+        assert list(reader.versions.claims(TABLE, [DAYS[2], DAYS[0]])) == [DAYS[0], DAYS[2]]
+        assert reader.versions.claims(TABLE, []) == reader.versions.claims("silver.other") == {}
         assert LedgerState(reader).accepted(TABLE, [DAYS[1], date(2030, 1, 1)]) == {DAYS[1]}
 
 
@@ -103,12 +104,12 @@ def test_a_version_rests_on_the_run_that_made_it(ledger: Ledger) -> None:
     publish(ledger, "bf-2", days=DAYS[:1], at=2)
     with ledger.read() as reader:
         assert resting_on(reader) == {"bf-1": DAYS[1:], "bf-2": DAYS[:1]}
-        digests = reader.resting([TABLE]).digests[TABLE]
-        assert digests == {day: version.files.digest for day, version in reader.accepted(TABLE).items()}
+        digests = reader.bases.of_accepted([TABLE]).digests[TABLE]
+        assert digests == {day: version.files.digest for day, version in reader.versions.accepted(TABLE).items()}
 
 
-def earlier(reader: LedgerReader, *days: date) -> Mapping[str, tuple[date, ...]]:
-    return {basis.run_id: basis.partitions for basis in reader.resting([TABLE]).earlier(TABLE, days)}
+def earlier(reader: ReadTransaction, *days: date) -> Mapping[str, tuple[date, ...]]:
+    return {basis.run_id: basis.partitions for basis in reader.bases.of_accepted([TABLE]).earlier(TABLE, days)}
 
 
 def test_a_version_rests_on_every_run_that_stands_by_it(ledger: Ledger) -> None:
@@ -135,7 +136,7 @@ def test_a_version_that_was_found_equal_rests_last_on_the_last_run_that_found_it
     second = publish_equal(ledger, "bf-2", DAYS[:2])
     with ledger.read() as reader:
         assert resting_on(reader) == {"bf-2": DAYS}
-        assert [claim.version for claim in reader.claims(TABLE).values()] == [1, 1, 2]
+        assert [claim.version for claim in reader.versions.claims(TABLE).values()] == [1, 1, 2]
     ready(ledger, "bf-3", DAYS[:1])
     publish_equal(ledger, "bf-3", DAYS[:1], at=3)
     with ledger.read() as reader:
@@ -188,8 +189,8 @@ def test_a_basis_tells_what_its_manifest_agreed(ledger: Ledger) -> None:
     )
     publish(ledger, "gold-1", table=GOLD, days=DAYS[:1])
     with ledger.read() as reader:
-        manifest = reader.run("gold-1").manifest
-        resting = reader.resting([GOLD], inputs=["bronze.nobody"])
+        manifest = reader.runs.get("gold-1").manifest
+        resting = reader.bases.of_accepted([GOLD], inputs=["bronze.nobody"])
     (basis,) = resting.bases[GOLD]
     assert (basis.transform, basis.transform_version, basis.code_digest) == ("example", "1.0.0", "c" * 64)
     assert (basis.configuration, basis.references) == (WINDOWS, (reference,))
@@ -211,7 +212,7 @@ def test_what_was_read_of_a_candidate_is_what_its_run_published_or_found_equal(l
 
     def read() -> Mapping[date, str]:
         with ledger.read() as reader:
-            ((basis,),) = reader.resting([GOLD]).bases.values()
+            ((basis,),) = reader.bases.of_accepted([GOLD]).bases.values()
         return basis.inputs[0].digests
 
     second = publish_equal(ledger, "bf-2", DAYS[:2])
@@ -235,7 +236,7 @@ def test_pins_of_what_is_accepted_are_not_parsed_and_say_the_same(ledger: Ledger
 
     def read_of(run_id: str, days: tuple[date, ...], versions: Mapping[date, int]) -> BasisInput:
         with ledger.read() as reader:
-            accepted = reader.accepted(TABLE)
+            accepted = reader.versions.accepted(TABLE)
         pins = tuple(
             PinnedPartition(partition=day, version=versions[day], digest=accepted[day].files.digest) for day in days
         )
@@ -246,7 +247,7 @@ def test_pins_of_what_is_accepted_are_not_parsed_and_say_the_same(ledger: Ledger
         ready(ledger, run_id, DAYS[:1], table=GOLD, configuration=windows, inputs=(of_none, of_days))
         publish(ledger, run_id, table=GOLD, days=DAYS[:1])
         with ledger.read() as reader:
-            resting = reader.resting([GOLD], inputs=[TABLE, "silver.nobody"])
+            resting = reader.bases.of_accepted([GOLD], inputs=[TABLE, "silver.nobody"])
             ((basis,),) = resting.bases.values()
         none, found = basis.inputs
         assert (none.digests, none.within) == ({}, None)
@@ -266,7 +267,7 @@ def test_pins_of_what_is_accepted_are_not_parsed_and_say_the_same(ledger: Ledger
     make_publishable(ledger, "bf-3", days=DAYS[1:2])
     publish(ledger, "bf-3", days=DAYS[1:2], at=3)
     with ledger.read() as reader:
-        resting = reader.resting([GOLD], inputs=[TABLE])
+        resting = reader.bases.of_accepted([GOLD], inputs=[TABLE])
     (_, found) = resting.bases[GOLD][0].inputs
     assert found.within is None
     assert found.digests != resting.digests[TABLE]
@@ -276,15 +277,15 @@ def test_a_manifest_that_was_edited_is_not_believed(ledger: Ledger, ledger_url: 
     make_publishable(ledger, "bf-1")
     publish(ledger, "bf-1")
     with ledger.read() as reader:
-        document = json.loads(reader.run("bf-1").manifest.text)
+        document = json.loads(reader.runs.get("bf-1").manifest.text)
     edited = canonical_json({**document, "reason": "another"})
     assert sha256_text(edited) != sha256_text(canonical_json(document))
     disarm(ledger_url, "manifests")
     tamper(ledger_url, "UPDATE manifests SET body = :body WHERE run_id = 'bf-1'", body=edited)
     with ledger.read() as reader, pytest.raises(Refused, match="edited after it was agreed"):
-        reader.resting([TABLE])
+        reader.bases.of_accepted([TABLE])
 
 
 def test_tables_that_were_never_published_rest_on_nothing(ledger: Ledger) -> None:
     with ledger.read() as reader:
-        assert reader.resting([TABLE]).bases == {TABLE: ()}
+        assert reader.bases.of_accepted([TABLE]).bases == {TABLE: ()}

@@ -76,7 +76,7 @@ def test_twenty_runs_at_once_end_published_or_refused_in_words(ws: Workspace, tm
     assert "PUBLISHED" in ended[1::2]
     must_agree(ws, tables)
     with ws.ledger.read() as reader:
-        states = {run.run_id: run.state for run in reader.runs()}
+        states = {run.run_id: run.state for run in reader.runs.records()}
     assert set(states.values()) <= {RunState.PUBLISHED, RunState.SUPERSEDED, RunState.PASSED}
     for number, said in enumerate(ended):
         assert (states[f"run-{number}"] is RunState.PASSED) == (said != "PUBLISHED")
@@ -91,16 +91,16 @@ def test_twenty_threads_share_one_ledger(postgres_url: str, clock: Clock) -> Non
     def writes(name: int) -> None:
         for number in range(10):
             with ledger.write() as writer:
-                writer.record_event(actor=str(name), entity="test", entity_id=str(number), action="wrote")
+                writer.events.record(actor=str(name), entity="test", entity_id=str(number), action="wrote")
             with ledger.read() as reader:
-                reader.chain_head()
+                reader.events.head()
 
     with ThreadPoolExecutor(RUNS) as pool:
         for future in [pool.submit(writes, name) for name in range(RUNS)]:
             future.result(timeout=SECONDS)
     with ledger.read() as reader:
-        assert sum(1 for _ in reader.events()) == RUNS * 10
-        assert reader.chain_violations() == ()
+        assert sum(1 for _ in reader.events.entries()) == RUNS * 10
+        assert reader.chain_checks.violations() == ()
     ledger.close()
 
 
@@ -120,5 +120,5 @@ def test_a_thread_that_finds_no_free_connection_may_try_again(
     for reading in taken:
         reading.__exit__(None, None, None)
     with ledger.read() as reader:
-        assert reader.chain_violations() == ()
+        assert reader.chain_checks.violations() == ()
     ledger.close()

@@ -52,10 +52,10 @@ def test_a_version_that_retention_removed_is_refused_with_the_instant(ledger: Le
     make_publishable(ledger, "old")
     publish(ledger, "old")
     with ledger.write() as writer:
-        assert writer.mark_removed([(TABLE, DAYS[0], 1)]) == 1
+        assert writer.versions.mark_removed([(TABLE, DAYS[0], 1)]) == 1
     with ledger.read() as reader:
-        assert [version.removed_at is not None for version in reader.versions(TABLE, DAYS[0])] == [True]
-        assert [version.removed_at for version in reader.versions(TABLE, DAYS[1])] == [None]
+        assert [version.removed_at is not None for version in reader.versions.history(TABLE, DAYS[0])] == [True]
+        assert [version.removed_at for version in reader.versions.history(TABLE, DAYS[1])] == [None]
         pin = PinnedPartition(partition=DAYS[0], version=1, digest=files_of("old", DAYS[0]).digest)
         with pytest.raises(MissingInput, match="retention removed at 2026-01-15T12:00:00"):
             pinned_files(reader, "run", pins(pin))
@@ -66,10 +66,10 @@ def test_the_ledger_tells_retention_what_holds_files(ledger: Ledger) -> None:
     publish(ledger, "old")
     plan(ledger, "member")
     with ledger.read() as reader:
-        runs = {run.run_id: (str(run.state), run.published_at is not None) for run in reader.runs_in_short()}
-        staged = reader.staged_files(runs)
-        assert {version.files for version in reader.every_version()} == {files_of("old", day) for day in DAYS}
-        assert [set(states.values()) for states in reader.publication_states().values()] == [{"PUBLISHED"}]
-        assert (set(reader.tables_published()), reader.run_states(["old", "nobody"])) == ({TABLE}, {"old": "PUBLISHED"})
+        runs = {run.run_id: (str(run.state), run.published_at is not None) for run in reader.runs.in_short()}
+        staged = reader.candidates.files(runs)
+        assert {version.files for version in reader.versions.every()} == {files_of("old", day) for day in DAYS}
+        assert [set(states.values()) for states in reader.publications.states().values()] == [{"PUBLISHED"}]
+        assert (set(reader.versions.tables()), reader.runs.states(["old", "nobody"])) == ({TABLE}, {"old": "PUBLISHED"})
     assert runs == {"old": ("PUBLISHED", True), "member": ("PLANNED", False)}
     assert staged == {"old": {day: files_of("old", day) for day in DAYS}}

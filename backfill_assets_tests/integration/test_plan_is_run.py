@@ -84,7 +84,7 @@ def test_the_list_itself_decides_what_is_computed_next(shop: Shop, monkeypatch: 
     with pytest.raises(IllegalTransition, match="is not wholly staged: chunk 1 of 1 is not finished"):
         operations.stage(shop.ws, run_id, actor="ana")
     with shop.ws.ledger.read() as reader:
-        assert list(reader.candidates(run_id)) == list(OUTPUT)[:3]
+        assert list(reader.candidates.of_run(run_id)) == list(OUTPUT)[:3]
 
 
 @pytest.mark.parametrize("gated_before", [False, True])
@@ -94,7 +94,7 @@ def test_a_run_is_not_measured_by_other_gates_than_were_agreed(shop: Shop, gated
     if gated_before:
         operations.gate(shop.ws, run_id, actor="ana")
     with shop.ws.ledger.read() as reader:
-        before = reader.gate_results(run_id)
+        before = reader.candidates.gate_results(run_id)
     changed = redeclared(
         shop, gates=(expression("plausible", "amount <= 9000"), expression("cheap", "amount <= 1", blocking=False))
     )
@@ -105,7 +105,7 @@ def test_a_run_is_not_measured_by_other_gates_than_were_agreed(shop: Shop, gated
     left = RunState.PASSED if gated_before else RunState.FAILED
     assert operations.run_named(shop.ws, run_id).state is left
     with shop.ws.ledger.read() as reader:
-        assert reader.gate_results(run_id) == before
+        assert reader.candidates.gate_results(run_id) == before
     shop.staged(run_id)
     assert operations.run_named(shop.ws, run_id).state is RunState.PASSED
 
@@ -125,7 +125,7 @@ def test_the_proof_reads_as_many_more_days_as_the_plan_said(shop: Shop) -> None:
     run_id = shop.staged(shop.planned(DayRange(OUTPUT.start, OUTPUT.start + timedelta(days=2))))
     (prove,) = [stage for stage in operations.stages(shop.ws, run_id) if isinstance(stage, Prove)]
     with shop.ws.ledger.read() as reader:
-        found = {r.partition: r.observed for r in reader.gate_results(run_id) if r.gate == "warm_up"}
+        found = {r.partition: r.observed for r in reader.candidates.gate_results(run_id) if r.gate == "warm_up"}
     assert prove.ends
     for end in prove.ends:
         more = {each.argument: {"days_back": each.back, "days_ahead": each.ahead} for each in end.more}
@@ -141,6 +141,8 @@ def test_the_proof_computes_the_days_that_the_plan_said(shop: Shop) -> None:
     assert len(prove.alone) == 3
     with shop.ws.ledger.read() as reader:
         found = {
-            r.partition for r in reader.gate_results(run_id) if r.verdict.startswith("the same 1 row with exactly")
+            r.partition
+            for r in reader.candidates.gate_results(run_id)
+            if r.verdict.startswith("the same 1 row with exactly")
         }
     assert found == set(prove.compared)

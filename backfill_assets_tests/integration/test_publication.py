@@ -197,21 +197,21 @@ def test_a_failed_blocking_gate_leaves_the_published_table_as_it_was(shop: Shop)
 def test_a_gate_result_counts_only_for_the_files_it_measured(shop: Shop) -> None:
     run_id = shop.ready(MIDDLE)
     with shop.ws.ledger.write() as writer:
-        candidates = writer.candidates(run_id)
+        candidates = writer.candidates.of_run(run_id)
     # The same rows staged again are other files; the results of the first files say nothing about them.
     (shop.ws.lake.path(RECENT) / candidates[FIFTH].files.files[0].path).unlink()
     operations.stage(shop.ws, run_id, actor="ana")
     with shop.ws.ledger.write() as writer:
-        assert writer.candidates(run_id)[FIFTH].files.digest != candidates[FIFTH].files.digest
+        assert writer.candidates.of_run(run_id)[FIFTH].files.digest != candidates[FIFTH].files.digest
         with pytest.raises(IllegalTransition):
-            require_publishable(writer.run(run_id))
+            require_publishable(writer.runs.get(run_id))
 
 
 def test_publication_asks_for_every_blocking_gate_of_the_manifest(shop: Shop) -> None:
     run_id = shop.ready(MIDDLE)
     with shop.ws.ledger.read() as reader:
-        run, candidates = reader.run(run_id), reader.candidates(run_id)
-        results, accepted = reader.gate_results(run_id), reader.accepted(RECENT, [FIFTH, SIXTH])
+        run, candidates = reader.runs.get(run_id), reader.candidates.of_run(run_id)
+        results, accepted = reader.candidates.gate_results(run_id), reader.versions.accepted(RECENT, [FIFTH, SIXTH])
     lacking = [r for r in results if not (r.partition == SIXTH and r.gate == "unique_key")]
     with pytest.raises(GateFailed, match=r"unique_key did not pass .* 2026-01-06"):
         changes_for(run.manifest, candidates, lacking, accepted)
@@ -251,7 +251,7 @@ def test_a_foreign_writer_in_the_target_partition_is_refused(shop: Shop) -> None
 def test_a_staged_file_that_was_cut_is_never_published(shop: Shop) -> None:
     run_id = shop.ready(MIDDLE)
     with shop.ws.ledger.read() as reader:
-        victim = reader.candidates(run_id)[FIFTH].files.files[0]
+        victim = reader.candidates.of_run(run_id)[FIFTH].files.files[0]
     path = shop.ws.lake.path(RECENT) / victim.path
     path.write_bytes(path.read_bytes()[:-7])
     with pytest.raises(MissingInput, match="bytes"):
@@ -299,10 +299,10 @@ def test_an_unknown_transform_version_is_refused_naming_the_known_ones(shop: Sho
 def test_the_same_manifest_gives_the_same_checksums_again(shop: Shop) -> None:
     run_id = shop.staged(shop.planned())
     with shop.ws.ledger.read() as reader:
-        first = {day: c.checksum for day, c in reader.candidates(run_id).items()}
+        first = {day: c.checksum for day, c in reader.candidates.of_run(run_id).items()}
     shop.staged(run_id)
     with shop.ws.ledger.read() as reader:
-        assert {day: c.checksum for day, c in reader.candidates(run_id).items()} == first
+        assert {day: c.checksum for day, c in reader.candidates.of_run(run_id).items()} == first
     assert len(set(first.values())) > 1
 
 
@@ -326,7 +326,7 @@ def test_code_that_is_not_the_manifests_is_refused_before_anything_is_computed(s
 def test_a_dry_run_is_never_published(shop: Shop) -> None:
     request = PlanRequest(table=RECENT, days=MIDDLE, reason="look", by="ana", mode=Mode.DRY_RUN)
     run_id = shop.staged(operations.plan(shop.ws, request).manifest.run_id)
-    with pytest.raises(IllegalTransition, match="never published, so nobody needs to approve it"):
+    with pytest.raises(IllegalTransition, match="never published, so it needs no approval"):
         operations.approve(shop.ws, run_id, by="ben")
     with pytest.raises(IllegalTransition, match="never published"):
         shop.publish(run_id)
@@ -367,7 +367,7 @@ def test_a_day_without_sales_is_empty_on_somebodys_word_and_counts_as_built(shop
     shop.staged(run.run_id)
     operations.publish(shop.ws, run.run_id, by="ana")
     with shop.ws.ledger.read() as reader:
-        assert reader.accepted(SALES, [eleventh])[eleventh].rows == 0
+        assert reader.versions.accepted(SALES, [eleventh])[eleventh].rows == 0
     (story,) = partition_history(shop.ws, SALES, eleventh)["versions"]
     assert story["declared_empty_by"] == "ana"
     assert load(partitions=(eleventh,)) is not None, "it was said once"
@@ -384,7 +384,7 @@ def test_a_word_given_before_events_landed_does_not_replace_them(shop: Shop) -> 
     with pytest.raises(InputsMovedOn, match="2026-01-11"):
         operations.publish(shop.ws, run.run_id, by="ana")
     with shop.ws.ledger.read() as reader:
-        assert reader.accepted(SALES, [eleventh])[eleventh].rows == 1
+        assert reader.versions.accepted(SALES, [eleventh])[eleventh].rows == 1
 
 
 def test_a_declared_empty_day_is_not_published_once_an_event_of_then_has_landed(shop: Shop) -> None:
@@ -404,7 +404,7 @@ def test_a_declared_empty_day_is_not_published_once_an_event_of_then_has_landed(
     )
     assert advised(refusal.value) == "backfill load sales --from 2026-01-11 --to 2026-01-11 --by NAME"
     with shop.ws.ledger.read() as reader:
-        assert not reader.accepted(SALES, days)
+        assert not reader.versions.accepted(SALES, days)
 
 
 @pytest.mark.parametrize("is_past", [False, True])
@@ -527,9 +527,9 @@ def test_what_a_transform_raises_itself_is_the_reason_a_person_reads(
         operations.stage(shop.ws, run_id, actor="ana")
     assert refusal.value.message == "Spark stopped while it computed silver.recent_sales: no such shop"
     with shop.ws.ledger.read() as reader:
-        assert "USER_RAISED_EXCEPTION" in reader.run(run_id).note
+        assert "USER_RAISED_EXCEPTION" in reader.runs.get(run_id).note
         # It may be the value of a row, and events can never be erased.
-        assert "no such shop" not in str([reader.run(run_id), *reader.events(entity_id=run_id)])
+        assert "no such shop" not in str([reader.runs.get(run_id), *reader.events.entries(entity_id=run_id)])
 
 
 def test_a_run_that_read_older_inputs_cannot_take_readers_back(shop: Shop) -> None:

@@ -64,7 +64,7 @@ def reproduced(shop: Shop, run_id: str, *, sample: int | None = None) -> Reprodu
 
 def last_event(shop: Shop, run_id: str) -> EventRecord:
     with shop.ws.ledger.read() as reader:
-        return list(reader.events(entity_id=run_id))[-1]
+        return list(reader.events.entries(entity_id=run_id))[-1]
 
 
 def test_a_published_run_is_rebuilt_identically_and_nothing_but_an_event_remains(shop: Shop) -> None:
@@ -94,7 +94,7 @@ def test_a_run_is_rebuilt_from_its_own_inputs_and_release_after_both_have_moved_
 
 def test_a_load_of_bronze_is_rebuilt_from_its_landed_files(shop: Shop) -> None:
     with shop.ws.ledger.read() as reader:
-        (load,) = reader.runs(table=SALES)
+        (load,) = reader.runs.records(table=SALES)
     outcome = reproduced(shop, load.run_id)
     assert (outcome.is_identical, outcome.partitions, outcome.rows) == (True, tuple(DAYS), len(DAYS))
 
@@ -133,7 +133,7 @@ def test_rows_that_no_longer_follow_are_shown_by_partition_column_and_example(sh
 def test_what_differs_is_said_even_when_the_published_files_are_gone(shop: Shop) -> None:
     run_id = shop.published()
     with shop.ws.ledger.read() as reader:
-        victim = reader.candidates(run_id)[SIXTH].files.files[0]
+        victim = reader.candidates.of_run(run_id)[SIXTH].files.files[0]
     (shop.ws.lake.path(RECENT) / victim.path).unlink()
     assert reproduced(shop, run_id).is_identical
 
@@ -173,7 +173,7 @@ def test_an_empty_sample_is_refused(shop: Shop) -> None:
 def test_an_input_file_that_is_gone_is_named(shop: Shop) -> None:
     run_id = shop.published()
     with shop.ws.ledger.read() as reader:
-        victim = reader.accepted(SALES)[SIXTH].files.files[0]
+        victim = reader.versions.accepted(SALES)[SIXTH].files.files[0]
     (shop.ws.lake.path(SALES) / victim.path).unlink()
     with pytest.raises(MissingInput) as refusal:
         reproduced(shop, run_id)

@@ -18,8 +18,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from backfill_assets.errors import ContractBroken, IllegalTransition, TakenOver
+from backfill_assets.ledger.read_candidates import CandidateReads
 from backfill_assets.ledger.states import ChunkState, RunState
-from backfill_assets.ledger.store import LedgerReader
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import AskedLimits, PlanRequest
 from backfill_assets.progress import Listener, Progress
@@ -76,13 +76,13 @@ def planned(shop: Shop, days: DayRange, limits: AskedLimits, *, version: str | N
 
 def finished(shop: Shop, run_id: str) -> list[int]:
     with shop.ws.ledger.read() as reader:
-        return [chunk.number for chunk in reader.chunks(run_id) if chunk.state is ChunkState.DONE]
+        return [chunk.number for chunk in reader.candidates.chunks(run_id) if chunk.state is ChunkState.DONE]
 
 
 def times(shop: Shop, run_id: str, action: str) -> Mapping[int, int]:
     """How often something happened to each chunk."""
     with shop.ws.ledger.read() as reader:
-        events = list(reader.events(entity_id=run_id))
+        events = list(reader.events.entries(entity_id=run_id))
     return Counter(event.payload["number"] for event in events if event.action == action)
 
 
@@ -112,8 +112,8 @@ def test_a_run_of_twelve_chunks_killed_twice_is_resumed_with_equal_checksums_and
     assert found.id == run_id
     month.staged(run_id)
     with month.ws.ledger.read() as reader:
-        one, other = reader.candidates(clean), reader.candidates(run_id)
-        chunks, clean_chunks = reader.chunks(run_id), reader.chunks(clean)
+        one, other = reader.candidates.of_run(clean), reader.candidates.of_run(run_id)
+        chunks, clean_chunks = reader.candidates.chunks(run_id), reader.candidates.chunks(clean)
     assert len(one) == 12
     assert {p: c.checksum for p, c in one.items()} == {p: c.checksum for p, c in other.items()}
     assert [c.checksum for c in chunks] == [c.checksum for c in clean_chunks]
@@ -128,7 +128,7 @@ def test_a_run_of_twelve_chunks_killed_twice_is_resumed_with_equal_checksums_and
 def test_only_the_chunk_whose_staged_file_is_damaged_is_computed_again(shop: Shop) -> None:
     run_id = shop.staged(planned(shop, OUTPUT, AskedLimits(chunk_partitions=2)))
     with shop.ws.ledger.read() as reader:
-        (file,) = reader.candidates(run_id)[date(2026, 1, 6)].files.files
+        (file,) = reader.candidates.of_run(run_id)[date(2026, 1, 6)].files.files
     path = shop.ws.lake.path(RECENT) / file.path
     path.write_bytes(path.read_bytes()[:-1])
     shop.staged(run_id)
@@ -140,15 +140,19 @@ def test_who_was_given_up_for_dead_cannot_finish_a_chunk_that_another_process_to
     run_id = planned(shop, OUTPUT, ONE_BY_ONE)
     first = [OUTPUT.start]
     with shop.ws.ledger.write() as writer:
-        writer.take_run(run_id, RunState.STAGING, actor="ana", attempt="sleeper")
-        writer.start_chunk(run_id, 1, first, attempt="sleeper")
+        writer.runs.take(run_id, RunState.STAGING, actor="ana", attempt="sleeper")
+        writer.candidates.start_chunk(run_id, 1, first, attempt="sleeper")
     with shop.ws.ledger.write() as writer:
-        writer.take_run(run_id, RunState.STAGING, actor="ben", attempt="successor")
-        writer.start_chunk(run_id, 1, first, attempt="successor")
+        writer.runs.take(run_id, RunState.STAGING, actor="ben", attempt="successor")
+        writer.candidates.start_chunk(run_id, 1, first, attempt="successor")
     with pytest.raises(TakenOver, match="another process"), shop.ws.ledger.write() as writer:
-        writer.finish_chunk(run_id, 1, attempt="sleeper", checksum="x", input_rows=0, output_rows=0, candidates=())
+        writer.candidates.finish_chunk(
+            run_id, 1, attempt="sleeper", checksum="x", input_rows=0, output_rows=0, candidates=()
+        )
     with shop.ws.ledger.write() as writer:
-        writer.finish_chunk(run_id, 1, attempt="successor", checksum="y", input_rows=0, output_rows=0, candidates=())
+        writer.candidates.finish_chunk(
+            run_id, 1, attempt="successor", checksum="y", input_rows=0, output_rows=0, candidates=()
+        )
     assert finished(shop, run_id) == [1]
 
 
@@ -242,7 +246,12 @@ def test_a_process_that_was_given_up_changes_nothing_when_it_wakes_up(
 
     def everything() -> object:
         with shop.ws.ledger.read() as reader:
-            return reader.run(run_id), reader.chunks(run_id), reader.candidates(run_id), reader.gate_results(run_id)
+            return (
+                reader.runs.get(run_id),
+                reader.candidates.chunks(run_id),
+                reader.candidates.of_run(run_id),
+                reader.candidates.gate_results(run_id),
+            )
 
     def meanwhile() -> None:
         others(shop, run_id)
@@ -255,7 +264,7 @@ def test_a_process_that_was_given_up_changes_nothing_when_it_wakes_up(
     if left is not RunState.PASSED:
         later(later(shop)).staged(run_id)
     with shop.ws.ledger.read() as reader:
-        candidates, chunks = reader.candidates(run_id), reader.chunks(run_id)
+        candidates, chunks = reader.candidates.of_run(run_id), reader.candidates.chunks(run_id)
     assert {p: c.rows for p, c in candidates.items()} == dict.fromkeys(OUTPUT, 1)
     for chunk in chunks:
         folder = f"{chunk.number:04d}-{chunk.attempt}/"
@@ -324,12 +333,12 @@ def test_the_rows_staged_so_far_are_only_counted_where_the_manifest_limits_them(
 ) -> None:
     run_id = planned(shop, OUTPUT, AskedLimits(chunk_partitions=2, max_rows=most))
     counted: list[str] = []
-    count = LedgerReader.staged_rows
+    count = CandidateReads.row_count
 
-    def counting(reader: LedgerReader, of: str) -> int:
+    def counting(candidates: CandidateReads, of: str) -> int:
         counted.append(of)
-        return count(reader, of)
+        return count(candidates, of)
 
-    monkeypatch.setattr(LedgerReader, "staged_rows", counting)
+    monkeypatch.setattr(CandidateReads, "row_count", counting)
     operations.stage(shop.ws, run_id, actor="ana")
     assert len(counted) == asked

@@ -114,7 +114,7 @@ def test_the_rollback_of_what_had_changed_nothing_says_so(moved: Shop) -> None:
 
 def test_a_set_is_rolled_back_after_what_one_of_its_tables_had_found_equal_was_undone(moved: Shop) -> None:
     with moved.ws.ledger.read() as reader:
-        (first_gold,) = [found.intent.run_id for found in reader.publications() if found.intent.table == TOTALS]
+        (first_gold,) = [found.intent.run_id for found in reader.publications.records() if found.intent.table == TOTALS]
     before = moved.live_paths()
     set_id = ready_set(moved, planned_set(moved, days=DayRange.inclusive(CARNIVAL, FOUR_DAYS_LATER)))
     operations.publish_set(moved.ws, set_id, by="ben")

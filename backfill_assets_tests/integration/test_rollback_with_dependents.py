@@ -36,7 +36,7 @@ def shop(tmp_path: Path, month_home: Path, spark: SparkSession) -> Iterator[Shop
 
 def only_run(shop: Shop, table: str) -> str:
     with shop.ws.ledger.read() as reader:
-        (run,) = reader.runs(table=table)
+        (run,) = reader.runs.records(table=table)
     return run.run_id
 
 
@@ -115,8 +115,8 @@ def test_gold_of_a_set_is_not_taken_out_of_it(shop: Shop) -> None:
     operations.publish_set(shop.ws, set_id, by="ben")
     before = readers_see(shop)
     with shop.ws.ledger.read() as reader:
-        first_load = reader.runs(table=SALES)[-1].run_id
-        late_load = reader.runs(table=SALES)[0].run_id
+        first_load = reader.runs.records(table=SALES)[-1].run_id
+        late_load = reader.runs.records(table=SALES)[0].run_id
     operations.rollback(shop.ws, late_load, by="ben", reason="not ours")
     with pytest.raises(LeavesOrphans, match=f"{TOTALS} 2026-02, 1 month by {set_id}") as refusal:
         operations.rollback_with_dependents(shop.ws, first_load, by="ben", reason="not ours")

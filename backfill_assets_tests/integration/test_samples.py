@@ -24,7 +24,7 @@ from backfill_assets_tests.shop import RECENT, open_shop, ticking_clock
 
 def violations(ledger: Ledger) -> list[str]:
     with ledger.read() as reader:
-        return [*reader.chain_violations(), *reader.row_violations()]
+        return [*reader.chain_checks.violations(), *reader.row_checks.violations()]
 
 
 @pytest.fixture
@@ -36,9 +36,9 @@ def shown(ledger: Ledger) -> Ledger:
 
 def test_an_event_names_a_sample_and_holds_none_of_its_values(shown: Ledger) -> None:
     with shown.read() as reader:
-        (row,) = reader.samples("shown", SampleKind.CHANGED_ROWS)
+        (row,) = reader.samples.of_run("shown", SampleKind.CHANGED_ROWS)
         assert row["key"] == {"case_id": "case-1742"}
-        events = list(reader.events())
+        events = list(reader.events.entries())
         assert "case-17" not in str(events)
         assert [set(event.payload["samples"]) for event in events if "samples" in event.payload] == [
             {"CHANGED_ROWS", "FAILING_KEYS"}
@@ -50,7 +50,7 @@ def test_the_same_rows_have_another_digest_every_time(ledger: Ledger) -> None:
     show_rows(ledger, "one")
     show_rows(ledger, "two")
     with ledger.read() as reader:
-        digests = [d for event in reader.events() for d in event.payload.get("samples", {}).values()]
+        digests = [d for event in reader.events.entries() for d in event.payload.get("samples", {}).values()]
     assert len(set(digests)) == 4, "or a digest of values that can be guessed would prove them"
 
 
@@ -72,11 +72,11 @@ def test_a_sample_that_was_edited_removed_or_added_shows(
 
 def test_erased_rows_are_gone_and_the_audit_accepts_it_with_its_record(shown: Ledger, ledger_url: str) -> None:
     with shown.write() as writer:
-        assert writer.erase_samples("shown", by="dora", reason="the person asked for it") == 2
+        assert writer.samples.erase("shown", by="dora", reason="the person asked for it") == 2
     shown.compact_log()
     with shown.read() as reader:
-        assert reader.samples("shown", SampleKind.CHANGED_ROWS) == ()
-        erased = reader.samples_erased("shown")
+        assert reader.samples.of_run("shown", SampleKind.CHANGED_ROWS) == ()
+        erased = reader.samples.erased("shown")
         assert erased is not None
         assert (erased.actor, erased.payload["reason"]) == ("dora", "the person asked for it")
     assert violations(shown) == []
@@ -87,7 +87,7 @@ def test_erased_rows_are_gone_and_the_audit_accepts_it_with_its_record(shown: Le
 
 def test_erased_rows_that_come_back_show(shown: Ledger, ledger_url: str) -> None:
     with shown.write() as writer:
-        writer.erase_samples("shown", by="dora", reason="asked for")
+        writer.samples.erase("shown", by="dora", reason="asked for")
     tamper(
         ledger_url,
         "INSERT INTO samples (sequence, kind, run_id, salt, body) "
@@ -100,10 +100,10 @@ def test_nothing_to_erase_and_nobody_who_erases_are_refused(ledger: Ledger) -> N
     plan(ledger, "bf-1")
     show_rows(ledger, "shown")
     with ledger.write() as writer, pytest.raises(Refused, match="no values of rows of run bf-1"):
-        writer.erase_samples("bf-1", by="dora", reason="asked for")
+        writer.samples.erase("bf-1", by="dora", reason="asked for")
     for by, reason in (("", "asked for"), ("dora", " ")):
         with ledger.write() as writer, pytest.raises(Refused, match="is empty"):
-            writer.erase_samples("shown", by=by, reason=reason)
+            writer.samples.erase("shown", by=by, reason=reason)
 
 
 def test_what_an_earlier_gating_showed_is_not_shown_for_the_next(ledger: Ledger) -> None:
@@ -111,13 +111,13 @@ def test_what_an_earlier_gating_showed_is_not_shown_for_the_next(ledger: Ledger)
     stage(ledger, "bf-1")
     row = {"partition": str(DAYS[0]), "key": {"id": "a"}, "before": None, "after": {}}
     with ledger.write() as writer:
-        writer.take_run("bf-1", RunState.GATING, actor="runner", attempt="a1")
+        writer.runs.take("bf-1", RunState.GATING, actor="runner", attempt="a1")
         for shown in ((Sample(kind=SampleKind.CHANGED_ROWS, rows=(row,)),), ()):
-            writer.record_gates(
+            writer.candidates.record_gates(
                 "bf-1", staged("bf-1"), results_for("bf-1"), actor="runner", attempt="a1", samples=shown
             )
     with ledger.read() as reader:
-        assert reader.samples("bf-1", SampleKind.CHANGED_ROWS) == ()
+        assert reader.samples.of_run("bf-1", SampleKind.CHANGED_ROWS) == ()
     assert violations(ledger) == []
 
 
@@ -128,7 +128,9 @@ def test_a_reviewer_reads_rows_until_they_are_erased(tmp_path: Path, published_h
     report = run_report(shop.ws, run_id)
     assert report["sample"] and report["samples_erased"] is None
     with shop.ws.ledger.read() as reader:
-        assert not [event for event in reader.events() if '"before"' in str(event.payload) or "'before'" in str(event)]
+        assert not [
+            event for event in reader.events.entries() if '"before"' in str(event.payload) or "'before'" in str(event)
+        ]
     assert operations.erase_samples(shop.ws, run_id, by="dora", reason="asked for") == 1
     report = run_report(shop.ws, run_id)
     assert report["sample"] == []

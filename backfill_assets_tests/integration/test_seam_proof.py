@@ -98,12 +98,12 @@ def gated(ws: Workspace, days: DayRange, chunk_partitions: int) -> str:
 
 def proofs(ws: Workspace, run_id: str) -> Mapping[date, GateResult]:
     with ws.ledger.read() as reader:
-        return {r.partition: r for r in reader.gate_results(run_id) if r.gate == "warm_up"}
+        return {r.partition: r for r in reader.candidates.gate_results(run_id) if r.gate == "warm_up"}
 
 
 def chunks(ws: Workspace, run_id: str) -> tuple[ChunkRecord, ...]:
     with ws.ledger.read() as reader:
-        return reader.chunks(run_id)
+        return reader.candidates.chunks(run_id)
 
 
 def state_of(ws: Workspace, run_id: str) -> RunState:
@@ -166,7 +166,7 @@ def test_the_seam_is_computed_with_its_chunk_and_never_staged_by_it(shop: Shop) 
     run_id = shop.staged(in_chunks(shop.ws, 3))
     assert state_of(shop.ws, run_id) is RunState.PASSED
     with shop.ws.ledger.read() as reader:
-        candidates, events = reader.candidates(run_id), list(reader.events(entity_id=run_id))
+        candidates, events = reader.candidates.of_run(run_id), list(reader.events.entries(entity_id=run_id))
     first, second, third = chunks(shop.ws, run_id)
     assert [len(chunk.partitions) for chunk in (first, second, third)] == [3, 3, 1]
     assert [chunk.output_rows for chunk in (first, second, third)] == [3, 3, 1]
@@ -198,7 +198,9 @@ def test_rows_that_a_run_in_chunks_gets_wrong_are_caught_after_it_died_and_went_
     operations.gate(late, run_id, actor="ana")
     late.close()
     with short.ledger.read() as reader:
-        finished = [e.payload["number"] for e in reader.events(entity_id=run_id) if e.action == "chunk_finished"]
+        finished = [
+            e.payload["number"] for e in reader.events.entries(entity_id=run_id) if e.action == "chunk_finished"
+        ]
     assert finished == [1, 2, 3], "no chunk is computed twice"
     found = proofs(short, run_id)
     assert state_of(short, run_id) is RunState.BLOCKED
@@ -207,7 +209,7 @@ def test_rows_that_a_run_in_chunks_gets_wrong_are_caught_after_it_died_and_went_
         assert found[seam].verdict == f"with {side}, 1 of 1 rows differ: the window is too short"
         assert found[seam].observed["changed_columns"] == {"amount": 1}
     with short.ledger.read() as reader:
-        (named,) = reader.samples(run_id, SampleKind.FAILING_KEYS)
+        (named,) = reader.samples.of_run(run_id, SampleKind.FAILING_KEYS)
     assert named == {"gate": "warm_up", "partition": "2026-01-05", "key": {"day": "2026-01-05", "shop": "only"}}
     assert found[date(2026, 1, 4)].verdict == "the window is too short, as 2026-01-05 shows"
 
@@ -217,7 +219,9 @@ def test_a_seam_whose_checksum_is_not_known_is_computed_by_the_gate(shop: Shop) 
         run_id = in_chunks(ws, 3)
         operations.stage(ws, run_id, actor="ana")
         with ws.ledger.write() as writer:
-            writer._connection.execute(update(chunk_runs).where(chunk_runs.c.run_id == run_id).values(seam_checksum=""))
+            writer.events._connection.execute(
+                update(chunk_runs).where(chunk_runs.c.run_id == run_id).values(seam_checksum="")
+            )
         operations.gate(ws, run_id, actor="ana")
         assert state_of(ws, run_id) is ends
 
@@ -252,7 +256,7 @@ def test_a_run_that_an_earlier_release_planned_is_proven_as_it_was_agreed(shop: 
     proof = Proof(partitions=first, last=(OUTPUT.last,), extra_days=7, extra_days_ahead=7)
     earlier = replace(with_seams, run_id="earlier", format=2, gates=gates, proof=proof)
     with shop.ws.ledger.write() as writer:
-        writer.add_manifest(earlier, actor="ana")
+        writer.runs.add(earlier, actor="ana")
     shop.staged("earlier")
     assert state_of(shop.ws, "earlier") is RunState.PASSED
     assert [chunk.seam_checksum for chunk in chunks(shop.ws, "earlier")] == ["", "", ""]
@@ -282,7 +286,7 @@ def test_a_run_whose_days_have_gaps_has_seams_where_they_are_consecutive(shop: S
     days = tuple(day for day in OUTPUT if day != date(2026, 1, 5))
     gapped = replace(whole, run_id="gapped", partitions=days, chunks=(2, 2, 2), proof=Proof(seams=(date(2026, 1, 7),)))
     with shop.ws.ledger.write() as writer:
-        writer.add_manifest(gapped, actor="ana")
+        writer.runs.add(gapped, actor="ana")
     shop.staged("gapped")
     assert state_of(shop.ws, "gapped") is RunState.PASSED
     assert [bool(chunk.seam_checksum) for chunk in chunks(shop.ws, "gapped")] == [False, False, True]

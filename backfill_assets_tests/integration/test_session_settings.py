@@ -125,8 +125,8 @@ def test_settings_that_a_later_release_fixes_otherwise_make_what_was_computed_be
 ) -> None:
     planned = shop.planned()
     with shop.ws.ledger.read() as reader:
-        version = next(iter(reader.accepted(RECENT, tuple(OUTPUT)).values()))
-        loaded = next(iter(reader.accepted(SALES, tuple(OUTPUT)).values()))
+        version = next(iter(reader.versions.accepted(RECENT, tuple(OUTPUT)).values()))
+        loaded = next(iter(reader.versions.accepted(SALES, tuple(OUTPUT)).values()))
     assert version.provenance["session"] == loaded.provenance["session"] == session_digest()
     before = session_digest()
     monkeypatch.setattr(session_settings, "MEANING", {**MEANING, "spark.sql.mapKeyDedupPolicy": "LAST_WIN"})

@@ -97,13 +97,13 @@ def late(shop: Shop) -> Shop:
 
 def intents(shop: Shop, set_id: str) -> dict[str, PublicationIntent]:
     with shop.ws.ledger.read() as reader:
-        members = reader.restatement_set(set_id).manifest.members
-        return {m.table: reader.publications(run_id=m.run_id)[-1].intent for m in members}
+        members = reader.sets.get(set_id).manifest.members
+        return {m.table: reader.publications.records(run_id=m.run_id)[-1].intent for m in members}
 
 
 def set_state(shop: Shop, set_id: str) -> SetState:
     with shop.ws.ledger.read() as reader:
-        return reader.restatement_set(set_id).state
+        return reader.sets.get(set_id).state
 
 
 def killed_after_the_first_table(shop: Shop, set_id: str) -> None:
@@ -144,13 +144,13 @@ def test_the_printed_stages_are_the_executed_ones(late: Shop) -> None:
         for stage in planned.stages:
             match stage:
                 case Compute():
-                    (chunk,) = [c for c in reader.chunks(stage.run_id) if c.number == stage.chunk.number]
+                    (chunk,) = [c for c in reader.candidates.chunks(stage.run_id) if c.number == stage.chunk.number]
                     assert chunk.partitions == stage.chunk.partitions
                 case Measure():
-                    results = {(r.partition, r.gate) for r in reader.gate_results(stage.run_id)}
+                    results = {(r.partition, r.gate) for r in reader.candidates.gate_results(stage.run_id)}
                     assert results == {(p, gate) for p in stage.partitions for gate in stage.gates}
                 case Swap():
-                    (record,) = reader.publications(run_id=stage.run_id)
+                    (record,) = reader.publications.records(run_id=stage.run_id)
                     touched = [c.partition for c in record.intent.changes]
                     touched += [v.partition for v in record.intent.verified]
                     assert sorted(touched) == list(stage.partitions)
@@ -237,7 +237,10 @@ def test_a_set_is_agreed_by_somebody_who_may_approve_every_run_of_it(late: Shop)
     assert [run["next_step"] for run in document["runs"]] == [further, further]
     with shop.ws.ledger.read() as reader:
         approved = [
-            e for m in planned.manifest.members for e in reader.events(entity_id=m.run_id) if e.action == "approved"
+            e
+            for m in planned.manifest.members
+            for e in reader.events.entries(entity_id=m.run_id)
+            if e.action == "approved"
         ]
     assert [event.payload["groups"] for event in approved] == [["finance"], ["platform"]]
 
@@ -500,14 +503,14 @@ def test_what_a_set_has_brought_in_is_read_at_once_and_agrees_with_its_publicati
     set_id = ready_set(late, planned)
     operations.publish_set(late.ws, set_id, by="ben")
     with late.ws.ledger.read() as reader:
-        assert [run.run_id for run in reader.runs_named(m.run_id for m in planned.manifest.members)] == [
+        assert [run.run_id for run in reader.runs.named(m.run_id for m in planned.manifest.members)] == [
             member.run_id for member in planned.manifest.members
         ]
         with pytest.raises(UnknownName, match="nobody"):
-            reader.runs_named(["nobody"])
-        landed = reader.landed(m.run_id for m in planned.manifest.members)
+            reader.runs.named(["nobody"])
+        landed = reader.publications.landed(m.run_id for m in planned.manifest.members)
         for member in planned.manifest.members:
-            (publication,) = reader.publications(run_id=member.run_id)
+            (publication,) = reader.publications.records(run_id=member.run_id)
             landing = landed[member.run_id]
             assert landing.delta_version == publication.delta_version
             assert (landing.changed, landing.verified) == (

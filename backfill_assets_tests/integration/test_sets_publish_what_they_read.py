@@ -43,7 +43,7 @@ def stage_again_with_other_rows(shop: Shop, run_id: str, monkeypatch: pytest.Mon
     """A staged file was lost, and what is staged in its place is not what was there."""
     lost = digests(shop, run_id)
     with shop.ws.ledger.read() as reader:
-        first = next(iter(reader.candidates(run_id).values()))
+        first = next(iter(reader.candidates.of_run(run_id).values()))
     (shop.ws.lake.path(RECENT) / first.files.files[0].path).unlink()
     compute = example_domain._recent_sales
 
@@ -58,7 +58,7 @@ def stage_again_with_other_rows(shop: Shop, run_id: str, monkeypatch: pytest.Mon
 
 def digests(shop: Shop, run_id: str) -> Mapping[date, str]:
     with shop.ws.ledger.read() as reader:
-        return {day: candidate.files.digest for day, candidate in reader.candidates(run_id).items()}
+        return {day: candidate.files.digest for day, candidate in reader.candidates.of_run(run_id).items()}
 
 
 def outdated(shop: Shop, set_id: str) -> list[str | None]:
@@ -91,7 +91,7 @@ def test_gold_that_was_computed_from_other_silver_is_not_published_and_running_t
     assert advised(refusal.value) == f"stage it again: backfill run {set_id}"
     assert (late.live_paths(), late.live_paths(TOTALS)) == before, "refused before anything has moved"
     with late.ws.ledger.read() as reader:
-        assert reader.restatement_set(set_id).state is SetState.PLANNED
+        assert reader.sets.get(set_id).state is SetState.PLANNED
     with pytest.raises(InputsMovedOn, match="staged again since"):
         operations.gate(late.ws, gold, actor="ana")
 

@@ -76,7 +76,7 @@ def test_one_table_of_a_set_is_one_run_and_one_commit_whatever_gaps_it_has(twice
         Run(ws, silver).stage(Acting(by="ana", recorder=recorder))
     assert operations.run_named(ws, silver).state is RunState.PASSED
     with ws.ledger.read() as reader:
-        (chunk,) = reader.chunks(silver)
+        (chunk,) = reader.candidates.chunks(silver)
     assert (chunk.partitions, chunk.input_rows) == (REACHED, len(READ) + 2), "and only that was read"
     twice.staged(gold)
     operations.approve_set(ws, set_id, by="ben")

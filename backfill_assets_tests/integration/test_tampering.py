@@ -130,7 +130,7 @@ def test_bytes_of_a_staged_file_that_changed_after_its_gates_are_not_published(s
     run_id = shop.ready(version="0.9.0")
     before = shop.live_paths()
     with shop.ws.ledger.read() as reader:
-        (file,) = reader.candidates(run_id)[OUTPUT.start].files.files
+        (file,) = reader.candidates.of_run(run_id)[OUTPUT.start].files.files
     path = shop.ws.lake.path(RECENT) / file.path
     content = bytearray(path.read_bytes())
     content[10] ^= 1
@@ -184,7 +184,7 @@ def test_an_edit_whose_time_of_modification_was_set_back_is_not_published(shop: 
 
 def test_bytes_of_a_landed_file_that_changed_are_found(shop: Shop) -> None:
     with shop.ws.ledger.read() as reader:
-        (landed,) = reader.imports()
+        (landed,) = reader.imports.records()
     path = shop.ws.settings.landing / landed.stored_path
     path.chmod(0o644)
     path.write_bytes(path.read_bytes().replace(b'"amount": 10', b'"amount": 99', 1))
@@ -202,7 +202,7 @@ def forged_commit(shop: Shop, metadata: dict[str, str]) -> None:
     table = DeltaTable(str(shop.ws.lake.path(RECENT)))
     day = OUTPUT.start
     with shop.ws.ledger.read() as reader:
-        (file,) = reader.accepted(RECENT)[day].files.files
+        (file,) = reader.versions.accepted(RECENT)[day].files.files
     gone = RemoveAction(
         file.path, data_change=True, deletion_timestamp=0, size=file.size_bytes, partition_values={"day": str(day)}
     )
@@ -223,7 +223,7 @@ def test_a_foreign_commit_is_found(shop: Shop) -> None:
 @pytest.mark.parametrize("claim", ["publication_id", "gave_up", "created_by"])
 def test_a_commit_that_claims_to_be_ours_is_found(shop: Shop, claim: str) -> None:
     with shop.ws.ledger.read() as reader:
-        known = reader.publications()[0].intent.publication_id
+        known = reader.publications.records()[0].intent.publication_id
     forged_commit(shop, {claim: known})
     assert "exchanged other files than" in problems(shop) or "no publication explains" in problems(shop)
 

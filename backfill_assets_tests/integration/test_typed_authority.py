@@ -38,7 +38,7 @@ def accepted(ws: Workspace) -> Mapping[tuple[str, str], tuple[int, str]]:
         said = {
             (table, str(day)): (version.version, version.files.digest)
             for table in (SALES, RECENT)
-            for day, version in reader.accepted(table, partitions_over(Grain.DAILY, DAYS)).items()
+            for day, version in reader.versions.accepted(table, partitions_over(Grain.DAILY, DAYS)).items()
         }
     files = sorted(ws.lake.open(RECENT).file_uris())
     return {**said, ("files", RECENT): (len(files), "".join(files))}
@@ -102,7 +102,7 @@ def colleague(tmp_path_factory: pytest.TempPathFactory, waiting_home: Path, spar
         }
         ws = benches["usual"].workspace
         with ws.ledger.read() as reader:
-            published = {record.intent.table: record.intent for record in reader.publications()}
+            published = {record.intent.table: record.intent for record in reader.publications.records()}
         runs = [run_of(ws, "plain"), run_of(ws, "auto"), published[RECENT].run_id, "nonsense"]
         yield Colleague(
             home=home,

@@ -62,7 +62,7 @@ def vacuumed(shop: Shop, *, dry_run: bool = False) -> Mapping[str, Any]:
 
 def first_run(shop: Shop) -> str:
     with shop.ws.ledger.read() as reader:
-        return reader.runs(table=RECENT)[-1].run_id
+        return reader.runs.records(table=RECENT)[-1].run_id
 
 
 def everything_else(shop: Shop) -> Mapping[str, bytes]:
@@ -103,7 +103,7 @@ def test_past_all_horizons_what_was_replaced_goes_and_a_rollback_is_refused(shop
     versions = partition_history(old.ws, RECENT, SIXTH)["versions"]
     assert [bool(version["removed_at"]) for version in versions] == [False, True]
     with old.ws.ledger.read() as reader:
-        event = list(reader.events(entity_id=RECENT))[-1]
+        event = list(reader.events.entries(entity_id=RECENT))[-1]
     assert (event.action, event.actor, event.payload["versions"]) == ("vacuumed", "vic", 2)
     assert vacuumed(old)["removed"]["files"] == 0
     # It can still be shown that the first run was right: its inputs are what is accepted.
@@ -168,7 +168,7 @@ def test_what_an_earlier_attempt_left_goes_and_the_candidate_stays(shop: Shop) -
 def test_what_is_being_staged_is_left_alone(shop: Shop, spark: SparkSession) -> None:
     run_id = shop.planned(MIDDLE)
     with shop.ws.ledger.write() as writer:
-        writer.take_run(run_id, RunState.STAGING, actor="ana", attempt="a1")
+        writer.runs.take(run_id, RunState.STAGING, actor="ana", attempt="a1")
     unfinished = shop.ws.lake.path(RECENT) / "_runs" / run_id / "0001-aa" / "_temporary" / "0" / "part.parquet"
     unfinished.parent.mkdir(parents=True)
     unfinished.write_bytes(b"half")
@@ -176,7 +176,7 @@ def test_what_is_being_staged_is_left_alone(shop: Shop, spark: SparkSession) -> 
     vacuumed(old)
     assert unfinished.exists()
     with old.ws.ledger.write() as writer:
-        writer.give_up_run(run_id, actor="ana", note="gone")
+        writer.runs.give_up(run_id, actor="ana", note="gone")
     found = vacuumed(old)
     assert not unfinished.exists()
     (line,) = [run for table in found["tables"] for run in table["runs"] if run["run_id"] == run_id]

@@ -59,7 +59,7 @@ def redeclared(shop: Shop, **changed: object) -> Shop:
 
 def proofs(ws: Workspace, run_id: str) -> Mapping[date, GateResult]:
     with ws.ledger.read() as reader:
-        return {r.partition: r for r in reader.gate_results(run_id) if r.gate == "warm_up"}
+        return {r.partition: r for r in reader.candidates.gate_results(run_id) if r.gate == "warm_up"}
 
 
 def state_of(ws: Workspace, run_id: str) -> RunState:
@@ -256,4 +256,4 @@ def test_the_traffic_fines_with_the_declared_window_pass(year_2006: Workspace) -
 
 def ws_results(ws: Workspace, run_id: str) -> tuple[GateResult, ...]:
     with ws.ledger.read() as reader:
-        return reader.gate_results(run_id)
+        return reader.candidates.gate_results(run_id)

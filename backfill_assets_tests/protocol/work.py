@@ -108,7 +108,7 @@ def _mine(me: Process, run: Run) -> dict[int, frozenset[str]]:
 
 
 def _taken(me: Process, run: Run, state: State, has: Has, to: str, possible: tuple[str, ...]) -> Iterator[Step]:
-    """`take_run`: refused while somebody else's lease lasts."""
+    """`RunWrites.take`: refused while somebody else's lease lasts."""
     is_possible = (
         run.state in possible
         or (run.state == "CANCELLED" and not has(Guard.CANCELLED_IS_FINAL))
@@ -126,7 +126,7 @@ def _taken(me: Process, run: Run, state: State, has: Has, to: str, possible: tup
 
 
 def _lost(me: Process, run: Run, state: State, has: Has, present: str) -> Step | None:
-    """`require_holder`, and the transition table behind it; only who slept or was cancelled may have lost the run."""
+    """`RunWrites.require_holder` and the transitions; only who slept or was cancelled may have lost the run."""
     if (run.attempt == me.name or not has(Guard.HOLDER)) and run.state == present:
         return None
     if not run.cancelled and me.name not in state.excused:

@@ -21,7 +21,7 @@ def test_opening_creates_the_folder_and_a_file_in_wal_mode(tmp_path: Path, clock
     look.close()
     with ledger.read() as reader:
         settings = {
-            name: reader._connection.exec_driver_sql(f"PRAGMA {name}").scalar_one()
+            name: reader.events._connection.exec_driver_sql(f"PRAGMA {name}").scalar_one()
             for name in ("synchronous", "foreign_keys", "busy_timeout")
         }
     assert settings == {"synchronous": 2, "foreign_keys": 1, "busy_timeout": connection.WAIT_SECONDS * 1000}

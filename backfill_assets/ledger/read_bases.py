@@ -1,4 +1,4 @@
-"""What is accepted, and what does it rest on? Light answers: no file sets and no provenance are read.
+"""What were accepted partitions computed from? Light answers: no file sets and no provenance are read.
 
 Ten years of days over 30 tables are 110,000 accepted partitions; what planning asks of them are a few columns each.
 """
@@ -9,17 +9,15 @@ import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
-from typing import Any, cast
+from typing import Any
 
 from sqlalchemy import and_, select
-from sqlalchemy.sql import Executable
 
 from backfill_assets.errors import Refused
 from backfill_assets.identity import sha256_text
 from backfill_assets.ledger.pinned_text import Accepted, without_pins
+from backfill_assets.ledger.queries import PAGE, Queries, batches
 from backfill_assets.ledger.read_runs import unknown_run
-from backfill_assets.ledger.reading import PAGE, Reading, batches
-from backfill_assets.ledger.records import AcceptedClaim
 from backfill_assets.ledger.schema import manifests, partition_versions, publications, verifications
 from backfill_assets.ledger.states import PublicationState, VersionState
 from backfill_assets.planning.basis import UNKNOWN_DIGEST, Basis, BasisInput
@@ -34,7 +32,7 @@ RunPartition = tuple[str, str, date]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Resting:
+class ProvenanceIndex:
     """What accepted partitions rest on.
 
     Attributes:
@@ -58,52 +56,16 @@ class Staged:
     table: str
 
 
-class ClaimReader(Reading):
-    """Accepted partition versions, as planning needs them."""
+class BasisReads(Queries):
+    """The bases of partitions, as planning and staleness compare them."""
 
-    def _columns(self, statement: Executable) -> list[tuple[Any, ...]]:
-        return cast("list[tuple[Any, ...]]", self._rows(statement))
-
-    def claims(self, table: str, partitions: Sequence[date] | None = None) -> dict[date, AcceptedClaim]:
-        """The accepted versions of a table, in the order of its partitions.
-
-        Args:
-            table: A table; one without versions gives an empty mapping.
-            partitions: Only these; those without an accepted version are left out of the answer.
-        """
-        if partitions is not None and not partitions:
-            return {}
-        held = partition_versions
-        columns = (
-            held.c.version,
-            held.c.run_id,
-            held.c.files_digest,
-            held.c.row_count,
-            held.c.file_count,
-            held.c.size_bytes,
-        )
-        chosen = (
-            select(held.c.partition_date, *columns)
-            .where(held.c.table_name == table, held.c.state == VersionState.ACCEPTED)
-            .order_by(held.c.partition_date)
-        )
-        if partitions is not None:
-            # One range and not a list of dates: thousands of them cost more to bind than the others to leave out.
-            chosen = chosen.where(held.c.partition_date.between(min(partitions), max(partitions)))
-        wanted = None if partitions is None else set(partitions)
-        return {
-            partition: AcceptedClaim(
-                version=version, run_id=run_id, digest=digest, rows=rows, file_count=files, size_bytes=size
-            )
-            for partition, version, run_id, digest, rows, files, size in self._columns(chosen)
-            if wanted is None or partition in wanted
-        }
-
-    def resting(self, tables: Iterable[str], *, inputs: Iterable[str] = ()) -> Resting:
+    def of_accepted(self, tables: Iterable[str], *, inputs: Iterable[str] = ()) -> ProvenanceIndex:
         """What the accepted partitions of tables rest on, and what is accepted of them and of what they read.
 
         A version rests on the run that made it, and on every later run that computed it again and found it equal and
-        whose publication stands. The last of them is read at once, the others when somebody asks for them.
+        whose publication stands. The last of them is read at once, the others when they are asked for.
+
+        Cost: one short row per accepted partition of the tables, and the manifest of every run that stands for one.
 
         Args:
             tables: The tables whose bases are wanted.
@@ -135,10 +97,12 @@ class ClaimReader(Reading):
             pairs = [(partition, run) for partition in sorted(partitions) for run in others.get(partition, ())]
             yield from self._drawn_up(_by_run(pairs), accepted)
 
-        return Resting(bases=bases, earlier=earlier, digests=digests)
+        return ProvenanceIndex(bases=bases, earlier=earlier, digests=digests)
 
-    def basis_of(self, run_id: str, partitions: Sequence[date]) -> Basis:
+    def of_run(self, run_id: str, partitions: Sequence[date]) -> Basis:
         """What partitions of a run rest on, whether readers see them or not.
+
+        Cost: one primary key lookup; the manifest is parsed without its pins.
 
         Raises:
             UnknownName: There is no such run.

@@ -10,14 +10,15 @@ from collections.abc import Iterator, Mapping
 from datetime import date
 from typing import Any
 
-from sqlalchemy import and_, or_, select
+from sqlalchemy import Connection, and_, or_, select
 
 from backfill_assets.identity import document_digest
 from backfill_assets.ledger import rows
-from backfill_assets.ledger.read_events import EventReader
-from backfill_assets.ledger.read_samples import SampleReader
-from backfill_assets.ledger.read_versions import VersionReader
+from backfill_assets.ledger.event_payloads import gates_payload, publication_payload
+from backfill_assets.ledger.queries import Queries
+from backfill_assets.ledger.read_publications import PublicationReads
 from backfill_assets.ledger.records import Action
+from backfill_assets.ledger.samples import ERASED, salted_digest
 from backfill_assets.ledger.schema import (
     approvals,
     events,
@@ -27,19 +28,29 @@ from backfill_assets.ledger.schema import (
     partition_versions,
     publication_changes,
     publications,
+    samples,
 )
 from backfill_assets.ledger.states import ApprovalState, ImportState, PublicationState, VersionState
-from backfill_assets.ledger.telling import gates_payload, publication_payload
+
+Name = tuple[int, str]
+"""A sample by the sequence of its event and its kind."""
 
 COUNTS = ("landed", "accepted", "duplicate", "superseded", "rejected")
 STANDING = (PublicationState.PUBLISHED, PublicationState.ROLLED_BACK)
 
 
-class EvidenceReader(VersionReader, EventReader, SampleReader):
-    """Whether the rows agree with the events."""
+class RowChecks(Queries):
+    """Compares the rows with the events."""
 
-    def row_violations(self) -> Iterator[str]:
-        """What was changed in the rows behind the ledger's back, one sentence each."""
+    def __init__(self, connection: Connection) -> None:
+        super().__init__(connection)
+        self._publications = PublicationReads(connection)
+
+    def violations(self) -> Iterator[str]:
+        """What was changed in the rows behind the ledger's back, one sentence each.
+
+        Cost: one pass over all events, and over all rows of publications, versions, gates, samples and imports.
+        """
         yield from self._publications_against_events()
         yield from self._versions_against_publications()
         yield from self._gates_against_events()
@@ -51,15 +62,15 @@ class EvidenceReader(VersionReader, EventReader, SampleReader):
         begun = select(events.c.sequence, events.c.entity_id, events.c.payload).where(
             events.c.entity == "publication", events.c.action == "publication_begun"
         )
-        told = {row.entity_id: row.payload for row in self._paged(begun, events.c.sequence, after=0)}
+        recorded = {row.entity_id: row.payload for row in self._paged(begun, events.c.sequence, after=0)}
         for publication_id in self._values(select(publications.c.publication_id).order_by(publications.c.started_at)):
-            payload = told.get(publication_id)
+            payload = recorded.get(publication_id)
             if payload is None:
                 yield f"publication {publication_id} was added without an event."
                 continue
-            found = publication_payload(self.publication(publication_id).intent)
+            present = publication_payload(self._publications.get(publication_id).intent)
             # An earlier release said less about a publication: what it said has to be so.
-            if wrong := sorted(name for name in payload if name in found and found[name] != payload[name]):
+            if wrong := sorted(name for name in payload if name in present and present[name] != payload[name]):
                 yield f"publication {publication_id} was edited: {', '.join(wrong)} are not what its event says."
 
     def _versions_against_publications(self) -> Iterator[str]:
@@ -86,13 +97,13 @@ class EvidenceReader(VersionReader, EventReader, SampleReader):
         held = partition_versions
         columns = (held.c.table_name, held.c.partition_date, held.c.version, held.c.state, held.c.publication_id)
         for row in self._rows(select(*columns)):
-            said = f"{row.table_name} {row.partition_date}: version {row.version}"
+            named = f"{row.table_name} {row.partition_date}: version {row.version}"
             made = expected.get((row.table_name, row.partition_date), {}).pop(row.version, None)
             if made is None:
-                yield f"{said} was added, no publication made it."
+                yield f"{named} was added, no publication made it."
             elif made != (row.state, row.publication_id):
                 yield (
-                    f"{said} is {row.state} by publication {row.publication_id}, and the publications make it "
+                    f"{named} is {row.state} by publication {row.publication_id}, and the publications make it "
                     f"{made[0]} by {made[1]}."
                 )
         for (table, day), left in expected.items():
@@ -136,6 +147,31 @@ class EvidenceReader(VersionReader, EventReader, SampleReader):
             )
             if any(found[name] != payload[name] for name in payload if name in found):
                 yield f"the gate results of run {run_id} were edited: they are not what was recorded."
+
+    def _samples_against_events(self) -> Iterator[str]:
+        """A sample is what its event says, or an event says who erased it; nothing else is accepted."""
+        expected: dict[Name, tuple[str, str]] = {}
+        for row in self._paged(
+            select(events.c.sequence, events.c.entity_id, events.c.action, events.c.payload).where(
+                events.c.action.in_(("gates_recorded", "moved", ERASED))
+            ),
+            events.c.sequence,
+            after=0,
+        ):
+            for kind, digest in row.payload.get("samples", {}).items():
+                expected[row.sequence, kind] = (row.entity_id, digest)
+            if row.action == ERASED:
+                for sequence, kind in row.payload["erased"]:
+                    expected.pop((sequence, kind), None)
+        for row in self._paged(select(samples), samples.c.sequence, after=0):
+            name = (row.sequence, str(row.kind))
+            recorded = expected.pop(name, None)
+            if recorded is None:
+                yield f"the sample {_called(name, row.run_id)} was added: no event explains it."
+            elif recorded != (row.run_id, salted_digest(row.salt, row.body)):
+                yield f"the sample {_called(name, row.run_id)} was edited: it is not what its event says."
+        for name, (run_id, _) in expected.items():
+            yield f"the sample {_called(name, run_id)} is gone, and no event says that it was erased."
 
     def _approvals_against_events(self) -> Iterator[str]:
         last: dict[str, tuple[str, str | None]] = {}
@@ -189,3 +225,7 @@ def _replay(
                 made[before] = (VersionState.ROLLED_BACK, present[1])
             if restores and restores in made:
                 made[restores] = (VersionState.ACCEPTED, made[restores][1])
+
+
+def _called(name: Name, run_id: str) -> str:
+    return f"{name[1]} of run {run_id} (event {name[0]})"

@@ -1,4 +1,4 @@
-"""What does an event say about rows that are too many to be in it? Their digests, so that an edited row is found."""
+"""What does the payload of an event hold of rows that are too many for it? Digests, so that an edited row is found."""
 
 from __future__ import annotations
 

@@ -1,0 +1,102 @@
+"""Which process is at work on what, and until when?
+
+A lease is taken and dropped with the step that begins or ends the work.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from sqlalchemy import Connection, delete, insert, select, update
+
+from backfill_assets.clock import Clock
+from backfill_assets.errors import AtWork, TakenOver
+from backfill_assets.lease import Lease, LeaseTerms
+from backfill_assets.ledger import rows
+from backfill_assets.ledger.event_log import EventLog
+from backfill_assets.ledger.queries import Queries
+from backfill_assets.ledger.schema import leases
+
+
+class LeaseReads(Queries):
+    """Leases of runs and landed files."""
+
+    def get(self, work_id: str) -> Lease | None:
+        """The process that is at work on a run or a landed file, or was when it stopped; None when the work has ended.
+
+        Cost: one primary key lookup.
+        """
+        row = self._row(select(leases).where(leases.c.work_id == work_id))
+        return None if row is None else rows.lease(row)
+
+    def require_free(self, work_id: str, *, at: datetime) -> None:
+        """Refuses to disturb a process whose lease has not ended.
+
+        Cost: one primary key lookup.
+
+        Raises:
+            AtWork: Another process is at work on it.
+        """
+        held = self.get(work_id)
+        if held is not None and held.is_alive(at):
+            raise at_work(work_id, held, at)
+
+
+class LeaseSteps(LeaseReads):
+    """Takes and drops leases inside the transaction of a state change."""
+
+    def __init__(self, log: EventLog) -> None:
+        super().__init__(log.connection)
+        self._now = log.now
+
+    def take(self, work_id: str, terms: LeaseTerms | None, *, holder: str) -> None:
+        """The work belongs to these terms from here on; without terms any process may take it over."""
+        self.drop(work_id)
+        if terms is not None:
+            self._connection.execute(
+                insert(leases).values(
+                    work_id=work_id,
+                    attempt=terms.attempt,
+                    holder=holder,
+                    machine=terms.machine,
+                    since_at=self._now,
+                    until_at=self._now + terms.length,
+                )
+            )
+
+    def drop(self, work_id: str) -> None:
+        """The work has ended."""
+        self._connection.execute(delete(leases).where(leases.c.work_id == work_id))
+
+    def require(self, work_id: str, attempt: str | None) -> None:
+        """Refuses a process whose lease was taken away; one that never took any is not asked.
+
+        Raises:
+            TakenOver: Another process has the work by now.
+        """
+        held = self.get(work_id)
+        if attempt is not None and (held is None or held.attempt != attempt):
+            raise TakenOver(
+                f"{work_id} is not this process's any more: another process took it over.",
+                next_step="backfill status",
+                work_id=work_id,
+            )
+
+
+def renew(connection: Connection, clock: Clock, work_id: str, terms: LeaseTerms) -> bool:
+    """Renews a lease, without the writer's turn and without an event; False when it was taken away."""
+    is_it = (leases.c.work_id == work_id) & (leases.c.attempt == terms.attempt)
+    changed = connection.execute(update(leases).where(is_it).values(until_at=clock() + terms.length))
+    return bool(changed.rowcount)
+
+
+def at_work(work_id: str, held: Lease, at: datetime) -> AtWork:
+    """The refusal to disturb a living process."""
+    return AtWork(
+        f"{work_id} is under way: {held.sentence(at)}.",
+        next_step=f"wait for it; if that process is gone: backfill recover {work_id} --now --by NAME takes over",
+        work_id=work_id,
+        holder=held.holder,
+        machine=held.machine,
+        until=held.until_at.isoformat(),
+    )

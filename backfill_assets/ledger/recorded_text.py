@@ -1,0 +1,74 @@
+"""Which texts may the ledger keep? Names, reasons and notes, checked before they are written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from backfill_assets.errors import BackfillError, Refused
+from backfill_assets.wording import fault_of
+
+
+def storable_text(what: str, text: str) -> str:
+    """A text that both databases can keep, empty or not.
+
+    Args:
+        what: What it is, as a refusal names it.
+        text: The text.
+
+    Returns:
+        The text as it is.
+
+    Raises:
+        Refused: It holds NUL or half a character.
+    """
+    if "\x00" in text or any("\ud800" <= character <= "\udfff" for character in text):
+        raise Refused(f"{what} holds characters that are no text: {text[:200]!r}.", next_step="type it again")
+    return text
+
+
+def required_text(what: str, text: str, refuse: type[BackfillError] = Refused) -> str:
+    """A text that must be given.
+
+    Args:
+        what: What it is, as a refusal names it.
+        text: The text.
+        refuse: Which error an empty text is.
+
+    Returns:
+        The text without the spaces around it.
+
+    Raises:
+        Refused: It is empty, or holds characters that a database cannot keep.
+    """
+    stripped = storable_text(what, text).strip()
+    if not stripped:
+        raise refuse(f"{what} is empty.", next_step=f"say {what}")
+    return stripped
+
+
+def one_line(what: str, text: str, refuse: type[BackfillError] = Refused) -> str:
+    """A text that a person must type: one line, which cannot pass for another line of a log or a report.
+
+    Args:
+        what: What it is, as a refusal names it.
+        text: The text.
+        refuse: Which error a faulty text is.
+
+    Returns:
+        The text without the spaces around it.
+
+    Raises:
+        Refused: It is empty, too long, or holds control characters or marks that turn the direction of writing.
+    """
+    stripped = required_text(what, text, refuse)
+    fault = fault_of(stripped)
+    if fault:
+        raise refuse(f"{what} {fault}.", next_step="type it again, as one line of text")
+    return stripped
+
+
+def first_few(items: Iterable[object], most: int = 3) -> str:
+    """The first few of many, in words."""
+    listed = [str(item) for item in items]
+    rest = f" and {len(listed) - most} more" if len(listed) > most else ""
+    return ", ".join(listed[:most]) + rest

@@ -1,0 +1,133 @@
+"""Which values of rows does the ledger hold, and how are they erased?
+
+Values of rows are in one table, `samples`, and never in an event. The event that recorded a sample names its salted
+digest; an event of a later erasure names the sample.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from sqlalchemy import delete, func, insert, select
+
+from backfill_assets.errors import Refused
+from backfill_assets.identity import canonical_json, sha256_text
+from backfill_assets.ledger import rows
+from backfill_assets.ledger.event_log import Event, EventLog
+from backfill_assets.ledger.queries import Queries
+from backfill_assets.ledger.read_runs import RunReads
+from backfill_assets.ledger.recorded_text import one_line
+from backfill_assets.ledger.records import EventRecord, Sample, SampleKind
+from backfill_assets.ledger.schema import events, samples
+
+ERASED = "samples_erased"
+MEASURED = ("gates_recorded", "candidates_cleared")
+"""What begins anew what a run's samples show."""
+
+SALT_BYTES = 32
+
+
+def salted_digest(salt: str, body: str) -> str:
+    """What an event holds of a sample; without the salt, which is erased with the body, it cannot be tried out."""
+    return sha256_text(salt + body)
+
+
+class SampleReads(Queries):
+    """The samples of runs."""
+
+    def of_run(self, run_id: str, kind: SampleKind) -> tuple[Mapping[str, Any], ...]:
+        """The rows of a run's latest sample of a kind; none when there was nothing to show, or it was erased.
+
+        Cost: the events of the run, by index, and one row.
+        """
+        body = self._row(
+            select(samples.c.body).where(
+                samples.c.run_id == run_id, samples.c.kind == kind, samples.c.sequence >= self._measured_at(run_id)
+            )
+        )
+        return () if body is None else tuple(json.loads(body.body))
+
+    def erased(self, run_id: str) -> EventRecord | None:
+        """The event that erased what the latest gating had kept of a run's rows; None while nothing was erased.
+
+        Cost: the events of the run, by index, twice.
+        """
+        erased = select(events).where(
+            events.c.entity_id == run_id, events.c.action == ERASED, events.c.sequence > self._measured_at(run_id)
+        )
+        row = self._row(erased.order_by(events.c.sequence.desc()).limit(1))
+        return None if row is None else rows.event_record(row)
+
+    def _measured_at(self, run_id: str) -> int:
+        last = select(func.max(events.c.sequence)).where(events.c.entity_id == run_id, events.c.action.in_(MEASURED))
+        return self._values(last)[0] or 0
+
+
+class SampleWrites(SampleReads):
+    """The samples of runs, and their erasure."""
+
+    def __init__(self, log: EventLog) -> None:
+        super().__init__(log.connection)
+        self._log, self._runs = log, RunReads(log.connection)
+
+    def erase(self, *run_ids: str, by: str, reason: str) -> int:
+        """Deletes every value of rows that the ledger holds of these runs, and records of each who did and why.
+
+        Returns:
+            How many samples were erased.
+
+        Raises:
+            UnknownName: There is no such run.
+            Refused: A name or a reason is missing, or none of the runs has any.
+        """
+        eraser, why = one_line("the name", by), one_line("the reason", reason)
+        erased = sum(self._erase_of(run_id, eraser, why) for run_id in run_ids)
+        if not erased:
+            raise Refused(
+                f"the ledger holds no values of rows of run {' or '.join(run_ids)}.",
+                next_step=f"backfill report {run_ids[0]}",
+                run_id=run_ids[0],
+            )
+        return erased
+
+    def _erase_of(self, run_id: str, eraser: str, why: str) -> int:
+        self._runs.state(run_id)
+        of_run = samples.c.run_id == run_id
+        found = self._rows(select(samples.c.sequence, samples.c.kind).where(of_run).order_by(samples.c.sequence))
+        if not found:
+            return 0
+        self._connection.execute(delete(samples).where(of_run))
+        self._log.append(
+            Event(
+                actor=eraser,
+                entity="samples",
+                entity_id=run_id,
+                action=ERASED,
+                payload={"reason": why, "erased": [[row.sequence, str(row.kind)] for row in found]},
+            )
+        )
+        return len(found)
+
+
+def append_with_samples(log: EventLog, event: Event, run_id: str, kept: Iterable[Sample]) -> int:
+    """Appends an event that names the salted digests of these samples; none of their values gets into it."""
+    held = [_held(sample, run_id) for sample in kept if sample.rows]
+    digests = {str(each["kind"]): salted_digest(each["salt"], each["body"]) for each in held}
+    payload = {**event.payload, "samples": digests} if held else event.payload
+    sequence = log.append(replace(event, payload=payload))
+    if held:
+        log.connection.execute(insert(samples), [{**each, "sequence": sequence} for each in held])
+    return sequence
+
+
+def _held(sample: Sample, run_id: str) -> Mapping[str, Any]:
+    return {
+        "run_id": run_id,
+        "kind": sample.kind,
+        "salt": secrets.token_hex(SALT_BYTES),
+        "body": canonical_json([dict(row) for row in sample.rows]),
+    }

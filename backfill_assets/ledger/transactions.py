@@ -1,0 +1,122 @@
+"""What does one transaction of the ledger offer? One aggregate per subject, each of which can be passed around alone.
+
+`XReads` and `XWrites` are what a transaction offers of an aggregate. `XSteps` are changes that several aggregates
+share: a publication moves a run, withdraws an approval and announces itself in the outbox. They are put together here
+and nowhere else, so that code outside of the ledger cannot take a step that an aggregate would refuse.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import Connection
+
+from backfill_assets.clock import Clock
+from backfill_assets.ledger.approvals import ApprovalSteps, ApprovalWrites
+from backfill_assets.ledger.chain_checks import ChainChecks
+from backfill_assets.ledger.event_log import EventLog
+from backfill_assets.ledger.events import EventReads, EventWrites
+from backfill_assets.ledger.leases import LeaseReads, LeaseSteps
+from backfill_assets.ledger.read_bases import BasisReads
+from backfill_assets.ledger.read_candidates import CandidateReads
+from backfill_assets.ledger.read_imports import ImportReads
+from backfill_assets.ledger.read_outbox import OutboxReads
+from backfill_assets.ledger.read_publications import PublicationReads
+from backfill_assets.ledger.read_runs import RunReads
+from backfill_assets.ledger.read_sets import SetReads
+from backfill_assets.ledger.read_versions import VersionReads
+from backfill_assets.ledger.row_checks import RowChecks
+from backfill_assets.ledger.run_steps import RunSteps
+from backfill_assets.ledger.samples import SampleReads, SampleWrites
+from backfill_assets.ledger.write_candidates import CandidateWrites
+from backfill_assets.ledger.write_imports import ImportWrites
+from backfill_assets.ledger.write_outbox import OutboxSteps, OutboxWrites
+from backfill_assets.ledger.write_publications import PublicationWrites
+from backfill_assets.ledger.write_runs import RunWrites
+from backfill_assets.ledger.write_sets import SetWrites
+from backfill_assets.ledger.write_versions import VersionWrites
+
+
+class ReadTransaction:
+    """One state of the ledger.
+
+    Attributes:
+        runs: What was agreed, and how far it is.
+        leases: Which process is at work on what.
+        candidates: What was staged and measured for a run.
+        samples: Values of rows that reviewers are shown.
+        publications: Swaps that were intended, and what became of them.
+        versions: What readers see, and saw before.
+        bases: What accepted partitions were computed from.
+        outbox: What publications ask of dependents, and which runs follow it.
+        sets: Runs that were agreed together.
+        imports: Landed files.
+        events: What happened, as a chain.
+        chain_checks: Whether the chain, the manifests and the states are as they were written.
+        row_checks: Whether all other rows are.
+    """
+
+    runs: RunReads
+    leases: LeaseReads
+    candidates: CandidateReads
+    samples: SampleReads
+    publications: PublicationReads
+    versions: VersionReads
+    bases: BasisReads
+    outbox: OutboxReads
+    sets: SetReads
+    imports: ImportReads
+    events: EventReads
+    chain_checks: ChainChecks
+    row_checks: RowChecks
+
+    def __init__(self, connection: Connection) -> None:
+        self.runs = RunReads(connection)
+        self.leases = LeaseReads(connection)
+        self.candidates = CandidateReads(connection)
+        self.samples = SampleReads(connection)
+        self.publications = PublicationReads(connection)
+        self.versions = VersionReads(connection)
+        self.bases = BasisReads(connection)
+        self.outbox = OutboxReads(connection)
+        self.sets = SetReads(connection)
+        self.imports = ImportReads(connection)
+        self.events = EventReads(connection)
+        self.chain_checks = ChainChecks(connection)
+        self.row_checks = RowChecks(connection)
+
+
+class WriteTransaction(ReadTransaction):
+    """The one writer at its turn, who can ask on the way.
+
+    Attributes:
+        approvals: Who agreed to a run's manifest.
+        now: The instant at which everything in the transaction happens.
+    """
+
+    runs: RunWrites
+    candidates: CandidateWrites
+    samples: SampleWrites
+    publications: PublicationWrites
+    versions: VersionWrites
+    outbox: OutboxWrites
+    sets: SetWrites
+    imports: ImportWrites
+    events: EventWrites
+
+    def __init__(self, connection: Connection, clock: Clock) -> None:
+        super().__init__(connection)
+        log = EventLog(connection, clock)
+        leases = LeaseSteps(log)
+        run_steps = RunSteps(log, leases)
+        approval_steps = ApprovalSteps(log, self.runs)
+        outbox_steps = OutboxSteps(log, run_steps)
+        self.now = log.now
+        self.runs = RunWrites(log, leases, run_steps)
+        self.approvals = ApprovalWrites(self.runs, approval_steps)
+        self.candidates = CandidateWrites(log, self.runs)
+        self.samples = SampleWrites(log)
+        self.publications = PublicationWrites(log, run_steps, approval_steps, outbox_steps)
+        self.versions = VersionWrites(log)
+        self.outbox = OutboxWrites(log, run_steps, outbox_steps)
+        self.sets = SetWrites(log, self.runs, run_steps, approval_steps)
+        self.imports = ImportWrites(log, leases)
+        self.events = EventWrites(log)
