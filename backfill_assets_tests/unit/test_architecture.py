@@ -1,0 +1,27 @@
+"""What docs/architecture.md names is there."""
+
+from __future__ import annotations
+
+import re
+
+from backfill_assets.settings import PROJECT_ROOT
+from backfill_assets_tests.unit.test_fences import FLOORS
+
+TEXT = (PROJECT_ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+
+
+def test_every_file_that_it_names_exists() -> None:
+    named = set(re.findall(r"`([a-z_]+/[a-z_/]*\.py|[a-z_]+\.py)`", TEXT))
+    assert len(named) > 10
+    package = PROJECT_ROOT / "backfill_assets"
+    assert [name for name in sorted(named) if not ((package / name).exists() or (PROJECT_ROOT / name).exists())] == []
+
+
+def test_the_picture_shows_every_room_on_its_floor() -> None:
+    picture = TEXT.split("```")[1]
+    floors = {
+        int(number): text for number, text in re.findall(r"^ {1,2}(\d+) (.*(?:\n(?! {1,2}\d).*)*)", picture, re.M)
+    }
+    assert set(floors) == set(range(1, len(FLOORS) + 1))
+    for number, rooms in enumerate(FLOORS[1:], start=2):
+        assert [room for room in rooms if not re.search(rf"\b{room}\b", floors[number])] == [], number
