@@ -17,7 +17,7 @@ from backfill_assets.identity import DataFile, FileSet
 from backfill_assets.lake.tables import Lake
 from backfill_assets.ledger.records import CandidatePartition, PublicationRecord
 from backfill_assets.ledger.states import RunState
-from backfill_assets.publication.publish import carry_out
+from backfill_assets.publication.publish import swap_and_acknowledge
 from backfill_assets.settings import Settings
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.ledger_examples import a_manifest, publication_of, results_for
@@ -83,7 +83,7 @@ def publish_numbers(ws: Workspace, candidates: Sequence[CandidatePartition]) -> 
         changes = tuple(replace(change, new=new[change.partition], rows=1) for change in example.changes)
         intent = replace(example, changes=changes)
         writer.publications.begin(intent, actor="Bob")
-    return carry_out(ws, run, intent, by="Bob")
+    return swap_and_acknowledge(ws, run, intent, by="Bob")
 
 
 def numbers_seen(ws: Workspace, table: str) -> dict[date, int]:

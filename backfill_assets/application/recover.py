@@ -21,9 +21,9 @@ from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.next_steps import NAME, Act, NextStep, do, step
 from backfill_assets.planning.sets import SET_PREFIX
 from backfill_assets.problems import Problem
-from backfill_assets.publication.publish import acknowledge, close
+from backfill_assets.publication.publish import abandon, acknowledge
 from backfill_assets.restatements.publish import Outcome, recover_set
-from backfill_assets.restatements.undo import carry_out_order
+from backfill_assets.restatements.undo import complete_rollback
 from backfill_assets.workspace import Workspace
 
 
@@ -163,7 +163,7 @@ def _publication(ws: Workspace, record: PublicationRecord, *, by: str) -> Outcom
     version = fence(ws.lake, intent.table, intent.publication_id)
     ws.reached(Point.RECOVER_FENCED)
     if version is None:
-        closed = close(ws, intent.publication_id, by=by, reason="recovered: the swap had not landed")
+        closed = abandon(ws, intent.publication_id, by=by, reason="recovered: the swap had not landed")
         ws.reached(Point.RECOVER_CLOSED)
         return Outcome(
             sentence=f"had not landed; {'closed' if closed else 'was closed meanwhile'}, nothing has changed"
@@ -179,7 +179,7 @@ def _publication(ws: Workspace, record: PublicationRecord, *, by: str) -> Outcom
 
 def _rollback(ws: Workspace, order: RollbackOrder) -> Outcome:
     try:
-        carry_out_order(ws, order)
+        complete_rollback(ws, order)
     except (Refused, HalfWay) as error:
         return Outcome(sentence=f"could not be completed, and is given up: {error.message}", next_step=error.next_step)
     return Outcome(sentence="was half-way; now it is rolled back with its dependents")

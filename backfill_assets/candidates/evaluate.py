@@ -17,9 +17,9 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
-from backfill_assets.candidates.at_work import Work, at_work
 from backfill_assets.candidates.inputs import require_read_as_staged
 from backfill_assets.candidates.prove import prove
+from backfill_assets.candidates.run_lease import LeasedRun, holding_lease
 from backfill_assets.columns import differing_columns
 from backfill_assets.crash_points import Point
 from backfill_assets.domain import Gate, Table, WarmUpProof
@@ -162,7 +162,7 @@ def gating(ws: Workspace, run_id: str, *, actor: str, listener: Listener = no_li
             kept=kept,
         )
     ws.reached(Point.GATE_BEGUN)
-    with at_work(ws, Work(run_id=run_id, actor=actor, lease=lease, doing=f"measured {manifest.table}")):
+    with holding_lease(ws, LeasedRun(run_id=run_id, actor=actor, lease=lease, doing=f"measured {manifest.table}")):
         require_agreed_gates(manifest, table)
         yield work
         _record(work, actor=actor)

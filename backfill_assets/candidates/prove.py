@@ -30,7 +30,7 @@ from backfill_assets.planning.manifest import Manifest, PinnedInput
 from backfill_assets.planning.partitions import describe
 from backfill_assets.planning.reads import Reads
 from backfill_assets.planning.request import node_of
-from backfill_assets.planning.stages import Again, Prove
+from backfill_assets.planning.stages import Prove, Recomputation
 from backfill_assets.transforms.schemas import business_schema
 from backfill_assets.workspace import Workspace
 
@@ -132,7 +132,7 @@ class _Found:
     examples: tuple[SampledRow, ...]
 
 
-def _compare(work: _Proving, calls: Sequence[Again], unlike: Iterable[date] = ()) -> _Found:
+def _compare(work: _Proving, calls: Sequence[Recomputation], unlike: Iterable[date] = ()) -> _Found:
     """Computes partitions again and compares them with the staged ones.
 
     Args:
@@ -164,7 +164,7 @@ def _with_surplus(again: Measured, staged: Measured | None) -> Measured:
     return replace(again, surplus=max(again.surplus, staged.surplus if staged else 0))
 
 
-def _computed_again(work: _Proving, call: Again) -> DataFrame:
+def _computed_again(work: _Proving, call: Recomputation) -> DataFrame:
     ws, manifest = work.ws, work.manifest
     with ws.ledger.read() as tx:
         files = pinned_files(tx, manifest.run_id, _pins(manifest, call.reads))

@@ -17,7 +17,6 @@ from typing import Any
 from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F
 
-from backfill_assets.candidates.at_work import Work, at_work
 from backfill_assets.candidates.compute import derived_rows, require_same_code, source_rows
 from backfill_assets.candidates.inputs import (
     PinnedFiles,
@@ -27,6 +26,7 @@ from backfill_assets.candidates.inputs import (
     rows_read,
     window_digests,
 )
+from backfill_assets.candidates.run_lease import LeasedRun, holding_lease
 from backfill_assets.crash_points import Point
 from backfill_assets.domain import DerivedTable, SourceTable, Table
 from backfill_assets.errors import ContractBroken, IllegalTransition
@@ -111,7 +111,7 @@ def staging(ws: Workspace, run_id: str, *, actor: str, listener: Listener = no_l
             lease=lease.length,
             payload={VERSIONS: versions},
         )
-    with at_work(ws, Work(run_id=run_id, actor=actor, lease=lease, doing=f"computed {manifest.table}")):
+    with holding_lease(ws, LeasedRun(run_id=run_id, actor=actor, lease=lease, doing=f"computed {manifest.table}")):
         finished = _kept_chunks(ws, manifest, token)
         ws.reached(Point.STAGE_BEGUN)
         ws.lake.ensure(manifest.table, stored_schema(table), manifest.partition_column)

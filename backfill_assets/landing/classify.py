@@ -72,7 +72,7 @@ def account(
     found = read_conformed(spark, landing, source, [record.import_id])
     fates = _fates(spark, landing, source, record, others)
     lines = _contents(found, source).unionByName(fates).collect()
-    return _told(record, [_Line(row["what"], row["of"], row["day"], row["n"]) for row in lines])
+    return _account(record, [_Line(row["what"], row["of"], row["day"], row["n"]) for row in lines])
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +204,7 @@ def recount(
     }
 
 
-def _told(record: ImportRecord, lines: Sequence[_Line]) -> Account:
+def _account(record: ImportRecord, lines: Sequence[_Line]) -> Account:
     fates = {fate: sum(line.n for line in lines if line.what == fate) for fate in Fate}
     events = Counter({line.day: line.n for line in lines if line.what == "records"})
     displaced: Counter[date] = Counter()

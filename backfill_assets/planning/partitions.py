@@ -201,12 +201,12 @@ def describe(grain: Grain, partitions: Iterable[date], *, most: int = 4) -> str:
     if not chosen:
         return f"no {grain.noun}s"
     ranges = compress(grain, chosen)
-    shown = ", ".join(_say(grain, days) for days in ranges[:most])
+    shown = ", ".join(_days_text(grain, days) for days in ranges[:most])
     rest = f" and {count_of(len(ranges) - most, 'more range')}" if len(ranges) > most else ""
     return f"{shown}{rest}, {count_of(len(chosen), grain.noun)}"
 
 
-def _say(grain: Grain, days: DayRange) -> str:
+def _days_text(grain: Grain, days: DayRange) -> str:
     match grain:
         case Grain.DAILY:
             return f"{days.start}" if len(days) == 1 else f"{days.start}..{days.last}"

@@ -40,7 +40,7 @@ class Compute:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Again:
+class Recomputation:
     """One call of the transform that computes partitions once more with other windows; the rows must be as staged.
 
     Attributes:
@@ -76,9 +76,9 @@ class Prove:
     run_id: str
     table: str
     grain: Grain
-    between_chunks: tuple[Again, ...] = ()
-    alone: tuple[Again, ...] = ()
-    ends: tuple[Again, ...] = ()
+    between_chunks: tuple[Recomputation, ...] = ()
+    alone: tuple[Recomputation, ...] = ()
+    ends: tuple[Recomputation, ...] = ()
 
     @property
     def compared(self) -> tuple[date, ...]:
@@ -195,7 +195,9 @@ def measuring(manifest: Manifest, graph: Graph) -> tuple[Measure | Prove, ...]:
     if proof is None or not (proof.partitions or proof.seams):
         return (measure,)
     between_chunks = tuple(
-        Again(computed=stage.chunk.computed, compared=(stage.chunk.seam,), reads=stage.reads, chunk=stage.chunk.number)
+        Recomputation(
+            computed=stage.chunk.computed, compared=(stage.chunk.seam,), reads=stage.reads, chunk=stage.chunk.number
+        )
         for stage in computing(manifest, graph)
         if stage.chunk.seam is not None
     )
@@ -207,7 +209,7 @@ def measuring(manifest: Manifest, graph: Graph) -> tuple[Measure | Prove, ...]:
         grain=manifest.grain,
         between_chunks=between_chunks,
         alone=tuple(
-            Again(computed=(seam,), compared=(seam,), reads=reads_of(node, graph, (seam,)))
+            Recomputation(computed=(seam,), compared=(seam,), reads=reads_of(node, graph, (seam,)))
             for seam in proof.seams
             if seam not in noted
         ),
@@ -216,9 +218,9 @@ def measuring(manifest: Manifest, graph: Graph) -> tuple[Measure | Prove, ...]:
     return (measure, prove)
 
 
-def _at_an_end(manifest: Manifest, proof: Proof, end: ProvenEnd, node: TableNode, graph: Graph) -> Again:
+def _at_an_end(manifest: Manifest, proof: Proof, end: ProvenEnd, node: TableNode, graph: Graph) -> Recomputation:
     reads = longer_reads(manifest, proof, end, node, graph)
-    return Again(
+    return Recomputation(
         computed=end.partitions,
         compared=end.partitions,
         reads=reads,
@@ -290,7 +292,7 @@ def proof_sentence(stage: Prove) -> str:
     return "; ".join(longer)
 
 
-def _compared(calls: Iterable[Again]) -> tuple[date, ...]:
+def _compared(calls: Iterable[Recomputation]) -> tuple[date, ...]:
     return tuple(partition for again in calls for partition in again.compared)
 
 

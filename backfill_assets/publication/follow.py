@@ -22,7 +22,7 @@ from backfill_assets.planning.graph import TableNode
 from backfill_assets.planning.manifest import CauseKind, RunCause
 from backfill_assets.planning.partitions import partition_of
 from backfill_assets.planning.request import PlanRequest, Terms, complete_partitions, propose, require_inputs
-from backfill_assets.staleness.find import rests_on_other_inputs
+from backfill_assets.staleness.find import computed_from_other_inputs
 from backfill_assets.workspace import Workspace
 
 UNDER_WAY = (SetState.PUBLISHING, SetState.ROLLING_BACK)
@@ -164,7 +164,7 @@ def _outdated(ws: Workspace, tx: ReadTransaction, node: TableNode, partitions: l
         return set()
     built = tx.versions.claims(node.name, partitions).keys()
     table = ws.domain.derived_table(node.name)
-    return (set(partitions) - built) | rests_on_other_inputs(ws, tx, table, partitions)
+    return (set(partitions) - built) | computed_from_other_inputs(ws, tx, table, partitions)
 
 
 def built_with(tx: ReadTransaction, run_id: str, table: str) -> set[date]:

@@ -52,14 +52,14 @@ def require_no_orphans(graph: Graph, tx: ReadTransaction, undone: Sequence[Publi
     """
     if left := orphans_of(graph, tx, undone):
         raise LeavesOrphans(
-            f"rolling back {of} would leave published partitions without their input: {said(left)}.",
+            f"rolling back {of} would leave published partitions without their input: {described_orphans(left)}.",
             next_step=step("roll them back with it: ", do(Act.ROLLBACK, of, with_dependents=True, by=NAME, reason=WHY)),
             of=of,
             dependents=[orphans.run_id for orphans in left],
         )
 
 
-def said(left: Iterable[Orphans]) -> str:
+def described_orphans(left: Iterable[Orphans]) -> str:
     """Orphans as a person reads them."""
     return "; ".join(
         f"{each.table} {describe(each.grain, each.partitions)} by {each.set_id or each.run_id}" for each in left

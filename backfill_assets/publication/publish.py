@@ -24,8 +24,8 @@ from backfill_assets.planning.manifest import Manifest, Mode
 from backfill_assets.planning.partitions import count_of, days_of, describe
 from backfill_assets.publication.authority import demand_of, require_agreed
 from backfill_assets.publication.orphans import require_no_orphans
-from backfill_assets.publication.verdict import changes_back, changes_for, require_publishable
-from backfill_assets.staleness.find import taken_back
+from backfill_assets.publication.verdict import changes_for, require_publishable, rollback_changes
+from backfill_assets.staleness.find import regressed_partitions
 from backfill_assets.workspace import Workspace
 
 
@@ -72,7 +72,7 @@ def publish_run(ws: Workspace, run_id: str, *, by: str) -> PublicationRecord:
         )
         tx.publications.begin(intent, actor=by)
     ws.reached(Point.SWAP_INTENDED)
-    return carry_out(ws, run, intent, by=by)
+    return swap_and_acknowledge(ws, run, intent, by=by)
 
 
 def _require_not_older(ws: Workspace, run_id: str) -> None:
@@ -90,12 +90,12 @@ def _require_not_older(ws: Workspace, run_id: str) -> None:
     manifest = run.manifest
     if manifest.mode is Mode.REPLAY or is_early or run.state not in (RunState.PASSED, RunState.ROLLED_BACK):
         return
-    if older := taken_back(ws, run_id):
+    if older := regressed_partitions(ws, run_id):
         days = describe(manifest.grain, older)
         raise InputsMovedOn(
             f"run {run_id} was computed from older inputs than what readers see: {days} of {manifest.table} would no "
             f"longer follow from the inputs as they are now.",
-            next_step=step("plan it again, so that it reads them: ", _again(manifest, older)),
+            next_step=step("plan it again, so that it reads them: ", _rebuild_advice(manifest, older)),
             run_id=run_id,
             partitions=[partition.isoformat() for partition in older],
         )
@@ -124,7 +124,7 @@ def _require_inputs(tx: ReadTransaction, manifest: Manifest) -> None:
             )
 
 
-def _again(manifest: Manifest, partitions: Sequence[date]) -> NextStep:
+def _rebuild_advice(manifest: Manifest, partitions: Sequence[date]) -> NextStep:
     """What builds these partitions from what is there now; source tables are loaded, not planned."""
     if manifest.imports:
         return joined(load_commands(manifest.table, partitions))
@@ -143,14 +143,14 @@ def rollback_run(ws: Workspace, run_id: str, *, by: str, reason: str) -> Publica
     """
     with ws.ledger.write() as tx:
         run = tx.runs.get(run_id)
-        intent = intent_back(ws, tx, run, by=by, reason=reason)
+        intent = rollback_intent(ws, tx, run, by=by, reason=reason)
         require_no_orphans(ws.graph, tx, [intent], of=run_id)
         tx.publications.begin(intent, actor=by)
     ws.reached(Point.SWAP_INTENDED)
-    return carry_out(ws, run, intent, by=by)
+    return swap_and_acknowledge(ws, run, intent, by=by)
 
 
-def intent_back(ws: Workspace, tx: ReadTransaction, run: RunRecord, *, by: str, reason: str) -> PublicationIntent:
+def rollback_intent(ws: Workspace, tx: ReadTransaction, run: RunRecord, *, by: str, reason: str) -> PublicationIntent:
     """What undoing a run's standing publication would do; it is not begun.
 
     Raises:
@@ -190,12 +190,12 @@ def intent_back(ws: Workspace, tx: ReadTransaction, run: RunRecord, *, by: str, 
         table=table,
         by=by,
         reason=reason,
-        changes=changes_back(table, undone, versions, accepted, replaced),
+        changes=rollback_changes(table, undone, versions, accepted, replaced),
         undoes=undone,
     )
 
 
-def carry_out(ws: Workspace, run: RunRecord, intent: PublicationIntent, *, by: str) -> PublicationRecord:
+def swap_and_acknowledge(ws: Workspace, run: RunRecord, intent: PublicationIntent, *, by: str) -> PublicationRecord:
     """Swaps what an intent in the ledger says, and acknowledges it there.
 
     A certain refusal closes the intent with nothing changed; an unknown outcome, or a ledger that cannot be told,
@@ -204,21 +204,21 @@ def carry_out(ws: Workspace, run: RunRecord, intent: PublicationIntent, *, by: s
     """
     carry = swap if intent.changes else require_as_expected
     try:
-        version = carry(ws.lake, order_of(intent, run.manifest.partition_column, at=ws.clock()))
+        version = carry(ws.lake, swap_order_of(intent, run.manifest.partition_column, at=ws.clock()))
     except OutcomeUnknown:
         raise
     except (Refused, Retryable) as error:
-        with _told_or_left_open(intent, f"{error.message} So nothing was published"):
-            close(ws, intent.publication_id, by=by, reason=error.recorded)
+        with _outcome_known(intent, f"{error.message} So nothing was published"):
+            abandon(ws, intent.publication_id, by=by, reason=error.recorded)
         ws.reached(Point.SWAP_ABANDONED)
         raise
     ws.reached(Point.SWAP_COMMITTED)
-    with _told_or_left_open(intent, f"the swap landed as version {version} of {intent.table} and readers see it"):
+    with _outcome_known(intent, f"the swap landed as version {version} of {intent.table} and readers see it"):
         return acknowledge(ws, run.manifest, intent, delta_version=version, by=by)
 
 
 @contextmanager
-def _told_or_left_open(intent: PublicationIntent, happened: str) -> Iterator[None]:
+def _outcome_known(intent: PublicationIntent, happened: str) -> Iterator[None]:
     """What the table's answer is, is certain; a ledger that cannot be told is not a reason to try the swap again."""
     try:
         yield
@@ -232,7 +232,7 @@ def _told_or_left_open(intent: PublicationIntent, happened: str) -> Iterator[Non
         ) from error
 
 
-def close(ws: Workspace, publication_id: str, *, by: str, reason: str) -> bool:
+def abandon(ws: Workspace, publication_id: str, *, by: str, reason: str) -> bool:
     """Abandons a publication that has not landed and cannot any more; says whether it was still open.
 
     Its own process and a recovery may both come to this. Whoever is second has nothing to do, and what it was about to
@@ -266,7 +266,7 @@ def _wholly_loaded(manifest: Manifest, days: Iterable[ImportDay]) -> tuple[str, 
     return tuple(import_id for import_id in manifest.imports if import_id not in missing)
 
 
-def order_of(intent: PublicationIntent, partition_column: str, *, at: datetime) -> SwapOrder:
+def swap_order_of(intent: PublicationIntent, partition_column: str, *, at: datetime) -> SwapOrder:
     """The swap that an intent asks for."""
     return SwapOrder(
         table=intent.table,

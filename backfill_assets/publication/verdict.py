@@ -24,7 +24,7 @@ from backfill_assets.planning.manifest import ALWAYS_SWAPPED, NEVER_PUBLISHED, K
 from backfill_assets.planning.partitions import count_of, describe
 
 
-def _instead_of_publishing(run: RunRecord) -> Advice:
+def _advice_for_state(run: RunRecord) -> Advice:
     match run.state:
         case RunState.PLANNED | RunState.STAGED | RunState.FAILED:
             return do(Act.RUN, run.run_id)
@@ -56,7 +56,7 @@ def require_publishable(run: RunRecord) -> None:
     if run.state not in (RunState.PASSED, RunState.ROLLED_BACK):
         raise IllegalTransition(
             f"run {run.run_id} cannot be published: it is {run.state} ({MEANING[run.state]}).",
-            next_step=_instead_of_publishing(run),
+            next_step=_advice_for_state(run),
             run_id=run.run_id,
             state=str(run.state),
         )
@@ -176,7 +176,7 @@ def _present(accepted: Mapping[date, PartitionVersion], partition: date) -> tupl
     return (version.version, version.files.digest) if version else (0, EMPTY_FILE_SET.digest)
 
 
-def changes_back(
+def rollback_changes(
     table: str,
     publication_id: str,
     published: Iterable[PartitionVersion],

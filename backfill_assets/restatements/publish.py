@@ -30,7 +30,7 @@ from backfill_assets.next_steps import ANOTHER_PERSON, NAME, WAIT_OR_RECOVER, Ac
 from backfill_assets.planning.manifest import NEVER_PUBLISHED
 from backfill_assets.publication.authority import demand_of, require_agreed
 from backfill_assets.publication.orphans import require_no_orphans
-from backfill_assets.publication.publish import intent_back, publish_run, rollback_run
+from backfill_assets.publication.publish import publish_run, rollback_intent, rollback_run
 from backfill_assets.workspace import Workspace
 
 PublishOne = Callable[[str], object]
@@ -184,7 +184,7 @@ def rollback_set(ws: Workspace, set_id: str, *, by: str, reason: str) -> Sequenc
         if record.state is not SetState.ROLLING_BACK:
             # From here on whoever still publishes the set is refused its next table.
             tx.sets.move(set_id, SetState.ROLLING_BACK, actor=by, note=reason)
-        back = intents_back(ws, tx, record, by=by, reason=reason)
+        back = rollback_intents(ws, tx, record, by=by, reason=reason)
         for intent in back:
             # All of them, before the first is touched; when one cannot be undone, this transaction leaves no trace.
             tx.publications.require_possible(intent)
@@ -211,7 +211,7 @@ def rollback_set(ws: Workspace, set_id: str, *, by: str, reason: str) -> Sequenc
     return undone
 
 
-def intents_back(
+def rollback_intents(
     ws: Workspace, tx: ReadTransaction, record: SetRecord, *, by: str, reason: str
 ) -> Sequence[PublicationIntent]:
     """What undoing the published runs of a set would do, dependents first; nothing is begun.
@@ -220,7 +220,7 @@ def intents_back(
         TargetChanged: Partitions of it were published again since.
     """
     published = [run for run in reversed(members_of(tx.runs, record)) if run.state is RunState.PUBLISHED]
-    return [intent_back(ws, tx, run, by=by, reason=reason) for run in published]
+    return [rollback_intent(ws, tx, run, by=by, reason=reason) for run in published]
 
 
 def _require_undone_together(tx: ReadTransaction, record: SetRecord, members: Iterable[RunRecord]) -> None:

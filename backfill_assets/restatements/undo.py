@@ -16,9 +16,9 @@ from backfill_assets.ledger.states import RunState, SetState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.next_steps import NAME, WHY, Act, do, step, undo
 from backfill_assets.planning.sets import SET_PREFIX
-from backfill_assets.publication.orphans import Orphans, orphans_of, said
-from backfill_assets.publication.publish import intent_back, rollback_run
-from backfill_assets.restatements.publish import intents_back, rollback_set
+from backfill_assets.publication.orphans import Orphans, described_orphans, orphans_of
+from backfill_assets.publication.publish import rollback_intent, rollback_run
+from backfill_assets.restatements.publish import rollback_intents, rollback_set
 from backfill_assets.workspace import Workspace
 
 
@@ -42,10 +42,10 @@ def rollback_with_dependents(ws: Workspace, name: str, *, by: str, reason: str) 
         order = RollbackOrder(of=name, dependents=tuple(each.run_id for each in orphans), by=by, reason=reason)
         tx.publications.order_rollback(order)
     ws.reached(Point.ROLLBACK_ORDERED)
-    return carry_out_order(ws, order)
+    return complete_rollback(ws, order)
 
 
-def carry_out_order(ws: Workspace, order: RollbackOrder) -> Sequence[PublicationRecord]:
+def complete_rollback(ws: Workspace, order: RollbackOrder) -> Sequence[PublicationRecord]:
     """Does what is left of a rollback that the ledger has noted.
 
     Raises:
@@ -92,7 +92,7 @@ def _run_state(ws: Workspace, run_id: str) -> RunState:
 
 def _intents(ws: Workspace, tx: ReadTransaction, name: str, *, by: str, reason: str) -> Sequence[PublicationIntent]:
     if name.startswith(SET_PREFIX):
-        return intents_back(ws, tx, tx.sets.get(name), by=by, reason=reason)
+        return rollback_intents(ws, tx, tx.sets.get(name), by=by, reason=reason)
     run = tx.runs.get(name)
     if run.manifest.member_of is not None:
         raise IllegalTransition(
@@ -100,14 +100,15 @@ def _intents(ws: Workspace, tx: ReadTransaction, name: str, *, by: str, reason: 
             next_step=do(Act.ROLLBACK, run.manifest.member_of, with_dependents=True, by=NAME, reason=WHY),
             run_id=name,
         )
-    return (intent_back(ws, tx, run, by=by, reason=reason),)
+    return (rollback_intent(ws, tx, run, by=by, reason=reason),)
 
 
 def _require_in_no_set(orphans: Iterable[Orphans], name: str) -> None:
     of_sets = [each for each in orphans if each.set_id is not None]
     if of_sets:
         raise LeavesOrphans(
-            f"rolling back {name} would leave published partitions of a set without their input: {said(of_sets)}.",
+            f"rolling back {name} would leave published partitions of a set without their input: "
+            f"{described_orphans(of_sets)}.",
             next_step=step("a set is undone as a whole, so undo it first: ", undo(str(of_sets[0].set_id))),
             of=name,
             set_id=of_sets[0].set_id,

@@ -52,7 +52,7 @@ def stale_tables(ws: Workspace, *, table: str | None = None, days: DayRange | No
     return tuple(found)
 
 
-def taken_back(ws: Workspace, run_id: str) -> tuple[date, ...]:
+def regressed_partitions(ws: Workspace, run_id: str) -> tuple[date, ...]:
     """The accepted partitions of a run's table that follow from the present inputs, and would not once it is published.
 
     Such a run was planned before its inputs moved on, and another one has published what follows from them since.
@@ -77,7 +77,7 @@ def taken_back(ws: Workspace, run_id: str) -> tuple[date, ...]:
     return tuple(sorted(older & accepted - older_now))
 
 
-def rests_on_other_inputs(
+def computed_from_other_inputs(
     ws: Workspace, tx: ReadTransaction, table: DerivedTable, partitions: Sequence[date]
 ) -> frozenset[date]:
     """Those of the accepted partitions that were computed from other inputs than what is accepted now."""

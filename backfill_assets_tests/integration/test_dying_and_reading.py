@@ -19,7 +19,7 @@ from backfill_assets.errors import IllegalTransition, Refused
 from backfill_assets.lake.swap import fence, swap
 from backfill_assets.ledger.states import PublicationState, RunState
 from backfill_assets.planning.partitions import DayRange
-from backfill_assets.publication.publish import order_of
+from backfill_assets.publication.publish import swap_order_of
 from backfill_assets.upkeep.audit import audit
 from backfill_assets_tests import operations
 from backfill_assets_tests.conftest import NOON
@@ -142,7 +142,7 @@ def test_a_publisher_that_was_only_slow_cannot_commit_what_recover_gave_up(shop:
     killed(shop, f"publish(ws, '{run_id}', by='ben')", DIE_BEFORE)
     with shop.ws.ledger.read() as reader:
         (record,) = reader.publications.records(states=[PublicationState.PUBLISHING])
-    order, before = order_of(record.intent, "day", at=NOON), shop.live_paths()
+    order, before = swap_order_of(record.intent, "day", at=NOON), shop.live_paths()
     assert fence(shop.ws.lake, RECENT, record.intent.publication_id) is None
     # The sleeper wakes up and goes on where it was.
     with pytest.raises(Refused, match="given up"):

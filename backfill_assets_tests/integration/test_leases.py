@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from backfill_assets.application.command_line import explained, words_of
 from backfill_assets.application.recover import Recovered
-from backfill_assets.candidates.at_work import Work, at_work
+from backfill_assets.candidates.run_lease import LeasedRun, holding_lease
 from backfill_assets.errors import AtWork, IllegalTransition, Refused, TakenOver
 from backfill_assets.landing.archive import archive
 from backfill_assets.landing.land import clean_up_landing
@@ -253,19 +253,19 @@ def test_whoever_stops_the_work_gives_the_lease_back_at_once(
     assert audit(shop.ws).problems == ()
 
 
-def working(shop: Shop, run_id: str, *, seconds: float) -> tuple[Shop, Work]:
+def working(shop: Shop, run_id: str, *, seconds: float) -> tuple[Shop, LeasedRun]:
     """Somebody with a real clock and a short lease who has begun to stage a run."""
     real = replace(shop, ws=replace(shop.ws, clock=lambda: datetime.now(UTC)))
     lease = LeaseTerms(attempt="a1", length=timedelta(seconds=seconds))
     with real.ws.ledger.write() as writer:
         writer.runs.take(run_id, RunState.STAGING, actor="ana", attempt="a1", lease=lease.length)
-    return real, Work(run_id=run_id, actor="ana", lease=lease, doing="counted")
+    return real, LeasedRun(run_id=run_id, actor="ana", lease=lease, doing="counted")
 
 
 def test_the_heart_beats_through_a_spark_job_that_is_longer_than_the_lease(shop: Shop) -> None:
     run_id = shop.planned(OUTPUT)
     real, work = working(shop, run_id, seconds=1)
-    with at_work(real.ws, work):
+    with holding_lease(real.ws, work):
         began = time.monotonic()
         while time.monotonic() - began < 3:
             shop.ws.spark().range(2 * 10**8).selectExpr("sum(id % 7)").collect()
@@ -279,7 +279,7 @@ def test_a_spark_job_is_stopped_when_its_lease_was_taken_away(shop: Shop) -> Non
     operations_ = threading.Timer(1, lambda: operations.recover(real.ws, by="ops", only=run_id, now=True))
     operations_.start()
     began = time.monotonic()
-    with pytest.raises(TakenOver), at_work(real.ws, work):
+    with pytest.raises(TakenOver), holding_lease(real.ws, work):
         shop.ws.spark().range(10**12).selectExpr("sum(id % 7)").collect()
     assert time.monotonic() - began < 30
     assert state_of(shop, run_id) is RunState.FAILED

@@ -30,7 +30,7 @@ class Guard(StrEnum):
     ASK_BEFORE_COMMIT = "swap: GIVEN_UP is looked for on the handle that commits"
     FENCE = "swap.fence: GIVEN_UP is committed before a publication is abandoned for another process"
     FENCE_ONE_HANDLE = "swap.fence: max_commit_retries=0"
-    UNKNOWN_STAYS_OPEN = "publish.carry_out: an unknown outcome is not a refusal"
+    UNKNOWN_STAYS_OPEN = "publish.swap_and_acknowledge: an unknown outcome is not a refusal"
     CONDITIONAL_STEP = "event_log.EventLog.change: UPDATE ... WHERE state = :from"
     FINISH_TWICE = "write_publications.PublicationWrites.finish: finishing what is finished changes nothing"
     RUN_HELD = "write_runs.RunWrites.take: a run that is being published is not staged again"

@@ -1,7 +1,7 @@
 """Who stages and gates a run, under which lease, and what takes the run away from them.
 
-Steps of `candidates/stage.py`, `candidates/evaluate.py`, `candidates/at_work.py` and `publication/cancel.py`. A process
-that works renews its lease, unless it was paused; when time passes, leases end that were not renewed. A process that
+Steps of `candidates/stage.py`, `candidates/evaluate.py`, `candidates/run_lease.py` and `publication/cancel.py`. A
+process that works renews its lease, unless it was paused; when time passes, leases end that were not renewed. One that
 lost its run may still be there and acts at its next step, as one that was paused and wakes.
 """
 

@@ -23,7 +23,7 @@ from backfill_assets.workspace import Workspace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Work:
+class LeasedRun:
     """One process at work on a run.
 
     Attributes:
@@ -39,7 +39,7 @@ class Work:
 
 
 @contextmanager
-def at_work(ws: Workspace, work: Work) -> Iterator[None]:
+def holding_lease(ws: Workspace, work: LeasedRun) -> Iterator[None]:
     """Holds the lease of a run that was taken until the block ends; a block that fails fails the run.
 
     Raises:
@@ -74,7 +74,7 @@ def at_work(ws: Workspace, work: Work) -> Iterator[None]:
         raise
 
 
-def _fail(ws: Workspace, work: Work, error: BackfillError) -> None:
+def _fail(ws: Workspace, work: LeasedRun, error: BackfillError) -> None:
     """Notes in the ledger why a run stopped.
 
     Raises:
