@@ -1,7 +1,7 @@
 """Random graphs of tables, and what their windows mean, read day by day.
 
-Daily and monthly tables, windows back and ahead, diamonds, two inputs that are one table. Slow and obvious on purpose:
-what planning does with ranges is held against this.
+Daily and monthly tables, a window per input, back and ahead, diamonds, two inputs that are one table. Slow and obvious
+on purpose: what planning does with ranges is held against this.
 """
 
 from __future__ import annotations
@@ -13,13 +13,19 @@ from functools import cache
 
 from hypothesis import strategies as st
 
-from backfill_assets.planning.graph import Graph, TableInput, TableNode, Window, topological
-from backfill_assets.planning.partitions import DayRange, Grain, days_of, partition_of
+from backfill_assets.planning.graph import Graph, TableInput, TableNode, topological
+from backfill_assets.planning.partitions import DayRange, Grain, days_of, next_partition, partition_of
+from backfill_assets.planning.windows import AnyWindow, Months, Window
 
 SPAN = DayRange.inclusive(date(2024, 1, 1), date(2024, 5, 31))
 """The days that tables have here."""
 
-WINDOWS = st.builds(Window, days_back=st.integers(0, 35), days_ahead=st.integers(0, 8))
+WINDOWS = {
+    Grain.DAILY: st.builds(Window, days_back=st.integers(0, 35), days_ahead=st.integers(0, 8)),
+    Grain.MONTHLY: st.just(Window()) | st.builds(Months, back=st.integers(0, 2), ahead=st.integers(0, 1)),
+}
+"""Windows that tables of a grain can declare."""
+
 DAYS = st.dates(SPAN.start, SPAN.last)
 
 
@@ -35,7 +41,7 @@ def graphs(draw: st.DrawFn, *, most_tables: int = 6) -> Graph:
             TableInput(
                 argument=f"input_{place}",
                 table=upper.name,
-                window=draw(WINDOWS) if grain is Grain.DAILY else Window(),
+                window=draw(WINDOWS[grain]),
             )
             for place, upper in enumerate(above)
         ]
@@ -49,13 +55,25 @@ def every_partition(grain: Grain) -> list[date]:
 
 
 @cache
-def read_by(source: Grain, window: Window, grain: Grain, partition: date) -> frozenset[date]:
+def read_by(source: Grain, window: AnyWindow, grain: Grain, partition: date) -> frozenset[date]:
     """The input partitions of one output partition, offset by offset."""
+    if isinstance(window, Months):
+        months = [_month(partition, offset) for offset in range(-window.back, window.ahead + 1)]
+        return frozenset(partition_of(source, day) for month in months for day in days_of(Grain.MONTHLY, month))
+    assert isinstance(window, Window)
     return frozenset(
         partition_of(source, day + timedelta(days=offset))
         for day in days_of(grain, partition)
         for offset in range(-window.days_back, window.days_ahead + 1)
     )
+
+
+def _month(partition: date, offset: int) -> date:
+    """The month so many months after one, step by step."""
+    month = partition
+    for _ in range(abs(offset)):
+        month = next_partition(Grain.MONTHLY, month) if offset > 0 else (month - timedelta(days=1)).replace(day=1)
+    return month
 
 
 def inputs_of(graph: Graph, edge: TableInput, node: TableNode, partition: date) -> frozenset[date]:

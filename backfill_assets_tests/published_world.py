@@ -15,11 +15,12 @@ from itertools import count
 from hypothesis import strategies as st
 
 from backfill_assets.planning.basis import Basis, BasisInput
-from backfill_assets.planning.graph import Graph, TableNode, Window
+from backfill_assets.planning.graph import Graph, TableNode
 from backfill_assets.planning.impact import Rebuild
 from backfill_assets.planning.manifest import PinnedReference
 from backfill_assets.planning.partitions import DayRange, Grain, compress, days_of
 from backfill_assets.planning.request import configuration_of
+from backfill_assets.planning.windows import Window
 from backfill_assets.staleness.decide import Narrowed, Present, Staleness, find_stale
 from backfill_assets_tests.graph_examples import SPAN, accepted_partitions, every_partition, graphs, inputs_of
 

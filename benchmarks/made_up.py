@@ -22,10 +22,11 @@ from backfill_assets.ledger.schema import approvals, manifests, partition_versio
 from backfill_assets.ledger.states import ApprovalState, PublicationState, RunState, VersionState
 from backfill_assets.ledger.store import Ledger
 from backfill_assets.planning.basis import Basis, BasisInput
-from backfill_assets.planning.graph import Graph, TableInput, TableNode, Window, topological
+from backfill_assets.planning.graph import Graph, TableInput, TableNode, topological
 from backfill_assets.planning.manifest import Kind, Limits, Manifest, Mode, PinnedInput, PinnedPartition
 from backfill_assets.planning.partitions import DayRange, Grain
 from backfill_assets.planning.request import configuration_of
+from backfill_assets.planning.windows import Window
 
 FIRST = date(2014, 1, 1)
 NOW = datetime(2027, 1, 1, tzinfo=UTC)

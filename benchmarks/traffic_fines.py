@@ -26,12 +26,12 @@ from typing import Any
 from pyspark.sql import DataFrame
 
 from backfill_assets.clock import system_clock
+from backfill_assets.domain import TransformContext
 from backfill_assets.landing.land import OnDuplicate
 from backfill_assets.planning.manifest import Kind, Mode
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets.settings import Settings
-from backfill_assets.transforms.context import TransformContext
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests import operations
 
@@ -131,7 +131,7 @@ def governed(ws: Workspace, watch: Watch, run_id: str, what: str) -> None:
 def bare(ws: Workspace, watch: Watch, what: str) -> None:
     """What somebody would write without any of this: read, compute, overwrite."""
     table = ws.domain.derived_table(SILVER)
-    window = table.window_for({name: loaded.value for name, loaded in ws.references.items()})
+    window = table.window_of("events", {name: loaded.value for name, loaded in ws.references.items()})
     days = window.around(QUARTER)
     with ws.ledger.read() as reader:
         versions = reader.versions.accepted(BRONZE, list(days))

@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from backfill_assets.candidates.inputs import PinnedFiles, files_read
-from backfill_assets.domain import DerivedTable, SourceTable
+from backfill_assets.domain import DerivedTable, SourceTable, TransformContext
 from backfill_assets.errors import ContractBroken
 from backfill_assets.lake.snapshot import read_files
 from backfill_assets.landing.bronze import bronze_rows
@@ -19,7 +19,6 @@ from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.reads import Reads, output_days
 from backfill_assets.session_settings import session_digest
 from backfill_assets.transforms.apply import apply_transform
-from backfill_assets.transforms.context import TransformContext
 from backfill_assets.transforms.references import load_pinned
 from backfill_assets.transforms.schemas import business_schema, stored_schema
 from backfill_assets.workspace import Workspace

@@ -7,6 +7,7 @@ mistake in a declaration fails when the domain is loaded, naming the table and t
 
 from __future__ import annotations
 
+from backfill_assets.domain.context import TransformContext
 from backfill_assets.domain.domains import Demo, Domain, Reference, ReferenceValue
 from backfill_assets.domain.gates import (
     AcceptedValues,
@@ -26,6 +27,7 @@ from backfill_assets.domain.gates import (
     unique_key,
     warm_up_proof,
 )
+from backfill_assets.domain.inputs import Input, reads
 from backfill_assets.domain.tables import (
     DerivedTable,
     Partitioning,
@@ -37,9 +39,9 @@ from backfill_assets.domain.tables import (
     derived_table,
     monthly,
 )
-from backfill_assets.planning.graph import Window
 from backfill_assets.planning.partitions import DayRange, Grain
 from backfill_assets.planning.policy import Policy
+from backfill_assets.planning.windows import Months, Window
 
 __all__ = [
     "AcceptedValues",
@@ -50,6 +52,8 @@ __all__ = [
     "Domain",
     "Gate",
     "Grain",
+    "Input",
+    "Months",
     "NotNull",
     "Partitioning",
     "Policy",
@@ -62,6 +66,7 @@ __all__ = [
     "SourceTable",
     "Table",
     "Transform",
+    "TransformContext",
     "UniqueKey",
     "WarmUpProof",
     "Window",
@@ -72,6 +77,7 @@ __all__ = [
     "expression",
     "monthly",
     "not_null",
+    "reads",
     "row_count",
     "unique_key",
     "warm_up_proof",

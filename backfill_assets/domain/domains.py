@@ -9,13 +9,15 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
+from backfill_assets.domain.inputs import References
 from backfill_assets.domain.mistakes import NAME, wrong
-from backfill_assets.domain.tables import DerivedTable, References, SourceTable, Table
+from backfill_assets.domain.tables import DerivedTable, SourceTable, Table
 from backfill_assets.errors import InvalidDeclaration, UnknownName
 from backfill_assets.next_steps import Act, do
-from backfill_assets.planning.graph import Graph, TableInput, TableNode, Window, topological
+from backfill_assets.planning.graph import Graph, TableInput, TableNode, topological
 from backfill_assets.planning.partitions import DayRange, Grain
 from backfill_assets.planning.policy import APPROVERS
+from backfill_assets.planning.windows import SAME_DAYS
 
 
 class ReferenceValue(Protocol):
@@ -172,11 +174,15 @@ class Domain:
 def _node(table: Table, references: References, *, resolve: bool = False) -> TableNode:
     if isinstance(table, SourceTable):
         return TableNode(name=table.name, grain=table.partition.grain)
-    window = table.window_for(references) if resolve else Window()
     return TableNode(
         name=table.name,
         grain=table.partition.grain,
         inputs=tuple(
-            TableInput(argument=argument, table=source.name, window=window) for argument, source in table.inputs.items()
+            TableInput(
+                argument=argument,
+                table=source.name,
+                window=table.window_of(argument, references) if resolve else SAME_DAYS,
+            )
+            for argument, source in table.inputs.items()
         ),
     )

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
 
 from pyspark.sql import DataFrame
 from pyspark.sql.types import DateType, StringType, StructType, TimestampType
 
 from backfill_assets.domain.gates import Gate
+from backfill_assets.domain.inputs import WINDOW, DeclaredWindow, Input, References, require_window
 from backfill_assets.domain.mistakes import (
     VERSION,
     Kind,
@@ -24,12 +24,11 @@ from backfill_assets.domain.mistakes import (
     wrong,
 )
 from backfill_assets.errors import InvalidDeclaration, UnknownName
-from backfill_assets.planning.graph import Window
 from backfill_assets.planning.partitions import Grain
 from backfill_assets.planning.policy import SOURCE_POLICY, USUAL_POLICY, Policy
+from backfill_assets.planning.windows import SAME_DAYS, AnyWindow, Window
 
 Transform = Callable[..., DataFrame]
-References = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,9 +47,6 @@ def daily(column: str) -> Partitioning:
 def monthly(column: str) -> Partitioning:
     """One partition per month, named by its first day."""
     return Partitioning(column=column, grain=Grain.MONTHLY)
-
-
-SAME_DAYS = Window()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,11 +73,14 @@ OF_A_SOURCE = {
     "json_columns": several(str, "column names"),
     "plausible_gap_days": a(int, "a number of days"),
 }
-WINDOW = Kind(words="a Window, or a function of the references", test=lambda v: isinstance(v, Window) or callable(v))
+REFERENCE_WINDOW = Kind(
+    words="a Window, or a function of the references",
+    test=lambda value: value is None or isinstance(value, Window) or callable(value),
+)
 OF_A_DERIVED_TABLE = {
     "transform": a(str, "a text"),
     "window": WINDOW,
-    "reference_window": Kind(words=WINDOW.words, test=lambda value: value is None or WINDOW.test(value)),
+    "reference_window": REFERENCE_WINDOW,
     "references": several(str, "names of references"),
 }
 
@@ -144,8 +143,8 @@ class DerivedTable:
         name: `layer.table`.
         transform: The transform's name, kept in manifests and rows.
         inputs: The tables it reads, by argument name of the transform.
-        window: The input days of an output day, or a function from the references to it. Daily tables only: a
-            monthly table reads the days of its month.
+        window: How far around an output partition the inputs are read, or a function from the references to it.
+        windows: The windows of inputs that have one of their own, by argument.
         key: What identifies a row within a partition.
         schema: The contract of what the transform returns, in order, the partition column included.
         releases: The registered releases, the present one first.
@@ -157,11 +156,12 @@ class DerivedTable:
     name: str
     transform: str
     inputs: Mapping[str, SourceTable | DerivedTable]
-    window: Window | Callable[[References], Window]
+    window: DeclaredWindow
     key: tuple[str, ...]
     partition: Partitioning
     schema: StructType
     releases: tuple[Release, ...]
+    windows: Mapping[str, DeclaredWindow] = field(default_factory=dict)
     references: tuple[str, ...] = ()
     reference_window: Window | Callable[[References], Window] | None = None
     gates: tuple[Gate, ...] = ()
@@ -180,8 +180,10 @@ class DerivedTable:
         for argument, table in self.inputs.items():
             if not isinstance(table, SourceTable | DerivedTable):
                 raise wrong(self, f"its input {argument!r} is {table!r:.60} and not a table")
-        if self.partition.grain is Grain.MONTHLY and self.window != SAME_DAYS:
-            raise wrong(self, "a window is for daily tables; a monthly table reads every day of its month")
+        for argument in self.inputs:
+            declared = self.windows.get(argument, self.window)
+            if not callable(declared):
+                require_window(self, self.partition.grain, argument, declared)
         if self.reference_window is not None and not self.references:
             raise wrong(self, "it says how far references count, and uses none")
         self._check_releases()
@@ -234,9 +236,15 @@ class DerivedTable:
             transform_version=wanted,
         )
 
-    def window_for(self, references: References) -> Window:
-        """The window, resolved against reference values when it is a function of them."""
-        return self.window if isinstance(self.window, Window) else self.window(references)
+    def window_of(self, argument: str, references: References) -> AnyWindow:
+        """The window of an input, resolved against reference values when it is a function of them.
+
+        Raises:
+            InvalidDeclaration: The function gives no window that fits the table.
+        """
+        declared = self.windows.get(argument, self.window)
+        window = declared(references) if callable(declared) else declared
+        return require_window(self, self.partition.grain, argument, window)
 
     def reference_window_for(self, references: References) -> Window | None:
         """How far around an output day facts of these references count; None when that is not declared."""
@@ -250,13 +258,13 @@ Table = SourceTable | DerivedTable
 def derived_table(
     *,
     name: str,
-    inputs: Mapping[str, Table],
+    inputs: Mapping[str, Table | Input],
     key: tuple[str, ...],
     partition: Partitioning,
     schema: StructType,
     version: str,
     transform: str | None = None,
-    window: Window | Callable[[References], Window] = SAME_DAYS,
+    window: DeclaredWindow = SAME_DAYS,
     references: tuple[str, ...] = (),
     reference_window: Window | Callable[[References], Window] | None = None,
     gates: tuple[Gate, ...] = (),
@@ -267,13 +275,15 @@ def derived_table(
 
     Args:
         name: `layer.table`.
-        inputs: Tables by argument name; the function takes exactly these and `ctx`, in this order.
+        inputs: Tables by argument name, or `reads(table, ...)` for one with a window of its own; the function takes
+            exactly these and `ctx`, in this order.
         key: What identifies a row within a partition.
         partition: `daily(column)` or `monthly(column)`.
         schema: What the function returns: names, order, types and nullability.
         version: The version of the decorated function.
         transform: The transform's name; by default the function's name with hyphens.
-        window: The input days of an output day.
+        window: How far around an output partition those inputs are read that have no window of their own: `Window(...)`
+            for a daily table, `Months(...)` for a monthly one, or a function from the references to it.
         references: Names of the references it uses; the context offers no others.
         reference_window: How far around an output day facts of the references count.
         gates: What a candidate must satisfy. Schema, unique key, the comparison with the accepted rows and the proof
@@ -289,13 +299,19 @@ def derived_table(
         for what, given in (("inputs", inputs), ("earlier", earlier or {})):
             if not isinstance(given, Mapping):
                 raise InvalidDeclaration(f"{name}: its {what} are {given!r:.60}, and have to be a mapping of names.")
+        own = {argument: read.window for argument, read in inputs.items() if isinstance(read, Input)}
+        if window is not SAME_DAYS and len(own) == len(inputs):
+            raise InvalidDeclaration(
+                f"{name}: its window counts for none of its inputs, which have their own.", table=name
+            )
         releases = [Release(version=version, function=function)]
         releases += [Release(version=v, function=f) for v, f in (earlier or {}).items()]
         return DerivedTable(
             name=name,
             transform=transform or function.__name__.replace("_", "-"),
-            inputs=dict(inputs),
+            inputs={argument: read.table if isinstance(read, Input) else read for argument, read in inputs.items()},
             window=window,
+            windows=own,
             key=key,
             partition=partition,
             schema=schema,

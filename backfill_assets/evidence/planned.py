@@ -140,8 +140,7 @@ def _input_document(read: PlannedInput) -> Mapping[str, Any]:
     return {
         "argument": read.argument,
         "table": read.table,
-        "days_back": read.window.days_back,
-        "days_ahead": read.window.days_ahead,
+        **read.window.document,
         "from": read.partitions[0].isoformat(),
         "to": read.partitions[-1].isoformat(),
         "partitions": len(read.partitions),

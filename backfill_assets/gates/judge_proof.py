@@ -9,9 +9,9 @@ from typing import Any
 from backfill_assets.gates.measure import Measured
 from backfill_assets.gates.proven import Proven
 from backfill_assets.gates.verdict import Verdict
-from backfill_assets.planning.graph import described_windows
 from backfill_assets.planning.partitions import count_of
 from backfill_assets.planning.reads import more_days_described
+from backfill_assets.planning.windows import windows_described
 
 NOT_ASKED = "not asked for when the run was planned"
 NOTHING_THERE = "no input partition before or after the window is accepted, so there is nothing to compare with"
@@ -86,14 +86,11 @@ def _window_observed(proven: Proven) -> Mapping[str, Any]:
     more = {each.argument: {"days_back": each.back, "days_ahead": each.ahead} for each in proven.more}
     return {
         "proven_on": proven.described,
-        "windows": {
-            argument: {"days_back": window.days_back, "days_ahead": window.days_ahead}
-            for argument, window in proven.windows.items()
-        },
+        "windows": {argument: dict(window.document) for argument, window in proven.windows.items()},
         "more": more,
     }
 
 
 def _other(proven: Proven) -> str:
     """The windows that the rows were computed again with."""
-    return more_days_described(proven.more) if proven.more else f"exactly {described_windows(proven.windows)}"
+    return more_days_described(proven.more) if proven.more else f"exactly {windows_described(proven.windows)}"

@@ -8,8 +8,8 @@ from datetime import date
 
 from backfill_assets.gates.measure import Measured
 from backfill_assets.gates.sample import SampledRow
-from backfill_assets.planning.graph import Window
 from backfill_assets.planning.reads import MoreDays
+from backfill_assets.planning.windows import AnyWindow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +31,7 @@ class Proven:
 
     partitions: tuple[date, ...]
     described: str
-    windows: Mapping[str, Window]
+    windows: Mapping[str, AnyWindow]
     more: tuple[MoreDays, ...] = ()
     again: Mapping[date, Measured] = field(default_factory=dict)
     differing: tuple[date, ...] = ()

@@ -21,8 +21,9 @@ from backfill_assets.ledger.read_runs import unknown_run
 from backfill_assets.ledger.schema import manifests, partition_versions, publications, verifications
 from backfill_assets.ledger.states import PublicationState, VersionState
 from backfill_assets.planning.basis import UNKNOWN_DIGEST, Basis, BasisInput
-from backfill_assets.planning.graph import TableInput, Window
+from backfill_assets.planning.graph import TableInput
 from backfill_assets.planning.manifest import PinnedReference
+from backfill_assets.planning.windows import AnyWindow, parse_window
 
 StandsFor = dict[str, list[date]]
 """Accepted partitions of a table, by the run that stands for them."""
@@ -217,7 +218,7 @@ def _basis(body: str, partitions: tuple[date, ...], accepted: Mapping[str, Accep
         configuration=document["configuration"],
         references=tuple(PinnedReference(**reference) for reference in document["references"]),
         inputs=tuple(
-            _input(pinned, Window(**windows[pinned["argument"]]), pins, accepted.get(pinned["table"]), staged)
+            _input(pinned, parse_window(windows[pinned["argument"]]), pins, accepted.get(pinned["table"]), staged)
             for pinned in document["inputs"]
         ),
         imports=frozenset(document["imports"]),
@@ -229,7 +230,7 @@ def _basis(body: str, partitions: tuple[date, ...], accepted: Mapping[str, Accep
 
 
 def _input(
-    pinned: Mapping[str, Any], window: Window, pins: Sequence[str], accepted: Accepted | None, staged: list[Staged]
+    pinned: Mapping[str, Any], window: AnyWindow, pins: Sequence[str], accepted: Accepted | None, staged: list[Staged]
 ) -> BasisInput:
     """One input, with the digest of each partition that was read; candidates are noted, to be filled in."""
     table = pinned["table"]

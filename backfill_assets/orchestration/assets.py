@@ -139,8 +139,11 @@ def _candidate(table: DerivedTable, domain: Domain, graph: Graph, pool: str | No
     @asset(
         key=key,
         deps=[
-            AssetDep(published_key(domain.table(edge.table)), partition_mapping=window_mapping(edge))
-            for edge in node.inputs
+            AssetDep(
+                published_key(domain.table(name)),
+                partition_mapping=window_mapping(*(edge for edge in node.inputs if edge.table == name)),
+            )
+            for name in dict.fromkeys(edge.table for edge in node.inputs)
         ],
         partitions_def=partitions_definition(table.partition.grain, graph.first_day),
         backfill_policy=WHOLE_RANGE,

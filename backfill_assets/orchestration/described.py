@@ -11,7 +11,8 @@ from dagster import MetadataValue, TableColumn, TableColumnConstraints, TableRec
 
 from backfill_assets.domain import ComparedWithAccepted, DerivedTable, SourceTable, Table
 from backfill_assets.ledger.records import CandidatePartition, GateResult, PublicationRecord
-from backfill_assets.planning.graph import TableNode, Window
+from backfill_assets.planning.graph import TableNode
+from backfill_assets.planning.windows import AnyWindow
 
 COMPARED = ComparedWithAccepted().name
 DIFFERENCES = ("added", "changed", "removed", "unchanged")
@@ -108,10 +109,8 @@ def transform_metadata(table: DerivedTable, node: TableNode) -> Mapping[str, Any
     }
 
 
-def _window(window: Window) -> str:
-    if window == Window():
-        return "the same days"
-    return f"{window.days_back} days back, {window.days_ahead} ahead"
+def _window(window: AnyWindow) -> str:
+    return str(window) if any(window.counts) else "the same days"
 
 
 # ----------------------------------------------------------------------------------------------------------- runs

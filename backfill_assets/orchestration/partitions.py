@@ -35,16 +35,21 @@ def partitions_definition(grain: Grain, first_day: date) -> TimeWindowPartitions
             )
 
 
-def window_mapping(edge: TableInput) -> TimeWindowPartitionMapping:
-    """From the partitions of a derived table to those of one input: its window.
+def window_mapping(*edges: TableInput) -> TimeWindowPartitionMapping:
+    """From the partitions of a derived table to those of one table that it reads: its window.
 
     Days that an input cannot have are left out here. Whether they are missing is the planner's to say, and it
     refuses.
+
+    Args:
+        edges: The inputs that this table is, more than one where it is read by several arguments. Every window holds
+            the partition itself, so that the longest on either side is all of them together.
     """
+    back, ahead = zip(*(edge.window.counts for edge in edges), strict=True)
     with relied_upon():
         return TimeWindowPartitionMapping(
-            start_offset=-edge.window.days_back,
-            end_offset=edge.window.days_ahead,
+            start_offset=-max(back),
+            end_offset=max(ahead),
             allow_nonexistent_upstream_partitions=True,
         )
 

@@ -1,21 +1,20 @@
 """How do tables depend on each other, day by day?
 
-This is the one place that turns a window into partitions. Dagster's partition mappings, the planner and the reader of
-inputs all ask here, so they cannot disagree.
+This is the one place that turns the window of an input into partitions. Dagster's partition mappings, the planner and
+the reader of inputs all ask here, so they cannot disagree.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import date, timedelta
+from datetime import date
 
 from backfill_assets.errors import InvalidDeclaration, InvalidRange, UnknownName
 from backfill_assets.planning.partitions import (
     ONE_DAY,
     DayRange,
     Grain,
-    count_of,
     days_of,
     merged,
     partition_of,
@@ -23,49 +22,7 @@ from backfill_assets.planning.partitions import (
     partitions_over,
     spans_of,
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Window:
-    """The input days that an output day needs: `[d - days_back, d + days_ahead]`.
-
-    Raises:
-        InvalidDeclaration: A negative number of days.
-    """
-
-    days_back: int = 0
-    days_ahead: int = 0
-
-    def __post_init__(self) -> None:
-        if not all(isinstance(days, int) for days in (self.days_back, self.days_ahead)):
-            raise InvalidDeclaration(
-                f"a window counts days: days_back={self.days_back!r}, days_ahead={self.days_ahead!r} "
-                f"are not two numbers."
-            )
-        if self.days_back < 0 or self.days_ahead < 0:
-            raise InvalidDeclaration(
-                f"a window counts days back and ahead, so neither can be negative: "
-                f"days_back={self.days_back}, days_ahead={self.days_ahead}."
-            )
-
-    def __str__(self) -> str:
-        return f"{count_of(self.days_back, 'day')} back and {self.days_ahead:,} ahead"
-
-    def around(self, days: DayRange) -> DayRange:
-        """The input days that a range of output days needs."""
-        return DayRange(days.start - timedelta(days=self.days_back), days.end + timedelta(days=self.days_ahead))
-
-    def reached_from(self, days: DayRange) -> DayRange:
-        """The output days whose window touches these input days: the window read backwards."""
-        return DayRange(days.start - timedelta(days=self.days_ahead), days.end + timedelta(days=self.days_back))
-
-
-def described_windows(windows: Mapping[str, Window]) -> str:
-    """Windows by argument, as a person reads them: input by input where they differ."""
-    said = {argument: str(window) for argument, window in windows.items()}
-    if len(set(said.values())) == 1:
-        return next(iter(said.values()))
-    return ", and ".join(f"{window} of {argument}" for argument, window in said.items())
+from backfill_assets.planning.windows import SAME_DAYS, AnyWindow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +31,7 @@ class TableInput:
 
     argument: str
     table: str
-    window: Window = Window()
+    window: AnyWindow = SAME_DAYS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +47,7 @@ class TableNode:
         return not self.inputs
 
 
-def windows_of(node: TableNode) -> Mapping[str, Window]:
+def windows_of(node: TableNode) -> Mapping[str, AnyWindow]:
     """The windows of a table's inputs, by argument."""
     return {edge.argument: edge.window for edge in node.inputs}
 
@@ -161,15 +118,13 @@ class Graph:
 
         They are not clipped to the days a table can have: what lies outside is missing, and the planner says so.
         """
-        back, ahead = edge.window.days_back, edge.window.days_ahead
-        around = merged((start - back, end + ahead) for start, end in spans_of(node.grain, partitions))
+        around = merged(edge.window.needed_by(start, end) for start, end in spans_of(node.grain, partitions))
         return partitions_of_spans(self.table(edge.table).grain, around)
 
     def reached(self, edge: TableInput, node: TableNode, partitions: Iterable[date]) -> tuple[date, ...]:
         """The partitions of a table whose window touches these partitions of its input."""
-        back, ahead = edge.window.days_back, edge.window.days_ahead
         source = self.table(edge.table)
-        around = merged((start - ahead, end + back) for start, end in spans_of(source.grain, partitions))
+        around = merged(edge.window.touched_by(start, end) for start, end in spans_of(source.grain, partitions))
         return partitions_of_spans(node.grain, around)
 
 

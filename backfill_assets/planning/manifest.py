@@ -17,10 +17,11 @@ from typing import Any
 from backfill_assets.identity import canonical_json, sha256_text
 from backfill_assets.planning.partitions import Grain
 from backfill_assets.planning.policy import Policy
+from backfill_assets.planning.reads import MoreDays
 
-FORMAT = 3
+FORMAT = 4
 """What is written now. Earlier formats are still read, and keep their own text: 1 is without chunk sizes, proof and
-set, 2 without what `_since_format_3` names."""
+set, 2 without what `_since_format_3` names; before 4 a proof had as many more days of every input."""
 
 
 class Kind(StrEnum):
@@ -148,14 +149,16 @@ class Proof:
             (since format 3): the last one of a chunk with the chunk after it, any other one alone.
         partitions: The first output partitions, with a longer window; where there are no seams, and in earlier formats.
         last: The last output partition, when it is not among the first: the look-ahead is cut short there.
-        extra_days: How many more days the window looks back than the declared one, if they are there.
-        extra_days_ahead: How many more days it looks ahead.
+        more: By how many more days than its own window each input is read then, if they are there.
+        extra_days: Formats 2 and 3: by how many more days back every input is.
+        extra_days_ahead: Formats 2 and 3: by how many more days ahead.
         inputs: The input partitions of the longer window that the run does not read anyway.
     """
 
     seams: tuple[date, ...] = ()
     partitions: tuple[date, ...] = ()
     last: tuple[date, ...] = ()
+    more: tuple[MoreDays, ...] = ()
     extra_days: int = 0
     extra_days_ahead: int = 0
     inputs: tuple[PinnedInput, ...] = ()
@@ -376,12 +379,16 @@ def _input_document(pinned: PinnedInput) -> Mapping[str, Any]:
 
 def _proof_document(proof: Proof, of_format: int) -> Mapping[str, Any]:
     seams = {"seams": [partition.isoformat() for partition in proof.seams]} if of_format >= 3 else {}
+    more: Mapping[str, Any] = {
+        "more": [{"argument": m.argument, "days_back": m.back, "days_ahead": m.ahead} for m in proof.more]
+    }
+    if of_format < 4:
+        more = {"extra_days": proof.extra_days, "extra_days_ahead": proof.extra_days_ahead}
     return {
         **seams,
+        **more,
         "partitions": [partition.isoformat() for partition in proof.partitions],
         "last": [partition.isoformat() for partition in proof.last],
-        "extra_days": proof.extra_days,
-        "extra_days_ahead": proof.extra_days_ahead,
         "inputs": [_input_document(pinned) for pinned in proof.inputs],
     }
 
@@ -393,8 +400,12 @@ def _parse_proof(document: Mapping[str, Any] | None) -> Proof | None:
         seams=tuple(date.fromisoformat(day) for day in document.get("seams", ())),
         partitions=tuple(date.fromisoformat(day) for day in document["partitions"]),
         last=tuple(date.fromisoformat(day) for day in document["last"]),
-        extra_days=document["extra_days"],
-        extra_days_ahead=document["extra_days_ahead"],
+        more=tuple(
+            MoreDays(argument=each["argument"], back=each["days_back"], ahead=each["days_ahead"])
+            for each in document.get("more", ())
+        ),
+        extra_days=document.get("extra_days", 0),
+        extra_days_ahead=document.get("extra_days_ahead", 0),
         inputs=tuple(_parse_input(pinned) for pinned in document["inputs"]),
     )
 

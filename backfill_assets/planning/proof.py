@@ -4,20 +4,20 @@ A run is proven by its seams (`seams`): the last partition of every chunk is com
 after it, which costs a day per chunk and no second window; a run in one chunk has a few that are computed alone.
 
 Where no partition has a neighbour on both sides there is no seam. Then the ends of the run are computed once more with
-a window that is longer, as far as input partitions are accepted: rows that differ depend on something that the declared
-window leaves out.
+windows that are longer, each input by its own measure and as far as its partitions are accepted: rows that differ
+depend on something that the declared windows leave out.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from datetime import date
+from datetime import date, timedelta
 
-from backfill_assets.planning.graph import Graph, TableInput, TableNode, Window
+from backfill_assets.planning.graph import Graph, TableInput, TableNode
 from backfill_assets.planning.manifest import Manifest, PinnedInput, PinnedPartition, Proof
-from backfill_assets.planning.partitions import DayRange, days_of, next_partition
-from backfill_assets.planning.reads import Reads, output_days, reads_of
+from backfill_assets.planning.partitions import DayRange, days_of, next_partition, partitions_over
+from backfill_assets.planning.reads import MoreDays, Reads, output_days, reads_of
 from backfill_assets.planning.seams import InputRows, seams_of
 from backfill_assets.planning.state import ClaimReader
 
@@ -32,7 +32,8 @@ class ProofTerms:
     Attributes:
         partitions: How many seams a run without seams between chunks has; in a run without seams, how many of the first
             output partitions are computed again.
-        extra_days: How many more days on each side; None for as many again as declared, at least a week.
+        extra_days: How many more days on each side of each input; None for as many again as its own window has, at
+            least a week.
     """
 
     partitions: int
@@ -41,11 +42,10 @@ class ProofTerms:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProvenEnd:
-    """Consecutive partitions at one end of a run, and how many more days they are computed with."""
+    """Consecutive partitions at one end of a run, and with how many more days of each input they are computed."""
 
     partitions: tuple[date, ...]
-    extra_back: int
-    extra_ahead: int
+    more: tuple[MoreDays, ...]
 
 
 def plan_proof(
@@ -88,12 +88,13 @@ def longer_proof(
     """The ends of a run, and the accepted input partitions to pin for them beside those the run reads anyway."""
     first = _first_in_a_row(node, partitions, terms.partitions)
     last = () if partitions[-1] in first else (partitions[-1],)
-    back, ahead = _extra_days(terms, node)
-    proof = Proof(partitions=first, last=last, extra_days=back, extra_days_ahead=ahead, inputs=())
+    proof = Proof(partitions=first, last=last, more=_more_days(terms, node, first))
+    ends = ends_of(proof, node)
     further: list[PinnedInput] = []
-    for edge, pinned in zip(node.inputs, pins, strict=True):
+    for place, (edge, pinned) in enumerate(zip(node.inputs, pins, strict=True)):
         own = {pin.partition for pin in pinned.partitions}
-        longer = {end: graph.needed(_longer(edge, end), node, end.partitions) for end in ends_of(proof)}
+        grain = graph.table(edge.table).grain
+        longer = {end: partitions_over(grain, _longer(edge, node, end, end.more[place])) for end in ends}
         claims = state.claims(edge.table, sorted({p for each in longer.values() for p in each} - own))
         read = {
             partition
@@ -109,44 +110,38 @@ def longer_proof(
     return replace(proof, inputs=tuple(further))
 
 
-def ends_of(proof: Proof) -> tuple[ProvenEnd, ...]:
-    """The ends of the run that are computed again with a longer window: a short run has one, one with seams none.
+def ends_of(proof: Proof, node: TableNode) -> tuple[ProvenEnd, ...]:
+    """The ends of the run that are computed again with longer windows: a short run has one, one with seams none.
 
     The first one is given more days on both sides: what was staged had the days of its neighbours to read as well, and
     with fewer days ahead than that a difference would say nothing about the warm-up. The last one is only given more
     days ahead, because twice the warm-up is most of what a proof costs.
     """
-    back, ahead = proof.extra_days, proof.extra_days_ahead
-    first = ProvenEnd(partitions=proof.partitions, extra_back=back, extra_ahead=ahead)
-    last = ProvenEnd(partitions=proof.last, extra_back=0, extra_ahead=ahead)
+    # Before format 4 all inputs were given as many more days.
+    more = proof.more or tuple(
+        MoreDays(argument=edge.argument, back=proof.extra_days, ahead=proof.extra_days_ahead) for edge in node.inputs
+    )
+    first = ProvenEnd(partitions=proof.partitions, more=more)
+    last = ProvenEnd(partitions=proof.last, more=tuple(replace(each, back=0) for each in more))
     return tuple(end for end in (first, last) if end.partitions)
 
 
 def longer_reads(manifest: Manifest, proof: Proof, end: ProvenEnd, node: TableNode, graph: Graph) -> tuple[Reads, ...]:
     """What the proof of a manifest reads for one end: from its pins alone, whatever is accepted by now."""
     reads: list[Reads] = []
-    for edge, declared in zip(node.inputs, reads_of(node, graph, end.partitions), strict=True):
+    for edge, more, declared in zip(node.inputs, end.more, reads_of(node, graph, end.partitions), strict=True):
         pinned = {
             pin.partition
             for each in (*manifest.inputs, *proof.inputs)
             if each.argument == edge.argument
             for pin in each.partitions
         }
-        longer = _longer(edge, end)
-        read = _outward(declared.partitions, graph.needed(longer, node, end.partitions), pinned)
-        asked = longer.window.around(output_days(node.grain, end.partitions))
+        asked = _longer(edge, node, end, more)
+        read = _outward(declared.partitions, partitions_over(declared.grain, asked), pinned)
         covered = DayRange(read[0], days_of(declared.grain, read[-1]).end)
         days = DayRange(max(covered.start, asked.start), min(covered.end, asked.end))
         reads.append(replace(declared, partitions=read, days=days))
     return tuple(reads)
-
-
-def declared_window(node: TableNode) -> Window:
-    """The longest window that the run's own computation had."""
-    return Window(
-        days_back=max(edge.window.days_back for edge in node.inputs),
-        days_ahead=max(edge.window.days_ahead for edge in node.inputs),
-    )
 
 
 def _first_in_a_row(node: TableNode, partitions: Sequence[date], most: int) -> tuple[date, ...]:
@@ -158,16 +153,27 @@ def _first_in_a_row(node: TableNode, partitions: Sequence[date], most: int) -> t
     return tuple(first)
 
 
-def _extra_days(terms: ProofTerms, node: TableNode) -> tuple[int, int]:
-    if terms.extra_days is not None:
-        return terms.extra_days, terms.extra_days
-    declared = declared_window(node)
-    return max(LEAST_EXTRA_DAYS, declared.days_back), max(LEAST_EXTRA_DAYS, declared.days_ahead)
+def _more_days(terms: ProofTerms, node: TableNode, first: Sequence[date]) -> tuple[MoreDays, ...]:
+    """How many more days of each input than its own window: a window of no days is proven with a week."""
+    output = output_days(node.grain, first)
+    more: list[MoreDays] = []
+    for edge in node.inputs:
+        window = edge.window.around(output)
+        back, ahead = (output.start - window.start).days, (window.end - output.end).days
+        more.append(
+            MoreDays(
+                argument=edge.argument,
+                back=terms.extra_days or max(LEAST_EXTRA_DAYS, back),
+                ahead=terms.extra_days or max(LEAST_EXTRA_DAYS, ahead),
+            )
+        )
+    return tuple(more)
 
 
-def _longer(edge: TableInput, end: ProvenEnd) -> TableInput:
-    back, ahead = edge.window.days_back + end.extra_back, edge.window.days_ahead + end.extra_ahead
-    return replace(edge, window=Window(days_back=back, days_ahead=ahead))
+def _longer(edge: TableInput, node: TableNode, end: ProvenEnd, more: MoreDays) -> DayRange:
+    """The days of a longer window of one input around one end."""
+    declared = edge.window.around(output_days(node.grain, end.partitions))
+    return DayRange(declared.start - timedelta(days=more.back), declared.end + timedelta(days=more.ahead))
 
 
 def _outward(declared: Sequence[date], longer: Sequence[date], available: Collection[date]) -> tuple[date, ...]:

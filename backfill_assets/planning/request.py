@@ -18,7 +18,7 @@ from backfill_assets.next_steps import Act, do, step
 from backfill_assets.planning.chunks import Chunk, chunk_sizes, chunks_of
 from backfill_assets.planning.estimates import Estimate, estimate
 from backfill_assets.planning.filling import how_to_fill
-from backfill_assets.planning.graph import Graph, TableInput, TableNode, Window
+from backfill_assets.planning.graph import Graph, TableInput, TableNode
 from backfill_assets.planning.impact import complete
 from backfill_assets.planning.manifest import (
     A_PERSON,
@@ -33,11 +33,12 @@ from backfill_assets.planning.manifest import (
     PinnedReference,
     RunCause,
 )
-from backfill_assets.planning.partitions import DayRange, Grain, days_of, describe
+from backfill_assets.planning.partitions import DayRange, Grain, days_of, describe, partitions_of_spans, spans_of
 from backfill_assets.planning.policy import USUAL_POLICY, Policy
 from backfill_assets.planning.proof import ProofTerms, plan_proof
 from backfill_assets.planning.seams import InputRows
 from backfill_assets.planning.state import Claim, ClaimReader, StateReader
+from backfill_assets.planning.windows import AnyWindow, parse_window
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,7 +125,7 @@ class PlannedInput:
     argument: str
     table: str
     grain: Grain
-    window: Window
+    window: AnyWindow
     partitions: tuple[date, ...]
     warm_up: tuple[date, ...]
     missing: tuple[date, ...]
@@ -159,7 +160,11 @@ class Plan:
     @property
     def missing(self) -> Mapping[str, tuple[date, ...]]:
         """Input partitions without an accepted version, by table."""
-        return {read.table: read.missing for read in self.inputs if read.missing}
+        missing: dict[str, set[date]] = {}
+        for read in self.inputs:
+            if read.missing:
+                missing.setdefault(read.table, set()).update(read.missing)
+        return {table: tuple(sorted(partitions)) for table, partitions in missing.items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -303,10 +308,11 @@ def _inputs(
     reads: list[PlannedInput] = []
     pins: list[PinnedInput] = []
     rows: dict[str, Mapping[date, int]] = {}
-    covered = {day for partition in partitions for day in days_of(node.grain, partition)}
+    output = spans_of(node.grain, partitions)
     for edge in node.inputs:
         source = graph.table(edge.table)
         needed = graph.needed(edge, node, partitions)
+        covered = set(partitions_of_spans(source.grain, output))
         claims = state.claims(edge.table, needed)
         staged = upstream.get(edge.table, {})
         known = [p for p in needed if p in staged or p in claims]
@@ -344,13 +350,14 @@ def require_inputs(plan: Plan) -> None:
     """
     if not plan.missing:
         return
-    lacking = [read for read in plan.inputs if read.missing]
-    said = "; ".join(f"{read.table} lacks {describe(read.grain, read.missing)}" for read in lacking)
+    grains = {read.table: read.grain for read in plan.inputs}
+    said = "; ".join(f"{table} lacks {describe(grains[table], lacking)}" for table, lacking in plan.missing.items())
+    first, lacking = next(iter(plan.missing.items()))
     raise MissingInput(
         f"{plan.manifest.table} needs input days that have never been built: {said}.",
-        next_step=how_to_fill(lacking[0].table, lacking[0].grain, lacking[0].missing),
+        next_step=how_to_fill(first, grains[first], lacking),
         table=plan.manifest.table,
-        missing={read.table: [day.isoformat() for day in read.missing] for read in lacking},
+        missing={table: [day.isoformat() for day in days] for table, days in plan.missing.items()},
     )
 
 
@@ -362,19 +369,14 @@ def run_id_for(request: PlanRequest, node: TableNode, as_of: datetime) -> str:
 
 def configuration_of(node: TableNode) -> Mapping[str, Any]:
     """What steers a derived table besides code and references: its windows."""
-    return {
-        "windows": {
-            edge.argument: {"days_back": edge.window.days_back, "days_ahead": edge.window.days_ahead}
-            for edge in node.inputs
-        }
-    }
+    return {"windows": {edge.argument: dict(edge.window.document) for edge in node.inputs}}
 
 
 def inputs_of(manifest: Manifest) -> tuple[TableInput, ...]:
     """The inputs as the manifest agreed them: the run uses these windows, whatever the declaration says by now."""
     windows = manifest.configuration["windows"]
     return tuple(
-        TableInput(argument=pinned.argument, table=pinned.table, window=Window(**windows[pinned.argument]))
+        TableInput(argument=pinned.argument, table=pinned.table, window=parse_window(windows[pinned.argument]))
         for pinned in manifest.inputs
     )
 

@@ -213,7 +213,7 @@ def measuring(manifest: Manifest, graph: Graph) -> tuple[Measure | Prove, ...]:
             for seam in proof.seams
             if seam not in noted
         ),
-        ends=tuple(_at_an_end(manifest, proof, end, node, graph) for end in ends_of(proof)),
+        ends=tuple(_at_an_end(manifest, proof, end, node, graph) for end in ends_of(proof, node)),
     )
     return (measure, prove)
 

@@ -15,10 +15,11 @@ from typing import Any
 
 from backfill_assets.identity import document_digest
 from backfill_assets.planning.basis import Basis
-from backfill_assets.planning.graph import Graph, TableInput, TableNode, Window
+from backfill_assets.planning.graph import Graph, TableInput, TableNode
 from backfill_assets.planning.impact import complete
 from backfill_assets.planning.manifest import PinnedReference
 from backfill_assets.planning.partitions import DayRange, Grain, compress, next_partition, partitions_over
+from backfill_assets.planning.windows import Window, parse_window
 
 
 class Cause(StrEnum):
@@ -275,10 +276,7 @@ def _how_it_is_computed(node: TableNode, basis: Basis, present: Present, here: A
 def _configured(configuration: Mapping[str, Any], tables: Mapping[str, str]) -> str:
     """The windows in words; anything else as a digest."""
     windows = configuration.get("windows", {})
-    said = [
-        f"{argument} = {tables.get(argument, '?')}, {window['days_back']} days back and {window['days_ahead']} ahead"
-        for argument, window in windows.items()
-    ]
+    said = [f"{argument} = {tables.get(argument, '?')}, {parse_window(window)}" for argument, window in windows.items()]
     rest = {name: value for name, value in configuration.items() if name != "windows"}
     return "; ".join([*said, *([document_digest(rest)[:12]] if rest else [])])
 

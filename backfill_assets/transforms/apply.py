@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from backfill_assets.columns import differing_columns
-from backfill_assets.domain import DerivedTable, Release
+from backfill_assets.domain import DerivedTable, Release, TransformContext
 from backfill_assets.errors import ContractBroken
 from backfill_assets.identity import document_digest
 from backfill_assets.lake.lineage import DERIVED_LINEAGE
@@ -23,7 +23,6 @@ from backfill_assets.planning.manifest import Manifest, PinnedInput
 from backfill_assets.planning.partitions import Grain, partitions_over
 from backfill_assets.spark import require_meaning
 from backfill_assets.transforms.actions import without_actions
-from backfill_assets.transforms.context import TransformContext
 
 _ERROR_CLASS = re.compile(r"\[([A-Z][A-Z0-9_.]{3,})\] (.*)")
 

@@ -9,8 +9,16 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql.types import DateType, LongType, StringType, StructField, StructType, TimestampType
 
-from backfill_assets.domain import Domain, SourceTable, Window, daily, derived_table, expression, monthly
-from backfill_assets.transforms.context import TransformContext
+from backfill_assets.domain import (
+    Domain,
+    SourceTable,
+    TransformContext,
+    Window,
+    daily,
+    derived_table,
+    expression,
+    monthly,
+)
 
 sales = SourceTable(
     name="bronze.sales",

@@ -14,6 +14,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from backfill_assets.domain import TransformContext
 from backfill_assets.domains.enforcement_sla import DOMAIN
 from backfill_assets.domains.enforcement_sla.case_histories import generate_events
 from backfill_assets.domains.enforcement_sla.sla_clocks import case_sla_daily
@@ -23,7 +24,6 @@ from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import AskedLimits, PlanRequest
 from backfill_assets.settings import PROJECT_ROOT, Settings
 from backfill_assets.spark import open_spark
-from backfill_assets.transforms.context import TransformContext
 from backfill_assets.transforms.references import load_references
 from backfill_assets_tests import operations
 from backfill_assets_tests.ledgers import copy_home

@@ -9,6 +9,7 @@ from datetime import date
 import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
 
+from backfill_assets.domain import TransformContext
 from backfill_assets.domains.enforcement_sla import DOMAIN
 from backfill_assets.domains.enforcement_sla.case_histories import generate_events
 from backfill_assets.domains.enforcement_sla.generator import DEFAULT_CASES, DEFAULT_SEED
@@ -17,7 +18,6 @@ from backfill_assets.domains.enforcement_sla.sla_clocks import SLA_STATES, case_
 from backfill_assets.planning.manifest import Kind, Mode
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.settings import PROJECT_ROOT
-from backfill_assets.transforms.context import TransformContext
 from backfill_assets.transforms.references import load_references
 
 PUBLISHED = DayRange.inclusive(date(2024, 12, 1), date(2025, 6, 30))
@@ -93,5 +93,5 @@ def test_the_defect_moves_monthly_figures_that_a_regulator_would_read(
 
 
 def test_every_business_date_of_the_range_has_its_warm_up(ctx: TransformContext) -> None:
-    needed = case_sla_daily.window_for(ctx.references).around(PUBLISHED)
+    needed = case_sla_daily.window_of("events", ctx.references).around(PUBLISHED)
     assert (needed.start, needed.last) == (date(2024, 10, 1), date(2025, 7, 1))

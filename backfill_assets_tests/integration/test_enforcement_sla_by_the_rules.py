@@ -14,7 +14,7 @@ from pyspark.errors import SparkRuntimeException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from backfill_assets.domain import RowExpression
+from backfill_assets.domain import RowExpression, TransformContext
 from backfill_assets.domains.enforcement_sla.references import (
     Clock,
     DayKind,
@@ -27,7 +27,6 @@ from backfill_assets.domains.enforcement_sla.sla_clocks import case_sla_daily
 from backfill_assets.errors import InvalidReference
 from backfill_assets.planning.manifest import Kind, Mode
 from backfill_assets.planning.partitions import DayRange
-from backfill_assets.transforms.context import TransformContext
 from backfill_assets_tests.integration.sla_oracle import Event, SlaRow, expected_rows
 
 FIRST = date(2018, 10, 1)
@@ -232,7 +231,9 @@ def test_the_two_releases_differ_where_the_dates_differ_and_nowhere_else(told: T
 def test_a_chunk_that_reads_only_its_window_agrees_with_the_whole(
     spark: SparkSession, whole: list[SlaRow], output: DayRange
 ) -> None:
-    needed = case_sla_daily.window_for({"jurisdiction_calendar": CALENDAR, "sla_policy": POLICY}).around(output)
+    needed = case_sla_daily.window_of("events", {"jurisdiction_calendar": CALENDAR, "sla_policy": POLICY}).around(
+        output
+    )
     in_window = [event for event in AWKWARD if event.event_time.date() in needed]
     assert len(in_window) < len(AWKWARD)
     found = computed(spark, in_window, output=output)
@@ -337,7 +338,7 @@ def test_an_event_of_an_unknown_jurisdiction_fails_the_run_and_is_named(spark: S
 def test_a_clock_of_a_jurisdiction_without_a_calendar_is_refused_before_anything_runs() -> None:
     policy = SlaPolicy(version="policy-x", clocks=(clock("ATLANTIS", "any", 1, DayKind.CALENDAR, 1),))
     with pytest.raises(InvalidReference, match="policy-x has clocks for ATLANTIS, which jurisdiction_calendar"):
-        case_sla_daily.window_for({"jurisdiction_calendar": CALENDAR, "sla_policy": policy})
+        case_sla_daily.window_of("events", {"jurisdiction_calendar": CALENDAR, "sla_policy": policy})
 
 
 def silver_row(case: str, day: date, state: str, breached_on: date | None = None) -> tuple[object, ...]:

@@ -14,12 +14,12 @@ import yaml
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
+from backfill_assets.domain import TransformContext, Window
 from backfill_assets.domains.enforcement_sla import DOMAIN
 from backfill_assets.domains.enforcement_sla.sla_breaches import sla_breach_monthly
 from backfill_assets.domains.enforcement_sla.sla_clocks import case_sla_daily
 from backfill_assets.planning.manifest import Kind, Mode
 from backfill_assets.planning.partitions import DayRange
-from backfill_assets.transforms.context import TransformContext
 
 QUARTER = DayRange.inclusive(date(2006, 7, 1), date(2006, 9, 30))
 VERSIONS = ("2.4.1", "3.1.0")
@@ -53,8 +53,8 @@ def ctx(spark: SparkSession, references: Mapping[str, Any], version: str) -> Tra
 
 @pytest.fixture(scope="module")
 def silver(spark: SparkSession, traffic_fines: Path, ctx: TransformContext) -> Iterator[DataFrame]:
-    window = case_sla_daily.window_for(ctx.references)
-    assert (window.days_back, window.days_ahead) == (251, 1)
+    window = case_sla_daily.window_of("events", ctx.references)
+    assert window == Window(days_back=251, days_ahead=1)
     days = window.around(QUARTER)
     event_date = sf.to_date("event_time")
     events = spark.read.parquet(str(traffic_fines / "events.parquet")).where(

@@ -13,14 +13,22 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import DateType, DoubleType, IntegerType, StringType, StructField, StructType
 
-from backfill_assets.domain import DerivedTable, accepted, compared, daily, derived_table, expression, not_null
+from backfill_assets.domain import (
+    DerivedTable,
+    TransformContext,
+    accepted,
+    compared,
+    daily,
+    derived_table,
+    expression,
+    not_null,
+)
 from backfill_assets.gates.failing import failing_keys
 from backfill_assets.gates.judge import judge
 from backfill_assets.gates.measure import Measured, measure, total
 from backfill_assets.gates.sample import most_moved, sample_rows
 from backfill_assets.identity import EMPTY_FILE_SET
 from backfill_assets.ledger.records import CandidatePartition
-from backfill_assets.transforms.context import TransformContext
 from backfill_assets_tests.example_domain import sales
 
 SCHEMA = StructType(

@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from rich.console import Console
 
 from backfill_assets.cli.show import show, story_view
-from backfill_assets.domain import Release
+from backfill_assets.domain import Release, TransformContext
 from backfill_assets.errors import (
     ContractBroken,
     GateFailed,
@@ -37,7 +37,6 @@ from backfill_assets.planning.manifest import Kind, Mode
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets.publication.verdict import changes_for, require_publishable
-from backfill_assets.transforms.context import TransformContext
 from backfill_assets.upkeep.audit import audit
 from backfill_assets_tests import operations
 from backfill_assets_tests.advice import advised, refused

@@ -14,13 +14,12 @@ from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from backfill_assets.domain import Domain, Release
+from backfill_assets.domain import Domain, Release, TransformContext
 from backfill_assets.errors import ContractBroken, IllegalTransition, MissingInput, Refused
 from backfill_assets.lake.staging import RUNS_FOLDER
 from backfill_assets.ledger.records import EventRecord
 from backfill_assets.progress import Progress
 from backfill_assets.settings import Settings
-from backfill_assets.transforms.context import TransformContext
 from backfill_assets.upkeep.audit import audit
 from backfill_assets.upkeep.reproduce import Reproduced, spread
 from backfill_assets.workspace import Workspace

@@ -13,7 +13,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from sqlalchemy import update
 
-from backfill_assets.domain import Domain, Release, Window, unique_key
+from backfill_assets.domain import Domain, Release, TransformContext, Window, unique_key
 from backfill_assets.gates.judge_proof import NOT_USABLE
 from backfill_assets.landing.land import OnDuplicate
 from backfill_assets.ledger.records import ChunkRecord, GateResult, SampleKind
@@ -24,7 +24,6 @@ from backfill_assets.planning.partitions import DayRange, partitions_over
 from backfill_assets.planning.request import AskedLimits, PlanRequest
 from backfill_assets.progress import Listener, Progress
 from backfill_assets.settings import Settings
-from backfill_assets.transforms.context import TransformContext
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests import operations
 from backfill_assets_tests.conftest import NOON

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from backfill_assets import session_settings
 from backfill_assets.candidates import compute
-from backfill_assets.domain import Release
+from backfill_assets.domain import Release, TransformContext
 from backfill_assets.errors import ContractBroken, WrongSession
 from backfill_assets.ledger.states import RunState
 from backfill_assets.orchestration.build import definitions_over
@@ -22,7 +22,6 @@ from backfill_assets.session_settings import JAVA, MEANING, session_digest
 from backfill_assets.spark import java_properties
 from backfill_assets.staleness.decide import Cause
 from backfill_assets.transforms.apply import apply_transform
-from backfill_assets.transforms.context import TransformContext
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests import operations
 from backfill_assets_tests.conftest import NOON

@@ -13,13 +13,13 @@ from pyspark.sql.types import DateType, LongType, StringType, StructField, Struc
 from backfill_assets.domain import (
     Domain,
     SourceTable,
+    TransformContext,
     Window,
     daily,
     derived_table,
     expression,
     warm_up_proof,
 )
-from backfill_assets.transforms.context import TransformContext
 
 orders = SourceTable(
     name="bronze.orders",

@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backfill_assets.orchestration.partitions import key_of, partitions_definition, window_mapping
-from backfill_assets.planning.graph import Graph, TableInput, TableNode, Window
+from backfill_assets.planning.graph import Graph, TableInput, TableNode
 from backfill_assets.planning.impact import impact
 from backfill_assets.planning.partitions import DayRange, Grain, partition_of
+from backfill_assets.planning.windows import AnyWindow, Months, Window
 from backfill_assets_tests.graph_examples import DAYS, graphs
 
 FIRST = date(2020, 1, 1)
@@ -22,15 +23,16 @@ PRESENT_PARTITIONS = {
     for grain in Grain
 }
 WINDOWS = st.builds(Window, days_back=st.integers(0, 400), days_ahead=st.integers(0, 40))
+MONTHS = st.just(Window()) | st.builds(Months, back=st.integers(0, 20), ahead=st.integers(0, 4))
 EDGES = st.one_of(
     st.tuples(st.just(Grain.DAILY), st.just(Grain.DAILY), WINDOWS),
-    st.tuples(st.just(Grain.DAILY), st.just(Grain.MONTHLY), st.just(Window())),
-    st.tuples(st.just(Grain.MONTHLY), st.just(Grain.MONTHLY), st.just(Window())),
+    st.tuples(st.just(Grain.DAILY), st.just(Grain.MONTHLY), MONTHS),
+    st.tuples(st.just(Grain.MONTHLY), st.just(Grain.MONTHLY), MONTHS),
     st.tuples(st.just(Grain.MONTHLY), st.just(Grain.DAILY), WINDOWS),
 )
 
 
-def graph_of(upstream: Grain, downstream: Grain, window: Window) -> tuple[Graph, TableInput, TableNode]:
+def graph_of(upstream: Grain, downstream: Grain, window: AnyWindow) -> tuple[Graph, TableInput, TableNode]:
     edge = TableInput(argument="events", table="bronze.events", window=window)
     node = TableNode(name="silver.counts", grain=downstream, inputs=(edge,))
     source = TableNode(name="bronze.events", grain=upstream)
@@ -43,7 +45,7 @@ def subset(definition: PartitionsDefinition[str], partitions: Iterable[date]) ->
 
 @given(EDGES, st.sets(MIDDLE, min_size=1, max_size=5))
 def test_dagster_maps_a_partition_to_exactly_the_inputs_the_planner_reads(
-    declared: tuple[Grain, Grain, Window], days: set[date]
+    declared: tuple[Grain, Grain, AnyWindow], days: set[date]
 ) -> None:
     upstream, downstream, window = declared
     graph, edge, node = graph_of(upstream, downstream, window)
@@ -61,7 +63,7 @@ def test_dagster_maps_a_partition_to_exactly_the_inputs_the_planner_reads(
 
 @given(EDGES, st.sets(MIDDLE, min_size=1, max_size=5))
 def test_dagster_maps_an_input_to_exactly_the_partitions_the_planner_reaches(
-    declared: tuple[Grain, Grain, Window], days: set[date]
+    declared: tuple[Grain, Grain, AnyWindow], days: set[date]
 ) -> None:
     upstream, downstream, window = declared
     graph, edge, node = graph_of(upstream, downstream, window)
@@ -98,6 +100,26 @@ def test_dagster_and_the_planner_agree_for_every_pair_of_tables_of_a_graph(data:
     # What Dagster would launch for the source's days, table by table, is the planner's closure of them.
     closure = {rebuild.table: {key_of(p) for p in rebuild.partitions} for rebuild in impact(graph, changed, every)}
     assert {name: keys for name, keys in moved.items() if keys and name != source.name} == closure
+
+
+@given(EDGES, st.data(), st.sets(MIDDLE, min_size=1, max_size=3))
+def test_a_table_that_is_read_by_two_arguments_is_mapped_by_both_of_their_windows(
+    declared: tuple[Grain, Grain, AnyWindow], data: st.DataObject, days: set[date]
+) -> None:
+    upstream, downstream, window = declared
+    graph, edge, node = graph_of(upstream, downstream, window)
+    other = data.draw(WINDOWS if downstream is Grain.DAILY else MONTHS)
+    edges = (edge, TableInput(argument="others", table=edge.table, window=other))
+    above, below = partitions_definition(upstream, FIRST), partitions_definition(downstream, FIRST)
+    partitions = {partition_of(downstream, day) for day in days}
+    with partition_loading_context():
+        found = window_mapping(*edges).get_upstream_mapped_partitions_result_for_partitions(
+            subset(below, partitions),  # type: ignore[arg-type]
+            below,
+            above,
+        )
+    needed = {key_of(p) for each in edges for p in graph.needed(each, node, partitions)}
+    assert set(found.partitions_subset.get_partition_keys()) == needed
 
 
 def test_the_days_that_dagster_offers_are_the_days_a_table_can_have() -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from datetime import date
 from typing import Any
 
 import pytest
@@ -13,7 +14,9 @@ from backfill_assets.domain import (
     DerivedTable,
     Domain,
     Gate,
+    Months,
     SourceTable,
+    TransformContext,
     WarmUpProof,
     Window,
     accepted,
@@ -22,11 +25,11 @@ from backfill_assets.domain import (
     expression,
     monthly,
     not_null,
+    reads,
     unique_key,
     warm_up_proof,
 )
 from backfill_assets.errors import InvalidDeclaration, UnknownName
-from backfill_assets.transforms.context import TransformContext
 
 EVENTS = StructType(
     [StructField("event_id", StringType(), nullable=False), StructField("at", TimestampType(), nullable=False)]
@@ -86,8 +89,50 @@ MISTAKES: dict[str, tuple[Callable[[], object], str]] = {
     ),
     "a window on a monthly table": (
         lambda: derived(source(), partition=monthly("day"), window=Window(days_back=1)),
-        "silver.daily: a window is for daily tables",
+        "silver.daily: it is a monthly table and reads 'events' with 1 day back and 0 ahead, counted in days; a "
+        "monthly table reads whole months, such as Months(back=1)",
     ),
+    "days for an input of a monthly table": (
+        lambda: derived(source(), partition=monthly("day"), inputs={"events": reads(source(), days_ahead=2)}),
+        "silver.daily: it is a monthly table and reads 'events' with 0 days back and 2 ahead, counted in days",
+    ),
+    "months for an input of a daily table": (
+        lambda: derived(source(), inputs={"events": reads(source(), window=Months(back=2))}),
+        "silver.daily: it is a daily table and reads 'events' with 2 months back and 0 ahead, counted in months; a "
+        "daily table counts days, such as Window(days_back=31), and reads every month of a monthly input that they "
+        "touch",
+    ),
+    "months for a daily table": (
+        lambda: derived(source(), window=Months(ahead=1)),
+        "silver.daily: it is a daily table and reads 'events' with 0 months back and 1 ahead",
+    ),
+    "a window that counts for no input": (
+        lambda: derived(source(), inputs={"events": reads(source(), days_back=1)}, window=Window(days_back=3)),
+        "silver.daily: its window counts for none of its inputs, which have their own",
+    ),
+    "an input with a window and with days": (
+        lambda: reads(source(), window=Window(days_back=2), days_back=1),
+        "bronze.events is read with a window and with days back or ahead; give one of the two",
+    ),
+    "an input whose window is a text": (
+        lambda: derived(source(), inputs={"events": reads(source(), window="x")}),  # type: ignore[arg-type]
+        "silver.daily: the window of its input 'events' is 'x' and has to be a Window, Months, or a function",
+    ),
+    "an input that is no table": (
+        lambda: derived(source(), inputs={"events": reads("bronze.events")}),  # type: ignore[arg-type]
+        "silver.daily: its input 'events' is 'bronze.events' and not a table",
+    ),
+    "a function that gives a daily table months": (
+        lambda: domain(derived(events := source(), window=lambda _: Months(back=1)), sources=(events,)).graph(
+            {}, first_day=date(2024, 1, 1)
+        ),
+        "silver.daily: it is a daily table and reads 'events' with 1 month back",
+    ),
+    "a function that gives no window": (
+        lambda: derived(source(), inputs={"events": reads(source(), window=lambda _: 7)}).window_of("events", {}),  # type: ignore
+        "silver.daily: the window of its input 'events' is 7 and has to be a Window",
+    ),
+    "months that go forward": (lambda: Months(back=-1), "back=-1, ahead=0"),
     "a reach of references on a table without any": (
         lambda: derived(source(), reference_window=Window(days_back=1)),
         "silver.daily: it says how far references count, and uses none",
@@ -164,7 +209,7 @@ MISTAKES: dict[str, tuple[Callable[[], object], str]] = {
     ),
     "a window that is a text": (
         lambda: derived(source(), window="x"),
-        "silver.daily: its window is 'x' (str), and has to be a Window, or a function of the references",
+        "silver.daily: its window is 'x' (str), and has to be a Window, Months, or a function of the references",
     ),
     "a window of half days": (lambda: Window(days_back="7"), "days_back='7', days_ahead=0 are not two numbers"),  # type: ignore[arg-type]
     "a reach that is a number": (
@@ -277,3 +322,31 @@ def test_a_table_is_found_with_and_without_its_layer() -> None:
         declared.table("nobody")
     with pytest.raises(UnknownName, match="built from landed files"):
         declared.derived_table("events")
+
+
+def test_an_input_has_its_own_window_and_the_others_share_one() -> None:
+    events, rates, days = source(), source(name="bronze.rates"), source(name="bronze.days")
+
+    def function(events: DataFrame, rates: DataFrame, days: DataFrame, ctx: TransformContext) -> DataFrame:
+        return events
+
+    table = derived_table(
+        name="silver.daily",
+        key=("day",),
+        partition=daily("day"),
+        schema=DAILY,
+        version="1.0.0",
+        inputs={"events": events, "rates": reads(rates, days_back=0), "days": reads(days, window=_as_long_as_known)},
+        window=Window(days_back=251, days_ahead=1),
+    )(function)
+    assert table.inputs == {"events": events, "rates": rates, "days": days}
+    graph = domain(table, sources=(events, rates, days)).graph({"known": 9}, first_day=date(2024, 1, 1))
+    assert {edge.argument: edge.window for edge in graph.table("silver.daily").inputs} == {
+        "events": Window(days_back=251, days_ahead=1),
+        "rates": Window(),
+        "days": Window(days_ahead=9),
+    }
+
+
+def _as_long_as_known(references: Mapping[str, Any]) -> Window:
+    return Window(days_ahead=references["known"])

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backfill_assets.planning.estimates import Pace
-from backfill_assets.planning.graph import Graph, TableInput, TableNode, Window, topological
+from backfill_assets.planning.graph import Graph, TableInput, TableNode, topological
 from backfill_assets.planning.manifest import Limits
 from backfill_assets.planning.partitions import DayRange, Grain, days_of, partitions_over
 from backfill_assets.planning.proof import ProofTerms
@@ -26,6 +26,7 @@ from backfill_assets.planning.request import (
     Upstream,
     propose,
 )
+from backfill_assets.planning.windows import Window
 
 FIRST = date(2012, 1, 1)
 AS_OF = datetime(2030, 1, 15, tzinfo=UTC)

@@ -129,7 +129,7 @@ def test_rooms_import_only_rooms_of_lower_floors() -> None:
 
 
 def test_a_domain_is_written_against_the_authors_api_alone() -> None:
-    allowed = {"backfill_assets.domain", "backfill_assets.errors", "backfill_assets.transforms.context"}
+    allowed = {"backfill_assets.domain", "backfill_assets.errors"}
     for name, path in modules():
         if name.startswith("domains/"):
             used = {i for i in imports_of(path) if i.startswith("backfill_assets.")}

@@ -14,6 +14,7 @@ from backfill_assets.identity import DataFile, FileSet, canonical_json, document
 from backfill_assets.planning.chunks import chunks_of
 from backfill_assets.planning.manifest import (
     A_PERSON,
+    FORMAT,
     WHAT_LANDED,
     CauseKind,
     GateTerm,
@@ -116,8 +117,8 @@ def test_an_earlier_format_keeps_its_text_and_what_it_said_to_follow_is_no_cause
 
 
 def test_a_manifest_of_another_format_is_not_read() -> None:
-    document = {**json.loads(MANIFEST.text), "format": 4}
-    with pytest.raises(ValueError, match="format 4"):
+    document = {**json.loads(MANIFEST.text), "format": FORMAT + 1}
+    with pytest.raises(ValueError, match=f"format {FORMAT + 1}"):
         Manifest.parse(json.dumps(document))
 
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from backfill_assets.ledger.pinned_text import without_pins
 from backfill_assets.planning.manifest import Kind, Limits, Manifest, Mode, PinnedInput, PinnedPartition, Proof
 from backfill_assets.planning.partitions import Grain
+from backfill_assets.planning.reads import MoreDays
 
 TRAPS = ['"inputs":[{"argument":', '"partitions":[[', ']],"table":', '"]]', "]", "plain"]
 WORDS = st.lists(st.sampled_from(TRAPS), min_size=1, max_size=4).map("".join)
@@ -50,7 +51,7 @@ def test_what_is_cut_out_and_what_is_left_make_the_whole(
         inputs=inputs,
         imports=(reason,),
         limits=Limits(chunk_partitions=1),
-        proof=Proof(partitions=(date(2024, 1, 1),), extra_days=1, extra_days_ahead=0, inputs=proven),
+        proof=Proof(partitions=(date(2024, 1, 1),), more=(MoreDays(argument=reason, back=1, ahead=0),), inputs=proven),
     )
     document, pins = without_pins(manifest.text)
     whole: dict[str, Any] = json.loads(json.dumps(document))

@@ -13,12 +13,13 @@ from backfill_assets.gates.judge_proof import NOTHING_THERE, warm_up_verdict
 from backfill_assets.gates.measure import Measured
 from backfill_assets.gates.proven import Proven
 from backfill_assets.gates.sample import SampledRow
-from backfill_assets.planning.graph import Graph, TableInput, TableNode, Window, topological
-from backfill_assets.planning.manifest import Manifest, PinnedInput, PinnedPartition
+from backfill_assets.planning.graph import Graph, TableInput, TableNode, topological
+from backfill_assets.planning.manifest import Manifest, PinnedInput, PinnedPartition, Proof
 from backfill_assets.planning.partitions import ONE_DAY, DayRange, Grain
 from backfill_assets.planning.proof import ProofTerms, ends_of, longer_proof, longer_reads
-from backfill_assets.planning.reads import MoreDays, more_days, reads_of
+from backfill_assets.planning.reads import MoreDays, more_days, more_days_described, reads_of
 from backfill_assets.planning.request import configuration_of
+from backfill_assets.planning.windows import AnyWindow, Months, Window
 from backfill_assets_tests.unit.test_manifest import MANIFEST
 
 FIRST = date(2024, 6, 10)
@@ -49,7 +50,7 @@ class Accepted:
         raise AssertionError(f"a proof asks for no runs: {table} {partitions}")
 
 
-def derived(window: Window, grain: Grain = Grain.DAILY) -> tuple[Graph, TableNode]:
+def derived(window: AnyWindow, grain: Grain = Grain.DAILY) -> tuple[Graph, TableNode]:
     edge = TableInput(argument="rows", table=SOURCE.name, window=window)
     node = TableNode(name="silver.derived", grain=grain, inputs=(edge,))
     return Graph(tables=topological([SOURCE, node]), first_day=date(2024, 1, 1)), node
@@ -99,7 +100,7 @@ def test_a_proof_reads_outward_from_the_window_up_to_the_first_day_that_is_not_a
     assert proof.last == (() if count <= first else (output[-1],))
     own = {pin.partition for pin in manifest.inputs[0].partitions}
     further: set[date] = set()
-    for end in ends_of(proof):
+    for end in ends_of(proof, node):
         begins = end.partitions[0] - timedelta(days=back)
         earliest = begins
         for _ in range((extra_days or max(7, back)) if end.partitions[0] == FIRST else 0):
@@ -144,7 +145,7 @@ def test_a_month_is_proven_with_a_week_on_both_sides() -> None:
     accepted = frozenset(DayRange.inclusive(date(2024, 5, 1), date(2024, 8, 31)))
     manifest = planned(node, graph, [date(2024, 6, 1), date(2024, 7, 1)], accepted, ProofTerms(partitions=1))
     assert manifest.proof is not None
-    begins, ends = ends_of(manifest.proof)
+    begins, ends = ends_of(manifest.proof, node)
     (before,) = longer_reads(manifest, manifest.proof, begins, node, graph)
     (after,) = longer_reads(manifest, manifest.proof, ends, node, graph)
     assert before.days == DayRange.inclusive(date(2024, 5, 25), date(2024, 7, 7))
@@ -155,6 +156,55 @@ def test_a_month_is_proven_with_a_week_on_both_sides() -> None:
         *DayRange.inclusive(date(2024, 5, 25), date(2024, 5, 31)),
         *DayRange.inclusive(date(2024, 8, 1), date(2024, 8, 7)),
     ]
+
+
+def test_each_input_is_proven_by_its_own_measure() -> None:
+    """A slow dimension is read a week longer, and not by what the events need."""
+    edges = (
+        TableInput(argument="events", table=SOURCE.name, window=Window(days_back=251, days_ahead=1)),
+        TableInput(argument="rates", table=SOURCE.name, window=Window()),
+    )
+    node = TableNode(name="silver.derived", grain=Grain.DAILY, inputs=edges)
+    graph = Graph(tables=topological([SOURCE, node]), first_day=date(2020, 1, 1))
+    accepted = frozenset(DayRange.inclusive(date(2022, 1, 1), FIRST + timedelta(days=3)))
+    pins = tuple(PinnedInput(argument=edge.argument, table=edge.table, partitions=()) for edge in edges)
+    terms = ProofTerms(partitions=3)
+    proof = longer_proof(terms, node, [FIRST], pins, graph=graph, state=Accepted(accepted))
+    assert proof.more == (
+        MoreDays(argument="events", back=251, ahead=7),
+        MoreDays(argument="rates", back=7, ahead=7),
+    )
+    (end,) = ends_of(proof, node)
+    manifest = replace(MANIFEST, table=node.name, partitions=(FIRST,), inputs=pins, proof=proof)
+    events, rates = longer_reads(manifest, proof, end, node, graph)
+    assert events.days == DayRange.inclusive(FIRST - timedelta(days=502), FIRST + timedelta(days=3))
+    assert rates.days == DayRange.inclusive(FIRST - timedelta(days=7), FIRST + timedelta(days=3))
+    more = more_days(reads_of(node, graph, [FIRST]), (events, rates))
+    assert more_days_described(more) == (
+        "251 more days back and 2 more days ahead of events, and 7 more days back and 3 more days ahead of rates"
+    )
+
+
+def test_a_month_that_reads_months_back_is_proven_with_as_many_days_again() -> None:
+    graph, node = derived(Months(back=1), Grain.MONTHLY)
+    accepted = frozenset(DayRange.inclusive(date(2024, 1, 1), date(2024, 6, 30)))
+    manifest = planned(node, graph, [date(2024, 6, 1)], accepted, ProofTerms(partitions=1))
+    assert manifest.proof is not None
+    (end,) = ends_of(manifest.proof, node)
+    (read,) = longer_reads(manifest, manifest.proof, end, node, graph)
+    assert read.days == DayRange.inclusive(date(2024, 3, 31), date(2024, 6, 30))
+    assert more_days(reads_of(node, graph, end.partitions), [read]) == (MoreDays(argument="rows", back=31, ahead=0),)
+
+
+def test_a_proof_of_format_3_keeps_its_text_and_gives_every_input_as_many_more_days() -> None:
+    graph, node = derived(Window(days_back=2, days_ahead=1))
+    proof = Proof(partitions=(FIRST,), last=(), extra_days=7, extra_days_ahead=8)
+    manifest = replace(planned(node, graph, [FIRST], frozenset(), ProofTerms(partitions=1)), format=3, proof=proof)
+    assert '"extra_days":7' in manifest.text and '"more"' not in manifest.text
+    again = Manifest.parse(manifest.text)
+    assert (again, again.text) == (manifest, manifest.text)
+    (end,) = ends_of(proof, node)
+    assert end.more == (MoreDays(argument="rows", back=7, ahead=8),)
 
 
 def test_a_proof_survives_the_text_of_its_manifest() -> None:
@@ -218,6 +268,19 @@ def test_partitions_that_were_not_computed_again_share_the_verdict() -> None:
     )
     assert warm_up_verdict(FIRST + timedelta(days=1), [TOO_SHORT]).passed
     assert warm_up_verdict(later, [TOO_SHORT, end]).sentence == "no rows, as staged, with 1 more day ahead"
+
+
+def test_a_verdict_names_the_inputs_whose_windows_differ() -> None:
+    windows = {"events": Window(days_back=251, days_ahead=1), "rates": Window()}
+    seam = replace(TOO_SHORT, windows=windows, more=(), differing=())
+    with_both = "exactly 251 days back and 1 ahead of events, and 0 days back and 0 ahead of rates"
+    assert warm_up_verdict(FIRST, [seam]).sentence == f"the same 8,123 rows with {with_both}"
+    more = (MoreDays(argument="events", back=0, ahead=0), MoreDays(argument="rates", back=7, ahead=0))
+    end = replace(seam, more=more)
+    verdict = warm_up_verdict(FIRST, [end])
+    assert verdict.sentence == "the same 8,123 rows with 7 more days back of rates"
+    assert verdict.observed["windows"]["rates"] == {"days_back": 0, "days_ahead": 0}
+    assert verdict.observed["more"]["rates"] == {"days_back": 7, "days_ahead": 0}
 
 
 def test_where_there_is_nothing_more_to_read_the_verdict_says_so() -> None:

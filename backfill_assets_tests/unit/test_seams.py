@@ -18,7 +18,7 @@ from backfill_assets.gates.judge_proof import NOT_USABLE, warm_up_verdict
 from backfill_assets.gates.measure import Measured
 from backfill_assets.gates.proven import Proven
 from backfill_assets.planning.chunks import chunks_of
-from backfill_assets.planning.graph import Graph, TableInput, TableNode, Window, topological
+from backfill_assets.planning.graph import Graph, TableInput, TableNode, topological
 from backfill_assets.planning.manifest import Manifest, PinnedInput, PinnedPartition, Proof
 from backfill_assets.planning.partitions import Grain, days_of
 from backfill_assets.planning.proof import ProofTerms, plan_proof
@@ -26,6 +26,7 @@ from backfill_assets.planning.reads import reads_of
 from backfill_assets.planning.request import configuration_of, node_of
 from backfill_assets.planning.seams import seams_of
 from backfill_assets.planning.stages import Prove, computing, measuring, sentence
+from backfill_assets.planning.windows import Window
 from backfill_assets_tests.unit.test_manifest import MANIFEST
 from backfill_assets_tests.unit.test_proof import FIRST, SOURCE, Accepted, derived
 

@@ -12,7 +12,6 @@ from rich.console import Console, RenderableType
 
 from backfill_assets.cli.show_plan import plan_view, set_plan_view
 from backfill_assets.evidence.planned import plan_document, set_plan_document
-from backfill_assets.planning.graph import Window
 from backfill_assets.planning.manifest import Kind, Limits, Mode
 from backfill_assets.planning.partitions import ONE_DAY, DayRange, Grain
 from backfill_assets.planning.policy import Demand
@@ -21,6 +20,7 @@ from backfill_assets.planning.request import AskedLimits, Plan
 from backfill_assets.planning.restatement import PlannedSet
 from backfill_assets.planning.sets import SetManifest, SetMember
 from backfill_assets.planning.stages import Agree, Prove, Stage, measuring, sentence, stages_of
+from backfill_assets.planning.windows import Window
 from backfill_assets_tests.unit.test_estimates import AS_OF, Accepted, graph_of, plan_of
 from backfill_assets_tests.unit.test_proof import FIRST, derived
 from backfill_assets_tests.unit.test_proof import planned as proven_manifest

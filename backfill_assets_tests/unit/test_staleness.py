@@ -10,11 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from backfill_assets.planning.basis import UNKNOWN_DIGEST, Basis, BasisInput
-from backfill_assets.planning.graph import Graph, TableInput, TableNode, Window, topological
+from backfill_assets.planning.graph import Graph, TableInput, TableNode, topological
 from backfill_assets.planning.impact import impact
 from backfill_assets.planning.manifest import PinnedReference
 from backfill_assets.planning.partitions import DayRange, Grain, days_of
 from backfill_assets.planning.request import configuration_of
+from backfill_assets.planning.windows import Window
 from backfill_assets.staleness.decide import Cause, Narrowed, Present, Reason, find_stale
 from backfill_assets_tests.graph_examples import every_partition, inputs_of, is_complete
 from backfill_assets_tests.published_world import FACTS, World, happenings, worlds

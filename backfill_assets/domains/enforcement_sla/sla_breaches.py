@@ -6,8 +6,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql.types import DateType, DecimalType, LongType, StringType, StructField, StructType
 
-from backfill_assets.domain import derived_table, expression, monthly
-from backfill_assets.transforms.context import TransformContext
+from backfill_assets.domain import TransformContext, derived_table, expression, monthly
 
 from .sla_clocks import case_sla_daily
 

@@ -15,8 +15,7 @@ from pyspark.sql import Window as Over
 from pyspark.sql import functions as sf
 from pyspark.sql.types import BooleanType, DateType, IntegerType, StringType, StructField, StructType
 
-from backfill_assets.domain import Window, accepted, daily, derived_table, expression
-from backfill_assets.transforms.context import TransformContext
+from backfill_assets.domain import TransformContext, Window, accepted, daily, derived_table, expression
 
 from .reference_changes import days_whose_facts_count
 from .references import DeadlineRules

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
-from typing import Any
-
-import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import StructType
+from typing import TYPE_CHECKING, Any
 
 from backfill_assets.planning.manifest import Kind, Mode
 from backfill_assets.planning.partitions import DayRange
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +53,11 @@ class TransformContext:
             rows: Values in the order of the columns.
             schema: Columns and types as SQL writes them, such as `day date, is_countable boolean`.
         """
+        # Only a transform that runs needs these; whoever loads a domain does not wait for them.
+        import pyarrow as pa
+        from pyspark.sql.pandas.types import to_arrow_schema
+        from pyspark.sql.types import StructType
+
         columns = StructType.fromDDL(schema)
         assert isinstance(columns, StructType), "a list of columns is a struct"
         arrow = to_arrow_schema(columns, timezone="UTC")

@@ -1,0 +1,152 @@
+"""How far around a partition does a table read an input? In days for daily tables, in months for monthly ones.
+
+A window counts partitions of the table that declares it, whatever the partitions of the input are: the same rule by
+which Dagster's mappings count, so that a window always has a mapping that says the same.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date
+
+from backfill_assets.errors import InvalidDeclaration
+from backfill_assets.planning.partitions import DayRange, count_of
+
+
+class AnyWindow(ABC):
+    """A window in days or in months: what both can be asked."""
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def counts(self) -> tuple[int, int]:
+        """How many partitions back and ahead."""
+
+    @property
+    @abstractmethod
+    def document(self) -> Mapping[str, int]:
+        """As manifests keep it."""
+
+    @abstractmethod
+    def widened(self, start: int, end: int, before: int, after: int) -> tuple[int, int]:
+        """A half-open range of day ordinals, with so many days or months more before and after it."""
+
+    def needed_by(self, start: int, end: int) -> tuple[int, int]:
+        """The input days that output days need, as half-open ranges of day ordinals."""
+        back, ahead = self.counts
+        return self.widened(start, end, back, ahead)
+
+    def touched_by(self, start: int, end: int) -> tuple[int, int]:
+        """The output days whose window touches input days: the window read backwards."""
+        back, ahead = self.counts
+        return self.widened(start, end, ahead, back)
+
+    def around(self, days: DayRange) -> DayRange:
+        """The input days that a range of output days needs."""
+        return _range(self.needed_by(days.start.toordinal(), days.end.toordinal()))
+
+    def reached_from(self, days: DayRange) -> DayRange:
+        """The output days whose window touches these input days."""
+        return _range(self.touched_by(days.start.toordinal(), days.end.toordinal()))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Window(AnyWindow):
+    """The input days that an output day needs: `[d - days_back, d + days_ahead]`. None more for a monthly table.
+
+    Raises:
+        InvalidDeclaration: A negative number of days.
+    """
+
+    days_back: int = 0
+    days_ahead: int = 0
+
+    def __post_init__(self) -> None:
+        _require_counts("days", days_back=self.days_back, days_ahead=self.days_ahead)
+
+    def __str__(self) -> str:
+        return f"{count_of(self.days_back, 'day')} back and {self.days_ahead:,} ahead"
+
+    @property
+    def counts(self) -> tuple[int, int]:
+        return self.days_back, self.days_ahead
+
+    @property
+    def document(self) -> Mapping[str, int]:
+        return {"days_back": self.days_back, "days_ahead": self.days_ahead}
+
+    def widened(self, start: int, end: int, before: int, after: int) -> tuple[int, int]:
+        return start - before, end + after
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Months(AnyWindow):
+    """The input months that an output month needs, whole ones: from `back` months before it to `ahead` after it.
+
+    Raises:
+        InvalidDeclaration: A negative number of months.
+    """
+
+    back: int = 0
+    ahead: int = 0
+
+    def __post_init__(self) -> None:
+        _require_counts("months", back=self.back, ahead=self.ahead)
+
+    def __str__(self) -> str:
+        return f"{count_of(self.back, 'month')} back and {self.ahead:,} ahead"
+
+    @property
+    def counts(self) -> tuple[int, int]:
+        return self.back, self.ahead
+
+    @property
+    def document(self) -> Mapping[str, int]:
+        return {"months_back": self.back, "months_ahead": self.ahead}
+
+    def widened(self, start: int, end: int, before: int, after: int) -> tuple[int, int]:
+        first, last = date.fromordinal(start), date.fromordinal(end - 1)
+        return (
+            _first_day_of(first.year * 12 + first.month - 1 - before),
+            _first_day_of(last.year * 12 + last.month + after),
+        )
+
+
+def parse_window(document: Mapping[str, int]) -> AnyWindow:
+    """The window that a manifest keeps; `parse_window(window.document) == window`."""
+    if "months_back" in document:
+        return Months(back=document["months_back"], ahead=document["months_ahead"])
+    return Window(**document)
+
+
+def windows_described(windows: Mapping[str, AnyWindow]) -> str:
+    """Windows by argument, as a person reads them: input by input where they differ."""
+    described = {argument: str(window) for argument, window in windows.items()}
+    if len(set(described.values())) == 1:
+        return next(iter(described.values()))
+    return ", and ".join(f"{window} of {argument}" for argument, window in described.items())
+
+
+def _require_counts(unit: str, **counts: int) -> None:
+    found = ", ".join(f"{name}={count!r}" for name, count in counts.items())
+    if not all(isinstance(count, int) for count in counts.values()):
+        raise InvalidDeclaration(f"a window counts {unit}: {found} are not two numbers.")
+    if any(count < 0 for count in counts.values()):
+        raise InvalidDeclaration(f"a window counts {unit} back and ahead, so neither can be negative: {found}.")
+
+
+def _first_day_of(month: int) -> int:
+    """The ordinal of the first day of a month, counted from the year 0."""
+    return date(month // 12, month % 12 + 1, 1).toordinal()
+
+
+def _range(ordinals: tuple[int, int]) -> DayRange:
+    start, end = ordinals
+    return DayRange(date.fromordinal(start), date.fromordinal(end))
+
+
+SAME_DAYS = Window()
+"""Nothing before and after the partition itself."""
