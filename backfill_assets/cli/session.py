@@ -7,8 +7,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import click
-
+from backfill_assets.cli.answers import app
 from backfill_assets.cli.console import progress_listener, quiet_spark
 from backfill_assets.errors import Refused
 from backfill_assets.people import require_person
@@ -95,5 +94,5 @@ def opened(*, quiet: bool = True) -> Iterator[Session]:
 
 def _recording() -> Recording:
     """What records the work: the installed entry point says so (`backfill_assets.main`)."""
-    recording: Recording = click.get_current_context().find_root().obj
+    recording: Recording = (app.info.context_settings or {})["obj"]
     return recording
