@@ -13,6 +13,7 @@ from datetime import date
 
 from backfill_assets.planning.graph import Graph, TableNode
 from backfill_assets.planning.partitions import Grain
+from backfill_assets.planning.state import ClaimReader
 
 Accepted = Callable[[str, Sequence[date]], AbstractSet[date]] | Mapping[str, AbstractSet[date]]
 """Which of some partitions of a table are accepted: a question to the ledger, or all that are, by table."""
@@ -46,6 +47,15 @@ class Rebuild:
     because: tuple[TablePartitions, ...] = ()
     only_read: tuple[TablePartitions, ...] = ()
     new: tuple[date, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dependent:
+    """What a publication would make stale downstream."""
+
+    table: str
+    grain: Grain
+    partitions: tuple[date, ...]
 
 
 def impact(
@@ -101,6 +111,20 @@ def never_built(graph: Graph, changed: Mapping[str, Iterable[date]], accepted: A
             moves.setdefault(node.name, set()).update(reached)
     found = impact(graph, changed, accepted, never_built=everything)
     return tuple(TablePartitions(table=each.table, grain=each.grain, partitions=each.new) for each in found if each.new)
+
+
+def dependents_of(graph: Graph, table: str, partitions: Sequence[date]) -> tuple[Dependent, ...]:
+    """Every partition downstream whose rows could change when these change, table by table in order."""
+    moved: dict[str, set[date]] = {table: set(partitions)}
+    for node in graph.tables.values():
+        for edge in node.inputs:
+            if edge.table in moved:
+                moved.setdefault(node.name, set()).update(graph.reached(edge, node, tuple(moved[edge.table])))
+    moved.pop(table)
+    return tuple(
+        Dependent(table=name, grain=graph.table(name).grain, partitions=tuple(sorted(found)))
+        for name, found in moved.items()
+    )
 
 
 def _reached(
@@ -168,6 +192,15 @@ def complete(graph: Graph, node: TableNode, partitions: Iterable[date], there: A
         lacking = set(needed) - _accepted(there, edge.table, needed)
         chosen.difference_update(graph.reached(edge, node, lacking))
     return chosen
+
+
+def complete_partitions(
+    node: TableNode, graph: Graph, partitions: Iterable[date], state: ClaimReader
+) -> tuple[tuple[date, ...], tuple[date, ...]]:
+    """Partitions whose windows are complete, and those whose are not: what can follow a publication and what waits."""
+    chosen = set(partitions)
+    ready = complete(graph, node, chosen, lambda table, needed: state.claims(table, needed).keys())
+    return tuple(sorted(ready)), tuple(sorted(chosen - ready))
 
 
 def _accepted(accepted: Accepted, table: str, partitions: Iterable[date]) -> set[date]:

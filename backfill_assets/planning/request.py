@@ -19,7 +19,7 @@ from backfill_assets.planning.chunks import Chunk, chunk_sizes, chunks_of
 from backfill_assets.planning.estimates import Estimate, estimate
 from backfill_assets.planning.filling import how_to_fill
 from backfill_assets.planning.graph import Graph, TableInput, TableNode
-from backfill_assets.planning.impact import complete
+from backfill_assets.planning.impact import Dependent, dependents_of
 from backfill_assets.planning.manifest import (
     A_PERSON,
     NEVER_PUBLISHED,
@@ -37,7 +37,7 @@ from backfill_assets.planning.partitions import DayRange, Grain, days_of, descri
 from backfill_assets.planning.policy import USUAL_POLICY, Policy
 from backfill_assets.planning.proof import ProofTerms, plan_proof
 from backfill_assets.planning.seams import InputRows
-from backfill_assets.planning.state import Claim, ClaimReader, StateReader
+from backfill_assets.planning.state import Claim, StateReader
 from backfill_assets.planning.windows import AnyWindow, parse_window
 
 
@@ -133,15 +133,6 @@ class PlannedInput:
     rows: int
     files: int
     size_bytes: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Dependent:
-    """What a publication would make stale downstream."""
-
-    table: str
-    grain: Grain
-    partitions: tuple[date, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -385,26 +376,3 @@ def node_of(manifest: Manifest) -> TableNode:
     """The table as the manifest agreed it: with its own windows, whatever the declaration says by now."""
     inputs = inputs_of(manifest) if manifest.inputs else ()
     return TableNode(name=manifest.table, grain=manifest.grain, inputs=inputs)
-
-
-def dependents_of(graph: Graph, table: str, partitions: Sequence[date]) -> tuple[Dependent, ...]:
-    """Every partition downstream whose rows could change when these change, table by table in order."""
-    moved: dict[str, set[date]] = {table: set(partitions)}
-    for node in graph.tables.values():
-        for edge in node.inputs:
-            if edge.table in moved:
-                moved.setdefault(node.name, set()).update(graph.reached(edge, node, tuple(moved[edge.table])))
-    moved.pop(table)
-    return tuple(
-        Dependent(table=name, grain=graph.table(name).grain, partitions=tuple(sorted(found)))
-        for name, found in moved.items()
-    )
-
-
-def complete_partitions(
-    node: TableNode, graph: Graph, partitions: Iterable[date], state: ClaimReader
-) -> tuple[tuple[date, ...], tuple[date, ...]]:
-    """Partitions whose windows are complete, and those whose are not: what can follow a publication and what waits."""
-    chosen = set(partitions)
-    ready = complete(graph, node, chosen, lambda table, needed: state.claims(table, needed).keys())
-    return tuple(sorted(ready)), tuple(sorted(chosen - ready))

@@ -13,12 +13,13 @@ from typing import Any, assert_never
 
 from backfill_assets.planning.chunks import Chunk, chunks_of
 from backfill_assets.planning.graph import Graph, TableNode
+from backfill_assets.planning.impact import Dependent, dependents_of
 from backfill_assets.planning.manifest import NEVER_PUBLISHED, Manifest, Proof
 from backfill_assets.planning.partitions import Grain, count_of, describe
 from backfill_assets.planning.policy import A_PERSON, Demand
 from backfill_assets.planning.proof import ProvenEnd, ends_of, longer_reads
 from backfill_assets.planning.reads import MoreDays, Reads, more_days, more_days_described, reads_of
-from backfill_assets.planning.request import Dependent, dependents_of, node_of
+from backfill_assets.planning.request import node_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from backfill_assets.errors import InvalidDeclaration, InvalidRange, UnknownName
 from backfill_assets.planning.graph import Graph, TableInput, TableNode, topological
+from backfill_assets.planning.impact import dependents_of
 from backfill_assets.planning.partitions import DayRange, Grain, days_of, partition_of, partitions_over
-from backfill_assets.planning.request import dependents_of
 from backfill_assets.planning.windows import Window
 
 FIRST = date(2024, 1, 1)

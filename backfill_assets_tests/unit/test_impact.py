@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 
 from backfill_assets.errors import UnknownName
 from backfill_assets.planning.graph import Graph, TableInput, TableNode, topological
-from backfill_assets.planning.impact import Rebuild, TablePartitions, impact, never_built
+from backfill_assets.planning.impact import Rebuild, TablePartitions, complete_partitions, impact, never_built
 from backfill_assets.planning.partitions import DayRange, Grain, partition_of
-from backfill_assets.planning.request import complete_partitions
 from backfill_assets.planning.windows import Window
 from backfill_assets_tests.graph_examples import (
     DAYS,
