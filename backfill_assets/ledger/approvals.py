@@ -10,10 +10,11 @@ from backfill_assets.ledger.event_log import Event, EventLog
 from backfill_assets.ledger.read_runs import RunReads
 from backfill_assets.ledger.recorded_text import one_line, required_text, storable_text
 from backfill_assets.ledger.records import RunRecord
-from backfill_assets.ledger.run_steps import next_command
+from backfill_assets.ledger.run_steps import usual_step
 from backfill_assets.ledger.schema import approvals
 from backfill_assets.ledger.states import MEANING, VISIBLE, ApprovalState, RunState
 from backfill_assets.ledger.steps import Step
+from backfill_assets.next_steps import ANOTHER_PERSON, Act, do, step
 from backfill_assets.people import POLICY, require_person, same_person
 from backfill_assets.planning.manifest import NEVER_PUBLISHED
 
@@ -37,7 +38,7 @@ class ApprovalSteps:
         if found.manifest.mode in NEVER_PUBLISHED:
             raise IllegalTransition(
                 f"run {run_id} has mode {found.manifest.mode} and is never published, so it needs no approval.",
-                next_step=f"backfill report {run_id}",
+                next_step=do(Act.REPORT, run_id),
                 run_id=run_id,
             )
         self.give(found, approver, note, grounds)
@@ -51,13 +52,13 @@ class ApprovalSteps:
         if found.state in VISIBLE or found.state is RunState.CANCELLED:
             raise IllegalTransition(
                 f"run {found.run_id} is {found.state} ({MEANING[found.state]}); there is nothing left to approve.",
-                next_step=next_command(found.run_id, found.state),
+                next_step=usual_step(found.run_id, found.state),
                 run_id=found.run_id,
             )
         if found.approval is ApprovalState.APPROVED:
             raise IllegalTransition(
                 f"run {found.run_id} is approved already, by {found.approved_by}.",
-                next_step=f"backfill status {found.run_id}",
+                next_step=do(Act.STATUS, found.run_id),
                 run_id=found.run_id,
             )
         self._log.change(
@@ -98,7 +99,7 @@ class ApprovalSteps:
             name=f"the approval of run {run_id}",
             begins=begins,
             ends=ends,
-            next_step=next_command(run_id, self._runs.state(run_id)),
+            next_step=usual_step(run_id, self._runs.state(run_id)),
             ids={"run_id": run_id},
         )
 
@@ -128,7 +129,7 @@ class ApprovalWrites:
         if set_id is not None:
             raise IllegalTransition(
                 f"run {run_id} is one of the set {set_id}, and nobody agrees to a part of it.",
-                next_step=f"backfill approve {set_id} --by WHO",
+                next_step=do(Act.APPROVE, set_id, by=ANOTHER_PERSON),
                 run_id=run_id,
                 set_id=set_id,
             )
@@ -156,7 +157,7 @@ class ApprovalWrites:
         if state in VISIBLE:
             raise IllegalTransition(
                 f"run {run_id} is {state} ({MEANING[state]}); its approval has been used.",
-                next_step=next_command(run_id, state),
+                next_step=usual_step(run_id, state),
                 run_id=run_id,
             )
         self._steps.withdraw(run_id, required_text("the name", by), required_text("the reason", reason))
@@ -173,7 +174,7 @@ def another_person(by: str, requested_by: str, *, name: str, what: str, **ids: s
     if same_person(approver, requested_by):
         raise NotApproved(
             f"{what} {name} was requested by {requested_by}, who cannot approve it as well.",
-            next_step=f"let another person type: backfill approve {name} --by NAME",
+            next_step=step("let another person approve it: ", do(Act.APPROVE, name, by=ANOTHER_PERSON)),
             **ids,
         )
     return approver

@@ -8,6 +8,7 @@ from backfill_assets.errors import IllegalTransition
 from backfill_assets.ledger.recorded_text import one_line
 from backfill_assets.ledger.run_steps import RunSteps
 from backfill_assets.ledger.states import MEANING, VISIBLE, RunState, SetState, may_follow
+from backfill_assets.next_steps import WAIT_OR_RECOVER, Act, Advice, do, step, undo
 from backfill_assets.people import require_person
 
 
@@ -66,11 +67,11 @@ def require_set_can_be_cancelled(set_id: str, state: SetState) -> None:
         )
 
 
-def _after_refusal(name: str, state: RunState | SetState) -> str:
+def _after_refusal(name: str, state: RunState | SetState) -> Advice:
     if state in VISIBLE - {RunState.PUBLISHING} or state is SetState.PUBLISHED:
-        return f"to undo it: backfill rollback {name} --by WHO --reason WHY"
+        return step("to undo it: ", undo(name))
     if state in (RunState.CANCELLED, SetState.CANCELLED):
-        return f"backfill status {name}"
+        return do(Act.STATUS, name)
     if state in (SetState.PUBLISHING, SetState.ROLLING_BACK):
-        return f"backfill recover, which completes or reverses it; or backfill rollback {name} --by WHO --reason WHY"
-    return "wait for it; if its process is gone: backfill recover"
+        return step(do(Act.RECOVER), ", which completes or reverses it; or ", undo(name))
+    return WAIT_OR_RECOVER

@@ -17,6 +17,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, OperationalError
 from sqlalchemy.exc import TimeoutError as NoFreeConnection
 
 from backfill_assets.errors import OutcomeUnknown, Refused, Retryable
+from backfill_assets.next_steps import Act, do
 
 WAIT_SECONDS = 60
 """How long a writer waits for its turn. Nothing slow happens inside a transaction, so this is never about patience."""
@@ -120,7 +121,7 @@ def _commit(commit: Any) -> None:
             raise
         raise OutcomeUnknown(
             f"the connection to the ledger was lost while it was committing: {error.orig}",
-            next_step="backfill recover",
+            next_step=do(Act.RECOVER),
         ) from error
 
 

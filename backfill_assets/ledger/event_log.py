@@ -21,6 +21,7 @@ from backfill_assets.ledger.records import EventRecord
 from backfill_assets.ledger.schema import chain_head, events
 from backfill_assets.ledger.states import may_follow
 from backfill_assets.ledger.steps import Step
+from backfill_assets.next_steps import Act, do
 
 SYSTEM = "backfill"
 """The actor of steps that no person takes."""
@@ -53,7 +54,7 @@ class EventLog(Queries):
         # On PostgreSQL this lock makes writers take turns; SQLite gave the turn when the transaction began.
         head = self._row(select(chain_head.c.sequence, chain_head.c.hash).with_for_update())
         if head is None:
-            raise Refused("the head of the ledger's event chain was removed.", next_step="backfill audit")
+            raise Refused("the head of the ledger's event chain was removed.", next_step=do(Act.AUDIT))
         self._head = ChainHead(sequence=head.sequence, hash=head.hash)
         self.now: datetime = clock()
 

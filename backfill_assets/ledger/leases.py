@@ -16,6 +16,7 @@ from backfill_assets.ledger import rows
 from backfill_assets.ledger.event_log import EventLog
 from backfill_assets.ledger.queries import Queries
 from backfill_assets.ledger.schema import leases
+from backfill_assets.next_steps import NAME, Act, do, step
 
 
 class LeaseReads(Queries):
@@ -78,7 +79,7 @@ class LeaseSteps(LeaseReads):
         if attempt is not None and (held is None or held.attempt != attempt):
             raise TakenOver(
                 f"{work_id} is not this process's any more: another process took it over.",
-                next_step="backfill status",
+                next_step=do(Act.STATUS),
                 work_id=work_id,
             )
 
@@ -94,7 +95,9 @@ def at_work(work_id: str, held: Lease, at: datetime) -> AtWork:
     """The refusal to disturb a living process."""
     return AtWork(
         f"{work_id} is under way: {held.sentence(at)}.",
-        next_step=f"wait for it; if that process is gone: backfill recover {work_id} --now --by NAME takes over",
+        next_step=step(
+            "wait for it; if that process is gone: ", do(Act.RECOVER, work_id, now=True, by=NAME), " takes over"
+        ),
         work_id=work_id,
         holder=held.holder,
         machine=held.machine,

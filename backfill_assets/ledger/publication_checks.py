@@ -22,7 +22,7 @@ from backfill_assets.ledger.read_publications import PublicationReads
 from backfill_assets.ledger.read_runs import RunReads
 from backfill_assets.ledger.recorded_text import first_few
 from backfill_assets.ledger.records import Action, PartitionChange, PublicationIntent, RunRecord
-from backfill_assets.ledger.run_steps import next_command
+from backfill_assets.ledger.run_steps import usual_step
 from backfill_assets.ledger.schema import (
     import_days,
     imports,
@@ -42,6 +42,7 @@ from backfill_assets.ledger.states import (
     may_follow,
 )
 from backfill_assets.ledger.steps import illegal
+from backfill_assets.next_steps import ANOTHER_PERSON, NAME, WAIT_OR_RECOVER, WHY, Act, Advice, do, step
 from backfill_assets.planning.manifest import NEVER_PUBLISHED
 
 LANDED_STATES = (ImportState.LANDED, ImportState.LOADED)
@@ -83,7 +84,7 @@ class PublicationChecks(Queries):
         if self._row(select(held.c.run_id).where(held.c.publication_id == intent.publication_id)):
             raise Refused(
                 f"there is a publication {intent.publication_id} already; every attempt has an id of its own.",
-                next_step="backfill recover",
+                next_step=do(Act.RECOVER),
                 publication_id=intent.publication_id,
             )
         open_one = self._row(
@@ -95,7 +96,7 @@ class PublicationChecks(Queries):
             raise IllegalTransition(
                 f"{intent.table} is being changed by publication {open_one.publication_id} "
                 f"({open_one.action} of run {open_one.run_id}), and a table has one open publication at a time.",
-                next_step="wait for it; if its process is gone, backfill recover",
+                next_step=WAIT_OR_RECOVER,
                 table=intent.table,
                 publication_id=open_one.publication_id,
                 run_id=open_one.run_id,
@@ -106,7 +107,7 @@ class PublicationChecks(Queries):
         if found.manifest.mode in NEVER_PUBLISHED:
             raise IllegalTransition(
                 f"run {found.run_id} has mode {found.manifest.mode} and is never published.",
-                next_step=f"backfill report {found.run_id}",
+                next_step=do(Act.REPORT, found.run_id),
                 run_id=found.run_id,
             )
         self._must_be_its_sets_turn(intent, SetState.PUBLISHING)
@@ -117,13 +118,13 @@ class PublicationChecks(Queries):
                 f"run {found.run_id}",
                 found.state,
                 RunState.PUBLISHING,
-                next_step=next_command(found.run_id, found.state),
+                next_step=usual_step(found.run_id, found.state),
                 ids={"run_id": found.run_id},
             )
         if found.approval is not ApprovalState.APPROVED:
             raise NotApproved(
                 f"nobody but the requester has agreed to the manifest of run {found.run_id}.",
-                next_step=f"backfill approve {found.run_id} --by NAME",
+                next_step=do(Act.APPROVE, found.run_id, by=ANOTHER_PERSON),
                 run_id=found.run_id,
             )
         _must_be_declared(intent, found.manifest.table, found.manifest.partitions)
@@ -142,11 +143,10 @@ class PublicationChecks(Queries):
             for row in self._rows(of_day.where(import_days.c.event_date.in_(batch), import_days.c.events > 0)):
                 (read if row.import_id in manifest.imports else landed).add(row.event_date)
         if unread := sorted(landed - read):
-            days = f"--from {unread[0]} --to {unread[-1]}"
             raise InputsMovedOn(
                 f"run {found.run_id} built {first_few(unread)} of {manifest.table} without events, and events of then "
                 f"have landed since.",
-                next_step=f"backfill load {manifest.table.partition('.')[2]} {days} --by WHO",
+                next_step=do(Act.LOAD, manifest.table.partition(".")[2], first=unread[0], last=unread[-1], by=NAME),
                 run_id=found.run_id,
                 table=manifest.table,
             )
@@ -173,7 +173,7 @@ class PublicationChecks(Queries):
         if waiting:
             raise IllegalTransition(
                 f"run {found.run_id} was computed from what {first_few(waiting)} staged, and that is not published.",
-                next_step=f"publish the whole set: backfill publish {found.manifest.member_of} --by NAME",
+                next_step=step("publish the whole set: ", do(Act.PUBLISH, str(found.manifest.member_of), by=NAME)),
                 run_id=found.run_id,
                 set_id=found.manifest.member_of,
             )
@@ -186,7 +186,7 @@ class PublicationChecks(Queries):
                 f"run {intent.run_id}",
                 state,
                 RunState.ROLLED_BACK,
-                next_step=next_command(intent.run_id, state),
+                next_step=usual_step(intent.run_id, state),
                 ids={"run_id": intent.run_id},
             )
         undone = self._publications.get(intent.undoes or "")
@@ -195,7 +195,7 @@ class PublicationChecks(Queries):
             raise IllegalTransition(
                 f"publication {undone.intent.publication_id} ({undone.intent.action} of run {undone.intent.run_id}) is "
                 f"{undone.state}; only a standing publication of run {intent.run_id} can be undone.",
-                next_step=f"backfill status {intent.run_id}",
+                next_step=do(Act.STATUS, intent.run_id),
                 publication_id=undone.intent.publication_id,
                 run_id=intent.run_id,
             )
@@ -256,14 +256,16 @@ class PublicationChecks(Queries):
             if intent.action is Action.PUBLISH:
                 raise MissingInput(
                     f"the staged files of run {intent.run_id} were removed by retention at {at}, for {days}.",
-                    next_step=f"stage it again: backfill run {intent.run_id}",
+                    next_step=step("stage it again: ", do(Act.RUN, intent.run_id)),
                     run_id=intent.run_id,
                     table=intent.table,
                 )
             raise MissingInput(
                 f"run {intent.run_id} cannot be rolled back: what it replaced in {intent.table} was removed by "
                 f"retention at {at}, for {days}.",
-                next_step=f"restate the days instead: backfill plan {intent.table} --from DAY --to DAY --reason WHY",
+                next_step=step(
+                    "restate the days instead: ", do(Act.PLAN, intent.table, first="DAY", last="DAY", reason=WHY)
+                ),
                 run_id=intent.run_id,
                 table=intent.table,
             )
@@ -297,9 +299,9 @@ def _must_be_declared(intent: PublicationIntent, table: str, declared: tuple[dat
         raise Refused("a publication changes a partition once, and this one names some twice.", run_id=intent.run_id)
 
 
-def _after_a_change(intent: PublicationIntent) -> str:
+def _after_a_change(intent: PublicationIntent) -> Advice:
     match intent.action:
         case Action.PUBLISH:
-            return f"backfill run {intent.run_id}, which compares it with what is published now"
+            return step(do(Act.RUN, intent.run_id), ", which compares it with what is published now")
         case Action.ROLLBACK:
-            return f"backfill history {intent.table}; roll back the later publication first"
+            return step(do(Act.HISTORY, intent.table), "; roll back the later publication first")

@@ -20,6 +20,7 @@ from backfill_assets.ledger.queries import PAGE, Queries, batches
 from backfill_assets.ledger.read_runs import unknown_run
 from backfill_assets.ledger.schema import manifests, partition_versions, publications, verifications
 from backfill_assets.ledger.states import PublicationState, VersionState
+from backfill_assets.next_steps import Act, do
 from backfill_assets.planning.basis import UNKNOWN_DIGEST, Basis, BasisInput
 from backfill_assets.planning.graph import TableInput
 from backfill_assets.planning.manifest import PinnedReference
@@ -156,7 +157,7 @@ class BasisReads(Queries):
                     raise Refused(
                         f"the manifest of run {run_id} was edited after it was agreed: its text does not have its "
                         f"digest.",
-                        next_step="backfill audit",
+                        next_step=do(Act.AUDIT),
                         run_id=run_id,
                     )
                 # No `Manifest` of it: thousands of pins are cheap to read and dear to keep.

@@ -13,6 +13,7 @@ from backfill_assets.ledger.queries import Queries, optional_batches
 from backfill_assets.ledger.records import ImportDay, ImportRecord
 from backfill_assets.ledger.schema import import_days, imports
 from backfill_assets.ledger.states import ImportState
+from backfill_assets.next_steps import Act, do
 
 
 class ImportReads(Queries):
@@ -95,4 +96,4 @@ class ImportReads(Queries):
 
 def unknown_import(import_id: str) -> UnknownName:
     """The error for a file that never landed."""
-    return UnknownName(f"there is no import {import_id!r}.", next_step="backfill status", import_id=import_id)
+    return UnknownName(f"there is no import {import_id!r}.", next_step=do(Act.STATUS), import_id=import_id)

@@ -14,6 +14,7 @@ from backfill_assets.ledger.read_runs import RunReads
 from backfill_assets.ledger.records import OutboxEntry, RunRecord
 from backfill_assets.ledger.schema import outbox, publications
 from backfill_assets.ledger.states import UNPUBLISHED, PublicationState, RunState
+from backfill_assets.next_steps import Act, do, outline, step
 from backfill_assets.planning.manifest import CauseKind, Manifest
 
 
@@ -81,8 +82,11 @@ class OutboxReads(Queries):
             reasons = "; ".join(f"{publication_id}: {why}" for publication_id, why in gone.items())
             raise IllegalTransition(
                 f"run {run.run_id} follows publications that no longer ask for it ({reasons}), so it is not published.",
-                next_step="backfill follow, which plans what is asked for now; or ask for a run of your own: "
-                f"backfill plan {run.manifest.table} ...",
+                next_step=step(
+                    do(Act.FOLLOW),
+                    ", which plans what is asked for now; or ask for a run of your own: ",
+                    outline(Act.PLAN, run.manifest.table),
+                ),
                 run_id=run.run_id,
                 publications=sorted(gone),
             )

@@ -20,6 +20,7 @@ from backfill_assets.ledger.records import (
 )
 from backfill_assets.ledger.schema import events, partition_versions, publication_changes, publications, verifications
 from backfill_assets.ledger.states import PublicationState
+from backfill_assets.next_steps import Act, do
 
 ROLLBACK, ORDERED, ENDED = "rollback", "rollback_ordered", "rollback_ended"
 """The events of a rollback that takes dependents along: it is under way while it was ordered and has not ended."""
@@ -49,7 +50,7 @@ class PublicationReads(Queries):
         if row is None:
             raise UnknownName(
                 f"there is no publication {publication_id!r}.",
-                next_step="backfill status",
+                next_step=do(Act.STATUS),
                 publication_id=publication_id,
             )
         ids = [publication_id]

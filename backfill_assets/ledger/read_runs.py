@@ -14,6 +14,7 @@ from backfill_assets.ledger.queries import Queries, Unreadable, batches, readabl
 from backfill_assets.ledger.records import Action, RunRecord
 from backfill_assets.ledger.schema import approvals, leases, manifests, publications, runs
 from backfill_assets.ledger.states import PublicationState, RunState
+from backfill_assets.next_steps import Act, do
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,7 +149,7 @@ class RunReads(Queries):
 
 def unknown_run(run_id: str) -> UnknownName:
     """The error for a run that was never planned."""
-    return UnknownName(f"there is no run {run_id!r}.", next_step="backfill status", run_id=run_id)
+    return UnknownName(f"there is no run {run_id!r}.", next_step=do(Act.STATUS), run_id=run_id)
 
 
 def _runs() -> Select[*tuple[object, ...]]:

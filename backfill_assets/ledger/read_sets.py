@@ -12,6 +12,7 @@ from backfill_assets.ledger.queries import Queries, Unreadable, readable
 from backfill_assets.ledger.records import SetRecord
 from backfill_assets.ledger.schema import manifests, restatement_sets, set_members
 from backfill_assets.ledger.states import SetState
+from backfill_assets.next_steps import Act, do
 
 
 class SetReads(Queries):
@@ -28,7 +29,7 @@ class SetReads(Queries):
         """
         row = self._row(_sets().where(restatement_sets.c.set_id == set_id))
         if row is None:
-            raise UnknownName(f"there is no restatement set {set_id!r}.", next_step="backfill status", set_id=set_id)
+            raise UnknownName(f"there is no restatement set {set_id!r}.", next_step=do(Act.STATUS), set_id=set_id)
         return rows.set_record(row)
 
     def records(

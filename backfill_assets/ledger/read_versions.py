@@ -13,6 +13,7 @@ from backfill_assets.ledger.queries import Queries, batches, optional_batches
 from backfill_assets.ledger.records import AcceptedClaim, PartitionVersion
 from backfill_assets.ledger.schema import partition_versions
 from backfill_assets.ledger.states import VersionState
+from backfill_assets.next_steps import Act, do
 
 
 class VersionReads(Queries):
@@ -90,7 +91,7 @@ class VersionReads(Queries):
             raise UnknownName(
                 f"{table} never had version {wanted[first]} of {first}"
                 f"{f' (nor {len(missing) - 1} more of those asked for)' if len(missing) > 1 else ''}.",
-                next_step=f"backfill history {table} --partition {first}",
+                next_step=do(Act.HISTORY, table, partition=first),
                 table=table,
                 partition=first,
             )

@@ -29,6 +29,7 @@ from backfill_assets.ledger.records import (
     VerifiedPartition,
 )
 from backfill_assets.ledger.states import ApprovalState
+from backfill_assets.next_steps import Act, do, step
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.sets import SetManifest
 from backfill_assets.wording import visible
@@ -57,7 +58,7 @@ def run_record(row: AnyRow) -> RunRecord:
     if sha256_text(row.body) != row.digest:
         raise Refused(
             f"the manifest of run {row.run_id} was edited after it was agreed: its text does not have its digest.",
-            next_step="backfill audit",
+            next_step=do(Act.AUDIT),
             run_id=row.run_id,
         )
     manifest = _read(Manifest.parse, row.body, f"the manifest of run {row.run_id}", run_id=row.run_id)
@@ -88,7 +89,7 @@ def _read(parse: Callable[[str], Read], body: str, what: str, **ids: str) -> Rea
         why = f"it lacks {error}" if isinstance(error, KeyError) else str(error)
         raise Refused(
             f"{what} cannot be read: {visible(why)[:_MOST_CHARACTERS]}.",
-            next_step="use the release that wrote it; or backfill audit",
+            next_step=step("use the release that wrote it; or ", do(Act.AUDIT)),
             **ids,
         ) from error
 
@@ -271,7 +272,7 @@ def set_record(row: AnyRow) -> SetRecord:
     if sha256_text(row.body) != row.digest:
         raise Refused(
             f"the document of set {row.set_id} was edited after it was agreed: its text does not have its digest.",
-            next_step="backfill audit",
+            next_step=do(Act.AUDIT),
             set_id=row.set_id,
         )
     return SetRecord(

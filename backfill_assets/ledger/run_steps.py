@@ -15,6 +15,7 @@ from backfill_assets.ledger.recorded_text import one_line, storable_text
 from backfill_assets.ledger.schema import approvals, manifests, runs
 from backfill_assets.ledger.states import ApprovalState, RunState
 from backfill_assets.ledger.steps import Step
+from backfill_assets.next_steps import ANOTHER_PERSON, NAME, Act, Advice, do, outline, step, undo
 from backfill_assets.planning.manifest import Manifest
 
 NO_ATTEMPT = ""
@@ -95,7 +96,7 @@ class RunSteps(Queries):
                 name=f"run {run_id}",
                 begins=begins,
                 ends=ends,
-                next_step=next_command(run_id, begins),
+                next_step=usual_step(run_id, begins),
                 ids={"run_id": run_id},
             ),
             Event(
@@ -111,24 +112,24 @@ class RunSteps(Queries):
             self._leases.drop(run_id)
 
 
-def next_command(run_id: str, state: RunState) -> str:
+def usual_step(run_id: str, state: RunState) -> Advice:
     """What is usually done with a run in this state."""
     match state:
         case RunState.PLANNED | RunState.STAGING | RunState.STAGED | RunState.GATING | RunState.FAILED:
-            return f"backfill run {run_id}"
+            return do(Act.RUN, run_id)
         case RunState.PASSED:
-            return f"backfill publish {run_id} --by NAME (after backfill approve {run_id} --by NAME)"
+            return step(do(Act.PUBLISH, run_id, by=NAME), " (after ", do(Act.APPROVE, run_id, by=ANOTHER_PERSON), ")")
         case RunState.BLOCKED:
-            return f"backfill report {run_id}"
+            return do(Act.REPORT, run_id)
         case RunState.PUBLISHING:
-            return "backfill recover"
+            return do(Act.RECOVER)
         case RunState.PUBLISHED:
-            return f"backfill rollback {run_id} --by NAME --reason WHY"
+            return undo(run_id)
         case RunState.SUPERSEDED:
-            return f"backfill status {run_id}"
+            return do(Act.STATUS, run_id)
         case RunState.ROLLED_BACK:
-            return f"backfill approve {run_id} --by NAME, to publish it once more"
+            return step(do(Act.APPROVE, run_id, by=ANOTHER_PERSON), ", to publish it once more")
         case RunState.CANCELLED:
-            return "backfill plan, for a run that takes its place"
+            return step(outline(Act.PLAN), ", for a run that takes its place")
         case _:
             assert_never(state)

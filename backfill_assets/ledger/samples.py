@@ -23,6 +23,7 @@ from backfill_assets.ledger.read_runs import RunReads
 from backfill_assets.ledger.recorded_text import one_line
 from backfill_assets.ledger.records import EventRecord, Sample, SampleKind
 from backfill_assets.ledger.schema import events, samples
+from backfill_assets.next_steps import Act, do
 
 ERASED = "samples_erased"
 MEASURED = ("gates_recorded", "candidates_cleared")
@@ -89,7 +90,7 @@ class SampleWrites(SampleReads):
         if not erased:
             raise Refused(
                 f"the ledger holds no values of rows of run {' or '.join(run_ids)}.",
-                next_step=f"backfill report {run_ids[0]}",
+                next_step=do(Act.REPORT, run_ids[0]),
                 run_id=run_ids[0],
             )
         return erased

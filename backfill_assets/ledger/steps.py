@@ -10,6 +10,7 @@ from sqlalchemy import ColumnElement, Table, and_
 
 from backfill_assets.errors import IllegalTransition
 from backfill_assets.ledger.states import MEANING, State, may_follow
+from backfill_assets.next_steps import Advice
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +28,7 @@ class Step:
     name: str
     begins: State
     ends: State
-    next_step: str
+    next_step: Advice
     ids: Mapping[str, object]
 
     @property
@@ -41,7 +42,7 @@ class Step:
 
 
 def illegal(
-    name: str, found: State | None, wanted: State, *, next_step: str, ids: Mapping[str, object]
+    name: str, found: State | None, wanted: State, *, next_step: Advice, ids: Mapping[str, object]
 ) -> IllegalTransition:
     """The error for a step that cannot be taken from the state that was found."""
     is_now = "not in the ledger" if found is None else f"{found} ({MEANING[found]})"

@@ -16,12 +16,13 @@ from backfill_assets.ledger.queries import batches
 from backfill_assets.ledger.read_candidates import CandidateReads
 from backfill_assets.ledger.recorded_text import first_few
 from backfill_assets.ledger.records import CandidatePartition, GateResult, Sample
-from backfill_assets.ledger.run_steps import next_command
+from backfill_assets.ledger.run_steps import usual_step
 from backfill_assets.ledger.samples import append_with_samples
 from backfill_assets.ledger.schema import candidate_partitions, chunk_runs, gate_results
 from backfill_assets.ledger.states import MEANING, VISIBLE, ChunkState, RunState
 from backfill_assets.ledger.steps import Step
 from backfill_assets.ledger.write_runs import RunWrites
+from backfill_assets.next_steps import Act, do
 
 
 class CandidateWrites(CandidateReads):
@@ -148,7 +149,7 @@ class CandidateWrites(CandidateReads):
         if row is None or row.attempt != attempt:
             raise TakenOver(
                 f"chunk {number} of run {run_id} is not as this process started it: another process was at it.",
-                next_step=f"backfill status {run_id}",
+                next_step=do(Act.STATUS, run_id),
                 run_id=run_id,
                 chunk=number,
             )
@@ -168,7 +169,7 @@ class CandidateWrites(CandidateReads):
         if state in VISIBLE:
             raise IllegalTransition(
                 f"run {run_id} is {state} ({MEANING[state]}); its candidates are its evidence and are kept.",
-                next_step=next_command(run_id, state),
+                next_step=usual_step(run_id, state),
                 run_id=run_id,
             )
         kept = tuple(sorted(keep))
@@ -275,7 +276,7 @@ class CandidateWrites(CandidateReads):
             raise Refused(
                 f"the gates of run {run_id} measured files that are not the staged ones, "
                 f"for {first_few(sorted(other))}.",
-                next_step=f"backfill run {run_id}",
+                next_step=do(Act.RUN, run_id),
                 run_id=run_id,
             )
 
@@ -284,7 +285,7 @@ class CandidateWrites(CandidateReads):
         if state is not wanted:
             raise IllegalTransition(
                 f"run {run_id} is {state} ({MEANING[state]}); to {act} it must be {wanted}.",
-                next_step=next_command(run_id, state),
+                next_step=usual_step(run_id, state),
                 run_id=run_id,
             )
 
@@ -306,6 +307,6 @@ def _chunk_step(run_id: str, number: int, begins: ChunkState, ends: ChunkState) 
         name=f"chunk {number} of run {run_id}",
         begins=begins,
         ends=ends,
-        next_step=f"backfill run {run_id}",
+        next_step=do(Act.RUN, run_id),
         ids={"run_id": run_id, "chunk": number},
     )

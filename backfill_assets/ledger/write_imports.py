@@ -20,6 +20,7 @@ from backfill_assets.ledger.records import ImportCounts, ImportDay, ImportRecord
 from backfill_assets.ledger.schema import import_days, imports
 from backfill_assets.ledger.states import ImportState
 from backfill_assets.ledger.steps import Step, illegal
+from backfill_assets.next_steps import Act, do, step
 
 
 class ImportWrites(ImportReads):
@@ -138,7 +139,7 @@ class ImportWrites(ImportReads):
         if too_many:
             raise Refused(
                 f"more records were superseded than were ever accepted, of {first_few(sorted(too_many))}.",
-                next_step="backfill audit",
+                next_step=do(Act.AUDIT),
                 import_ids=tuple(too_many),
             )
         moved: BindParameter[int] = bindparam("moved")
@@ -221,7 +222,7 @@ class ImportWrites(ImportReads):
             are_landed = imports.c.import_id.in_(batch) & (imports.c.state == ImportState.LANDED)
             changed = self._connection.execute(update(imports).where(are_landed).values(state=ImportState.LOADED))
             if changed.rowcount != len(batch):
-                raise illegal(first_few(batch), None, ImportState.LOADED, next_step="backfill audit", ids={})
+                raise illegal(first_few(batch), None, ImportState.LOADED, next_step=do(Act.AUDIT), ids={})
         self._log.append(
             *(
                 _import_event(
@@ -276,6 +277,6 @@ def _step(import_id: str, begins: ImportState, ends: ImportState) -> Step:
         name=f"import {import_id}",
         begins=begins,
         ends=ends,
-        next_step="backfill status, then land the file again",
+        next_step=step(do(Act.STATUS), ", then land the file again"),
         ids={"import_id": import_id},
     )

@@ -19,6 +19,7 @@ from backfill_assets.ledger.records import OutboxEntry, PublicationIntent, RunRe
 from backfill_assets.ledger.run_steps import RunSteps
 from backfill_assets.ledger.schema import outbox
 from backfill_assets.ledger.states import RunState
+from backfill_assets.next_steps import Act, do
 from backfill_assets.planning.manifest import CauseKind, Manifest
 
 
@@ -111,7 +112,7 @@ class OutboxWrites(OutboxReads):
         """
         row = self._row(select(outbox).where(outbox.c.sequence == sequence))
         if row is None:
-            raise UnknownName(f"there is no outbox entry {sequence}.", next_step="backfill status")
+            raise UnknownName(f"there is no outbox entry {sequence}.", next_step=do(Act.STATUS))
         entry = rows.outbox_entry(row)
         if entry.is_open:
             self._steps.set(entry, "delivered", actor, delivered_at=self._log.now, attempts=0, note="")
@@ -136,14 +137,14 @@ class OutboxWrites(OutboxReads):
         if entry is None:
             raise UnknownName(
                 f"there is no publication {publication_id!r} that asks something of its dependents.",
-                next_step="backfill status",
+                next_step=do(Act.STATUS),
                 publication_id=publication_id,
             )
         if not entry.is_open:
             how = "withdrawn" if entry.withdrawn_at else "followed"
             raise IllegalTransition(
                 f"publication {publication_id} asks for nothing any more: it was {how} already.",
-                next_step="backfill status",
+                next_step=do(Act.STATUS),
                 publication_id=publication_id,
             )
         self._steps.withdraw(publication_id, actor=person, why=f"cancelled by {person}: {why}")

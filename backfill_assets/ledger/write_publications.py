@@ -24,6 +24,7 @@ from backfill_assets.ledger.states import PublicationState, RunState
 from backfill_assets.ledger.steps import Step
 from backfill_assets.ledger.write_outbox import OutboxSteps
 from backfill_assets.ledger.write_versions import VersionSteps
+from backfill_assets.next_steps import Act, do
 
 
 class PublicationWrites(PublicationReads):
@@ -207,6 +208,6 @@ def _step(found: PublicationRecord, ends: PublicationState) -> Step:
         name=f"publication {publication_id}",
         begins=begins,
         ends=ends,
-        next_step=f"backfill status {found.intent.run_id}",
+        next_step=do(Act.STATUS, found.intent.run_id),
         ids={"publication_id": publication_id, "run_id": found.intent.run_id},
     )

@@ -18,10 +18,11 @@ from backfill_assets.ledger.read_runs import RunReads, unknown_run
 from backfill_assets.ledger.read_sets import SetReads
 from backfill_assets.ledger.recorded_text import first_few, required_text
 from backfill_assets.ledger.records import RunRecord
-from backfill_assets.ledger.run_steps import NO_ATTEMPT, RunSteps, next_command
+from backfill_assets.ledger.run_steps import NO_ATTEMPT, RunSteps, usual_step
 from backfill_assets.ledger.schema import runs
 from backfill_assets.ledger.states import MEANING, ChunkState, RunState, may_follow
 from backfill_assets.ledger.steps import illegal
+from backfill_assets.next_steps import NAME, WHY, Act, do
 from backfill_assets.planning.chunks import chunks_of
 from backfill_assets.planning.manifest import CauseKind, Manifest
 
@@ -50,7 +51,7 @@ class RunWrites(RunReads):
             # Policy may publish a follow-up, so only the outbox brings one about (`write_outbox`).
             raise Refused(
                 f"run {manifest.run_id} is not planned as a follow-up: only what the outbox asks for is.",
-                next_step="backfill follow",
+                next_step=do(Act.FOLLOW),
                 run_id=manifest.run_id,
             )
         self._steps.insert(manifest, actor=actor)
@@ -83,7 +84,7 @@ class RunWrites(RunReads):
         """
         found = self.state(run_id)
         if to not in TAKEN or found is RunState.PUBLISHING or not may_follow(found, to):
-            raise illegal(f"run {run_id}", found, to, next_step=next_command(run_id, found), ids={"run_id": run_id})
+            raise illegal(f"run {run_id}", found, to, next_step=usual_step(run_id, found), ids={"run_id": run_id})
         name = required_text("the attempt", attempt)
         self._leases.require_free(run_id, at=self._log.now)
         recorded = {**(payload or {}), "attempt": name}
@@ -107,7 +108,7 @@ class RunWrites(RunReads):
         found, held = self.state(run_id), self._leases.get(run_id)
         if found not in TAKEN:
             raise illegal(
-                f"run {run_id}", found, RunState.FAILED, next_step=next_command(run_id, found), ids={"run_id": run_id}
+                f"run {run_id}", found, RunState.FAILED, next_step=usual_step(run_id, found), ids={"run_id": run_id}
             )
         is_alive = held is not None and held.is_alive(self._log.now)
         if not now:
@@ -144,7 +145,7 @@ class RunWrites(RunReads):
         found = self.state(run_id)
         self.require_holder(run_id, attempt)
         if to not in MOVED_BY_ITS_PROCESS or found is RunState.PUBLISHING:
-            raise illegal(f"run {run_id}", found, to, next_step=next_command(run_id, found), ids={"run_id": run_id})
+            raise illegal(f"run {run_id}", found, to, next_step=usual_step(run_id, found), ids={"run_id": run_id})
         if to is RunState.STAGED and found is RunState.STAGING:
             self._require_staged(run_id)
         self._steps.move(run_id, found, to, actor=actor, note=note, payload=payload or {})
@@ -160,11 +161,11 @@ class RunWrites(RunReads):
         if row is None:
             raise unknown_run(run_id)
         if row.attempt != attempt:
-            what = "another process took it over, or `backfill recover` gave it up"
+            what = "another process took it over, or a recovery gave it up"
             because = f"it was {row.note}" if row.state is RunState.CANCELLED else what
             raise TakenOver(
                 f"run {run_id} is not this process's any more: {because}; it is {row.state} ({MEANING[row.state]}).",
-                next_step=f"backfill status {run_id}",
+                next_step=do(Act.STATUS, run_id),
                 run_id=run_id,
                 state=str(row.state),
             )
@@ -181,7 +182,7 @@ class RunWrites(RunReads):
         if set_id is not None:
             raise IllegalTransition(
                 f"run {run_id} is one of the set {set_id}, whose runs are cancelled together.",
-                next_step=f"backfill cancel {set_id} --by WHO --reason WHY",
+                next_step=do(Act.CANCEL, set_id, by=NAME, reason=WHY),
                 run_id=run_id,
                 set_id=set_id,
             )
@@ -207,5 +208,5 @@ class RunWrites(RunReads):
         else:
             return
         raise IllegalTransition(
-            f"run {run_id} is not wholly staged: {what}.", next_step=f"backfill run {run_id}", run_id=run_id
+            f"run {run_id} is not wholly staged: {what}.", next_step=do(Act.RUN, run_id), run_id=run_id
         )

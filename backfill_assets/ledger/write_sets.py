@@ -19,6 +19,7 @@ from backfill_assets.ledger.run_steps import RunSteps
 from backfill_assets.ledger.schema import manifests, restatement_sets, set_members
 from backfill_assets.ledger.states import MEANING, ApprovalState, SetState
 from backfill_assets.ledger.steps import Step
+from backfill_assets.next_steps import Act, do
 from backfill_assets.planning.sets import SetManifest
 
 
@@ -105,14 +106,14 @@ class SetWrites(SetReads):
         if found.state is SetState.CANCELLED:
             raise IllegalTransition(
                 f"set {set_id} is {found.state} ({MEANING[found.state]}); there is nothing left to approve.",
-                next_step=f"backfill status {set_id}",
+                next_step=do(Act.STATUS, set_id),
                 set_id=set_id,
             )
         runs = self._runs.named(member.run_id for member in found.manifest.members)
         drafts = [run for run in runs if run.approval is ApprovalState.DRAFT]
         if not drafts:
             raise IllegalTransition(
-                f"set {set_id} is approved already.", next_step=f"backfill status {set_id}", set_id=set_id
+                f"set {set_id} is approved already.", next_step=do(Act.STATUS, set_id), set_id=set_id
             )
         approver = another_person(by, found.manifest.requested_by, name=set_id, what="set", set_id=set_id)
         for run in drafts:
@@ -142,7 +143,7 @@ class SetWrites(SetReads):
                 name=f"set {set_id}",
                 begins=found.state,
                 ends=to,
-                next_step=f"backfill status {set_id}",
+                next_step=do(Act.STATUS, set_id),
                 ids={"set_id": set_id},
             ),
             Event(

@@ -22,6 +22,7 @@ from backfill_assets.ledger.schema import (
     verifications,
 )
 from backfill_assets.ledger.states import PublicationState, VersionState, may_follow
+from backfill_assets.next_steps import Act, do
 
 
 class VersionSteps(Queries):
@@ -103,7 +104,7 @@ class VersionSteps(Queries):
             raise IllegalTransition(
                 f"publication {intent.publication_id} expected {expected} partitions of {intent.table} to be {begins}, "
                 f"and found {changed.rowcount}.",
-                next_step="backfill audit",
+                next_step=do(Act.AUDIT),
                 publication_id=intent.publication_id,
                 table=intent.table,
             )

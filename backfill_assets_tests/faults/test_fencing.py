@@ -80,7 +80,7 @@ def state_of(scene: Scene, run_id: str) -> RunState:
 @pytest.mark.parametrize("where", ["SWAP_INTENDED", BEFORE_COMMIT])
 def test_a_publisher_that_slept_cannot_publish_over_newer_work_and_says_why(scene: Scene, where: str) -> None:
     with asleep(scene, "publish backfill", where) as sleeper:
-        with refused(IllegalTransition, match="if its process is gone, backfill recover"):
+        with refused(IllegalTransition, match="if its process is gone: backfill recover"):
             publish_run(scene.ws, "live", by="ben")
         (found,) = recover(scene.ws, by="ops")
         assert "had not landed; closed" in found.outcome

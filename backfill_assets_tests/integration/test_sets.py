@@ -524,7 +524,7 @@ def test_nobody_agrees_to_a_part_of_a_set_and_its_requester_is_told_so_by_its_na
     set_id, one = manifest.set_id, manifest.members[0].run_id
     with pytest.raises(IllegalTransition, match=f"one of the set {set_id}") as refusal:
         operations.approve(late.ws, one, by="ben")
-    assert advised(refusal.value) == f"backfill approve {set_id} --by WHO"
+    assert advised(refusal.value) == f"backfill approve {set_id} --by ANOTHER_PERSON"
     with pytest.raises(NotApproved, match="was requested by ana") as own:
         operations.approve_set(late.ws, set_id, by="ana")
     assert set_id in advised(own.value)
