@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -12,7 +12,13 @@ from backfill_assets.next_steps import NextStep
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """One table that could not be looked after, why, and what to do about it."""
+    """One table, or set, that could not be looked after.
+
+    Attributes:
+        table: The table, or the set.
+        why: Why it could not, in a sentence.
+        next_step: What to do about it, or null.
+    """
 
     table: str
     why: str
@@ -27,10 +33,6 @@ class Problem:
     def sentence(self) -> str:
         """For a list of findings."""
         return f"{self.table}: {self.why}"
-
-    def document(self) -> Mapping[str, str | NextStep | None]:
-        """The problem as plain values."""
-        return {"table": self.table, "why": self.why, "next_step": self.next_step}
 
 
 @dataclass(slots=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import shlex
 
 from backfill_assets.errors import BackfillError
-from backfill_assets.next_steps import Advice, Invocation, NextStep, step
+from backfill_assets.next_steps import Advice, Invocation, step
 
 _PROGRAM = "backfill"
 
@@ -25,17 +25,6 @@ def words_of(advice: Advice) -> str:
 def explained(error: BackfillError) -> str:
     """What went wrong and what to do next, as one text."""
     return f"{error.message} Next: {words_of(error.next_step)}" if error.next_step else error.message
-
-
-def json_value(value: object) -> str:
-    """A next step in a JSON document, for `json.dumps(default=...)`.
-
-    Raises:
-        TypeError: The value is anything else.
-    """
-    if isinstance(value, NextStep | Invocation):
-        return words_of(value)
-    raise TypeError(f"{type(value).__name__} has no JSON form")
 
 
 def _command(asked: Invocation) -> str:

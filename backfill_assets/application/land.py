@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import date
 from pathlib import Path
-from typing import Any
 
 from pyspark.sql import DataFrame
 
@@ -16,8 +15,9 @@ from backfill_assets.application.recorder import Acting
 from backfill_assets.application.run import Run
 from backfill_assets.domain import SourceTable
 from backfill_assets.errors import BackfillError, InvalidRange
-from backfill_assets.evidence.history import import_document
-from backfill_assets.evidence.landed import about_import, questions
+from backfill_assets.evidence.imports import import_document
+from backfill_assets.evidence.landed import LandReport, about_import, questions
+from backfill_assets.evidence.report import RunReport
 from backfill_assets.lake.evidence import replace_quarantined
 from backfill_assets.landing.archive import require_landable
 from backfill_assets.landing.land import Landed, OnDuplicate
@@ -28,8 +28,6 @@ from backfill_assets.planning.partitions import DayRange, Grain, count_of, parti
 from backfill_assets.progress import Listener, Progress
 from backfill_assets.publication.plan_load import days_without_events, plan_load
 from backfill_assets.workspace import Workspace
-
-Document = Mapping[str, Any]
 
 
 def quarantine_table(source: SourceTable) -> str:
@@ -75,7 +73,7 @@ def land(ws: Workspace, source: str, path: Path, *, on_duplicate: OnDuplicate, b
 
 def land_files(
     ws: Workspace, source: str, files: Sequence[Path], acting: Acting, *, on_duplicate: str, builds: bool
-) -> Document:
+) -> LandReport:
     """Lands files in the order given, and builds the days that they touch.
 
     A refused file stops the rest; what landed before it stays landed.
@@ -101,10 +99,10 @@ def land_files(
         run = plan_load(ws, table.name, partitions=None, by=acting.by, reason=f"landed by {acting.by}")
         if run is not None:
             built = build(ws, run, acting)
-            sentences.append(f"{table.name}: built {built['partitions_described']}")
+            sentences.append(f"{table.name}: built {built.run.partitions_described}")
     with ws.ledger.read() as tx:
         records = [tx.imports.get(outcome.record.import_id) for outcome in landed]
-    return {"imports": [import_document(r) for r in records], "load": built, "sentences": sentences}
+    return LandReport(imports=tuple(map(import_document, records)), load=built, sentences=tuple(sentences))
 
 
 def _land_each(
@@ -134,7 +132,7 @@ def _about(ws: Workspace, table: SourceTable, landed: Landed) -> Iterator[str]:
     yield from about_import(ws, table, landed)
 
 
-def load(ws: Workspace, source: str, first: date, last: date, acting: Acting, *, empty: bool, reason: str) -> Document:
+def load(ws: Workspace, source: str, first: date, last: date, acting: Acting, *, empty: bool, reason: str) -> RunReport:
     """Builds bronze days from what has landed; with `empty`, the person declares that the others had no events.
 
     Raises:
@@ -156,7 +154,7 @@ def load(ws: Workspace, source: str, first: date, last: date, acting: Acting, *,
     return build(ws, run, acting)
 
 
-def build(ws: Workspace, run: RunRecord, acting: Acting) -> Document:
+def build(ws: Workspace, run: RunRecord, acting: Acting) -> RunReport:
     """Stages, gates and publishes a planned load."""
     loading = Run(ws, run.run_id)
     loading.execute(acting, tuple(Part))

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 from backfill_assets.application.execute import stages
 from backfill_assets.application.terms import present_terms, terms_of
 from backfill_assets.errors import Refused
-from backfill_assets.evidence.planned import plan_document, set_plan_document
+from backfill_assets.evidence.planned import PlanDocument, plan_document
+from backfill_assets.evidence.planned_sets import NothingPlanned, SetPlan, set_plan_document
 from backfill_assets.evidence.releases import goes_back
 from backfill_assets.ledger.claims import LedgerState
 from backfill_assets.ledger.recorded_text import one_line
@@ -19,8 +18,6 @@ from backfill_assets.planning.request import Plan, PlanRequest, propose, require
 from backfill_assets.planning.restatement import NothingToRebuild, PlannedSet, SetRequest
 from backfill_assets.restatements.plan import plan_set as write_set
 from backfill_assets.workspace import Workspace
-
-Document = Mapping[str, Any]
 
 PLANNED_BY_HAND = frozenset({Mode.BACKFILL, Mode.DRY_RUN, Mode.RECONCILIATION, Mode.REPLAY})
 """The modes that a person can ask for; LIVE is for what arrives by itself."""
@@ -73,14 +70,14 @@ def plan_set(ws: Workspace, request: SetRequest) -> PlannedSet | NothingToRebuil
     return write_set(ws, request, lambda name: present_terms(ws, name))
 
 
-def described_plan(ws: Workspace, planned: Plan) -> Document:
+def described_plan(ws: Workspace, planned: Plan) -> PlanDocument:
     """The plan of a run as a document: what it reads and replaces, and every stage."""
     with ws.ledger.read() as tx:
         back = goes_back(tx, planned.manifest)
     return plan_document(planned, stages(ws, planned.manifest.run_id), back)
 
 
-def described_set_plan(planned: PlannedSet | NothingToRebuild) -> Document:
+def described_set_plan(planned: PlannedSet | NothingToRebuild) -> SetPlan | NothingPlanned:
     """The plan of a set as a document."""
     return set_plan_document(planned)
 

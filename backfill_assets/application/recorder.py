@@ -25,10 +25,10 @@ class Pruned:
 
     Attributes:
         days: How old a recorded run is before it is removed.
-        runs: How many were removed.
-        kept_runs: Older ones that a page still shows.
+        runs: How many were removed, or would be.
+        kept_runs: How many older ones stay, because a page still shows them.
         size_bytes: By how much the files are smaller; in a dry run, and with PostgreSQL, what was recorded of them.
-        note: Why it was left alone, or what is left to do; None when there is nothing to say.
+        note: Why it was left alone, or what is left to do; null when there is nothing. That is no problem of the lake.
     """
 
     days: int

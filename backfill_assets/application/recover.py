@@ -6,13 +6,13 @@ ledger is told. If it did not, it is fenced off, so that it cannot land later, a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 from backfill_assets.crash_points import Point
 from backfill_assets.errors import AtWork, BackfillError, HalfWay, IllegalTransition, Refused
+from backfill_assets.evidence.recovered import RecoveredWork, RecoveryReport
 from backfill_assets.lake.swap import fence
 from backfill_assets.landing.land import clean_up_landing
 from backfill_assets.ledger.records import PublicationRecord, RollbackOrder
@@ -36,10 +36,6 @@ class Recovered:
     outcome: str
     next_step: NextStep | None = None
     problem: Problem | None = None
-
-    def document(self) -> Mapping[str, Any]:
-        """The recovery as plain values."""
-        return {"what": self.what, "id": self.id, "outcome": self.outcome, "next_step": self.next_step}
 
 
 def recover(ws: Workspace, *, by: str, only: str | None = None, now: bool = False) -> tuple[Recovered, ...]:
@@ -109,13 +105,17 @@ def recover(ws: Workspace, *, by: str, only: str | None = None, now: bool = Fals
     return tuple(found)
 
 
-def recover_document(ws: Workspace, *, by: str, only: str | None, now: bool) -> Mapping[str, Any]:
+def recover_document(ws: Workspace, *, by: str, only: str | None, now: bool) -> RecoveryReport:
     """What was recovered, and what could not be, as a document."""
     found = recover(ws, by=by, only=only, now=now)
-    return {
-        "recovered": [each.document() for each in found],
-        "problems": [each.problem.document() for each in found if each.problem],
-    }
+    return RecoveryReport(
+        recovered=tuple(map(_document, found)),
+        problems=tuple(each.problem for each in found if each.problem),
+    )
+
+
+def _document(each: Recovered) -> RecoveredWork:
+    return RecoveredWork(what=each.what, id=each.id, outcome=each.outcome, next_step=each.next_step)
 
 
 def _require_known(tx: ReadTransaction, name: str) -> None:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from backfill_assets.application.execute import Part
 from backfill_assets.application.recorder import Acting
 from backfill_assets.application.run import Run
-from backfill_assets.evidence.report import run_report
-from backfill_assets.evidence.sets import set_document
+from backfill_assets.evidence.report import SetReport, set_report
+from backfill_assets.evidence.sets import SetDocument, set_document
 from backfill_assets.ledger.members import members_of
 from backfill_assets.ledger.records import RunRecord
 from backfill_assets.ledger.states import RunState
@@ -19,8 +18,6 @@ from backfill_assets.restatements.approve import approve_set
 from backfill_assets.restatements.publish import is_outdated, publish_set, rollback_set
 from backfill_assets.restatements.undo import rollback_with_dependents
 from backfill_assets.workspace import Workspace
-
-Document = Mapping[str, Any]
 
 _SEEN = (RunState.PUBLISHING, RunState.PUBLISHED, RunState.SUPERSEDED)
 _GATED = (RunState.PASSED, RunState.ROLLED_BACK)
@@ -48,26 +45,26 @@ class RestatementSet:
         """The runs of the set."""
         return tuple(member.run_id for member in self.members)
 
-    def document(self) -> Document:
+    def document(self) -> SetDocument:
         """How far the set is."""
         return set_document(self.ws, self.set_id)
 
-    def report(self) -> Document:
+    def report(self) -> SetReport:
         """Where the set stands, and the report of each of its runs."""
-        return {**self.document(), "reports": [run_report(self.ws, run_id) for run_id in self.run_ids]}
+        return set_report(self.ws, self.set_id)
 
-    def approve(self, *, by: str, note: str) -> Document:
+    def approve(self, *, by: str, note: str) -> SetDocument:
         """Records that another person agrees to every run of the set; see `restatements.approve.approve_set`."""
         approve_set(self.ws, self.set_id, by=by, note=note)
         return self.document()
 
-    def cancel(self, *, by: str, reason: str) -> Document:
+    def cancel(self, *, by: str, reason: str) -> SetDocument:
         """Ends the set, of which readers see nothing, for good."""
         with self.ws.ledger.write() as tx:
             tx.sets.cancel(self.set_id, by=by, reason=reason)
         return self.document()
 
-    def stage(self, acting: Acting) -> Document:
+    def stage(self, acting: Acting) -> SetDocument:
         """Stages and gates the runs of the set, in order. A blocked run stops those that read it.
 
         What has passed is staged again only where what it was computed from has been staged again since.
@@ -81,7 +78,7 @@ class RestatementSet:
                 break
         return self.document()
 
-    def publish(self, acting: Acting) -> Document:
+    def publish(self, acting: Acting) -> SetDocument:
         """Publishes the runs of the set in order, each recorded by itself; see `restatements.publish.publish_set`."""
 
         def publish_one(run_id: str) -> None:
@@ -90,7 +87,7 @@ class RestatementSet:
         publish_set(self.ws, self.set_id, by=acting.by, publish=publish_one)
         return self.document()
 
-    def rollback(self, acting: Acting, *, reason: str, with_dependents: bool) -> Document:
+    def rollback(self, acting: Acting, *, reason: str, with_dependents: bool) -> SetDocument:
         """Brings every table of the set back, dependents first."""
         require_person("the one who rolls back", acting.by)
         undo = rollback_with_dependents if with_dependents else rollback_set

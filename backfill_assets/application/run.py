@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from backfill_assets.application.execute import Part, require_ready
 from backfill_assets.application.recorder import Acting
 from backfill_assets.candidates.stage import require_stageable
 from backfill_assets.domain import SourceTable
-from backfill_assets.evidence.report import interrupted, publication_document, run_document, run_report
+from backfill_assets.evidence.publications import PublicationDocument, RollbackDocument, publication_document
+from backfill_assets.evidence.report import RunReport, run_report
+from backfill_assets.evidence.runs import RunSummary, interrupted, run_document
 from backfill_assets.ledger.records import Action, PublicationRecord, RunRecord
 from backfill_assets.people import require_person
 from backfill_assets.publication.approve import approve_run
 from backfill_assets.publication.publish import rollback_run
 from backfill_assets.restatements.undo import rollback_with_dependents
 from backfill_assets.workspace import Workspace
-
-Document = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,26 +42,26 @@ class Run:
         """The run itself."""
         return (self.run_id,)
 
-    def document(self) -> Document:
+    def document(self) -> RunSummary:
         """Where the run stands."""
         return run_document(self.ws, self.run_id)
 
-    def report(self) -> Document:
+    def report(self) -> RunReport:
         """What a reviewer reads: what moves, which gates passed, some rows before and after."""
         return run_report(self.ws, self.run_id)
 
-    def approve(self, *, by: str, note: str) -> Document:
+    def approve(self, *, by: str, note: str) -> RunSummary:
         """Records that another person agrees to exactly this manifest; see `publication.approve.approve_run`."""
         approve_run(self.ws, self.run_id, by=by, note=note)
         return self.document()
 
-    def cancel(self, *, by: str, reason: str) -> Document:
+    def cancel(self, *, by: str, reason: str) -> RunSummary:
         """Ends the run, which readers do not see, for good; a process at work on it stops at its next step."""
         with self.ws.ledger.write() as tx:
             tx.runs.cancel(self.run_id, by=by, reason=reason)
         return self.document()
 
-    def stage(self, acting: Acting) -> Document:
+    def stage(self, acting: Acting) -> RunReport:
         """Stages and gates the run, by default on behalf of its requester; a load of landed files is published too."""
         record = self.record
         require_stageable(self.ws, record)
@@ -71,13 +70,13 @@ class Run:
         self.execute(replace(acting, by=by), tuple(Part) if is_load else (Part.STAGE, Part.GATE))
         return self.report()
 
-    def publish(self, acting: Acting) -> Document:
+    def publish(self, acting: Acting) -> PublicationDocument:
         """Makes the gated and approved run what readers see; see `publication.publish.publish_run`."""
         require_ready(self.ws, self.run_id)
         self.execute(acting, (Part.PUBLISH,))
         return publication_document(self._latest_publication())
 
-    def rollback(self, acting: Acting, *, reason: str, with_dependents: bool) -> Document:
+    def rollback(self, acting: Acting, *, reason: str, with_dependents: bool) -> RollbackDocument:
         """Undoes the publication; with dependents, those first that would be left without their input."""
         require_person("the one who rolls back", acting.by)
         if with_dependents:
@@ -86,8 +85,8 @@ class Run:
             records = [rollback_run(self.ws, self.run_id, by=acting.by, reason=reason)]
         for record in records:
             acting.recorder.rolled_back(self.ws, record)
-        *dependents, own = [publication_document(record) for record in records]
-        return {**own, "dependents": dependents}
+        *dependents, own = map(publication_document, records)
+        return RollbackDocument(publication=own, dependents=tuple(dependents))
 
     def execute(self, acting: Acting, parts: Sequence[Part]) -> None:
         """Executes parts of the run through the recorder.

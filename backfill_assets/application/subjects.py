@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Protocol
 
 from backfill_assets.application.recorder import Acting
 from backfill_assets.application.restatement_set import RestatementSet
 from backfill_assets.application.run import Run
+from backfill_assets.evidence.publications import PublicationDocument, RollbackDocument
+from backfill_assets.evidence.report import RunReport, SetReport
+from backfill_assets.evidence.runs import RunSummary
+from backfill_assets.evidence.sets import SetDocument
 from backfill_assets.planning.sets import is_set
 from backfill_assets.workspace import Workspace
 
@@ -19,25 +22,25 @@ class Subject(Protocol):
     def run_ids(self) -> tuple[str, ...]:
         """The run itself, or the runs of the set."""
 
-    def document(self) -> Mapping[str, Any]:
+    def document(self) -> RunSummary | SetDocument:
         """Where it stands."""
 
-    def report(self) -> Mapping[str, Any]:
+    def report(self) -> RunReport | SetReport:
         """What a reviewer reads."""
 
-    def approve(self, *, by: str, note: str) -> Mapping[str, Any]:
+    def approve(self, *, by: str, note: str) -> RunSummary | SetDocument:
         """Records that another person agrees."""
 
-    def cancel(self, *, by: str, reason: str) -> Mapping[str, Any]:
+    def cancel(self, *, by: str, reason: str) -> RunSummary | SetDocument:
         """Ends what readers do not see, for good."""
 
-    def stage(self, acting: Acting) -> Mapping[str, Any]:
+    def stage(self, acting: Acting) -> RunReport | SetDocument:
         """Stages and gates."""
 
-    def publish(self, acting: Acting) -> Mapping[str, Any]:
+    def publish(self, acting: Acting) -> PublicationDocument | SetDocument:
         """Makes it what readers see."""
 
-    def rollback(self, acting: Acting, *, reason: str, with_dependents: bool) -> Mapping[str, Any]:
+    def rollback(self, acting: Acting, *, reason: str, with_dependents: bool) -> RollbackDocument | SetDocument:
         """Brings back exactly the files that were replaced."""
 
 

@@ -3,28 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import dataclass, field
 from datetime import date
-from typing import Any
 
 from backfill_assets.application.land import quarantine_table
-from backfill_assets.application.recorder import Acting
+from backfill_assets.application.recorder import Acting, Pruned
+from backfill_assets.documents import INLINE
 from backfill_assets.ledger.members import versions_of
 from backfill_assets.ledger.records import RunRecord
 from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.manifest import NEVER_PUBLISHED
-from backfill_assets.upkeep.vacuum import Vacuumed, vacuum_lake
+from backfill_assets.upkeep.vacuum import vacuum_lake
+from backfill_assets.upkeep.vacuum_report import VacuumReport
 from backfill_assets.workspace import Workspace
 
 
-def vacuum(ws: Workspace, acting: Acting, *, dry_run: bool) -> Mapping[str, Any]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VacuumDocument:
+    """What a clean-up did, or would do.
+
+    Attributes:
+        lake: Of staged files.
+        dagster: Of Dagster's record of runs.
+    """
+
+    lake: VacuumReport = field(metadata=INLINE)
+    dagster: Pruned
+
+
+def vacuum(ws: Workspace, acting: Acting, *, dry_run: bool) -> VacuumDocument:
     """Removes staged files that are not needed any more, and old recorded runs that no page shows."""
     vacuumed = vacuum_files(ws, by=acting.by, dry_run=dry_run)
     pruned = acting.recorder.prune(as_of=ws.clock(), dry_run=dry_run)
-    return {**vacuumed.document(), "dagster": asdict(pruned)}
+    return VacuumDocument(lake=vacuumed, dagster=pruned)
 
 
-def vacuum_files(ws: Workspace, *, by: str, dry_run: bool = False) -> Vacuumed:
+def vacuum_files(ws: Workspace, *, by: str, dry_run: bool = False) -> VacuumReport:
     """Removes staged files that are not needed any more; see `upkeep.vacuum.vacuum_lake`."""
     quarantines = [quarantine_table(source) for source in ws.domain.sources]
     return vacuum_lake(ws, by=by, quarantines=quarantines, dry_run=dry_run)

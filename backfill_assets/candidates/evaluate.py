@@ -13,7 +13,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import date
 from functools import cached_property
-from typing import Any
 
 from pyspark.sql import DataFrame
 
@@ -27,7 +26,8 @@ from backfill_assets.gates.failing import failing_keys
 from backfill_assets.gates.judge import judge
 from backfill_assets.gates.measure import Measured, measure
 from backfill_assets.gates.proven import Proven
-from backfill_assets.gates.sample import SampledRow, most_moved, sample_rows
+from backfill_assets.gates.sample import most_moved, sample_rows
+from backfill_assets.gates.sampled import FailingKey, SampledRow
 from backfill_assets.gates.terms import require_agreed_gates
 from backfill_assets.identity import EMPTY_FILE_SET, FileSet, canonical_json, document_digest
 from backfill_assets.lake.checksums import NO_ROWS
@@ -66,7 +66,7 @@ class Evaluated:
     run_id: str
     results: tuple[GateResult, ...]
     sample: tuple[SampledRow, ...]
-    failing: tuple[Mapping[str, Any], ...]
+    failing: tuple[FailingKey, ...]
     passed: bool
 
 
@@ -201,7 +201,7 @@ def _record(work: Gating, *, actor: str) -> None:
     ws.reached(Point.GATE_APPENDED)
     failed = sorted({r.gate for r in evaluated.results if r.blocking and not r.passed})
     changed = Sample(kind=SampleKind.CHANGED_ROWS, rows=tuple(row.document() for row in evaluated.sample))
-    failing = Sample(kind=SampleKind.FAILING_KEYS, rows=evaluated.failing)
+    failing = Sample(kind=SampleKind.FAILING_KEYS, rows=tuple(key.document() for key in evaluated.failing))
     with ws.ledger.write() as tx:
         tx.candidates.record_gates(
             manifest.run_id, compared, evaluated.results, actor=actor, attempt=work.attempt, samples=(changed, failing)

@@ -20,7 +20,8 @@ from backfill_assets.candidates.inputs import pinned_files
 from backfill_assets.domain import DerivedTable, Table
 from backfill_assets.gates.measure import Measured, measure
 from backfill_assets.gates.proven import Proven
-from backfill_assets.gates.sample import SampledRow, sample_rows
+from backfill_assets.gates.sample import sample_rows
+from backfill_assets.gates.sampled import SampledRow
 from backfill_assets.identity import FileSet
 from backfill_assets.lake.checksums import NO_ROWS
 from backfill_assets.lake.snapshot import read_files

@@ -16,8 +16,6 @@ from backfill_assets.cli.answers import (
     exit_with_problems,
     one_line,
     print_json,
-    published_or_set,
-    run_or_set,
 )
 from backfill_assets.cli.session import named, opened, person
 from backfill_assets.errors import Refused
@@ -38,7 +36,7 @@ def approve(
 
         with opened() as session:
             document = session.subject(run).approve(by=person(by), note=note)
-        print_json(document) if as_json else views.show(console, run_or_set(document))
+        print_json(document) if as_json else views.show(console, views.view_of(document))
 
 
 @app.command()
@@ -49,12 +47,8 @@ def run(run: RunOrSet, by: By = "", as_json: Json = False) -> None:
 
         with opened(quiet=as_json) as session:
             document = session.subject(run).stage(session.acting(by, on=run))
-        blocked = "BLOCKED" in [each["state"] for each in document.get("runs", [document])]
-        if as_json:
-            print_json(document)
-        else:
-            views.show(console, views.report_view(document) if "run_id" in document else run_or_set(document))
-        if blocked:
+        print_json(document) if as_json else views.show(console, views.view_of(document))
+        if document.is_blocked:
             raise typer.Exit(1)
 
 
@@ -66,7 +60,7 @@ def publish(run: RunOrSet, by: By = "", as_json: Json = False) -> None:
 
         with opened(quiet=as_json) as session:
             document = session.subject(run).publish(session.acting(person(by), on=run))
-        print_json(document) if as_json else views.show(console, published_or_set(document), FOLLOW)
+        print_json(document) if as_json else views.show(console, views.view_of(document), FOLLOW)
 
 
 @app.command()
@@ -88,7 +82,7 @@ def rollback(
             document = session.subject(run).rollback(
                 session.acting(person(by), on=run), reason=reason, with_dependents=with_dependents
             )
-        print_json(document) if as_json else views.show(console, published_or_set(document), FOLLOW)
+        print_json(document) if as_json else views.show(console, views.view_of(document), FOLLOW)
 
 
 @app.command()
@@ -104,7 +98,7 @@ def cancel(
 
         with opened() as session:
             document = session.subject(run).cancel(by=person(by), reason=reason)
-        print_json(document) if as_json else views.show(console, run_or_set(document))
+        print_json(document) if as_json else views.show(console, views.view_of(document))
 
 
 @app.command()
@@ -126,11 +120,12 @@ def follow(
         with opened(quiet=as_json) as session:
             if cancel:
                 following.cancel_follow_ups(session.ws, cancel, by=person(by), reason=reason)
-                document = cancelled_document(cancel, by=by, reason=reason)
-            else:
-                document = follow_document(following.follow(session.ws, session.acting(by or "follow", on="follow")))
-        print_json(document) if as_json else views.show(console, *document["sentences"])
-        if document.get("failed"):
+                cancelled = cancelled_document(cancel, by=by, reason=reason)
+                print_json(cancelled) if as_json else views.show(console, *cancelled.sentences)
+                return
+            document = follow_document(following.follow(session.ws, session.acting(by or "follow", on="follow")))
+        print_json(document) if as_json else views.show(console, *document.sentences)
+        if document.failed:
             raise typer.Exit(1)
 
 
@@ -153,11 +148,8 @@ def recover(
         # What lost its lease is ended on behalf of the command; what has not, a person takes over.
         with opened() as session:
             document = recover_document(session.ws, by=_taking_over(by) if now else by, only=run, now=now)
-        if as_json:
-            print_json(document)
-        else:
-            views.show(console, *views.recovered_lines(document["recovered"]))
-        exit_with_problems(document)
+        print_json(document) if as_json else views.show(console, *views.recovered_lines(document.recovered))
+        exit_with_problems(document.problems)
 
 
 @app.command()
@@ -171,11 +163,13 @@ def erase(
     with answering(as_json) as console:
         from backfill_assets.application.subjects import erase_samples
         from backfill_assets.cli import views
+        from backfill_assets.evidence.recovered import ErasedSamples
 
         with opened() as session:
             erased = erase_samples(session.ws, run, by=person(by), reason=reason)
         if as_json:
-            print_json({"set_id" if is_set(run) else "run_id": run, "erased": erased})
+            run_id, set_id = (None, run) if is_set(run) else (run, None)
+            print_json(ErasedSamples(run_id=run_id, set_id=set_id, erased=erased))
         else:
             views.show(console, f"{count_of(erased, 'sample')} of {run} erased")
 
@@ -194,7 +188,7 @@ def vacuum(
         with opened() as session:
             document = vacuum_all(session.ws, session.acting(named(by), on="vacuum"), dry_run=dry_run)
         print_json(document) if as_json else views.show(console, views.vacuum_view(document))
-        exit_with_problems(document)
+        exit_with_problems(document.lake.problems)
 
 
 def _taking_over(by: str) -> str:

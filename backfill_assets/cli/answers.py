@@ -5,20 +5,24 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import date
 from typing import Annotated, Any, Literal
 
 import typer
-from rich.console import Console, RenderableType
+from rich.console import Console
 from rich.text import Text
 
-from backfill_assets.application.command_line import json_value, words_of
+from backfill_assets.application.command_line import words_of
 from backfill_assets.cli.console import terminal
 from backfill_assets.cli.last_resort import unexpected
+from backfill_assets.documents import as_json
 from backfill_assets.errors import BackfillError, InvalidRange, Refused
+from backfill_assets.next_steps import NextStep
 from backfill_assets.planning.partitions import DayRange, days_named
+from backfill_assets.problems import Problem
 from backfill_assets.wording import fault_of, visible
 
 app = typer.Typer(
@@ -93,6 +97,34 @@ TableName = Annotated[
 FOLLOW = "next: backfill follow computes again what depends on it, unless the sensor of `make dev` runs"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ErrorDetails:
+    """Why a command was refused or stopped.
+
+    Attributes:
+        type: A class of `backfill_assets/errors.py`.
+        message: What was expected, and what was found.
+        next_step: What to do about it, or null.
+        ids: What it is about, such as `run_id`, by name.
+    """
+
+    type: str
+    message: str
+    next_step: NextStep | None
+    ids: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ErrorDocument:
+    """The document of a command that ended with an error.
+
+    Attributes:
+        error: The error.
+    """
+
+    error: ErrorDetails
+
+
 @contextmanager
 def answering(as_json: bool) -> Iterator[Console]:
     """Where a command prints; what is refused becomes one sentence and exit code 1."""
@@ -121,20 +153,17 @@ def answering(as_json: bool) -> Iterator[Console]:
 
 def _answer(error: BackfillError, *, as_json: bool) -> None:
     if as_json:
-        print_json({"error": error_document(error)})
+        print_json(error_document(error))
     else:
         print_error(error)
 
 
-def error_document(error: BackfillError) -> dict[str, Any]:
-    """An error as plain values."""
+def error_document(error: BackfillError) -> ErrorDocument:
+    """An error as a document."""
     ids = {name: value if isinstance(value, (list, dict)) else str(value) for name, value in error.ids.items()}
-    return {
-        "type": type(error).__name__,
-        "message": error.message,
-        "next_step": error.next_step,
-        "ids": ids,
-    }
+    return ErrorDocument(
+        error=ErrorDetails(type=type(error).__name__, message=error.message, next_step=error.next_step, ids=ids)
+    )
 
 
 def print_error(error: BackfillError) -> None:
@@ -149,31 +178,16 @@ def print_error(error: BackfillError) -> None:
 
 def print_json(document: object) -> None:
     """JSON on standard output, for machines."""
-    text = json.dumps(document, indent=2, ensure_ascii=False, default=json_value)
+    values = as_json(document, worded=words_of)
+    text = json.dumps(values, indent=2, ensure_ascii=False)
     try:
         text.encode(sys.stdout.encoding or "utf-8")
     except UnicodeEncodeError:  # what this output's encoding lacks, or half a character
-        text = json.dumps(document, indent=2, default=json_value)
+        text = json.dumps(values, indent=2)
     sys.stdout.write(text + "\n")
 
 
-def exit_with_problems(document: Mapping[str, Any]) -> None:
-    """Exit code 1 when a table could not be looked after; everything else was done and has been said."""
-    if document["problems"]:
+def exit_with_problems(problems: Sequence[Problem]) -> None:
+    """Exit code 1 when a table could not be looked after; everything else was done and is printed."""
+    if problems:
         raise typer.Exit(1)
-
-
-def run_or_set(document: Mapping[str, Any]) -> RenderableType:
-    """How a run looks, or a set, whichever the document is of."""
-    from backfill_assets.cli import views
-
-    return views.run_view(document) if "run_id" in document else views.set_view(document)
-
-
-def published_or_set(document: Mapping[str, Any]) -> RenderableType:
-    """How publications look, dependents before what they were computed from, or a set."""
-    from backfill_assets.cli import views
-
-    if "runs" in document:
-        return views.set_view(document)
-    return views.publications_view([*document.get("dependents", ()), document])

@@ -27,12 +27,15 @@ from backfill_assets.cli.show import listing, show
 from backfill_assets.cli.views import audit_view, imports_view, plan_view, publications_view, report_view
 from backfill_assets.domain import Demo
 from backfill_assets.errors import NotApproved, Refused
+from backfill_assets.evidence.imports import ImportDocument
+from backfill_assets.evidence.measured import Moves
+from backfill_assets.evidence.publications import PublicationDocument
 from backfill_assets.lake.rows import small_table
 from backfill_assets.planning.partitions import DayRange, Grain, describe, partitions_over
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets.publication.plan_load import days_without_events, plan_load
 from backfill_assets.settings import PROJECT_ROOT, Settings, default_home
-from backfill_assets.upkeep.audit import audit
+from backfill_assets.upkeep.audit import AuditReport, audit
 from backfill_assets.workspace import Workspace
 
 ASKS, AGREES = "ana", "ben"
@@ -59,7 +62,36 @@ class Stage:
             self.console.print(sentence, highlight=False, soft_wrap=sentence.startswith("  "), markup=False)
 
 
-def run_demo(console: Console, *, size: int | None, seed: int | None, fresh: bool, quiet: bool) -> Mapping[str, Any]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DemoReport:
+    """What the demo did.
+
+    Attributes:
+        home: The folder that holds everything.
+        imports: The files that it landed.
+        first_run: The run that published the history.
+        restatement: The run that replaced it.
+        totals: How the rows of the restatement differ from those that it replaced.
+        figures_moved: Whether the dependent figures changed.
+        rollback_restored_figures: Whether the rollback brought the earlier figures back.
+        republished_figures: Whether the second publication brought the corrected figures again.
+        audit: Whether everything agrees in the end.
+        elapsed_s: How long it took, in seconds.
+    """
+
+    home: str
+    imports: tuple[ImportDocument, ...]
+    first_run: str
+    restatement: str
+    totals: Moves | None
+    figures_moved: bool
+    rollback_restored_figures: bool
+    republished_figures: bool
+    audit: AuditReport
+    elapsed_s: float
+
+
+def run_demo(console: Console, *, size: int | None, seed: int | None, fresh: bool, quiet: bool) -> DemoReport:
     """Plays the demo.
 
     Args:
@@ -70,7 +102,7 @@ def run_demo(console: Console, *, size: int | None, seed: int | None, fresh: boo
         quiet: Say nothing.
 
     Returns:
-        What happened, for machines.
+        What it did.
 
     Raises:
         Refused: The home holds work that no demo made, or the domain has no demo.
@@ -129,16 +161,15 @@ def _remove(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def _play(session: Session, demo: Demo, stage: Stage, *, chosen: tuple[int, int], began: float) -> Mapping[str, Any]:
+def _play(session: Session, demo: Demo, stage: Stage, *, chosen: tuple[int, int], began: float) -> DemoReport:
     ws, out = session.ws, stage.console
     asks, agrees = session.acting(ASKS, on="demo"), session.acting(AGREES, on="demo")
 
-    def publish(run_id: str) -> Mapping[str, Any]:
+    def publish(run_id: str) -> PublicationDocument:
         return Run(ws, run_id).publish(agrees)
 
     def follow_all() -> Sequence[str]:
-        sentences: Sequence[str] = follow_document(follow(ws, replace(asks, by="follow")))["sentences"]
-        return sentences
+        return follow_document(follow(ws, replace(asks, by="follow"))).sentences
 
     name = demo.table.name
     figures_table = demo.figures[0].name
@@ -146,7 +177,7 @@ def _play(session: Session, demo: Demo, stage: Stage, *, chosen: tuple[int, int]
     stage.step("Files come in", "Ten monthly exports, with late events, duplicates, corrections and broken records.")
     files = demo.write_files(ws.settings.home / "demo_files", *chosen)
     landed = land_files(ws, demo.source.name, files, asks, on_duplicate="ignore", builds=False)
-    show(out, imports_view(landed["imports"]), "landed = accepted + duplicate + superseded + rejected, in every file")
+    show(out, imports_view(landed.imports), "landed = accepted + duplicate + superseded + rejected, in every file")
     rejected = ws.lake.path(quarantine_table(demo.source))
     show(out, f"Rejected records are kept with file, line and reason in {rejected}")
     covered = partitions_over(Grain.DAILY, demo.covered)
@@ -154,7 +185,7 @@ def _play(session: Session, demo: Demo, stage: Stage, *, chosen: tuple[int, int]
     built = plan_load(ws, demo.source.name, partitions=covered, by=ASKS, reason="ten monthly exports", empty=silent)
     assert built is not None
     loaded = build(ws, built, asks)
-    show(out, f"{demo.source.name} is built from them: {loaded['partitions_described']}")
+    show(out, f"{demo.source.name} is built from them: {loaded.run.partitions_described}")
     if silent:
         show(out, f"Nothing happened on {describe(Grain.DAILY, silent)}: {ASKS} says so, and is recorded for it.")
 
@@ -202,7 +233,7 @@ def _play(session: Session, demo: Demo, stage: Stage, *, chosen: tuple[int, int]
     undone = Run(ws, second).rollback(agrees, reason="the press office needs a day", with_dependents=False)
     follow_all()
     restored = _figures(ws, demo)
-    show(out, publications_view([undone]))
+    show(out, publications_view([undone.publication]))
     show(out, f"{figures_table} is as it was: {'yes' if restored == before else 'NO'}")
 
     stage.step("It is approved again and published again; nothing is computed a second time for it")
@@ -213,7 +244,7 @@ def _play(session: Session, demo: Demo, stage: Stage, *, chosen: tuple[int, int]
     show(out, f"{figures_table} shows the corrected figures again: {'yes' if final == after else 'NO'}")
 
     stage.step("The audit: do ledger, tables and landed files tell the same story?")
-    found = audit(ws).document()
+    found = audit(ws)
     show(out, audit_view(found))
     elapsed = time.monotonic() - began
     day = demo.restated.start
@@ -230,18 +261,18 @@ def _play(session: Session, demo: Demo, stage: Stage, *, chosen: tuple[int, int]
         "",
         f"The demo took {elapsed:.0f} s.",
     )
-    return {
-        "home": str(ws.settings.home),
-        "imports": landed["imports"],
-        "first_run": first,
-        "restatement": second,
-        "totals": report["totals"],
-        "figures_moved": before != after,
-        "rollback_restored_figures": restored == before,
-        "republished_figures": final == after,
-        "audit": found,
-        "elapsed_s": round(elapsed, 1),
-    }
+    return DemoReport(
+        home=str(ws.settings.home),
+        imports=landed.imports,
+        first_run=first,
+        restatement=second,
+        totals=report.totals,
+        figures_moved=before != after,
+        rollback_restored_figures=restored == before,
+        republished_figures=final == after,
+        audit=found,
+        elapsed_s=round(elapsed, 1),
+    )
 
 
 def _command(settings: Settings) -> str:

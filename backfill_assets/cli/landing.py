@@ -39,7 +39,7 @@ def land(
         if as_json:
             print_json(outcome)
         else:
-            views.show(console, views.imports_view(outcome["imports"]), *outcome["sentences"])
+            views.show(console, views.imports_view(outcome.imports), *outcome.sentences)
 
 
 @app.command()
@@ -62,4 +62,4 @@ def load(
         with opened(quiet=as_json) as session:
             acting = session.acting(person(by), on=source)
             report = load_days(session.ws, source, first, last, acting, empty=empty, reason=reason)
-        print_json(report) if as_json else views.show(console, views.run_view(report))
+        print_json(report) if as_json else views.show(console, views.report_head_view(report))

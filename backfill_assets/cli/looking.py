@@ -22,7 +22,6 @@ from backfill_assets.cli.answers import (
     exit_with_problems,
     one_line,
     print_json,
-    run_or_set,
 )
 from backfill_assets.cli.session import named, opened
 from backfill_assets.planning.partitions import DayRange
@@ -36,13 +35,7 @@ def report(run: RunOrSet, as_json: Json = False) -> None:
 
         with opened() as session:
             document = session.subject(run).report()
-        if as_json:
-            print_json(document)
-        elif "run_id" in document:
-            views.show(console, views.report_view(document))
-        else:
-            reports = [part for each in document["reports"] for part in ("", views.report_view(each))]
-            views.show(console, views.set_view(document), *reports)
+        print_json(document) if as_json else views.show(console, views.view_of(document))
 
 
 @app.command()
@@ -54,15 +47,13 @@ def status(
     with answering(as_json) as console:
         from backfill_assets.application import look
         from backfill_assets.cli import views
+        from backfill_assets.evidence.status import StatusDocument
 
         with opened() as session:
             document = look.status(session.ws, run)
-        if as_json:
-            print_json(document)
-        else:
-            views.show(console, run_or_set(document) if run else views.status_view(document))
-        if run is None:
-            exit_with_problems(document)
+        print_json(document) if as_json else views.show(console, views.view_of(document))
+        if isinstance(document, StatusDocument):
+            exit_with_problems(document.problems)
 
 
 @app.command()
@@ -85,7 +76,7 @@ def stale(
         if as_json:
             print_json(document)
         else:
-            following = [f"next: {words_of(step)}" for step in document["next_steps"]]
+            following = [f"next: {words_of(step)}" for step in document.next_steps]
             views.show(console, views.stale_view(document), *following)
 
 
@@ -104,10 +95,7 @@ def history(
 
         with opened() as session:
             document = look.history(session.ws, table, partition)
-        if as_json:
-            print_json(document)
-        else:
-            views.show(console, views.story_view(document) if partition else views.history_view(document))
+        print_json(document) if as_json else views.show(console, views.view_of(document))
 
 
 @app.command()
@@ -127,7 +115,7 @@ def audit(
         with opened() as session:
             document = look.audit(session.ws, head=head, is_quick=quick)
         print_json(document) if as_json else views.show(console, views.audit_view(document))
-        if not document["agrees"]:
+        if not document.agrees:
             raise typer.Exit(1)
 
 
@@ -148,5 +136,5 @@ def reproduce(
         with opened(quiet=as_json) as session:
             document = look.reproduce(session.ws, run, session.acting(named(by), on=run), sample=sample)
         print_json(document) if as_json else views.show(console, views.reproduction_view(document))
-        if not document["identical"]:
+        if not document.identical:
             raise typer.Exit(1)

@@ -82,11 +82,15 @@ def plan(
     with answering(as_json) as console:
         from backfill_assets.application import plan as planning
         from backfill_assets.cli import views
+        from backfill_assets.evidence.planned import PlanDocument
+        from backfill_assets.evidence.planned_sets import NothingPlanned, SetPlan
+        from backfill_assets.evidence.stages import AgreeStage
         from backfill_assets.planning.restatement import SetRequest
         from backfill_assets.restatements.plan import parse_because
 
         if not reason.strip():
             raise Refused("it was not said why history has to change.", next_step="add --reason REASON")
+        document: PlanDocument | SetPlan
         days = _days(first, last)
         if because or stale:
             _refuse_together(because=because, table=table, days=days, stale=stale, kind=kind, version=transform_version)
@@ -106,11 +110,11 @@ def plan(
             )
             person(by)
             with opened() as session:
-                document = planning.described_set_plan(planning.plan_set(session.ws, request))
-            if document["set_id"] is None:
-                print_json(document) if as_json else views.show(console, views.nothing_planned_view(document))
+                set_plan = planning.described_set_plan(planning.plan_set(session.ws, request))
+            if isinstance(set_plan, NothingPlanned):
+                print_json(set_plan) if as_json else views.show(console, views.nothing_planned_view(set_plan))
                 return
-            named, view = document["set_id"], views.set_plan_view(document)
+            document, named, view = set_plan, set_plan.set_id, views.set_plan_view(set_plan)
         else:
             assert table is not None
             _refuse_without_stale(changed_code=changed_code, stale=stale)
@@ -131,12 +135,12 @@ def plan(
             )
             person(by)
             with opened() as session:
-                document = planning.described_plan(session.ws, planning.plan(session.ws, asked))
-            named, view = document["run_id"], views.plan_view(document)
+                run_plan = planning.described_plan(session.ws, planning.plan(session.ws, asked))
+            document, named, view = run_plan, run_plan.run.run_id, views.plan_view(run_plan)
         if as_json:
             print_json(document)
         else:
-            waits = any(stage["stage"] == "agree" and stage["policy"] is None for stage in document["stages"])
+            waits = any(isinstance(stage, AgreeStage) and stage.policy is None for stage in document.stages)
             agree = f"backfill approve {named} --by ANOTHER_PERSON, and " if waits else ""
             views.show(console, view, "", f"next: {agree}backfill run {named}")
 

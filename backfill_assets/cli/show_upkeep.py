@@ -1,92 +1,136 @@
-"""How do a reproduction and a clean-up look to a person at a terminal?"""
+"""How do an audit, a reproduction and a clean-up look on a terminal?"""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from backfill_assets.cli.show import Document, facts, listing, problems_view, sample_view
+from backfill_assets.application.command_line import words_of
+from backfill_assets.cli.show import facts, following, listing, mebibytes, problems_view
+from backfill_assets.cli.show_runs import sample_view
 from backfill_assets.planning.partitions import count_of
+from backfill_assets.wording import visible
+
+if TYPE_CHECKING:
+    # They import Spark, which a view of them does not need.
+    from backfill_assets.application.recorder import Pruned
+    from backfill_assets.application.upkeep import VacuumDocument
+    from backfill_assets.evidence.recovered import RecoveredWork
+    from backfill_assets.upkeep.audit import AuditReport
+    from backfill_assets.upkeep.rebuild import Difference
+    from backfill_assets.upkeep.reproduce import ReproductionReport, ReproductionVersions
+    from backfill_assets.upkeep.vacuum_report import FileCount, VacuumedTable
 
 _MOST_DIFFERENCES = 40
 
 
-def reproduction_view(reproduction: Document) -> RenderableType:
-    """Whether a published run follows from its manifest, and where not."""
-    checked = f"{reproduction['partitions_described']} of {reproduction['of_partitions']:,} in the run"
-    head = facts(
+def audit_view(audit: AuditReport) -> RenderableType:
+    """Whether everything agrees."""
+    looked = facts(
         [
-            ("run", reproduction["run_id"]),
-            ("table", f"{reproduction['table']} by {reproduction['transform']} {reproduction['transform_version']}"),
-            ("rebuilt", f"{checked}; {count_of(reproduction['rows'], 'row')}"),
-            ("other versions", _other_versions(reproduction["versions"])),
+            ("events in the chain", f"{audit.events:,}"),
+            ("accepted partitions", f"{audit.partitions:,}, {audit.files:,} files"),
+            ("table commits", f"{audit.commits:,}"),
+            ("landed files", f"{audit.imports:,}"),
+            ("bytes read", f"{audit.size_bytes:,}" if audit.size_bytes else "none (--quick)"),
+            ("head of the chain", audit.head),
         ]
     )
-    differences = reproduction["differences"]
-    if not differences:
+    if audit.agrees:
+        return Group(looked, Text("everything agrees", style="green"))
+    problems = (Text(visible(f"- {problem}"), style="red") for problem in audit.problems)
+    return Group(looked, *problems, *(Text(visible(f"next: {words_of(step)}")) for step in audit.next_steps))
+
+
+def recovered_lines(recovered: Sequence[RecoveredWork]) -> Sequence[str]:
+    """What was half done, what became of it, and what to do next."""
+    lines = [f"{each.what} {each.id} {each.outcome}{following(each.next_step)}" for each in recovered]
+    return lines or ["nothing was half done"]
+
+
+def reproduction_view(reproduction: ReproductionReport) -> RenderableType:
+    """Whether a published run follows from its manifest, and where not."""
+    checked = f"{reproduction.partitions_described} of {reproduction.of_partitions:,} in the run"
+    head = facts(
+        [
+            ("run", reproduction.run_id),
+            ("table", f"{reproduction.table} by {reproduction.transform} {reproduction.transform_version}"),
+            ("rebuilt", f"{checked}; {count_of(reproduction.rows, 'row')}"),
+            ("other versions", _other_versions(reproduction.versions)),
+        ]
+    )
+    if reproduction.identical:
         return Group(head, Text("identical: every content checksum is the recorded one", style="green"))
-    columns = ["expected_rows", "rows", "added", "removed", "changed", "unchanged"]
-    rows = [[d["partition"], *(d[name] for name in columns), _columns(d)] for d in differences[:_MOST_DIFFERENCES]]
-    title = f"{count_of(len(differences), 'partition')} differ: what was rebuilt against what was published"
-    heads = ["partition", "published", "rebuilt", "added", "removed", "changed", "unchanged"]
-    parts: list[RenderableType] = [head, "", listing(title, [*heads, "columns"], rows, numbers=heads[1:])]
-    if reproduction["sample"]:
-        parts += ["", sample_view(reproduction["sample"])]
+    parts: list[RenderableType] = [head, "", _differences(reproduction.differences)]
+    if reproduction.sample:
+        parts += ["", sample_view(reproduction.sample)]
     return Group(*parts)
 
 
-def _other_versions(versions: Document) -> str:
+def _differences(differences: Sequence[Difference]) -> RenderableType:
+    rows = [
+        [d.partition, d.expected_rows, d.rows, d.added, d.removed, d.changed, d.unchanged, _columns(d)]
+        for d in differences[:_MOST_DIFFERENCES]
+    ]
+    title = f"{count_of(len(differences), 'partition')} differ: what was rebuilt against what was published"
+    heads = ["partition", "published", "rebuilt", "added", "removed", "changed", "unchanged"]
+    return listing(title, [*heads, "columns"], rows, numbers=heads[1:])
+
+
+def _other_versions(versions: ReproductionVersions) -> str:
     """What is not as it was recorded when the run was staged."""
-    recorded, present = versions["recorded"], versions["present"]
+    recorded, present = versions.recorded, versions.present
     if recorded is None:
         return "those that it was staged with were not recorded"
     names = sorted(name for name in recorded.keys() | present.keys() if recorded.get(name) != present.get(name))
     return ", ".join(f"{name} {recorded.get(name)}, now {present.get(name)}" for name in names)
 
 
-def _columns(difference: Document) -> str:
-    if difference["changed_columns"] is None:
+def _columns(difference: Difference) -> str:
+    if difference.changed_columns is None:
         return "the published files are gone; only checksums were compared"
-    return ", ".join(f"{name} {count:,}" for name, count in difference["changed_columns"].items())
+    return ", ".join(f"{name} {count:,}" for name, count in difference.changed_columns.items())
 
 
-def vacuum_view(vacuum: Document) -> RenderableType:
+def vacuum_view(vacuum: VacuumDocument) -> RenderableType:
     """What went or would go, what stays, and why."""
-    verb = "would go" if vacuum["dry_run"] else "removed"
+    lake = vacuum.lake
+    verb = "would go" if lake.dry_run else "removed"
+    rollback, reproduction = count_of(lake.rollback_days, "day"), count_of(lake.reproduction_days, "day")
     head = facts(
         [
-            (verb, _amount(vacuum["removed"])),
-            ("kept", _amount(vacuum["kept"])),
-            (
-                "horizons",
-                f"rollback {count_of(vacuum['rollback_days'], 'day')}, "
-                f"reproduction {count_of(vacuum['reproduction_days'], 'day')}",
-            ),
-            ("versions without files from now on", f"{vacuum['versions_removed']:,}"),
-            ("Dagster's history", _pruned(vacuum["dagster"], verb)),
+            (verb, _amount(lake.removed)),
+            ("kept", _amount(lake.kept)),
+            ("horizons", f"rollback {rollback}, reproduction {reproduction}"),
+            ("versions without files from now on", f"{lake.versions_removed:,}"),
+            ("Dagster's history", _pruned(vacuum.dagster, verb)),
         ]
     )
-    parts: list[RenderableType] = [head]
-    for table in vacuum["tables"]:
-        if table["skipped"]:
-            parts += ["", Text(f"{table['table']}: left alone, {table['skipped']}", style="yellow")]
-        if table["runs"]:
-            rows = [
-                [r["run_id"], "kept" if r["kept"] else verb, r["files"], f"{r['size_bytes'] / 2**20:.1f}", r["reason"]]
-                for r in table["runs"]
-            ]
-            heads = ["run", "", "files", "MiB", "why"]
-            parts += ["", listing(table["table"], heads, rows, numbers=["files", "MiB"])]
-    return Group(*parts, *problems_view(vacuum["problems"]))
+    tables = [part for table in lake.tables for part in _vacuumed(table, verb)]
+    return Group(head, *tables, *problems_view(lake.problems))
 
 
-def _pruned(dagster: Document, verb: str) -> str:
-    runs, size = count_of(dagster["runs"], "run"), f"{dagster['size_bytes'] / 2**20:.1f} MiB"
-    said = (
-        f"{verb}: {runs} older than {count_of(dagster['days'], 'day')}, {size}; {dagster['kept_runs']:,} on pages kept"
-    )
-    return f"{said}. {dagster['note']}" if dagster["note"] else said
+def _vacuumed(table: VacuumedTable, verb: str) -> Sequence[RenderableType]:
+    parts: list[RenderableType] = []
+    if table.skipped:
+        parts += ["", Text(f"{table.table}: left alone, {table.skipped}", style="yellow")]
+    if table.runs:
+        rows = [
+            [f.run_id, "kept" if f.kept else verb, f.count.files, mebibytes(f.count.size_bytes), f.reason]
+            for f in table.runs
+        ]
+        parts += ["", listing(table.table, ["run", "", "files", "MiB", "why"], rows, numbers=["files", "MiB"])]
+    return parts
 
 
-def _amount(counted: Document) -> str:
-    return f"{count_of(counted['files'], 'file')}, {counted['size_bytes'] / 2**20:.1f} MiB"
+def _pruned(dagster: Pruned, verb: str) -> str:
+    old = f"{count_of(dagster.runs, 'run')} older than {count_of(dagster.days, 'day')}"
+    gone = f"{verb}: {old}, {mebibytes(dagster.size_bytes)} MiB; {dagster.kept_runs:,} on pages kept"
+    return f"{gone}. {dagster.note}" if dagster.note else gone
+
+
+def _amount(counted: FileCount) -> str:
+    return f"{count_of(counted.files, 'file')}, {mebibytes(counted.size_bytes)} MiB"

@@ -2,30 +2,36 @@
 
 from __future__ import annotations
 
-from backfill_assets.cli.show import (
-    audit_view,
-    history_view,
-    imports_view,
-    publications_view,
-    recovered_lines,
-    report_view,
-    run_view,
-    show,
-    status_view,
-    story_view,
-)
-from backfill_assets.cli.show_plan import nothing_planned_view, plan_view, set_plan_view, set_view
+from typing import assert_never
+
+from rich.console import Group, RenderableType
+
+from backfill_assets.cli.show import show
+from backfill_assets.cli.show_history import history_view, partition_view
+from backfill_assets.cli.show_plan import nothing_planned_view, plan_view, set_plan_view
+from backfill_assets.cli.show_runs import publications_view, report_head_view, report_view, run_view
+from backfill_assets.cli.show_sets import set_view
 from backfill_assets.cli.show_stale import stale_view
-from backfill_assets.cli.show_upkeep import reproduction_view, vacuum_view
+from backfill_assets.cli.show_status import imports_view, status_view
+from backfill_assets.cli.show_upkeep import audit_view, recovered_lines, reproduction_view, vacuum_view
+from backfill_assets.evidence.history import TableHistory
+from backfill_assets.evidence.partition import PartitionHistory
+from backfill_assets.evidence.publications import PublicationDocument, RollbackDocument
+from backfill_assets.evidence.report import RunReport, SetReport
+from backfill_assets.evidence.runs import RunSummary
+from backfill_assets.evidence.sets import SetDocument
+from backfill_assets.evidence.status import StatusDocument
 
 __all__ = [
     "audit_view",
     "history_view",
     "imports_view",
     "nothing_planned_view",
+    "partition_view",
     "plan_view",
     "publications_view",
     "recovered_lines",
+    "report_head_view",
     "report_view",
     "reproduction_view",
     "run_view",
@@ -34,6 +40,35 @@ __all__ = [
     "show",
     "stale_view",
     "status_view",
-    "story_view",
     "vacuum_view",
+    "view_of",
 ]
+
+OfRunOrSet = RunSummary | RunReport | PublicationDocument | RollbackDocument | SetDocument | SetReport
+Answer = OfRunOrSet | StatusDocument | TableHistory | PartitionHistory
+"""What commands answer that take a run or a set, a table or a partition."""
+
+
+def view_of(document: Answer) -> RenderableType:
+    """How an answer looks, by what it is about."""
+    match document:
+        case RunSummary():
+            return run_view(document)
+        case RunReport():
+            return report_view(document)
+        case PublicationDocument():
+            return publications_view([document])
+        case RollbackDocument():
+            return publications_view([*document.dependents, document.publication])
+        case SetDocument():
+            return set_view(document)
+        case SetReport():
+            reports = (part for each in document.reports for part in ("", report_view(each)))
+            return Group(set_view(document.set), *reports)
+        case StatusDocument():
+            return status_view(document)
+        case TableHistory():
+            return history_view(document)
+        case PartitionHistory():
+            return partition_view(document)
+    assert_never(document)

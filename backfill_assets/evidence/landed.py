@@ -1,11 +1,14 @@
-"""What should somebody who has landed a file know, beyond its counts?"""
+"""What should be known of files that were landed, beyond their counts?"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from backfill_assets.domain import SourceTable
+from backfill_assets.evidence.imports import ImportDocument
+from backfill_assets.evidence.report import RunReport
 from backfill_assets.lake.rows import few_rows
 from backfill_assets.landing.land import Landed
 from backfill_assets.next_steps import NextStep, step
@@ -15,8 +18,23 @@ from backfill_assets.publication.plan_load import questioned_gaps
 from backfill_assets.workspace import Workspace
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LandReport:
+    """What became of files that were landed together.
+
+    Attributes:
+        imports: The files, in the order in which they were given.
+        load: The report of the run that built bronze from them; null when nothing had to be built.
+        sentences: What a person reads of it, such as gaps that are longer than the source finds plausible.
+    """
+
+    imports: tuple[ImportDocument, ...]
+    load: RunReport | None
+    sentences: tuple[str, ...]
+
+
 def about_import(ws: Workspace, table: SourceTable, landed: Landed) -> Iterator[str]:
-    """What somebody who landed a file should know beyond its counts."""
+    """Sentences about a file that has landed: what it lacks, what of it was rejected or left out."""
     record = landed.record
     if landed.is_new and not record.counts.landed:
         yield f"{record.import_id} holds no records"
@@ -33,7 +51,7 @@ def about_import(ws: Workspace, table: SourceTable, landed: Landed) -> Iterator[
 
 
 def questions(ws: Workspace, table: SourceTable) -> Iterator[NextStep]:
-    """What nobody has said: whether a long time without events was one."""
+    """Sentences that ask whether a long time without events was one."""
     for gap in questioned_gaps(ws, table.name):
         (command,) = load_commands(table.name, gap, empty=True)
         yield step(f"{table.name}: no events from {gap.start} to {gap.last}; if nothing happened then: ", command)

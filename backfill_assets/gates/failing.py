@@ -1,4 +1,4 @@
-"""Which rows fail a gate? Up to five keys of each gate, so that somebody knows where to look.
+"""Which rows fail a gate? Up to five keys of each gate, so that a reviewer knows where to look.
 
 Keys are values of rows: they are kept where they can be erased, never in a verdict or among what a gate observed.
 """
@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
-from typing import Any
 
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
@@ -17,6 +16,7 @@ from backfill_assets.domain.gates import WARM_UP
 from backfill_assets.gates.conditions import violations
 from backfill_assets.gates.proven import Proven
 from backfill_assets.gates.sample import key_columns, sample_rows, texts
+from backfill_assets.gates.sampled import FailingKey
 from backfill_assets.ledger.records import GateResult
 
 MOST_KEYS = 5
@@ -30,7 +30,7 @@ def failing_keys(
     table: Table,
     results: Iterable[GateResult],
     proven: Iterable[Proven] = (),
-) -> tuple[Mapping[str, Any], ...]:
+) -> tuple[FailingKey, ...]:
     """Keys of rows for which gates failed, at most five of each gate, from the first partitions that fail it.
 
     Args:
@@ -41,7 +41,7 @@ def failing_keys(
         proven: What the proof of the window found, with some of the rows that differ.
 
     Returns:
-        `gate`, `partition` and `key` of each row, by gate and partition. Gates that count rows, or files, name none.
+        Rows by gate and partition. Gates that count rows, or files, name none.
     """
     failed: dict[str, list[date]] = {}
     for result in sorted(results, key=lambda result: result.partition):
@@ -52,19 +52,14 @@ def failing_keys(
         if isinstance(gate, ComparedWithAccepted) and gate.name in failed and accepted is not None:
             first = F.col(table.partition.column) == F.lit(failed[gate.name][0])
             moved = sample_rows(staged.where(first), accepted.where(first), table, most=MOST_KEYS)
-            found += [failing_key(gate.name, row.partition, row.key) for row in moved]
+            found += [FailingKey(gate=gate.name, partition=row.partition, key=row.key) for row in moved]
     if WARM_UP in failed:
         differing = [row for each in proven for row in each.examples]
-        found += [failing_key(WARM_UP, row.partition, row.key) for row in differing[:MOST_KEYS]]
+        found += [FailingKey(gate=WARM_UP, partition=row.partition, key=row.key) for row in differing[:MOST_KEYS]]
     return tuple(found)
 
 
-def failing_key(gate: str, partition: date, key: Mapping[str, str | None]) -> Mapping[str, Any]:
-    """One row that fails a gate, as plain values."""
-    return {"gate": gate, "partition": partition.isoformat(), "key": dict(key)}
-
-
-def _violating(staged: DataFrame, table: Table, failed: Mapping[str, Sequence[date]]) -> list[Mapping[str, Any]]:
+def _violating(staged: DataFrame, table: Table, failed: Mapping[str, Sequence[date]]) -> list[FailingKey]:
     """Rows that violate gates that look at rows, each gate's first ones by partition and key, in one pass."""
     key = key_columns(table)
     conditions = {name: condition for name, condition in violations(table).items() if name in failed}
@@ -87,4 +82,7 @@ def _violating(staged: DataFrame, table: Table, failed: Mapping[str, Sequence[da
         .where(F.col("place") <= MOST_KEYS)
         .orderBy("gate", "place")
     )
-    return [failing_key(row["gate"], row[table.partition.column], texts(row, key)) for row in chosen.collect()]
+    return [
+        FailingKey(gate=row["gate"], partition=row[table.partition.column], key=texts(row, key))
+        for row in chosen.collect()
+    ]

@@ -7,7 +7,6 @@ smallest hash of their key.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
@@ -16,25 +15,7 @@ from pyspark.sql import functions as F
 
 from backfill_assets.domain import Table
 from backfill_assets.gates.measure import Measured
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SampledRow:
-    """A row that moves. `before` is None for an added row, `after` for a removed one; values as text."""
-
-    partition: date
-    key: Mapping[str, str | None]
-    before: Mapping[str, str | None] | None
-    after: Mapping[str, str | None] | None
-
-    def document(self) -> Mapping[str, Any]:
-        """The row as plain values."""
-        return {
-            "partition": self.partition.isoformat(),
-            "key": dict(self.key),
-            "before": None if self.before is None else dict(self.before),
-            "after": None if self.after is None else dict(self.after),
-        }
+from backfill_assets.gates.sampled import SampledRow, Values
 
 
 def most_moved(measured: Mapping[date, Measured], *, most: int = 3) -> tuple[date, ...]:
@@ -85,7 +66,7 @@ def key_columns(table: Table) -> list[str]:
     return [column, *(name for name in table.key if name != column)]
 
 
-def texts(row: Any, columns: Sequence[str]) -> Mapping[str, str | None]:
+def texts(row: Any, columns: Sequence[str]) -> Values:
     """Values of a row as text."""
     return {name: _text(row[name]) for name in columns}
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date
-from typing import Any, assert_never
+from typing import assert_never
 
 from backfill_assets.planning.chunks import Chunk, chunks_of
 from backfill_assets.planning.graph import Graph, TableNode
@@ -295,53 +295,3 @@ def proof_sentence(stage: Prove) -> str:
 
 def _compared(calls: Iterable[Recomputation]) -> tuple[date, ...]:
     return tuple(partition for again in calls for partition in again.compared)
-
-
-def stage_document(stage: Stage) -> dict[str, Any]:
-    """A stage as plain values; the fields are documented in docs/cli.md."""
-    said: dict[str, Any] = {"stage": type(stage).__name__.lower(), "sentence": sentence(stage)}
-    match stage:
-        case Compute():
-            said |= {
-                "run_id": stage.run_id,
-                "table": stage.table,
-                "chunk": stage.chunk.number,
-                "partitions": [p.isoformat() for p in stage.chunk.partitions],
-                "seam": stage.chunk.seam and stage.chunk.seam.isoformat(),
-                "reads": [
-                    {"table": r.table, "from": r.partitions[0].isoformat(), "to": r.partitions[-1].isoformat()}
-                    for r in stage.reads
-                    if r.partitions
-                ],
-            }
-        case Prove():
-            said |= {
-                "run_id": stage.run_id,
-                "table": stage.table,
-                "partitions": [p.isoformat() for p in stage.partitions],
-                "between_chunks": [p.isoformat() for p in _compared(stage.between_chunks)],
-                "alone": [p.isoformat() for p in _compared(stage.alone)],
-                "ends": [
-                    {
-                        "from": end.compared[0].isoformat(),
-                        "to": end.compared[-1].isoformat(),
-                        "more": [
-                            {"argument": m.argument, "days_back": m.back, "days_ahead": m.ahead} for m in end.more
-                        ],
-                    }
-                    for end in stage.ends
-                ],
-            }
-        case Measure():
-            said |= {"run_id": stage.run_id, "table": stage.table, "gates": list(stage.gates)}
-        case Agree():
-            said |= {"of": stage.of, "policy": stage.policy, "whom": stage.whom or None}
-        case Swap():
-            said |= {
-                "run_id": stage.run_id,
-                "table": stage.table,
-                "partitions": [p.isoformat() for p in stage.partitions],
-            }
-        case Notify():
-            said |= {"table": stage.table, "dependents": [d.table for d in stage.dependents]}
-    return said

@@ -1,9 +1,10 @@
-"""What does somebody read who asks what is stale?"""
+"""What does a person read who asks what is stale?"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date
 
 from backfill_assets.next_steps import NAME, WHY, Act, Invocation, do
 from backfill_assets.planning.filling import load_commands
@@ -13,10 +14,94 @@ from backfill_assets.staleness.decide import Cause, Reason, Staleness, StaleRang
 _MOST_FILES = 3
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StaleReason:
+    """Why partitions no longer follow from what is there now.
+
+    Attributes:
+        cause: What changed. `CODE_CHANGED`: the code, while the version is the same, an error to be confirmed;
+            `SESSION_CHANGED`: the Spark settings that a later release fixes.
+        name: The input table, the reference, or the version whose code changed; else null.
+        was: The version, digest or setting then; else null.
+        now: The same now.
+        days: `[from, to]`, inclusive: the input days that changed and the range reads, or the days whose facts changed;
+            null when it could be any day.
+        files: For a source table, the landed files that the range was built without.
+        sentence: The reason in words.
+    """
+
+    cause: Cause
+    name: str | None
+    was: str | None
+    now: str | None
+    days: tuple[tuple[date, date], ...] | None
+    files: tuple[str, ...]
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StaleRangeDocument:
+    """Consecutive partitions that are stale for the same reasons.
+
+    Attributes:
+        from_: The first partition.
+        to: The last one.
+        partitions: How many there are.
+        described: The same in words.
+        reasons: Those of the last run that these rows followed by.
+    """
+
+    from_: date
+    to: date
+    partitions: int
+    described: str
+    reasons: tuple[StaleReason, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StaleTable:
+    """What of a table is stale.
+
+    Attributes:
+        table: Its name.
+        grain: Whether a partition is a day or a month.
+        accepted_partitions: How many partitions have an accepted version.
+        stale_partitions: How many partitions are stale.
+        described: The same in words.
+        blocked_partitions: How many of them cannot be built again, because an input has no accepted version any more.
+        blocked_described: The same in words; null when there are none.
+        ranges: Which are stale, and why.
+    """
+
+    table: str
+    grain: Grain
+    accepted_partitions: int
+    stale_partitions: int
+    described: str
+    blocked_partitions: int
+    blocked_described: str | None
+    ranges: tuple[StaleRangeDocument, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StaleDocument:
+    """What is stale.
+
+    Attributes:
+        is_stale: Whether anything is.
+        tables: Inputs before dependents.
+        next_steps: What builds it again; a source is loaded range by range.
+    """
+
+    is_stale: bool
+    tables: tuple[StaleTable, ...]
+    next_steps: tuple[Invocation, ...]
+
+
 def stale_document(
     found: Sequence[Staleness], *, table: str | None, days: DayRange | None, sources: Sequence[str]
-) -> Mapping[str, Any]:
-    """What is stale as plain values; the fields are documented in docs/cli.md.
+) -> StaleDocument:
+    """What is stale, and what builds it again.
 
     Args:
         found: What is stale, table by table.
@@ -26,19 +111,12 @@ def stale_document(
     """
     stale = [staleness for staleness in found if staleness.ranges]
     derived = [staleness for staleness in stale if staleness.table not in sources]
-    return {
-        "is_stale": bool(stale),
-        "tables": [_table_document(staleness) for staleness in found],
-        "next_steps": [
-            *(
-                step
-                for found in stale
-                if found.table in sources
-                for step in load_commands(found.table, found.partitions)
-            ),
-            *_plan_commands(derived, table, days),
-        ],
-    }
+    loads = (step for each in stale if each.table in sources for step in load_commands(each.table, each.partitions))
+    return StaleDocument(
+        is_stale=bool(stale),
+        tables=tuple(_stale_table(staleness) for staleness in found),
+        next_steps=(*loads, *_plan_commands(derived, table, days)),
+    )
 
 
 def _plan_commands(stale: Sequence[Staleness], table: str | None, days: DayRange | None) -> Iterator[Invocation]:
@@ -55,10 +133,13 @@ def _plan_commands(stale: Sequence[Staleness], table: str | None, days: DayRange
     if causes and (changed or days is not None):
         yield _plan_command(table, days, only_code)
     if days is None:
-        for found in stale:
-            gaps = [p for each in found.ranges for p in each.partitions if each.reasons[0].cause is Cause.NEVER_BUILT]
-            if gaps:
-                yield _plan_command(found.table, DayRange.inclusive(gaps[0], gaps[-1]))
+        yield from (_plan_command(found.table, gap) for found in stale for gap in _gaps(found))
+
+
+def _gaps(found: Staleness) -> Iterable[DayRange]:
+    """The days from the first to the last partition that was never built; none when there is none."""
+    gaps = [p for each in found.ranges for p in each.partitions if each.reasons[0].cause is Cause.NEVER_BUILT]
+    return [DayRange.inclusive(gaps[0], gaps[-1])] if gaps else []
 
 
 def _plan_command(table: str | None, days: DayRange | None, changed_code: bool = False) -> Invocation:
@@ -67,43 +148,43 @@ def _plan_command(table: str | None, days: DayRange | None, changed_code: bool =
     return do(Act.PLAN, *named, stale=True, first=first, last=last, changed_code=changed_code, reason=WHY, by=NAME)
 
 
-def _table_document(stale: Staleness) -> Mapping[str, Any]:
-    return {
-        "table": stale.table,
-        "grain": str(stale.grain),
-        "accepted_partitions": stale.accepted,
-        "stale_partitions": len(stale.partitions),
-        "described": describe(stale.grain, stale.partitions),
-        "blocked_partitions": len(stale.blocked),
-        "blocked_described": describe(stale.grain, stale.blocked) if stale.blocked else None,
-        "ranges": [_range_document(stale, found) for found in stale.ranges],
-    }
+def _stale_table(stale: Staleness) -> StaleTable:
+    return StaleTable(
+        table=stale.table,
+        grain=stale.grain,
+        accepted_partitions=stale.accepted,
+        stale_partitions=len(stale.partitions),
+        described=describe(stale.grain, stale.partitions),
+        blocked_partitions=len(stale.blocked),
+        blocked_described=describe(stale.grain, stale.blocked) if stale.blocked else None,
+        ranges=tuple(_stale_range(stale, found) for found in stale.ranges),
+    )
 
 
-def _range_document(stale: Staleness, found: StaleRange) -> Mapping[str, Any]:
-    return {
-        "from": found.partitions[0].isoformat(),
-        "to": found.partitions[-1].isoformat(),
-        "partitions": len(found.partitions),
-        "described": describe(stale.grain, found.partitions),
-        "reasons": [_reason_document(stale.table, reason) for reason in found.reasons],
-    }
+def _stale_range(stale: Staleness, found: StaleRange) -> StaleRangeDocument:
+    return StaleRangeDocument(
+        from_=found.partitions[0],
+        to=found.partitions[-1],
+        partitions=len(found.partitions),
+        described=describe(stale.grain, found.partitions),
+        reasons=tuple(_stale_reason(stale.table, reason) for reason in found.reasons),
+    )
 
 
-def _reason_document(table: str, reason: Reason) -> Mapping[str, Any]:
-    return {
-        "cause": str(reason.cause),
-        "name": reason.name or None,
-        "was": reason.was or None,
-        "now": reason.now or None,
-        "days": None if reason.days is None else [[d.start.isoformat(), d.last.isoformat()] for d in reason.days],
-        "files": list(reason.files),
-        "sentence": in_words(table, reason),
-    }
+def _stale_reason(table: str, reason: Reason) -> StaleReason:
+    return StaleReason(
+        cause=reason.cause,
+        name=reason.name or None,
+        was=reason.was or None,
+        now=reason.now or None,
+        days=None if reason.days is None else tuple((days.start, days.last) for days in reason.days),
+        files=reason.files,
+        sentence=in_words(table, reason),
+    )
 
 
 def in_words(table: str, reason: Reason) -> str:
-    """One reason of a table's partitions as a person says it."""
+    """Why partitions of a table are stale, in words."""
     match reason.cause:
         case Cause.CODE_CHANGED:
             return (
@@ -117,12 +198,12 @@ def in_words(table: str, reason: Reason) -> str:
         case Cause.CONFIGURATION_CHANGED:
             return f"configured otherwise: {reason.was}; now {reason.now}"
         case Cause.REFERENCE_CHANGED:
-            which = "it could be any day" if reason.days is None else f"facts of {_said(reason.days)}"
+            which = "it could be any day" if reason.days is None else f"facts of {_ranges_text(reason.days)}"
             return f"{reason.name} was {reason.was}, now {reason.now}: {which}"
         case Cause.INPUT_CHANGED if reason.name == table:
             return f"has yet to be built {_from_files(reason.files)}"
         case Cause.INPUT_CHANGED:
-            return f"{reason.name} changed: {_said(reason.days or ())}"
+            return f"{reason.name} changed: {_ranges_text(reason.days or ())}"
         case Cause.NEVER_BUILT:
             return "never built, and everything it needs is there"
 
@@ -135,5 +216,5 @@ def _from_files(files: Sequence[str]) -> str:
     return f"from {', '.join(files[:_MOST_FILES])}{rest}"
 
 
-def _said(ranges: Sequence[DayRange]) -> str:
+def _ranges_text(ranges: Sequence[DayRange]) -> str:
     return describe(Grain.DAILY, (day for days in ranges for day in days))

@@ -8,10 +8,9 @@ commit with the publication that explains it. What this finds and what it cannot
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
-from typing import Any
 
 from backfill_assets.errors import Refused
 from backfill_assets.identity import EMPTY_FILE_SET
@@ -19,8 +18,9 @@ from backfill_assets.lake.swap import Exchanged, exchanged
 from backfill_assets.lake.tables import changed_files, live_digests, missing_files, sha256_of_file
 from backfill_assets.ledger.records import ImportRecord, PartitionVersion, PublicationRecord
 from backfill_assets.ledger.states import ImportState, PublicationState
+from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.next_steps import Act, NextStep, do, step
-from backfill_assets.problems import Problems
+from backfill_assets.problems import Problem, Problems
 from backfill_assets.workspace import Workspace
 
 HEAD = re.compile(r"\d+:[0-9a-f]{64}")
@@ -30,14 +30,23 @@ _LANDED = (PublicationState.PUBLISHED, PublicationState.ROLLED_BACK)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Audit:
-    """What was looked at and what does not agree; `problems` is empty when everything does.
+class AuditReport:
+    """What was looked at, and what does not agree.
 
     Attributes:
-        head: The last event of the chain, as `SEQUENCE:HASH`.
-        size_bytes: How many bytes of files were read; 0 when they were not.
+        agrees: Whether everything does.
+        head: The last event of the chain, as `SEQUENCE:HASH`: what `audit --head` takes.
+        events: How many events the chain has.
+        partitions: How many accepted partitions were looked at.
+        commits: How many commits of tables.
+        files: How many files of accepted versions.
+        imports: How many landed files.
+        size_bytes: How many bytes of files were read; 0 with `--quick`.
+        problems: What does not agree, in sentences.
+        next_steps: What to do about it.
     """
 
+    agrees: bool
     head: str
     events: int
     partitions: int
@@ -46,25 +55,10 @@ class Audit:
     imports: int
     size_bytes: int
     problems: tuple[str, ...]
-    next_steps: tuple[NextStep, ...] = ()
-
-    def document(self) -> Mapping[str, Any]:
-        """The audit as plain values."""
-        return {
-            "agrees": not self.problems,
-            "head": self.head,
-            "events": self.events,
-            "partitions": self.partitions,
-            "commits": self.commits,
-            "files": self.files,
-            "imports": self.imports,
-            "size_bytes": self.size_bytes,
-            "problems": list(self.problems),
-            "next_steps": list(self.next_steps),
-        }
+    next_steps: tuple[NextStep, ...]
 
 
-def audit(ws: Workspace, *, head: str | None = None, is_quick: bool = False) -> Audit:
+def audit(ws: Workspace, *, head: str | None = None, is_quick: bool = False) -> AuditReport:
     """Verifies the event chain, and that ledger, tables and landed files agree. Changes nothing.
 
     Args:
@@ -80,38 +74,17 @@ def audit(ws: Workspace, *, head: str | None = None, is_quick: bool = False) -> 
             f"{head!r} is not the head of an event chain.",
             next_step="give it as an earlier audit printed it, SEQUENCE:HASH, the hash with its 64 digits",
         )
-    problems: list[str] = []
-    next_steps: list[NextStep] = []
-    looked = _Looked()
+    looked, broken = _Looked(), Problems()
     with ws.ledger.read() as tx:
-        present_head = tx.events.head()
-        if head is not None and not tx.events.still_contains(head):
-            problems.append(f"the event chain does not contain the head {head}, which it had once.")
-        broken = tx.chain_checks.violations()
-        problems += broken
-        # Rows are held against events; where these are not what was written, that would say everything twice.
-        if not broken:
-            problems += tx.row_checks.violations()
-        problems += (
-            f"{name} does not stand, and still asks its dependents to follow it." for name in tx.outbox.unwithdrawn()
-        )
-        events = sum(1 for _ in tx.events.entries())
         records = tx.publications.records()
-        for name in dict.fromkeys((*ws.domain.tables, *tx.versions.tables())):
-            told = Problems()
-            with told.noted(name):
-                known = [record for record in records if record.intent.table == name]
-                problems += _table_against_ledger(
-                    ws, name, tx.versions.accepted(name), known, looked, is_quick=is_quick
-                )
-            problems += [problem.sentence for problem in told.found]
-            next_steps += [problem.next_step for problem in told.found if problem.next_step]
+        problems = [*_ledger_problems(tx, head), *_table_problems(ws, tx, records, looked, broken, is_quick)]
+        present_head = tx.events.head()
+        events = sum(1 for _ in tx.events.entries())
         landed = tx.imports.records(states=[ImportState.LANDED, ImportState.LOADED])
     for record in landed:
         problems += _landed_against_ledger(ws, record, looked, is_quick=is_quick)
-    if problems and any(record.state is PublicationState.PUBLISHING for record in records):
-        next_steps.append(step(do(Act.RECOVER)))
-    return Audit(
+    return AuditReport(
+        agrees=not problems,
         head=present_head,
         events=events,
         partitions=looked.partitions,
@@ -120,8 +93,15 @@ def audit(ws: Workspace, *, head: str | None = None, is_quick: bool = False) -> 
         imports=len(landed),
         size_bytes=looked.size_bytes,
         problems=tuple(problems),
-        next_steps=tuple(next_steps),
+        next_steps=_next_steps(broken.found, records) if problems else (),
     )
+
+
+def _next_steps(broken: Iterable[Problem], records: Iterable[PublicationRecord]) -> tuple[NextStep, ...]:
+    """What to do about tables that cannot be opened, and about publications that are open."""
+    is_open = any(record.state is PublicationState.PUBLISHING for record in records)
+    steps = [problem.next_step for problem in broken if problem.next_step]
+    return (*steps, *([step(do(Act.RECOVER))] if is_open else []))
 
 
 @dataclass(slots=True)
@@ -132,6 +112,37 @@ class _Looked:
     commits: int = 0
     files: int = 0
     size_bytes: int = 0
+
+
+def _ledger_problems(tx: ReadTransaction, head: str | None) -> Iterator[str]:
+    """What does not agree within the ledger."""
+    if head is not None and not tx.events.still_contains(head):
+        yield f"the event chain does not contain the head {head}, which it had once."
+    broken = tx.chain_checks.violations()
+    yield from broken
+    # Rows are held against events; where these are not what was written, that would say everything twice.
+    if not broken:
+        yield from tx.row_checks.violations()
+    for name in tx.outbox.unwithdrawn():
+        yield f"{name} does not stand, and still asks its dependents to follow it."
+
+
+def _table_problems(
+    ws: Workspace,
+    tx: ReadTransaction,
+    records: Sequence[PublicationRecord],
+    looked: _Looked,
+    broken: Problems,
+    is_quick: bool,
+) -> Iterator[str]:
+    """What does not agree between the tables and the ledger; `broken` takes the tables that cannot be opened."""
+    for name in dict.fromkeys((*ws.domain.tables, *tx.versions.tables())):
+        refused = Problems()
+        with refused.noted(name):
+            known = [record for record in records if record.intent.table == name]
+            yield from _table_against_ledger(ws, name, tx.versions.accepted(name), known, looked, is_quick=is_quick)
+        broken.found += refused.found
+        yield from (problem.sentence for problem in refused.found)
 
 
 def _table_against_ledger(

@@ -1,16 +1,15 @@
-"""How do files that nobody needs go, without anybody ever missing one?
+"""How are files removed that are not needed any more, and no other one?
 
 The files are listed first and judged afterwards, by one state of the ledger, so that a file which comes in meanwhile is
-not among them. That takes its time, and no writer waits for it. The writing transaction only asks whether what the
+not among them. That takes its time, and no tx waits for it. The writing transaction only asks whether what the
 judgement rests on is still so, and marks the versions that lose files; what begins later finds the mark and is refused.
 Only then are files removed. A process that dies in between leaves files that the next clean-up finds again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 from backfill_assets.crash_points import Point
 from backfill_assets.identity import document_digest
@@ -20,12 +19,10 @@ from backfill_assets.ledger.read_runs import RunInShort
 from backfill_assets.ledger.states import OPEN_STATES, ImportState, PublicationState, RunState
 from backfill_assets.ledger.transactions import ReadTransaction, WriteTransaction
 from backfill_assets.planning.manifest import NEVER_PUBLISHED, PinnedInput
-from backfill_assets.problems import Problem, Problems
-from backfill_assets.upkeep.retention import Decision, Facts, HeldRun, Horizons, Why, decide
+from backfill_assets.problems import Problems
+from backfill_assets.upkeep.retention import Decision, Facts, HeldRun, Horizons, decide
+from backfill_assets.upkeep.vacuum_report import Sizes, VacuumReport, counted, vacuum_report
 from backfill_assets.workspace import Workspace
-
-Sizes = Mapping[str, Mapping[str, int]]
-"""Bytes by table and path."""
 
 MOST_PLANS = 3
 """How often it is planned when the ledger moves on meanwhile; then the tables that did are left for the next time."""
@@ -33,57 +30,7 @@ MOST_PLANS = 3
 _MOVED = "it was published or taken up again meanwhile; vacuum it again"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Vacuumed:
-    """What a clean-up decided, and did unless it was asked to decide only."""
-
-    is_dry_run: bool
-    horizons: Horizons
-    decision: Decision
-    sizes: Sizes
-    problems: tuple[Problem, ...] = ()
-
-    def document(self) -> Mapping[str, Any]:
-        """The clean-up as plain values; the fields are documented in docs/cli.md."""
-        tables = [self._table(name) for name in self.sizes]
-        return {
-            "dry_run": self.is_dry_run,
-            "at": self.horizons.as_of.isoformat(),
-            "rollback_days": self.horizons.rollback_days,
-            "reproduction_days": self.horizons.reproduction_days,
-            "removed": _counted(self._of(self.decision.removed)),
-            "kept": _counted(self._of(self.decision.kept)),
-            "versions_removed": len(self.decision.versions),
-            "tables": tables,
-            "problems": [problem.document() for problem in self.problems],
-        }
-
-    def _of(self, chosen: Mapping[str, Mapping[str, Why]]) -> Iterator[int]:
-        return (self.sizes[table][path] for table, paths in chosen.items() for path in paths)
-
-    def _table(self, name: str) -> Mapping[str, Any]:
-        groups: dict[tuple[str, bool, Why], list[int]] = {}
-        for kept, chosen in ((False, self.decision.removed), (True, self.decision.kept)):
-            for path, why in chosen.get(name, {}).items():
-                groups.setdefault((path.split("/")[1], kept, why), []).append(self.sizes[name][path])
-        return {
-            "table": name,
-            "skipped": self.decision.skipped.get(name),
-            "removed": _counted(self.sizes[name][path] for path in self.decision.removed.get(name, {})),
-            "kept": _counted(self.sizes[name][path] for path in self.decision.kept.get(name, {})),
-            "runs": [
-                {"run_id": run_id, "kept": kept, "reason": str(why), **_counted(sizes)}
-                for (run_id, kept, why), sizes in sorted(groups.items())
-            ],
-        }
-
-
-def _counted(sizes: Iterable[int]) -> Mapping[str, int]:
-    found = list(sizes)
-    return {"files": len(found), "size_bytes": sum(found)}
-
-
-def vacuum_lake(ws: Workspace, *, by: str, quarantines: Iterable[str] = (), dry_run: bool = False) -> Vacuumed:
+def vacuum_lake(ws: Workspace, *, by: str, quarantines: Iterable[str] = (), dry_run: bool = False) -> VacuumReport:
     """Removes the files below `_runs/` that no version, candidate or horizon needs.
 
     Args:
@@ -93,14 +40,14 @@ def vacuum_lake(ws: Workspace, *, by: str, quarantines: Iterable[str] = (), dry_
         dry_run: Only say what would be removed and why.
 
     Returns:
-        What was decided; tables that could not be looked at are among its problems, and the others are done.
+        What went, or would go; tables that could not be looked at are among its problems, and the others are done.
     """
     rejected = frozenset(quarantines)
     for attempt in range(MOST_PLANS):
         planned = _planned(ws, rejected)
         ws.reached(Point.VACUUM_PLANNED)
         if dry_run:
-            return planned.outcome(is_dry_run=True)
+            return planned.report(is_dry_run=True)
         with ws.ledger.write() as tx:
             moved = _moved(tx, planned)
             if moved and attempt < MOST_PLANS - 1:
@@ -115,7 +62,7 @@ def vacuum_lake(ws: Workspace, *, by: str, quarantines: Iterable[str] = (), dry_
             shown = live_paths(ws.lake, table)
             remove_files(ws.lake, table, (path for path in removed if path not in shown))
         ws.reached(Point.VACUUM_TABLE_DONE)
-    return planned.outcome(is_dry_run=False)
+    return planned.report(is_dry_run=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,14 +81,8 @@ class _Planned:
     publications: Mapping[str, Mapping[str, PublicationState]]
     problems: Problems
 
-    def outcome(self, *, is_dry_run: bool) -> Vacuumed:
-        return Vacuumed(
-            is_dry_run=is_dry_run,
-            horizons=self.horizons,
-            decision=self.decision,
-            sizes=self.sizes,
-            problems=tuple(self.problems.found),
-        )
+    def report(self, *, is_dry_run: bool) -> VacuumReport:
+        return vacuum_report(self.decision, self.sizes, self.horizons, self.problems.found, is_dry_run=is_dry_run)
 
 
 def _planned(ws: Workspace, quarantines: frozenset[str]) -> _Planned:
@@ -205,13 +146,15 @@ def _mark(tx: WriteTransaction, planned: _Planned, *, by: str) -> None:
     """Tells the ledger what goes. From now on nothing that needs these files is published or brought back."""
     tx.versions.mark_removed(planned.decision.versions)
     for table, removed in planned.decision.removed.items():
+        gone = counted(planned.sizes[table][path] for path in removed)
         tx.events.record(
             actor=by,
             entity="retention",
             entity_id=table,
             action="vacuumed",
             payload={
-                **_counted(planned.sizes[table][path] for path in removed),
+                "files": gone.files,
+                "size_bytes": gone.size_bytes,
                 "versions": sum(1 for name, *_ in planned.decision.versions if name == table),
                 "paths_digest": document_digest(sorted(removed)),
                 "rollback_days": planned.horizons.rollback_days,

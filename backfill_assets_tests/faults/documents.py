@@ -11,11 +11,16 @@ from typing import Any
 
 from rich.console import Console
 
+from backfill_assets.application.command_line import words_of
 from backfill_assets.cli import views
+from backfill_assets.documents import as_json
 from backfill_assets.errors import BackfillError
-from backfill_assets.evidence.history import partition_history, status, table_history
-from backfill_assets.evidence.report import run_document, run_report
+from backfill_assets.evidence.history import table_history
+from backfill_assets.evidence.partition import partition_history
+from backfill_assets.evidence.report import run_report
+from backfill_assets.evidence.runs import run_document
 from backfill_assets.evidence.sets import set_document
+from backfill_assets.evidence.status import status
 from backfill_assets.staleness.document import stale_document
 from backfill_assets.upkeep.audit import audit
 from backfill_assets.workspace import Workspace
@@ -49,11 +54,11 @@ def documents_answer(ws: Workspace, *, is_half_done: bool, most_runs: int) -> It
     for table, partitions in accepted.items():
         asked.append((f"history {table}", partial(table_history, ws, table), views.history_view))
         for day in partitions[:1]:
-            asked.append((f"history {table} {day}", partial(partition_history, ws, table, day), views.story_view))
+            asked.append((f"history {table} {day}", partial(partition_history, ws, table, day), views.partition_view))
     for what, make, view in asked:
         try:
             document = make()
-            text = hash((view.__name__, json.dumps(document)))
+            text = hash((view.__name__, json.dumps(as_json(document, worded=words_of))))
             if text not in _shown:
                 _shown.add(text)
                 views.show(console, view(document))
@@ -62,7 +67,7 @@ def documents_answer(ws: Workspace, *, is_half_done: bool, most_runs: int) -> It
         except Exception as error:  # noqa: BLE001 - whatever it is, it is a violation
             yield f"{what} ended with {error!r}\n{''.join(traceback.format_exception(error)[-3:])}"
     found = audit(ws)
-    views.show(console, views.audit_view(found.document()))
+    views.show(console, views.audit_view(found))
     if not is_half_done:
         yield from (f"audit: {problem}" for problem in found.problems)
 

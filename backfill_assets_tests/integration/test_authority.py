@@ -11,8 +11,9 @@ from pyspark.sql import SparkSession
 
 from backfill_assets.domain import Policy
 from backfill_assets.errors import IllegalTransition, InvalidReference, NotApproved, Refused
-from backfill_assets.evidence.history import status
-from backfill_assets.evidence.report import run_document, run_report
+from backfill_assets.evidence.report import run_report
+from backfill_assets.evidence.runs import run_document
+from backfill_assets.evidence.status import status
 from backfill_assets.ledger.records import EventRecord
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import PlanRequest
@@ -52,8 +53,8 @@ def says(shop: Shop, version: str = "1", **groups: str) -> Path:
 
 def next_step(shop: Shop, run_id: str) -> object:
     """What `status` and `report` say, in the same words."""
-    listed = {run["run_id"]: run["next_step"] for run in status(shop.ws)["runs"]}
-    assert listed[run_id] == run_report(shop.ws, run_id)["next_step"] == run_document(shop.ws, run_id)["next_step"]
+    listed = {run.run_id: run.next_step for run in status(shop.ws).runs}
+    assert listed[run_id] == run_report(shop.ws, run_id).run.next_step == run_document(shop.ws, run_id).next_step
     return listed[run_id]
 
 
@@ -116,8 +117,8 @@ def test_a_member_of_a_group_approves_and_the_event_says_on_what_grounds(shop: S
     archived = shop.ws.reference_archive / "approvers" / f"{payload['approvers_sha256']}.yaml"
     assert archived.read_bytes() == path.read_bytes()
     report = run_report(shop.ws, run_id)
-    assert report["approved_for"]["groups"] == ["finance"]
-    assert report["policy"]["sentence"] == "live auto, backfill approve, follow auto; approvers finance"
+    assert report.approved_for and report.approved_for.groups == ("finance",)
+    assert report.policy and report.policy.sentence == "live auto, backfill approve, follow auto; approvers finance"
     shop.publish(run_id)
 
 

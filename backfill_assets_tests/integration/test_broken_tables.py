@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
 from backfill_assets.errors import UnreadableTable
-from backfill_assets.evidence.history import status
+from backfill_assets.evidence.status import status
 from backfill_assets.ledger.states import RunState
 from backfill_assets.main import app
+from backfill_assets.problems import Problem
 from backfill_assets.upkeep.audit import audit
 from backfill_assets_tests import operations
 from backfill_assets_tests.conftest import NOON
@@ -81,8 +81,8 @@ def test_a_damaged_table_keeps_no_other_one_from_being_looked_after(
 ) -> None:
     damage(shop)
     shown = status(shop.ws)
-    assert {line["table"]: line["accepted_partitions"] for line in shown["tables"]}[SALES] == 10
-    _names_only(RECENT, shown["problems"])
+    assert {line.table: line.accepted_partitions for line in shown.tables}[SALES] == 10
+    _names_only(RECENT, shown.problems)
 
     found = audit(shop.ws)
     assert [problem for problem in found.problems if problem.startswith(f"{RECENT}:")]
@@ -90,9 +90,9 @@ def test_a_damaged_table_keeps_no_other_one_from_being_looked_after(
     assert found.partitions > 10
 
     before = shop.files(SALES)
-    vacuumed = operations.vacuum(shop.ws, by="vic").document()
-    _names_only(RECENT, vacuumed["problems"])
-    assert vacuumed["removed"]["files"] > 0
+    vacuumed = operations.vacuum(shop.ws, by="vic")
+    _names_only(RECENT, vacuumed.problems)
+    assert vacuumed.removed.files > 0
     assert len(shop.files(SALES)) == len(before) - 1
 
 
@@ -125,13 +125,13 @@ def test_a_table_that_is_no_longer_declared_is_named_and_still_vacuumed_and_audi
     domain = shop.ws.domain
     fewer = replace(shop.ws, domain=replace(domain, derived=()))
     shown = status(fewer)
-    _names_only(RECENT, shown["problems"])
-    assert "no longer declares it" in shown["problems"][0]["why"]
-    assert [line["table"] for line in shown["tables"]][-1] == RECENT
+    _names_only(RECENT, shown.problems)
+    assert "no longer declares it" in shown.problems[0].why
+    assert [line.table for line in shown.tables][-1] == RECENT
     assert audit(fewer).problems == ()
-    vacuumed = operations.vacuum(fewer, by="vic").document()
-    assert vacuumed["problems"] == []
-    assert {table["table"] for table in vacuumed["tables"] if table["removed"]["files"]} == {SALES, RECENT}
+    vacuumed = operations.vacuum(fewer, by="vic")
+    assert vacuumed.problems == ()
+    assert {table.table for table in vacuumed.tables if table.removed.files} == {SALES, RECENT}
 
 
 def test_a_manifest_that_cannot_be_read_is_named_and_everything_else_is_shown(shop: Shop) -> None:
@@ -141,14 +141,14 @@ def test_a_manifest_that_cannot_be_read_is_named_and_everything_else_is_shown(sh
     disarm(shop.ws.settings.ledger_url, "manifests")
     tamper(shop.ws.settings.ledger_url, f"UPDATE manifests SET body = '{{}}' WHERE run_id = '{planned}'")
     shown = status(shop.ws)
-    _names_only(RECENT, shown["problems"])
-    assert len(shown["runs"]) == 4
-    assert planned not in {run["run_id"] for run in shown["runs"]}
+    _names_only(RECENT, shown.problems)
+    assert len(shown.runs) == 4
+    assert planned not in {run.run_id for run in shown.runs}
     (ended,) = operations.recover(shop.ws, by="ops")
     assert (ended.what, ended.id, ended.problem) == ("run", planned, None)
-    vacuumed = operations.vacuum(shop.ws, by="vic").document()
-    _names_only(RECENT, vacuumed["problems"])
-    reasons = {table["table"]: table["skipped"] for table in vacuumed["tables"]}
+    vacuumed = operations.vacuum(shop.ws, by="vic")
+    _names_only(RECENT, vacuumed.problems)
+    reasons = {table.table: table.skipped for table in vacuumed.tables}
     # What the run reads cannot be said, so nothing of what its table is built from goes.
     assert reasons == dict.fromkeys((RECENT, SALES), "a manifest that may need files of it cannot be read")
 
@@ -159,7 +159,7 @@ def test_a_landed_file_that_is_gone_keeps_no_table_from_being_audited(shop: Shop
     (shop.ws.settings.landing / landed.stored_path).unlink()
     found = audit(shop.ws)
     assert found.problems == (f"{landed.import_id}: the landed file {landed.stored_path} is gone.",)
-    assert status(shop.ws)["problems"] == []
+    assert status(shop.ws).problems == ()
 
 
 def test_commands_end_with_1_and_say_it_in_words_and_as_json(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -174,6 +174,6 @@ def test_commands_end_with_1_and_say_it_in_words_and_as_json(shop: Shop, monkeyp
     assert CliRunner().invoke(app, ["recover"]).exit_code == 0
 
 
-def _names_only(table: str, problems: list[Mapping[str, Any]]) -> None:
-    assert {problem["table"] for problem in problems} == {table}, problems
-    assert all(problem["why"] and problem["next_step"] for problem in problems)
+def _names_only(table: str, problems: Sequence[Problem]) -> None:
+    assert {problem.table for problem in problems} == {table}, problems
+    assert all(problem.why and problem.next_step for problem in problems)

@@ -11,10 +11,11 @@ import pytest
 from pyspark.sql import SparkSession
 from rich.console import Console
 
-from backfill_assets.cli.show import show, status_view
+from backfill_assets.cli.show import show
+from backfill_assets.cli.show_status import status_view
 from backfill_assets.errors import IllegalTransition, NotApproved, Refused, TakenOver
-from backfill_assets.evidence.history import status
 from backfill_assets.evidence.report import run_report
+from backfill_assets.evidence.status import status
 from backfill_assets.ledger.states import RunState, SetState
 from backfill_assets.ledger.store import Ledger
 from backfill_assets.ledger.transactions import WriteTransaction
@@ -239,14 +240,14 @@ def test_a_process_at_work_on_a_cancelled_run_stops_and_its_files_and_pins_are_f
     with pytest.raises(TakenOver, match="was cancelled by ben: the other window"):
         operations.stage(shop.ws, run_id, actor="ana", listener=somebody_cancels)
     assert operations.recover(shop.ws, by="ops") == ()
-    document = run_report(shop.ws, run_id)
-    assert (document["state"], document["next_step"]) == ("CANCELLED", None)
+    document = run_report(shop.ws, run_id).run
+    assert (document.state, document.next_step) == ("CANCELLED", None)
     shown = io.StringIO()
     show(Console(file=shown, width=1_000), status_view(status(shop.ws)))
     assert "CANCELLED" in shown.getvalue() and "None" not in shown.getvalue()
-    found = operations.vacuum(shop.ws, by="vic").document()
-    (line,) = [each for table in found["tables"] for each in table["runs"] if each["run_id"] == run_id]
-    assert (line["kept"], line["reason"]) == (False, "candidate of a run that was cancelled")
+    found = operations.vacuum(shop.ws, by="vic")
+    (line,) = [each for table in found.tables for each in table.runs if each.run_id == run_id]
+    assert (line.kept, line.reason) == (False, "candidate of a run that was cancelled")
     assert shop.live_paths() == before
     assert not list((shop.ws.lake.path(RECENT) / "_runs" / run_id).rglob("*.parquet"))
     assert audit(shop.ws).problems == ()
@@ -263,8 +264,8 @@ def test_a_process_at_work_on_a_cancelled_run_stops_and_its_files_and_pins_are_f
 def test_a_report_says_when_a_run_goes_back_to_an_earlier_release(shop: Shop) -> None:
     forward = shop.published(OUTPUT)
     run_id = shop.planned(OUTPUT, version="0.9.0")
-    (line,) = run_report(shop.ws, run_id)["goes_back"]
-    assert (line["accepted_version"], line["transform_version"], line["partitions"]) == ("1.0.0", "0.9.0", 7)
-    assert "this run goes back: the accepted rows of 2026-01-03..2026-01-09" in line["sentence"]
-    assert "come from version 1.0.0, and the run is 0.9.0" in line["sentence"]
-    assert run_report(shop.ws, forward)["goes_back"] == []
+    (release,) = run_report(shop.ws, run_id).goes_back
+    assert (release.accepted_version, release.transform_version, release.partitions) == ("1.0.0", "0.9.0", 7)
+    assert "this run goes back: the accepted rows of 2026-01-03..2026-01-09" in release.sentence
+    assert "come from version 1.0.0, and the run is 0.9.0" in release.sentence
+    assert run_report(shop.ws, forward).goes_back == ()

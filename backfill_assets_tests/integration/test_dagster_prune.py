@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import io
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from dagster import BackfillPolicy, DagsterInstance, DagsterRunStatus, asset, jo
 from rich.console import Console
 
 from backfill_assets.application.recorder import Acting, Pruned
-from backfill_assets.application.upkeep import vacuum
+from backfill_assets.application.upkeep import VacuumDocument, vacuum
 from backfill_assets.cli.views import vacuum_view
 from backfill_assets.orchestration.launch import SILENT
 from backfill_assets.orchestration.partitions import partitions_definition
@@ -239,22 +240,18 @@ def test_vacuum_prunes_and_says_how_many_and_how_much(settings: Settings, monkey
         make_old(instance)
     asked = vacuumed(dry_run=True)
     found = vacuumed(dry_run=False)
-    assert found["dagster"] == {**asked["dagster"], "size_bytes": found["dagster"]["size_bytes"]}
-    assert {name: found["dagster"][name] for name in ("days", "runs", "kept_runs", "note")} == {
-        "days": 1,
-        "runs": 1,
-        "kept_runs": 1,
-        "note": None,
-    }
-    assert min(found["dagster"]["size_bytes"], asked["dagster"]["size_bytes"]) > 10_000
+    gone = found.dagster
+    assert gone == replace(asked.dagster, size_bytes=gone.size_bytes)
+    assert gone == Pruned(days=1, runs=1, kept_runs=1, size_bytes=gone.size_bytes)
+    assert min(gone.size_bytes, asked.dagster.size_bytes) > 10_000
     assert "removed: 1 run older than 1 day, " in shown(found)
     monkeypatch.setenv("DAGSTER_HOME", str(settings.home / "nowhere"))
     left = vacuumed(dry_run=False)
-    assert left["problems"] == []
+    assert left.lake.problems == ()
     assert "Dagster's record cannot be used" in shown(left)
 
 
-def vacuumed(*, dry_run: bool) -> Mapping[str, Any]:
+def vacuumed(*, dry_run: bool) -> VacuumDocument:
     settings = Settings.from_environment()
     ws = Workspace.open(settings)
     with dagster_recorder(settings) as recorder:
@@ -271,7 +268,7 @@ def make_old(instance: DagsterInstance) -> None:
         runs.execute("UPDATE runs SET update_timestamp = datetime('now', '-2 days')")
 
 
-def shown(document: Mapping[str, Any]) -> str:
+def shown(document: VacuumDocument) -> str:
     """What a person reads."""
     text = io.StringIO()
     Console(file=text, width=200).print(vacuum_view(document))

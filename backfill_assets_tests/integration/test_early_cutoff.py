@@ -162,7 +162,7 @@ def test_a_damaged_partition_is_seen_as_drift_and_replaced(shop: Shop) -> None:
     damaged(shop, FIFTH, 41)
     drift = PlanRequest(table=RECENT, days=one, reason="drift?", by="ana", mode=Mode.RECONCILIATION)
     checked = shop.staged(operations.plan(shop.ws, drift).manifest.run_id)
-    assert run_report(shop.ws, checked)["equal_partitions"] == 0
+    assert run_report(shop.ws, checked).equal_partitions == 0
     shop.published(one, reason="mend it")
     assert shop.amounts()[FIFTH] == 40
     assert [change.partition for change in last_publication(shop).intent.changes] == [FIFTH]
@@ -183,7 +183,7 @@ def test_a_run_that_only_verified_is_superseded_with_what_it_verified(shop: Shop
     one = DayRange.inclusive(FIFTH, FIFTH)
     run_id = shop.published(one, reason="equal")
     assert operations.run_named(shop.ws, run_id).state is RunState.PUBLISHED
-    assert run_report(shop.ws, run_id)["next_step"] is None, "nothing was changed, so there is nothing to undo"
+    assert run_report(shop.ws, run_id).run.next_step is None, "nothing was changed, so there is nothing to undo"
     shop.land("late.jsonl", [sale(FIFTH, amount=7, sale_id="late")])
     later = shop.published(one, reason="the late sale")
     assert operations.run_named(shop.ws, run_id).state is RunState.SUPERSEDED

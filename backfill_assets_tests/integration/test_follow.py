@@ -16,10 +16,11 @@ from dagster import DagsterInstance, build_sensor_context
 from rich.console import Console
 from typer.testing import CliRunner, Result
 
-from backfill_assets.cli.show import show, status_view
+from backfill_assets.cli.show import show
+from backfill_assets.cli.show_status import status_view
 from backfill_assets.crash_points import Point
 from backfill_assets.errors import IllegalTransition, InputsMovedOn, MissingInput, NotApproved, Refused, UnknownName
-from backfill_assets.evidence.history import status
+from backfill_assets.evidence.status import status
 from backfill_assets.ledger.records import RunRecord
 from backfill_assets.ledger.states import UNPUBLISHED, PublicationState, RunState
 from backfill_assets.main import app
@@ -73,9 +74,9 @@ def followed_by(hand: Hand, run_id: str) -> tuple[str, ...]:
 
 def test_a_month_follows_its_days_and_policy_publishes_it(hand: Hand) -> None:
     publication = hand.published({FIFTH: 15})
-    (asked,) = status(hand.ws)["to_follow"]
-    assert asked["publication_id"] == publication
-    assert asked["dependents"][0]["partitions_described"] == "2026-01, 1 month"
+    (asked,) = status(hand.ws).to_follow
+    assert asked.publication_id == publication
+    assert asked.dependents[0].partitions_described == "2026-01, 1 month"
     (run_id,) = planned(hand)
     run = operations.run_named(hand.ws, run_id)
     assert run.manifest.cause == RunCause(kind=CauseKind.FOLLOW_UP, publications=(publication,))
@@ -155,7 +156,7 @@ def test_a_follow_up_of_an_undone_publication_is_refused_with_a_sentence(hand: H
     assert hand.total() == BEFORE
     # Nothing had followed, so nothing has to go back.
     assert planned(hand) == ()
-    assert (open_entries(hand), status(hand.ws)["to_follow"]) == ([], [])
+    assert (open_entries(hand), status(hand.ws).to_follow) == ([], ())
     assert audit(hand.ws).problems == ()
 
 
@@ -166,7 +167,7 @@ def test_what_is_undone_before_anything_followed_asks_for_nothing(hand: Hand) ->
         entry = reader.outbox.of_publications([publication])[publication]
         assert (entry.withdrawn_at is None, entry.note.startswith("undone by pub-")) == (False, True)
     assert planned(hand) == ()
-    assert (open_entries(hand), status(hand.ws)["to_follow"]) == ([], [])
+    assert (open_entries(hand), status(hand.ws).to_follow) == ([], ())
 
 
 def test_what_had_followed_goes_back_with_a_rollback(hand: Hand) -> None:
@@ -218,15 +219,15 @@ def test_a_follow_up_that_cannot_be_planned_says_why_until_it_is_cancelled(hand:
 
     for _ in range(2):
         assert not follow.plan_follow_ups(hand.ws, by="ops", terms_of=broken).runs
-    (asked,) = status(hand.ws)["to_follow"]
-    assert (asked["failed_attempts"], asked["last_failure"]) == (2, f"{GOLD}: the reference calendar is not there.")
-    assert asked["cancel"] == f"backfill follow --cancel {publication} --by WHO --reason WHY"
+    (asked,) = status(hand.ws).to_follow
+    assert (asked.failed_attempts, asked.last_failure) == (2, f"{GOLD}: the reference calendar is not there.")
+    assert asked.cancel == f"backfill follow --cancel {publication} --by WHO --reason WHY"
     shown = io.StringIO()
     show(Console(file=shown, width=1_000), status_view(status(hand.ws)))
     assert f"{publication} of {SILVER} was not followed, it failed 2 times" in shown.getvalue()
-    assert asked["cancel"] in shown.getvalue()
+    assert asked.cancel in shown.getvalue()
     operations.cancel_follow_ups(hand.ws, publication, by="ben", reason="gold is retired")
-    assert (status(hand.ws)["to_follow"], planned(hand), open_entries(hand)) == ([], (), [])
+    assert (status(hand.ws).to_follow, planned(hand), open_entries(hand)) == ((), (), [])
     with hand.ws.ledger.read() as reader:
         last = [e for e in reader.events.entries(entity_id=publication) if e.entity == "outbox"][-1]
         assert (last.actor, last.action) == ("ben", "withdrawn")
@@ -350,5 +351,5 @@ def test_whatever_is_published_undone_and_killed_the_month_ends_as_the_sum_of_it
                 hand.publish(hand.month(run_id))
     days = hand.ws.lake.open(SILVER).to_pyarrow_table(columns=["amount"]).to_pylist()
     assert hand.total() == sum(row["amount"] for row in days)
-    assert (open_entries(hand), status(hand.ws)["to_follow"]) == ([], [])
+    assert (open_entries(hand), status(hand.ws).to_follow) == ([], ())
     assert audit(hand.ws).problems == ()

@@ -228,8 +228,8 @@ def test_a_gate_that_fails_names_up_to_five_keys(spark: SparkSession) -> None:
     results = judge(TABLE.gates, candidates, measured, {})
     named: dict[str, list[tuple[str, str]]] = {}
     for found in failing_keys(staged, None, TABLE, results):
-        assert found["key"]["day"] == found["partition"]
-        named.setdefault(found["gate"], []).append((found["partition"], found["key"]["id"]))
+        assert found.key["day"] == str(found.partition)
+        named.setdefault(found.gate, []).append((str(found.partition), str(found.key["id"])))
     first, second = str(FIRST), str(FIRST + timedelta(days=1))
     assert named == {
         "unique_key": [(first, "twice")],
@@ -247,8 +247,8 @@ def test_accepted_rows_that_would_disappear_are_named_too(spark: SparkSession) -
     measured = measure(new, old, table, schema=SCHEMA)
     candidate = CandidatePartition(run_id="r", partition=FIRST, files=EMPTY_FILE_SET, rows=1, provenance={})
     found = failing_keys(new, old, table, judge(table.gates, [candidate], measured, {}))
-    assert {row["gate"] for row in found} == {"compared_with_accepted"}
-    assert len({row["key"]["id"] for row in found}) == 5
+    assert {row.gate for row in found} == {"compared_with_accepted"}
+    assert len({row.key["id"] for row in found}) == 5
 
 
 def test_where_every_gate_passes_no_row_is_looked_at(spark: SparkSession) -> None:

@@ -40,7 +40,7 @@ def test_a_manifest_names_the_runs_whose_accepted_rows_it_replaces(shop: Shop) -
     request = PlanRequest(table=RECENT, days=OUTPUT, reason="a third", by="ana")
     third = operations.plan(shop.ws, request)
     assert third.manifest.supersedes == (first.run_id, second)
-    assert run_report(shop.ws, third.manifest.run_id)["supersedes"] == [first.run_id, second]
+    assert run_report(shop.ws, third.manifest.run_id).supersedes == (first.run_id, second)
     dry = operations.plan(shop.ws, replace(request, mode=Mode.DRY_RUN, reason="dry"))
     assert dry.manifest.supersedes == ()
     shop.land("more.jsonl", [sale(OUTPUT.start, sale_id="late")])
@@ -55,14 +55,15 @@ def test_versions_are_recorded_when_a_run_is_planned_and_staged_and_compared_whe
     run_id = shop.published()
     known = {"pyspark": pyspark.__version__, "python": platform.python_version()}
     report = run_report(shop.ws, run_id)
-    assert known.items() <= report["versions"]["planned"].items()
-    assert report["versions"]["staged"] == {**report["versions"]["planned"], "spark": shop.ws.spark().version}
-    assert report["manifest"]["code_modules"] == ["backfill_assets_tests.example_domain"]
+    assert report.versions.planned and report.versions.staged
+    assert known.items() <= report.versions.planned.items()
+    assert report.versions.staged == {**report.versions.planned, "spark": shop.ws.spark().version}
+    assert report.manifest["code_modules"] == ["backfill_assets_tests.example_domain"]
     monkeypatch.setattr(platform, "python_version", lambda: "3.99")
-    document = operations.reproduce(shop.ws, run_id, by="ana", sample=1).document()
-    assert document["identical"]
-    assert document["versions"]["recorded"] == report["versions"]["staged"]
-    assert document["versions"]["present"] == {**report["versions"]["staged"], "python": "3.99"}
+    document = operations.reproduce(shop.ws, run_id, by="ana", sample=1)
+    assert document.identical
+    assert document.versions.recorded == report.versions.staged
+    assert document.versions.present == {**report.versions.staged, "python": "3.99"}
 
 
 def test_a_manifest_of_an_earlier_format_is_run_with_the_package_that_it_names(shop: Shop) -> None:

@@ -15,7 +15,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from rich.console import Console
 
-from backfill_assets.cli.show import show, story_view
+from backfill_assets.cli.show import show
+from backfill_assets.cli.show_history import partition_view
 from backfill_assets.domain import Release, TransformContext
 from backfill_assets.errors import (
     ContractBroken,
@@ -29,7 +30,7 @@ from backfill_assets.errors import (
     TargetChanged,
     UnknownName,
 )
-from backfill_assets.evidence.history import partition_history
+from backfill_assets.evidence.partition import partition_history
 from backfill_assets.evidence.report import run_report
 from backfill_assets.landing.land import OnDuplicate
 from backfill_assets.ledger.states import ApprovalState, RunState
@@ -97,10 +98,10 @@ def test_a_restatement_leaves_other_partitions_untouched_byte_for_byte(shop: Sho
     assert shop.amounts()[FIFTH] == 40
     assert shop.amounts()[date(2026, 1, 4)] == 80
     story = partition_history(shop.ws, RECENT, FIFTH)
-    assert [version["supersedes"] for version in story["versions"]] == [[first], []]
-    assert story["versions"][0]["versions"] == run_report(shop.ws, run_id)["versions"]
+    assert [version.supersedes for version in story.versions] == [(first,), ()]
+    assert story.versions[0].versions == run_report(shop.ws, run_id).versions
     shown = io.StringIO()
-    show(Console(file=shown, width=200), story_view(story))
+    show(Console(file=shown, width=200), partition_view(story))
     assert f"supersedes {first}" in " ".join(shown.getvalue().split())
 
 
@@ -367,8 +368,8 @@ def test_a_day_without_sales_is_empty_on_somebodys_word_and_counts_as_built(shop
     operations.publish(shop.ws, run.run_id, by="ana")
     with shop.ws.ledger.read() as reader:
         assert reader.versions.accepted(SALES, [eleventh])[eleventh].rows == 0
-    (story,) = partition_history(shop.ws, SALES, eleventh)["versions"]
-    assert story["declared_empty_by"] == "ana"
+    (story,) = partition_history(shop.ws, SALES, eleventh).versions
+    assert story.declared_empty_by == "ana"
     assert load(partitions=(eleventh,)) is not None, "it was said once"
     shop.published(DayRange.inclusive(date(2026, 1, 10), date(2026, 1, 10)))
     assert shop.amounts()[date(2026, 1, 10)] == 30

@@ -29,8 +29,8 @@ from backfill_assets.errors import (
     TargetChanged,
     UnknownName,
 )
-from backfill_assets.evidence.history import partition_history
-from backfill_assets.evidence.planned import set_plan_document
+from backfill_assets.evidence.partition import partition_history
+from backfill_assets.evidence.planned_sets import SetPlan, set_plan_document
 from backfill_assets.evidence.sets import set_document
 from backfill_assets.landing.land import OnDuplicate
 from backfill_assets.ledger.records import PublicationIntent, PublicationRecord
@@ -205,7 +205,7 @@ def test_a_set_is_agreed_by_somebody_else_and_as_a_whole(late: Shop) -> None:
     assert refusal.value.ids == {"set_id": set_id}
     assert set_state(late, set_id) is SetState.PLANNED
     operations.approve_set(late.ws, set_id, by="ben")
-    assert set_document(late.ws, set_id)["approved_by"] == "ben"
+    assert set_document(late.ws, set_id).approved_by == "ben"
 
 
 def test_a_set_is_agreed_by_somebody_who_may_approve_every_run_of_it(late: Shop) -> None:
@@ -224,17 +224,17 @@ def test_a_set_is_agreed_by_somebody_who_may_approve_every_run_of_it(late: Shop)
         with pytest.raises(NotApproved, match=f"^set {set_id} changes .* and {either} is none"):
             operations.approve_set(shop.ws, set_id, by=either)
     operations.approve_set(shop.ws, set_id, by="dora")
-    assert set_document(shop.ws, set_id)["approved_by"] == "dora"
+    assert set_document(shop.ws, set_id).approved_by == "dora"
     for member in planned.manifest.members:
         shop.staged(member.run_id)
-    assert set_document(shop.ws, set_id)["next_step"] == f"backfill publish {set_id} --by WHO"
+    assert set_document(shop.ws, set_id).next_step == f"backfill publish {set_id} --by WHO"
     reference.write_text('version: "2"\ngroups: {finance: [ben, dora], platform: [cara]}\n', encoding="utf-8")
     with pytest.raises(NotApproved, match=f"^the approval of set {set_id} by dora does not count: set {set_id} cha"):
         operations.publish_set(shop.ws, set_id, by="ben")
     document = set_document(shop.ws, set_id)
     further = f"the approval by dora does not count any more: backfill approve {set_id} --by ANOTHER_PERSON"
-    assert document["next_step"] == further
-    assert [run["next_step"] for run in document["runs"]] == [further, further]
+    assert document.next_step == further
+    assert [member.run.next_step for member in document.runs] == [further, further]
     with shop.ws.ledger.read() as reader:
         approved = [
             e
@@ -454,8 +454,8 @@ def test_the_versions_of_a_set_are_those_of_the_whole_set(late: Shop) -> None:
 def test_history_undoes_a_run_of_a_set_with_its_set(late: Shop) -> None:
     set_id = ready_set(late, planned_set(late))
     operations.publish_set(late.ws, set_id, by="ben")
-    story = partition_history(late.ws, RECENT, CARNIVAL)["versions"][0]
-    assert story["undo"].startswith(f"backfill rollback {set_id} ")
+    story = partition_history(late.ws, RECENT, CARNIVAL).versions[0]
+    assert story.undo and story.undo.startswith(f"backfill rollback {set_id} ")
 
 
 def test_days_that_were_not_loaded_are_loaded_range_by_range(shop: Shop) -> None:
@@ -488,7 +488,8 @@ def test_what_a_stale_plan_leaves_out_is_said_with_the_way_to_include_it(late: S
     assert "only the code changed" in left_out.why
     assert "--changed-code" in words_of(left_out.include)
     document = set_plan_document(planned)
-    assert [each["described"] for each in document["left_out"]] == [
+    assert isinstance(document, SetPlan)
+    assert [each.some.described for each in document.left_out] == [
         "2026-02-01..2026-02-14, 2026-02-19..2026-02-28, 24 days"
     ]
     text = io.StringIO()

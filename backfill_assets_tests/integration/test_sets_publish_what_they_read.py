@@ -16,9 +16,9 @@ from backfill_assets.application.recorder import Acting, Unrecorded
 from backfill_assets.application.restatement_set import RestatementSet
 from backfill_assets.cli import views
 from backfill_assets.errors import InputsMovedOn, Refused
-from backfill_assets.evidence.history import status
 from backfill_assets.evidence.report import run_report
 from backfill_assets.evidence.sets import set_document
+from backfill_assets.evidence.status import status
 from backfill_assets.ledger.states import RunState, SetState
 from backfill_assets.upkeep.audit import audit
 from backfill_assets_tests import example_domain, operations
@@ -62,13 +62,13 @@ def digests(shop: Shop, run_id: str) -> Mapping[date, str]:
 
 
 def outdated(shop: Shop, set_id: str) -> list[str | None]:
-    return [run["outdated_described"] for run in set_document(shop.ws, set_id)["runs"]]
+    return [member.outdated_described for member in set_document(shop.ws, set_id).runs]
 
 
-def next_steps(shop: Shop, set_id: str) -> set[str]:
+def next_steps(shop: Shop, set_id: str) -> set[str | None]:
     """What the set and each of its runs say."""
     document = set_document(shop.ws, set_id)
-    return {document["next_step"], *(run["next_step"] for run in document["runs"])}
+    return {document.next_step, *(member.run.next_step for member in document.runs)}
 
 
 def test_gold_that_was_computed_from_other_silver_is_not_published_and_running_the_set_repairs_it(
@@ -108,12 +108,12 @@ def test_gold_that_was_computed_from_other_silver_is_not_published_and_running_t
 
 def test_the_rows_that_are_kept_of_a_set_are_erased_by_its_name(late: Shop) -> None:
     set_id = ready_set(late, planned_set(late))
-    reports = [run["run_id"] for run in set_document(late.ws, set_id)["runs"]]
-    assert all(run_report(late.ws, run_id)["sample"] for run_id in reports)
+    reports = [member.run.run_id for member in set_document(late.ws, set_id).runs]
+    assert all(run_report(late.ws, run_id).sample for run_id in reports)
     assert operations.erase_samples(late.ws, set_id, by="dora", reason="asked for") == len(reports)
     for run_id in reports:
         report = run_report(late.ws, run_id)
-        assert (report["sample"], report["samples_erased"]["by"]) == ([], "dora")
+        assert (report.sample, report.samples_erased and report.samples_erased.by) == ((), "dora")
     assert audit(late.ws).problems == ()
     with pytest.raises(Refused, match=f"no values of rows of run {' or '.join(reports)}"):
         operations.erase_samples(late.ws, set_id, by="dora", reason="asked for")
@@ -125,9 +125,9 @@ def test_a_run_of_a_set_is_shown_where_another_run_of_the_set_cannot_be_read(lat
     late.staged(silver)
     disarm(late.ws.settings.ledger_url, "manifests")
     tamper(late.ws.settings.ledger_url, f"UPDATE manifests SET body = '{{}}' WHERE run_id = '{gold}'")
-    (shown,) = [run for run in status(late.ws)["runs"] if run["run_id"] == silver]
-    assert shown["next_step"] == f"backfill status {planned.manifest.set_id}"
-    assert any(gold in problem["why"] for problem in status(late.ws)["problems"])
+    (shown,) = [run for run in status(late.ws).runs if run.run_id == silver]
+    assert shown.next_step == f"backfill status {planned.manifest.set_id}"
+    assert any(gold in problem.why for problem in status(late.ws).problems)
 
 
 def test_running_a_set_that_is_ready_stages_nothing_again(late: Shop) -> None:

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from backfill_assets.application.recorder import Acting
 from backfill_assets.application.run import Run
 from backfill_assets.errors import InvalidRange
-from backfill_assets.evidence.planned import set_plan_document
+from backfill_assets.evidence.planned_sets import SetPlan, set_plan_document
 from backfill_assets.ledger.states import RunState
 from backfill_assets.orchestration.assets import candidate_key, published_key, validation_key
 from backfill_assets.orchestration.launch import open_instance
@@ -64,9 +64,9 @@ def test_one_table_of_a_set_is_one_run_and_one_commit_whatever_gaps_it_has(twice
     ]
     (compute,) = [stage for stage in planned.stages if isinstance(stage, Compute) and stage.table == RECENT]
     assert (compute.chunk.partitions, compute.reads[0].partitions) == (REACHED, READ), "not what lies between"
-    assert set_plan_document(planned)["runs"][0]["output"]["described"] == (
-        "2026-02-04..2026-02-07, 2026-02-19..2026-02-22, 8 days"
-    )
+    document = set_plan_document(planned)
+    assert isinstance(document, SetPlan)
+    assert document.runs[0].output.described == ("2026-02-04..2026-02-07, 2026-02-19..2026-02-22, 8 days")
     set_id = planned.manifest.set_id
     silver = planned.manifest.members[0].run_id
     before = ws.lake.open(RECENT).version()
@@ -97,8 +97,8 @@ def test_one_table_of_a_set_is_one_run_and_one_commit_whatever_gaps_it_has(twice
         for key in (candidate_key(table), validation_key(table), published_key(table)):
             assert instance.get_materialized_partitions(key) == {day.isoformat() for day in REACHED}, key
     rebuilt = operations.reproduce(ws, silver, by="ana", sample=3)
-    assert rebuilt.is_identical
-    assert len(rebuilt.partitions) == 3
+    assert rebuilt.identical
+    assert rebuilt.partitions == 3
     assert [found.ranges for found in operations.stale_tables(ws)] == [(), (), ()]
     operations.rollback_set(ws, set_id, by="ben", reason="second thoughts")
     assert ws.lake.open(RECENT).version() == before + 2

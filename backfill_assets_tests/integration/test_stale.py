@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from backfill_assets.application.command_line import words_of
 from backfill_assets.errors import InvalidRange, UnknownName
-from backfill_assets.evidence.planned import set_plan_document
+from backfill_assets.evidence.planned_sets import set_plan_document
 from backfill_assets.landing.land import OnDuplicate
 from backfill_assets.main import app
 from backfill_assets.planning.manifest import Mode
@@ -145,12 +145,12 @@ def test_a_gap_that_nobody_named_is_said_to_be_left_out_even_when_nothing_else_i
     assert stale(shop) == [(RECENT, 5, 5, "NEVER_BUILT", "")]
     planned = operations.plan_set(shop.ws, SetRequest(reason="why not", by="ana", stale=True))
     assert isinstance(planned, NothingToRebuild)
-    (left_out,) = set_plan_document(planned)["left_out"]
-    assert (left_out["table"], left_out["described"]) == (RECENT, "2026-01-05, 1 day")
+    (left_out,) = set_plan_document(planned).left_out
+    assert (left_out.some.table, left_out.some.described) == (RECENT, "2026-01-05, 1 day")
     named = SetRequest(
         reason="why not", by="ana", stale=True, table=RECENT, days=DayRange.inclusive(january(5), january(5))
     )
-    assert words_of(left_out["include"]) == f"backfill plan {RECENT} --stale --from 2026-01-05 --to 2026-01-05"
+    assert words_of(left_out.include) == f"backfill plan {RECENT} --stale --from 2026-01-05 --to 2026-01-05"
     included = operations.plan_set(shop.ws, named)
     assert isinstance(included, PlannedSet)
     assert [rebuild.partitions for rebuild in included.rebuilds] == [(january(5),)]

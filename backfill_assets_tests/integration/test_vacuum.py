@@ -8,14 +8,13 @@ from dataclasses import replace
 from datetime import date, timedelta
 from pathlib import Path
 from threading import Thread
-from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
 from backfill_assets.crash_points import Point
 from backfill_assets.errors import MissingInput
-from backfill_assets.evidence.history import partition_history
+from backfill_assets.evidence.partition import partition_history
 from backfill_assets.lake.retention import remove_files
 from backfill_assets.lake.tables import Lake, live_paths
 from backfill_assets.landing.land import OnDuplicate
@@ -23,6 +22,7 @@ from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.upkeep import vacuum as vacuum_module
 from backfill_assets.upkeep.audit import audit
+from backfill_assets.upkeep.vacuum_report import FileCount, VacuumReport
 from backfill_assets_tests import operations
 from backfill_assets_tests.advice import advised
 from backfill_assets_tests.conftest import NOON
@@ -56,8 +56,8 @@ def later(shop: Shop, spark: SparkSession, passed: timedelta) -> Shop:
     return open_shop(shop.ws.settings.home, clock=ticking_clock(NOON + 2 * ONE_HOUR + passed), spark=spark)
 
 
-def vacuumed(shop: Shop, *, dry_run: bool = False) -> Mapping[str, Any]:
-    return operations.vacuum(shop.ws, by="vic", dry_run=dry_run).document()
+def vacuumed(shop: Shop, *, dry_run: bool = False) -> VacuumReport:
+    return operations.vacuum(shop.ws, by="vic", dry_run=dry_run)
 
 
 def first_run(shop: Shop) -> str:
@@ -76,11 +76,11 @@ def test_within_the_horizons_everything_stays_and_a_rollback_works(shop: Shop) -
     run_id = shop.published(MIDDLE)
     before = shop.files()
     found = vacuumed(shop)
-    assert found["removed"] == {"files": 0, "size_bytes": 0}
+    assert found.removed == FileCount(files=0, size_bytes=0)
     assert shop.files() == before
     operations.rollback(shop.ws, run_id, by="ben", reason="was wrong")
     assert shop.amounts()[SIXTH] == 80
-    assert vacuumed(shop)["removed"]["files"] == 0
+    assert vacuumed(shop).removed.files == 0
 
 
 def test_past_all_horizons_what_was_replaced_goes_and_a_rollback_is_refused(shop: Shop, spark: SparkSession) -> None:
@@ -88,9 +88,9 @@ def test_past_all_horizons_what_was_replaced_goes_and_a_rollback_is_refused(shop
     old = later(shop, spark, PAST_ALL)
     before, live, other = old.files(), old.live_paths(), everything_else(old)
     asked = vacuumed(old, dry_run=True)
-    assert (old.files(), asked["dry_run"], asked["versions_removed"]) == (before, True, 2)
+    assert (old.files(), asked.dry_run, asked.versions_removed) == (before, True, 2)
     found = vacuumed(old)
-    assert {**found, "at": 0, "dry_run": True} == {**asked, "at": 0}
+    assert replace(found, at=asked.at, dry_run=True) == asked
     gone = before.keys() - old.files().keys()
     assert {Path(path).parent.name for path in gone} == {f"day={day}" for day in MIDDLE}
     assert all(first in path for path in gone)
@@ -100,14 +100,14 @@ def test_past_all_horizons_what_was_replaced_goes_and_a_rollback_is_refused(shop
         operations.rollback(old.ws, second, by="ben", reason="was wrong")
     assert (old.live_paths(), old.amounts()[SIXTH]) == (live, 40)
     assert audit(old.ws).problems == ()
-    versions = partition_history(old.ws, RECENT, SIXTH)["versions"]
-    assert [bool(version["removed_at"]) for version in versions] == [False, True]
+    versions = partition_history(old.ws, RECENT, SIXTH).versions
+    assert [bool(version.removed_at) for version in versions] == [False, True]
     with old.ws.ledger.read() as reader:
         event = list(reader.events.entries(entity_id=RECENT))[-1]
     assert (event.action, event.actor, event.payload["versions"]) == ("vacuumed", "vic", 2)
-    assert vacuumed(old)["removed"]["files"] == 0
+    assert vacuumed(old).removed.files == 0
     # It can still be shown that the first run was right: its inputs are what is accepted.
-    assert operations.reproduce(old.ws, first, by="rita").is_identical
+    assert operations.reproduce(old.ws, first, by="rita").identical
 
 
 def test_past_the_rollback_horizon_a_published_run_can_still_be_reproduced(shop: Shop, spark: SparkSession) -> None:
@@ -115,10 +115,10 @@ def test_past_the_rollback_horizon_a_published_run_can_still_be_reproduced(shop:
     shop.land("late.jsonl", [sale(SIXTH, amount=100, sale_id="late")])
     shop.published(reason="a late sale")
     old = later(shop, spark, PAST_ROLLBACK)
-    assert vacuumed(old)["removed"]["files"] == 0
-    assert operations.reproduce(old.ws, first, by="rita").is_identical
+    assert vacuumed(old).removed.files == 0
+    assert operations.reproduce(old.ws, first, by="rita").identical
     older = later(shop, spark, PAST_ALL)
-    reasons = {run["reason"] for table in vacuumed(older)["tables"] for run in table["runs"] if not run["kept"]}
+    reasons = {run.reason for table in vacuumed(older).tables for run in table.runs if not run.kept}
     assert reasons == {"replaced or rolled back, past every horizon"}
     with pytest.raises(MissingInput) as refusal:
         operations.reproduce(older.ws, first, by="rita")
@@ -136,7 +136,7 @@ def test_a_run_that_was_rolled_back_can_be_published_again_within_the_horizon_on
     shop.publish(run_id)
     operations.rollback(shop.ws, run_id, by="ben", reason="was wrong after all")
     old = later(shop, spark, PAST_ALL)
-    assert vacuumed(old)["versions_removed"] == 4
+    assert vacuumed(old).versions_removed == 4
     operations.approve(old.ws, run_id, by="ben")
     with pytest.raises(MissingInput, match=r"staged files of run .* were removed by retention") as refusal:
         old.publish(run_id)
@@ -179,8 +179,8 @@ def test_what_is_being_staged_is_left_alone(shop: Shop, spark: SparkSession) -> 
         writer.runs.give_up(run_id, actor="ana", note="gone")
     found = vacuumed(old)
     assert not unfinished.exists()
-    (line,) = [run for table in found["tables"] for run in table["runs"] if run["run_id"] == run_id]
-    assert (line["kept"], line["reason"], line["files"]) == (False, "left by an attempt that did not finish", 1)
+    (line,) = [run for table in found.tables for run in table.runs if run.run_id == run_id]
+    assert (line.kept, line.reason, line.count.files) == (False, "left by an attempt that did not finish", 1)
     assert not (shop.ws.lake.path(RECENT) / "_runs" / run_id).exists()
 
 
@@ -195,11 +195,11 @@ def test_a_table_with_an_open_publication_is_left_alone_and_that_is_said(
         dying.setattr("backfill_assets.publication.publish.swap", _die)
         with pytest.raises(KeyboardInterrupt):
             old.publish(run_id)
-    found = {table["table"]: table for table in vacuumed(old)["tables"]}
-    assert (found[RECENT]["skipped"], found[SALES]["skipped"]) == ("a publication is open", None)
+    found = {table.table: table for table in vacuumed(old).tables}
+    assert (found[RECENT].skipped, found[SALES].skipped) == ("a publication is open", None)
     assert old.files() == before
     operations.recover(old.ws, by="vic")
-    assert vacuumed(old)["versions_removed"] == 2
+    assert vacuumed(old).versions_removed == 2
 
 
 def _die(*_: object, **__: object) -> None:
@@ -220,7 +220,7 @@ def test_others_write_while_a_vacuum_looks_at_the_tables(
         return live_paths(lake, table)
 
     monkeypatch.setattr(vacuum_module, "live_paths", slow_look)
-    assert vacuumed(old)["versions_removed"] == 2
+    assert vacuumed(old).versions_removed == 2
     # Both tables were looked at before the mark, one of them once more before its files went.
     assert len(written) == 3
 
@@ -234,11 +234,11 @@ def test_what_begins_while_a_vacuum_looks_is_not_taken_from(shop: Shop, spark: S
         if point is Point.VACUUM_PLANNED and not begun:
             begun.append(operations.rollback(shop.ws, second, by="ben", reason="was wrong").intent.publication_id)
 
-    found = operations.vacuum(replace(old.ws, reached=meanwhile), by="vic").document()
+    found = operations.vacuum(replace(old.ws, reached=meanwhile), by="vic")
     # It is planned again, and then what was rolled back is past every horizon by that clock; what came back stays.
     assert begun
     assert old.amounts()[SIXTH] == 80
-    assert all(second in run["run_id"] for table in found["tables"] for run in table["runs"] if not run["kept"])
+    assert all(second in run.run_id for table in found.tables for run in table.runs if not run.kept)
     assert audit(old.ws).problems == ()
 
 
@@ -253,10 +253,10 @@ def test_a_table_that_never_stands_still_is_left_for_the_next_vacuum(shop: Shop,
             operations.approve(shop.ws, run_id, by="ben")
             shop.publish(run_id)
 
-    found = operations.vacuum(replace(old.ws, reached=meanwhile), by="vic").document()
-    (skipped,) = [table["skipped"] for table in found["tables"] if table["table"] == RECENT]
+    found = operations.vacuum(replace(old.ws, reached=meanwhile), by="vic")
+    (skipped,) = [table.skipped for table in found.tables if table.table == RECENT]
     assert skipped == "it was published or taken up again meanwhile; vacuum it again"
-    assert (old.files(), found["versions_removed"]) == (before, 0)
+    assert (old.files(), found.versions_removed) == (before, 0)
     assert old.amounts()[SIXTH] == 40
 
 
@@ -275,7 +275,7 @@ def test_a_process_that_dies_before_removing_leaves_files_for_the_next_one(
     with pytest.raises(MissingInput, match="removed by retention"):
         operations.rollback(old.ws, second, by="ben", reason="was wrong")
     found = vacuumed(old)
-    assert (found["removed"]["files"] > 0, found["versions_removed"]) == (True, 0)
+    assert (found.removed.files > 0, found.versions_removed) == (True, 0)
     assert len(old.files()) == len(before) - 2
 
 
@@ -286,8 +286,8 @@ def test_quarantined_records_stay_as_people_read_them(shop: Shop, spark: SparkSe
     operations.land(shop.ws, SALES, path, on_duplicate=OnDuplicate.REPROCESS, by="ana")
     table = "quarantine.sales"
     before = shop.ws.lake.open(table).to_pyarrow_table().to_pylist()
-    found = {entry["table"]: entry for entry in vacuumed(later(shop, spark, PAST_ALL))["tables"]}
-    assert {run["reason"] for run in found[table]["runs"] if not run["kept"]} == {"records that were quarantined again"}
+    found = {entry.table: entry for entry in vacuumed(later(shop, spark, PAST_ALL)).tables}
+    assert {run.reason for run in found[table].runs if not run.kept} == {"records that were quarantined again"}
     assert len(before) == 1
     assert shop.ws.lake.open(table).to_pyarrow_table().to_pylist() == before
 

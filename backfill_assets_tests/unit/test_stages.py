@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from rich.console import Console, RenderableType
 
 from backfill_assets.cli.show_plan import plan_view, set_plan_view
-from backfill_assets.evidence.planned import plan_document, set_plan_document
+from backfill_assets.evidence.planned import plan_document
+from backfill_assets.evidence.planned_sets import SetPlan, set_plan_document
 from backfill_assets.planning.manifest import Kind, Limits, Mode
 from backfill_assets.planning.partitions import ONE_DAY, DayRange, Grain
 from backfill_assets.planning.policy import Demand
@@ -98,7 +99,9 @@ def test_the_text_of_a_plan_shows_a_limit_of_rows_even_of_none(most: int, said: 
     limited = plan(asked=AskedLimits(max_rows=most))
     assert limited.manifest.limits.max_rows == most
     assert said in shown(limited)
-    assert said in text_of(set_plan_view(set_plan_document(set_of(limited))))
+    document = set_plan_document(set_of(limited))
+    assert isinstance(document, SetPlan)
+    assert said in text_of(set_plan_view(document))
     assert "stops above" not in shown(plan())
 
 

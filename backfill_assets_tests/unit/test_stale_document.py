@@ -35,7 +35,7 @@ def stale(*ranges: tuple[int, int, Cause], table: str = SILVER) -> Staleness:
 
 def steps(*found: Staleness, table: str | None = None, days: DayRange | None = None) -> list[str]:
     document = stale_document(found, table=table, days=days, sources=[BRONZE])
-    return [words_of(step).removeprefix("backfill ").removesuffix(" --by NAME") for step in document["next_steps"]]
+    return [words_of(step).removeprefix("backfill ").removesuffix(" --by NAME") for step in document.next_steps]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,74 @@
+"""How does what a table or a partition has been look on a terminal?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rich.console import Group, RenderableType
+
+from backfill_assets.cli.show import facts, state_and_meaning
+from backfill_assets.cli.show_runs import named, publications_view, versions_text
+from backfill_assets.evidence.history import TableHistory
+from backfill_assets.evidence.partition import GateVerdict, PartitionHistory, VersionHistory
+
+
+def history_view(history: TableHistory) -> RenderableType:
+    """What a table has been."""
+    table = history.table
+    head = facts(
+        [
+            ("table", table.table),
+            ("path", table.path),
+            ("accepted", f"{table.accepted_described}; {table.accepted_rows:,} rows"),
+        ]
+    )
+    return Group(head, "", publications_view(history.publications))
+
+
+def partition_view(history: PartitionHistory) -> RenderableType:
+    """The versions of one partition, each with where it came from."""
+    parts: list[RenderableType] = [facts([("partition", f"{history.table} {history.partition}")])]
+    for version in history.versions:
+        parts += ["", _version(version)]
+    return Group(*parts)
+
+
+def _version(version: VersionHistory) -> RenderableType:
+    code = f"{version.transform} {version.transform_version}; sha256 {version.code_digest[:16]}"
+    seen = f"{version.accepted_at.isoformat()} (table version {version.delta_version})"
+    return facts(
+        [
+            (f"version {version.version}", state_and_meaning(version.state, version.meaning)),
+            ("rows", f"{version.rows:,}, checksum {version.checksum}"),
+            ("since", seen),
+            ("files removed", version.removed_at and version.removed_at.isoformat()),
+            ("why", f"{version.kind}: {version.reason}"),
+            ("no events", version.declared_empty_by and f"on the word of {version.declared_empty_by}"),
+            ("asked, agreed", f"{version.requested_by}, {version.approved_by}"),
+            ("equal again in", ", ".join(found.run_id for found in version.verified_by)),
+            ("undone", version.undone),
+            ("again since", version.restored_at and version.restored_at.isoformat()),
+            ("run", version.run_id),
+            ("code", code),
+            ("staged with", versions_text(version.versions)),
+            ("supersedes", named(version.supersedes)),
+            ("references", ", ".join(f"{name} {found}" for name, found in version.references.items())),
+            ("inputs", _inputs(version.provenance)),
+            ("checks", _checks(version.checks)),
+            ("replaced", f"version {version.replaced_version}" if version.replaced_version else "nothing"),
+            ("to undo it", version.undo),
+        ]
+    )
+
+
+def _checks(checks: tuple[GateVerdict, ...]) -> str:
+    failed = [check.gate for check in checks if not check.passed]
+    return f"{len(checks) - len(failed)} passed" + (f", failed: {', '.join(failed)}" if failed else "")
+
+
+def _inputs(provenance: Mapping[str, Any]) -> str:
+    if "imports" in provenance:
+        imports = (f"{import_id} (sha256 {sha[:12]})" for import_id, sha in provenance["imports"])
+        return ", ".join(imports) or "no landed file"
+    return ", ".join(f"{table} window {digest[:16]}" for table, digest in provenance.get("inputs", {}).items())

@@ -1,0 +1,70 @@
+"""How do the state of everything, and landed files, look on a terminal?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from backfill_assets.cli.show import facts, listing, problems_view, state_text
+from backfill_assets.evidence.follow import waiting_publication_sentence
+from backfill_assets.evidence.imports import ImportDocument
+from backfill_assets.evidence.runs import RunSummary
+from backfill_assets.evidence.sets import SetDocument
+from backfill_assets.evidence.status import StatusDocument, TableStatus
+from backfill_assets.ledger.states import RunState
+from backfill_assets.wording import visible
+
+_AT_REST = (RunState.PUBLISHED, RunState.SUPERSEDED, RunState.ROLLED_BACK)
+
+
+def status_view(status: StatusDocument) -> RenderableType:
+    """What there is, what waits, and for whom."""
+    parts: list[RenderableType] = [facts([("home", status.home)]), "", _tables(status.tables), "", _runs(status.runs)]
+    if status.sets:
+        parts += ["", _sets(status.sets)]
+    if status.imports:
+        parts += ["", imports_view(status.imports)]
+    if status.to_follow:
+        lines = (visible(waiting_publication_sentence(each)) for each in status.to_follow)
+        parts += ["", Text("publications that are not followed by their dependents yet", style="bold"), *lines]
+    return Group(*parts, *problems_view(status.problems))
+
+
+def _tables(tables: Sequence[TableStatus]) -> RenderableType:
+    rows = [[table.table, table.accepted_described, table.accepted_rows] for table in tables]
+    return listing("tables", ["table", "accepted partitions", "rows"], rows, numbers=["rows"])
+
+
+def _runs(runs: Sequence[RunSummary]) -> RenderableType:
+    rows = [
+        [
+            run.run_id,
+            run.table,
+            run.kind,
+            run.partitions_described,
+            state_text(run.state),
+            run.approval,
+            None if run.state in _AT_REST or not run.next_step else run.next_step.replace(run.run_id, "RUN"),
+        ]
+        for run in runs
+    ]
+    heads = ["run", "table", "kind", "partitions", "state", "approval", "next"]
+    return listing("runs, newest first", heads, rows)
+
+
+def _sets(sets: Sequence[SetDocument]) -> RenderableType:
+    rows = [[each.set_id, each.name, each.because, state_text(each.state), each.progress] for each in sets]
+    return listing("restatement sets, newest first", ["set", "name", "because", "state", "done"], rows)
+
+
+def imports_view(imports: Sequence[ImportDocument]) -> RenderableType:
+    """Landed files and what became of their records."""
+    counts = ["landed", "accepted", "duplicate", "superseded", "rejected"]
+    rows = [[each.import_id, each.file.rpartition("/")[2], state_text(each.state), *_counts(each)] for each in imports]
+    return listing("landed files", ["import", "file", "state", *counts], rows, numbers=counts)
+
+
+def _counts(each: ImportDocument) -> list[int]:
+    return [each.landed, each.accepted, each.duplicate, each.superseded, each.rejected]

@@ -1,0 +1,52 @@
+"""How do documents become JSON? Field by field, with the same names; nothing else decides what JSON looks like."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import fields, is_dataclass
+from datetime import date
+from enum import Enum
+from typing import Any
+
+from backfill_assets.next_steps import Invocation, NextStep
+
+INLINE = {"inline": True}
+"""Metadata of a field of a document whose own fields stand in its place in JSON: a report is a run and more."""
+
+
+def as_json(value: object, *, worded: Callable[[NextStep | Invocation], str] = str) -> Any:
+    """A document, or a part of one, as JSON values.
+
+    Args:
+        value: A dataclass, which becomes an object with the names of its fields (`from_` without its underscore, which
+            only Python needs); a mapping, a tuple, a list; a date or an instant, which becomes ISO 8601; a member of an
+            enum, which becomes its text; or a JSON value, which is left as it is.
+        worded: Says a next step in the words of the reader, as `application.command_line.words_of` does.
+
+    Raises:
+        TypeError: There is no JSON for it.
+    """
+    if isinstance(value, NextStep | Invocation):
+        return worded(value)
+    if isinstance(value, Enum):
+        return value.value
+    if value is None or isinstance(value, (str, int, float)):
+        return value
+    if isinstance(value, date):
+        return value.isoformat()
+    if isinstance(value, Mapping):
+        return {str(name): as_json(part, worded=worded) for name, part in value.items()}
+    if isinstance(value, (tuple, list)):
+        return [as_json(part, worded=worded) for part in value]
+    if not is_dataclass(value) or isinstance(value, type):
+        raise TypeError(f"{type(value).__name__} is no document")
+    found: dict[str, Any] = {}
+    for each in fields(value):
+        part = as_json(getattr(value, each.name), worded=worded)
+        found |= part if each.metadata == INLINE else {json_name(each.name): part}
+    return found
+
+
+def json_name(name: str) -> str:
+    """The name of a field in JSON."""
+    return name.removesuffix("_")

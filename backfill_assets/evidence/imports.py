@@ -1,0 +1,78 @@
+"""What became of a landed file?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from backfill_assets.ledger.records import ImportRecord
+from backfill_assets.ledger.states import MEANING, ImportState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportDocument:
+    """One landed file. Landed records = accepted + duplicate + superseded + rejected.
+
+    Attributes:
+        import_id: `imp-` and a number; ids sort by arrival.
+        source: The source table.
+        file: Where it came from, as it was typed.
+        stored_path: Where its bytes are kept, relative to the landing folder.
+        sha256: Of its bytes, as they came.
+        size_bytes: The same.
+        format: `jsonl`, `csv` or `parquet`.
+        state: How far it is.
+        meaning: The same in words.
+        arrival: Its position in the order of arrival, over all sources.
+        landed: How many records it holds.
+        accepted: How many of them are what the source says now.
+        duplicate: How many were there before with the same values.
+        superseded: How many have a later record of the same key.
+        rejected: How many are in quarantine, each with its reason.
+        ignored_columns: Columns that the contract does not know, which were left out.
+        schema_versions: The distinct values of `schema_version` in it; empty when it has no such column.
+        note: What is to be known of its state; empty when there is nothing.
+    """
+
+    import_id: str
+    source: str
+    file: str
+    stored_path: str
+    sha256: str
+    size_bytes: int
+    format: str
+    state: ImportState
+    meaning: str
+    arrival: int
+    landed: int
+    accepted: int
+    duplicate: int
+    superseded: int
+    rejected: int
+    ignored_columns: tuple[str, ...]
+    schema_versions: tuple[int, ...]
+    note: str
+
+
+def import_document(record: ImportRecord) -> ImportDocument:
+    """A landed file as the ledger knows it."""
+    counts = record.counts
+    return ImportDocument(
+        import_id=record.import_id,
+        source=record.source,
+        file=record.original_path,
+        stored_path=record.stored_path,
+        sha256=record.sha256,
+        size_bytes=record.size_bytes,
+        format=record.format,
+        state=record.state,
+        meaning=MEANING[record.state],
+        arrival=record.arrival,
+        landed=counts.landed,
+        accepted=counts.accepted,
+        duplicate=counts.duplicate,
+        superseded=counts.superseded,
+        rejected=counts.rejected,
+        ignored_columns=record.ignored_columns,
+        schema_versions=record.schema_versions,
+        note=record.note,
+    )

@@ -1,0 +1,151 @@
+"""What did the gates of a run find, partition by partition and gate by gate?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from datetime import date
+
+from backfill_assets.documents import INLINE
+from backfill_assets.ledger.records import CandidatePartition, GateResult
+from backfill_assets.planning.manifest import GateTerm, Manifest
+from backfill_assets.planning.partitions import Grain, count_of, describe
+
+COMPARISON = "compared_with_accepted"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moves:
+    """How new rows differ from the accepted rows that they were compared with, in rows.
+
+    Attributes:
+        rows: New rows.
+        accepted_rows: Accepted rows.
+        added: New rows whose key is not accepted.
+        removed: Accepted rows whose key is not among the new ones.
+        changed: Rows of the same key with another value in some column.
+        unchanged: Rows that are equal.
+    """
+
+    rows: int
+    accepted_rows: int
+    added: int
+    removed: int
+    changed: int
+    unchanged: int
+
+    @property
+    def differing(self) -> int:
+        return self.added + self.removed + self.changed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionMoves:
+    """What a run would do to one partition.
+
+    Attributes:
+        partition: Its first day.
+        moves: Its counts.
+        checksum: The content checksum of the new rows.
+        equal: Whether it holds exactly the accepted rows, and stays as it is.
+        new_empty: Whether it has no accepted version and gets no rows: it is recorded, and nothing changes for readers.
+    """
+
+    partition: date
+    moves: Moves = field(metadata=INLINE)
+    checksum: str
+    equal: bool
+    new_empty: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GateSummary:
+    """What one gate of a run said.
+
+    Attributes:
+        gate: Its name.
+        demands: What it asks for, in words.
+        blocking: Whether its failure blocks the run; else it only informs.
+        passed_partitions: In how many partitions it passed.
+        failed_partitions: In how many it failed.
+        outcome: The same in words: `1 of 5 days failed`.
+        failed_in: Where it failed, in words; null when it did not.
+        first_failure: The first failure in words; null when there is none.
+    """
+
+    gate: str
+    demands: str
+    blocking: bool
+    passed_partitions: int
+    failed_partitions: int
+    outcome: str
+    failed_in: str | None
+    first_failure: str | None
+
+
+def partition_moves(
+    results: Iterable[GateResult], candidates: Mapping[date, CandidatePartition]
+) -> tuple[PartitionMoves, ...]:
+    """Per partition, how the candidate differs from the accepted rows it was compared with."""
+    return tuple(
+        _partition_moves(result, candidates[result.partition])
+        for result in results
+        if result.gate == COMPARISON and result.partition in candidates
+    )
+
+
+def _partition_moves(result: GateResult, candidate: CandidatePartition) -> PartitionMoves:
+    compared = candidate.compared_version
+    return PartitionMoves(
+        partition=result.partition,
+        moves=Moves(**{each.name: int(result.observed.get(each.name, 0)) for each in fields(Moves)}),
+        checksum=candidate.checksum,
+        equal=bool(compared) and candidate.checksum == candidate.compared_checksum,
+        new_empty=compared == 0 and not candidate.rows,
+    )
+
+
+def total_moves(parts: Sequence[PartitionMoves]) -> Moves | None:
+    """All partitions together; None before the gates."""
+    if not parts:
+        return None
+    return Moves(**{each.name: sum(getattr(part.moves, each.name) for part in parts) for each in fields(Moves)})
+
+
+def changed_columns(results: Iterable[GateResult]) -> Mapping[str, int]:
+    """Over all partitions, how many keys have another value per column; the most changed first."""
+    total: dict[str, int] = {}
+    for result in results:
+        for name, count in result.observed.get("changed_columns", {}).items():
+            total[name] = total.get(name, 0) + int(count)
+    return dict(sorted(total.items(), key=lambda item: (-item[1], item[0])))
+
+
+def gate_summaries(manifest: Manifest, results: Sequence[GateResult]) -> tuple[GateSummary, ...]:
+    """Per gate of the manifest, in how many partitions it passed, and the first failure in words."""
+    by_gate: dict[str, list[GateResult]] = {}
+    for result in results:
+        by_gate.setdefault(result.gate, []).append(result)
+    return tuple(_gate_summary(manifest.grain, term, by_gate.get(term.name, [])) for term in manifest.gates)
+
+
+def _gate_summary(grain: Grain, term: GateTerm, results: Sequence[GateResult]) -> GateSummary:
+    failed = [result for result in results if not result.passed]
+    return GateSummary(
+        gate=term.name,
+        demands=term.demands,
+        blocking=term.blocking,
+        passed_partitions=len(results) - len(failed),
+        failed_partitions=len(failed),
+        outcome=_outcome(grain, len(failed), len(results)),
+        failed_in=describe(grain, (result.partition for result in failed)) if failed else None,
+        first_failure=f"{failed[0].partition}: {failed[0].verdict}" if failed else None,
+    )
+
+
+def _outcome(grain: Grain, failed: int, measured: int) -> str:
+    """How many partitions passed or failed, in words that cannot be read the other way round."""
+    every = count_of(measured, grain.noun)
+    if not measured:
+        return "not measured yet"
+    return f"{failed:,} of {every} failed" if failed else f"{every} passed"

@@ -1,0 +1,132 @@
+"""What does a plan of a restatement set say?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from backfill_assets.documents import INLINE
+from backfill_assets.evidence.planned import PlannedRun, SomePartitions, planned_run, some_partitions
+from backfill_assets.evidence.stages import StageDocument, stage_document
+from backfill_assets.ledger.states import ApprovalState, SetState
+from backfill_assets.next_steps import NextStep
+from backfill_assets.planning.impact import Rebuild, TablePartitions
+from backfill_assets.planning.partitions import describe
+from backfill_assets.planning.restatement import LeftOut, NothingToRebuild, PlannedSet
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RebuildDocument:
+    """The partitions of one table that are built again.
+
+    Attributes:
+        table: The table.
+        partitions: How many there are.
+        described: The same in words.
+        new_partitions: How many of them have no accepted version yet.
+        because: What they rest on that changes; empty for partitions that were asked for by themselves.
+        only_read: What they read and the set does not build: warm-up, look-ahead, and what had changed.
+    """
+
+    table: str
+    partitions: int
+    described: str
+    new_partitions: int
+    because: tuple[SomePartitions, ...]
+    only_read: tuple[SomePartitions, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeftOutDocument:
+    """Stale partitions that were not asked for and that nothing else rebuilds.
+
+    Attributes:
+        some: The partitions.
+        why: Why they are left out, in words.
+        include: How to ask for them as well.
+    """
+
+    some: SomePartitions = field(metadata=INLINE)
+    why: str
+    include: NextStep
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetPlan:
+    """The plan of a set.
+
+    Attributes:
+        set_id: Names it.
+        name: What its requester called it; its id by default.
+        state: How far it is: `PLANNED`.
+        approval: Whether it is approved: `DRAFT`.
+        reason: Why, in the words of the requester.
+        requested_by: Who planned it.
+        because: What changed, in words.
+        manifest_digest: sha256 of its manifest: what an approval approves.
+        runs: One per table, inputs before dependents.
+        rebuilds: What is built again, inputs before dependents.
+        left_out: What is stale and not built again.
+        stages: What will be done, in order.
+    """
+
+    set_id: str
+    name: str
+    state: SetState = SetState.PLANNED
+    approval: ApprovalState = ApprovalState.DRAFT
+    reason: str
+    requested_by: str
+    because: str
+    manifest_digest: str
+    runs: tuple[PlannedRun, ...]
+    rebuilds: tuple[RebuildDocument, ...]
+    left_out: tuple[LeftOutDocument, ...]
+    stages: tuple[StageDocument, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NothingPlanned:
+    """That nothing has to be rebuilt, and no set was made.
+
+    Attributes:
+        set_id: Null.
+        left_out: What is stale and was not asked for.
+    """
+
+    set_id: None = None
+    left_out: tuple[LeftOutDocument, ...]
+
+
+def set_plan_document(planned: PlannedSet | NothingToRebuild) -> SetPlan | NothingPlanned:
+    """The plan of a set."""
+    left_out = tuple(_left_out(each) for each in planned.left_out)
+    if isinstance(planned, NothingToRebuild):
+        return NothingPlanned(left_out=left_out)
+    manifest = planned.manifest
+    return SetPlan(
+        set_id=manifest.set_id,
+        name=manifest.name,
+        reason=manifest.reason,
+        requested_by=manifest.requested_by,
+        because=manifest.because,
+        manifest_digest=manifest.digest,
+        runs=tuple(planned_run(plan) for plan in planned.plans),
+        rebuilds=tuple(_rebuild(rebuild) for rebuild in planned.rebuilds),
+        left_out=left_out,
+        stages=tuple(stage_document(stage) for stage in planned.stages),
+    )
+
+
+def _rebuild(rebuild: Rebuild) -> RebuildDocument:
+    return RebuildDocument(
+        table=rebuild.table,
+        partitions=len(rebuild.partitions),
+        described=describe(rebuild.grain, rebuild.partitions),
+        new_partitions=len(rebuild.new),
+        because=tuple(some_partitions(some) for some in rebuild.because),
+        only_read=tuple(some_partitions(some) for some in rebuild.only_read),
+    )
+
+
+def _left_out(each: LeftOut) -> LeftOutDocument:
+    some = TablePartitions(table=each.table, grain=each.grain, partitions=each.partitions)
+    return LeftOutDocument(some=some_partitions(some), why=each.why, include=each.include)

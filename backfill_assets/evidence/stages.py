@@ -1,0 +1,252 @@
+"""What will a run or a set do, in order?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import date
+from typing import Literal, assert_never
+
+from backfill_assets.planning.reads import MoreDays, Reads
+from backfill_assets.planning.stages import (
+    Agree,
+    Compute,
+    Measure,
+    Notify,
+    Prove,
+    Recomputation,
+    Stage,
+    Swap,
+    sentence,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InputOfStage:
+    """What a stage reads of one input.
+
+    Attributes:
+        table: The input.
+        from_: The first partition that is read.
+        to: The last one.
+    """
+
+    table: str
+    from_: date
+    to: date
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComputeStage:
+    """One chunk is computed into staged files.
+
+    Attributes:
+        stage: Which stage it is.
+        sentence: It in words.
+        run_id: The run.
+        table: Its table.
+        chunk: The number of the chunk, from 1.
+        partitions: What the chunk writes.
+        seam: The day before the chunk, which is computed once more for the proof of the window and not staged; or null.
+        reads: What is read, warm-up and look-ahead included; empty for landed files.
+    """
+
+    stage: Literal["compute"] = "compute"
+    sentence: str
+    run_id: str
+    table: str
+    chunk: int
+    partitions: tuple[date, ...]
+    seam: date | None
+    reads: tuple[InputOfStage, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasureStage:
+    """The staged files are measured against the gates, and compared with the accepted rows.
+
+    Attributes:
+        stage: Which stage it is.
+        sentence: It in words.
+        run_id: The run.
+        table: Its table.
+        gates: The names of the gates.
+    """
+
+    stage: Literal["measure"] = "measure"
+    sentence: str
+    run_id: str
+    table: str
+    gates: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MoreOfInput:
+    """How many more days of an input are read than its declared window has.
+
+    Attributes:
+        argument: The argument of the transform.
+        days_back: How many more days before the window are there.
+        days_ahead: How many more days after it are.
+    """
+
+    argument: str
+    days_back: int
+    days_ahead: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProvenEnd:
+    """One end of a run that is computed again with a longer window.
+
+    Attributes:
+        from_: Its first partition.
+        to: Its last partition.
+        more: How many more days are read, input by input.
+    """
+
+    from_: date
+    to: date
+    more: tuple[MoreOfInput, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProveStage:
+    """Partitions are computed again with another window; the rows must be the same.
+
+    Attributes:
+        stage: Which stage it is.
+        sentence: It in words.
+        run_id: The run.
+        table: Its table.
+        partitions: What is computed again.
+        between_chunks: Of these, what is computed with the chunk after it, with exactly the declared window.
+        alone: Of these, what is computed alone, with exactly the declared window.
+        ends: Of these, what is computed with a longer window.
+    """
+
+    stage: Literal["prove"] = "prove"
+    sentence: str
+    run_id: str
+    table: str
+    partitions: tuple[date, ...]
+    between_chunks: tuple[date, ...]
+    alone: tuple[date, ...]
+    ends: tuple[ProvenEnd, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgreeStage:
+    """The manifest is approved, by the policy or by another person than the requester.
+
+    Attributes:
+        stage: Which stage it is.
+        sentence: It in words.
+        of: The run or the set.
+        policy: Why no person has to approve, in words; null where one has to.
+        whom: Of which groups that person has to be, in words; null where that does not matter.
+    """
+
+    stage: Literal["agree"] = "agree"
+    sentence: str
+    of: str
+    policy: str | None
+    whom: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SwapStage:
+    """One commit exchanges the files of the partitions whose rows differ.
+
+    Attributes:
+        stage: Which stage it is.
+        sentence: It in words.
+        run_id: The run.
+        table: Its table.
+        partitions: What may be exchanged.
+    """
+
+    stage: Literal["swap"] = "swap"
+    sentence: str
+    run_id: str
+    table: str
+    partitions: tuple[date, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotifyStage:
+    """The dependents of what was swapped are asked to follow.
+
+    Attributes:
+        stage: Which stage it is.
+        sentence: It in words.
+        table: The table that was swapped.
+        dependents: The tables that follow.
+    """
+
+    stage: Literal["notify"] = "notify"
+    sentence: str
+    table: str
+    dependents: tuple[str, ...]
+
+
+StageDocument = ComputeStage | MeasureStage | ProveStage | AgreeStage | SwapStage | NotifyStage
+
+
+def stage_document(stage: Stage) -> StageDocument:
+    """One stage of what `planning.stages_of` says will be done."""
+    words = sentence(stage)
+    match stage:
+        case Compute():
+            return _compute(stage, words)
+        case Measure():
+            return MeasureStage(sentence=words, run_id=stage.run_id, table=stage.table, gates=stage.gates)
+        case Prove():
+            return _prove(stage, words)
+        case Agree():
+            return AgreeStage(sentence=words, of=stage.of, policy=stage.policy, whom=stage.whom or None)
+        case Swap():
+            return SwapStage(sentence=words, run_id=stage.run_id, table=stage.table, partitions=stage.partitions)
+        case Notify():
+            return NotifyStage(sentence=words, table=stage.table, dependents=tuple(d.table for d in stage.dependents))
+    assert_never(stage)
+
+
+def _compute(stage: Compute, words: str) -> ComputeStage:
+    return ComputeStage(
+        sentence=words,
+        run_id=stage.run_id,
+        table=stage.table,
+        chunk=stage.chunk.number,
+        partitions=stage.chunk.partitions,
+        seam=stage.chunk.seam,
+        reads=tuple(_input(reads) for reads in stage.reads if reads.partitions),
+    )
+
+
+def _input(reads: Reads) -> InputOfStage:
+    return InputOfStage(table=reads.table, from_=reads.partitions[0], to=reads.partitions[-1])
+
+
+def _prove(stage: Prove, words: str) -> ProveStage:
+    return ProveStage(
+        sentence=words,
+        run_id=stage.run_id,
+        table=stage.table,
+        partitions=stage.partitions,
+        between_chunks=_compared(stage.between_chunks),
+        alone=_compared(stage.alone),
+        ends=tuple(_end(end) for end in stage.ends),
+    )
+
+
+def _compared(calls: Iterable[Recomputation]) -> tuple[date, ...]:
+    return tuple(partition for call in calls for partition in call.compared)
+
+
+def _end(end: Recomputation) -> ProvenEnd:
+    return ProvenEnd(from_=end.compared[0], to=end.compared[-1], more=tuple(_more(more) for more in end.more))
+
+
+def _more(more: MoreDays) -> MoreOfInput:
+    return MoreOfInput(argument=more.argument, days_back=more.back, days_ahead=more.ahead)

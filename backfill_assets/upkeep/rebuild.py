@@ -1,0 +1,248 @@
+"""A published run, computed once more into a scratch folder and compared with what was recorded.
+
+Chunk by chunk: what was written is read back, and its content checksums are compared with the recorded ones. Rows are
+only looked at where those differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import date
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from backfill_assets.candidates.compute import derived_rows, source_rows
+from backfill_assets.candidates.inputs import PinnedFiles
+from backfill_assets.domain import SourceTable, Table
+from backfill_assets.gates.measure import Measured, measure
+from backfill_assets.gates.sample import sample_rows
+from backfill_assets.gates.sampled import SampledRow
+from backfill_assets.identity import EMPTY_FILE_SET, FileSet
+from backfill_assets.lake.checksums import NO_ROWS
+from backfill_assets.lake.scratch import SCRATCH_FOLDER, remove_scratch, scratch
+from backfill_assets.lake.snapshot import read_files
+from backfill_assets.lake.staging import write_staged
+from backfill_assets.lake.tables import missing_files
+from backfill_assets.ledger.records import CandidatePartition, ImportRecord
+from backfill_assets.planning.chunks import Chunk, chunks_of
+from backfill_assets.planning.graph import TableNode
+from backfill_assets.planning.manifest import Manifest
+from backfill_assets.planning.partitions import count_of, days_of, describe
+from backfill_assets.planning.reads import reads_of
+from backfill_assets.planning.request import node_of
+from backfill_assets.progress import Listener, Progress
+from backfill_assets.transforms.schemas import business_schema
+from backfill_assets.workspace import Workspace
+
+MOST_SAMPLED = 12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """A partition whose rebuilt rows are not the recorded ones.
+
+    Attributes:
+        partition: Its first day.
+        expected_checksum: The recorded content checksum.
+        checksum: That of the rebuilt rows.
+        expected_rows: How many rows were recorded.
+        rows: How many were rebuilt.
+        added: Rebuilt rows whose key was not published; null when the published files are gone.
+        removed: Published rows whose key was not rebuilt, or null.
+        changed: Rows of the same key with another value in some column, or null.
+        unchanged: Rows that are equal, or null.
+        changed_columns: Changed rows by column, or null.
+    """
+
+    partition: date
+    expected_checksum: str
+    checksum: str
+    expected_rows: int
+    rows: int
+    added: int | None = None
+    removed: int | None = None
+    changed: int | None = None
+    unchanged: int | None = None
+    changed_columns: Mapping[str, int] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rebuilt:
+    """Some partitions that were rebuilt.
+
+    Attributes:
+        rows: How many rows that made.
+        differences: Where they are not the recorded ones.
+        sample: Some rows that differ: `before` as published, `after` as rebuilt.
+    """
+
+    rows: int
+    differences: tuple[Difference, ...] = ()
+    sample: tuple[SampledRow, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rebuilding:
+    """What rebuilding works with: the contract, what was recorded, and what is read."""
+
+    ws: Workspace
+    manifest: Manifest
+    candidates: Mapping[date, CandidatePartition]
+    inputs: PinnedFiles
+    imports: Sequence[ImportRecord]
+
+    @property
+    def table(self) -> Table:
+        return self.ws.domain.table(self.manifest.table)
+
+    def rows(self, computed: Sequence[date], partitions: Sequence[date]) -> DataFrame:
+        """The rows of some of the partitions that are computed in one call, by the same path as staging."""
+        table = self.table
+        if isinstance(table, SourceTable):
+            return source_rows(self.ws, self.manifest, table, partitions, self.imports)
+        reads = reads_of(node_of(self.manifest), self.ws.graph, computed)
+        rows = derived_rows(self.ws, self.manifest, table, computed, reads, self.inputs)
+        column = F.col(self.manifest.partition_column)
+        return rows.where(~column.isin(list(set(computed) - set(partitions)))) if computed != partitions else rows
+
+    def read(self, file_sets: Sequence[FileSet]) -> DataFrame:
+        """The business columns of these files."""
+        return read_files(
+            self.ws.spark(),
+            self.ws.lake,
+            self.manifest.table,
+            file_sets,
+            schema=business_schema(self.table),
+            partition_column=self.manifest.partition_column,
+        )
+
+
+def rebuild(work: Rebuilding, chosen: Sequence[date], *, whole: bool, listener: Listener) -> Sequence[Rebuilt]:
+    """Rebuilds partitions of a run, call by call; nothing of it is left on disk.
+
+    Args:
+        work: The run.
+        chosen: Its partitions, or some of them.
+        whole: Whether these are all, so that it is computed chunk by chunk as it was.
+        listener: Is called with how far it is.
+    """
+    manifest, lake = work.manifest, work.ws.lake
+    found: list[Rebuilt] = []
+    done = 0
+    with scratch(lake, manifest.table, begun_at=work.ws.clock()) as name:
+        for number, (computed, partitions) in enumerate(_calls(manifest, chosen, whole=whole), start=1):
+            span = describe(manifest.grain, partitions)
+            listener(_progress(done, len(chosen), f"rebuilding {span}"))
+            part = _rebuilt(work, computed, partitions, attempt=f"{name}/{number:04d}")
+            # A long run must not need room for all of its rows a second time.
+            remove_scratch(lake, manifest.table, f"{name}/{number:04d}")
+            found.append(part)
+            done += len(partitions)
+            outcome = f"{count_of(len(part.differences), manifest.grain.noun)} differ" if part.differences else "equal"
+            listener(_progress(done, len(chosen), f"{span}: {outcome}"))
+    return found
+
+
+def _rebuilt(work: Rebuilding, computed: Sequence[date], partitions: Sequence[date], *, attempt: str) -> Rebuilt:
+    staged = write_staged(
+        work.ws.lake,
+        work.manifest.table,
+        work.rows(computed, partitions),
+        run_id=SCRATCH_FOLDER,
+        attempt=attempt,
+        partition_column=work.manifest.partition_column,
+    )
+    return _compare(work, partitions, {date.fromisoformat(value): files for value, files in staged.items()})
+
+
+Call = tuple[tuple[date, ...], tuple[date, ...]]
+"""What is computed in one call, and what of it is rebuilt: without the seam that a chunk computes for its proof."""
+
+
+def _calls(manifest: Manifest, chosen: Sequence[date], *, whole: bool) -> Iterator[Call]:
+    """Each call of the transform: the chunks of the run, or of a sample what shares most input.
+
+    Reading is what costs. So partitions of a sample are computed in one call when the windows between them overlap, and
+    those of a source table in one call for each chunk, for it reads its landed files whole.
+    """
+    node = node_of(manifest)
+    for chunk in chunks_of(manifest):
+        if whole:
+            yield chunk.computed, chunk.partitions
+        else:
+            yield from ((call, call) for call in _calls_of_sample(node, chunk, frozenset(chosen)))
+
+
+def _calls_of_sample(node: TableNode, chunk: Chunk, wanted: frozenset[date]) -> Iterator[tuple[date, ...]]:
+    call: list[date] = []
+    for partition in chunk.partitions:
+        if partition not in wanted:
+            continue
+        if call and node.inputs and not _overlap(node, call[-1], partition):
+            yield tuple(call)
+            call = []
+        call.append(partition)
+    if call:
+        yield tuple(call)
+
+
+def _overlap(node: TableNode, earlier: date, later: date) -> bool:
+    """Whether the windows of two partitions share days of an input, or touch."""
+    before, after = days_of(node.grain, earlier), days_of(node.grain, later)
+    return any(edge.window.around(before).end >= edge.window.around(after).start for edge in node.inputs)
+
+
+def _compare(work: Rebuilding, partitions: Sequence[date], staged: Mapping[date, FileSet]) -> Rebuilt:
+    table, candidates = work.table, work.candidates
+    schema = business_schema(table)
+    rebuilt = measure(work.read(list(staged.values())), None, table, schema=schema)
+    differing = [p for p in partitions if _of(rebuilt, p).checksum != candidates[p].checksum]
+    rows = sum(found.rows for found in rebuilt.values())
+    kept = [p for p in differing if not missing_files(work.ws.lake, table.name, [candidates[p].files])]
+    if not kept:
+        alone = tuple(_difference(candidates[p], _of(rebuilt, p)) for p in differing)
+        return Rebuilt(rows=rows, differences=alone)
+    new = work.read([staged.get(p, EMPTY_FILE_SET) for p in kept])
+    old = work.read([candidates[p].files for p in kept])
+    compared = measure(new, old, table, schema=schema)
+    return Rebuilt(
+        rows=rows,
+        differences=tuple(
+            _compared(candidates[p], _of(compared, p)) if p in kept else _difference(candidates[p], _of(rebuilt, p))
+            for p in differing
+        ),
+        sample=sample_rows(new, old, table, most=MOST_SAMPLED),
+    )
+
+
+def _of(measured: Mapping[date, Measured], partition: date) -> Measured:
+    return measured.get(partition) or Measured(partition=partition, checksum=NO_ROWS)
+
+
+def _difference(expected: CandidatePartition, found: Measured) -> Difference:
+    """Where only the checksums are known, because the published files are gone."""
+    return Difference(
+        partition=expected.partition,
+        expected_checksum=expected.checksum,
+        checksum=found.checksum,
+        expected_rows=expected.rows,
+        rows=found.rows,
+    )
+
+
+def _compared(expected: CandidatePartition, found: Measured) -> Difference:
+    """The same, with how the rebuilt rows differ from the published files."""
+    return replace(
+        _difference(expected, found),
+        added=found.added,
+        removed=found.removed,
+        changed=found.changed,
+        unchanged=found.unchanged,
+        changed_columns=found.changed_columns,
+    )
+
+
+def _progress(done: int, total: int, sentence: str) -> Progress:
+    return Progress(step="reproduce", done=done, total=total, sentence=sentence)

@@ -1,0 +1,138 @@
+"""What did a clean-up remove and keep, and why?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from backfill_assets.documents import INLINE
+from backfill_assets.problems import Problem
+from backfill_assets.upkeep.retention import Decision, Horizons, Why
+
+Sizes = Mapping[str, Mapping[str, int]]
+"""Bytes by table and path."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileCount:
+    """Some files.
+
+    Attributes:
+        files: How many there are.
+        size_bytes: How large they are together.
+    """
+
+    files: int
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VacuumedFolder:
+    """The files of one folder below `_runs/` that share a reason.
+
+    Attributes:
+        run_id: The folder: a run, a landed file, or `_reproduced`.
+        kept: Whether they stay.
+        reason: Why they stay, or go.
+        count: The files.
+    """
+
+    run_id: str
+    kept: bool
+    reason: Why
+    count: FileCount = field(metadata=INLINE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VacuumedTable:
+    """The staged files of one table.
+
+    Attributes:
+        table: Its name.
+        skipped: Why it was left alone, or null.
+        removed: What went, or would go.
+        kept: What stays.
+        runs: The same by folder and reason.
+    """
+
+    table: str
+    skipped: str | None
+    removed: FileCount
+    kept: FileCount
+    runs: tuple[VacuumedFolder, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VacuumReport:
+    """What a clean-up of staged files did, or would do.
+
+    Attributes:
+        dry_run: Whether it only said what would go.
+        at: The present, by which files are judged.
+        rollback_days: For how long a replaced version can be brought back.
+        reproduction_days: For how long a run can be reproduced after its publication.
+        removed: What went, or would go.
+        kept: What stays.
+        versions_removed: How many versions lose files.
+        tables: The same by table.
+        problems: Tables that could not be vacuumed, while the others were.
+    """
+
+    dry_run: bool
+    at: datetime
+    rollback_days: int
+    reproduction_days: int
+    removed: FileCount
+    kept: FileCount
+    versions_removed: int
+    tables: tuple[VacuumedTable, ...]
+    problems: tuple[Problem, ...]
+
+
+def vacuum_report(
+    decision: Decision, sizes: Sizes, horizons: Horizons, problems: Sequence[Problem], *, is_dry_run: bool
+) -> VacuumReport:
+    """What a clean-up decided, and did unless it was asked to decide only."""
+    return VacuumReport(
+        dry_run=is_dry_run,
+        at=horizons.as_of,
+        rollback_days=horizons.rollback_days,
+        reproduction_days=horizons.reproduction_days,
+        removed=counted(_sizes_of(decision.removed, sizes)),
+        kept=counted(_sizes_of(decision.kept, sizes)),
+        versions_removed=len(decision.versions),
+        tables=tuple(_table(decision, sizes, name) for name in sizes),
+        problems=tuple(problems),
+    )
+
+
+def counted(sizes: Iterable[int]) -> FileCount:
+    """Files, given by their sizes."""
+    found = list(sizes)
+    return FileCount(files=len(found), size_bytes=sum(found))
+
+
+def _sizes_of(chosen: Mapping[str, Mapping[str, Why]], sizes: Sizes) -> Iterator[int]:
+    return (sizes[table][path] for table, paths in chosen.items() for path in paths)
+
+
+def _table(decision: Decision, sizes: Sizes, name: str) -> VacuumedTable:
+    return VacuumedTable(
+        table=name,
+        skipped=decision.skipped.get(name),
+        removed=counted(sizes[name][path] for path in decision.removed.get(name, {})),
+        kept=counted(sizes[name][path] for path in decision.kept.get(name, {})),
+        runs=_folders(decision, sizes, name),
+    )
+
+
+def _folders(decision: Decision, sizes: Sizes, name: str) -> tuple[VacuumedFolder, ...]:
+    groups: dict[tuple[str, bool, Why], list[int]] = {}
+    for kept, chosen in ((False, decision.removed), (True, decision.kept)):
+        for path, why in chosen.get(name, {}).items():
+            groups.setdefault((path.split("/")[1], kept, why), []).append(sizes[name][path])
+    return tuple(
+        VacuumedFolder(run_id=run_id, kept=kept, reason=why, count=counted(found))
+        for (run_id, kept, why), found in sorted(groups.items())
+    )
