@@ -13,13 +13,10 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from backfill_assets.application import recover as recovering
 from backfill_assets.application.recover import recover
 from backfill_assets.crash_points import Point
-from backfill_assets.lake import swap as swapping
 from backfill_assets.lake.swap import SwapOrder
 from backfill_assets.ledger.states import PublicationState
-from backfill_assets.publication import publish as publishing
 from backfill_assets.publication.publish import publish_run, rollback_run
 from backfill_assets.restatements.publish import publish_set, rollback_set
 from backfill_assets.restatements.undo import rollback_with_dependents
@@ -27,6 +24,7 @@ from backfill_assets.upkeep.vacuum import vacuum_lake
 from backfill_assets_tests import operations
 from backfill_assets_tests.faults.baton import Actor, stop
 from backfill_assets_tests.faults.scene import DAYS, EQUAL_SET_ID, OPENED, SET_ID, SILVER, Scene
+from backfill_assets_tests.seams import Seam
 
 COMPARED = "swap: has compared, will commit"
 REPORTED = "swap: has committed, and has not heard of it"
@@ -147,7 +145,7 @@ def actor(name: str, scene: Scene, *, everywhere: bool) -> Actor:
 @contextmanager
 def stops_inside_swaps() -> Iterator[None]:
     """Adds the stops that the code has no name for: between compare and commit, and between commit and its report."""
-    commit = swapping._commit
+    commit = Seam.COMMIT.present
 
     def paced_commit(handle: Any, order: SwapOrder) -> None:
         stop(COMPARED, fails_with=OSError("the store does not answer"))
@@ -158,7 +156,7 @@ def stops_inside_swaps() -> Iterator[None]:
         stop(WAITS)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(swapping, "_commit", paced_commit)
-        patch.setattr(publishing, "swap", partial(swapping.swap, wait=wait))
-        patch.setattr(recovering, "fence", partial(swapping.fence, wait=wait))
+        Seam.COMMIT.put(patch, paced_commit)
+        Seam.SWAP_OF_PUBLICATIONS.put(patch, partial(Seam.SWAP_OF_PUBLICATIONS.present, wait=wait))
+        Seam.FENCE_OF_RECOVERY.put(patch, partial(Seam.FENCE_OF_RECOVERY.present, wait=wait))
         yield

@@ -241,7 +241,7 @@ def run_interleavings(seeds: Iterable[int], *, without: str | None = None, stop_
         stop_at_first: End with the first violation.
     """
     report, begun = Report(), time.monotonic()
-    seen_by = guards.SEEN_BY.get(without or "", 0)
+    seen_by = guards.GUARDS[without].seen_by if without else 0
     often = () if isinstance(seen_by, int) else seen_by
     with races(without=without) as game:
         for seed in seeds:

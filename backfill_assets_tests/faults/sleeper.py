@@ -13,15 +13,17 @@ import signal
 import sys
 from typing import Any
 
+import pytest
+
 from backfill_assets.application.recover import recover
-from backfill_assets.crash_points import Point
 from backfill_assets.errors import BackfillError
-from backfill_assets.lake import swap as swapping
+from backfill_assets.lake.swap import SwapOrder
 from backfill_assets.publication.publish import publish_run, rollback_run
 from backfill_assets.settings import Settings
 from backfill_assets.upkeep.vacuum import vacuum_lake
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.advice import advised
+from backfill_assets_tests.seams import Seam
 
 BEFORE_COMMIT = "BEFORE_COMMIT"
 """Between compare and commit, for which the code has no name."""
@@ -37,33 +39,36 @@ def main(action: str, where: str) -> int:
             slept = True
             os.kill(os.getpid(), signal.SIGSTOP)
 
-    commit = swapping._commit
+    commit = Seam.COMMIT.present
 
-    def sleepy(handle: Any, order: swapping.SwapOrder) -> None:
+    def sleepy(handle: Any, order: SwapOrder) -> None:
         sleep_at(BEFORE_COMMIT)
         commit(handle, order)
 
-    def reached(point: Point) -> None:
-        sleep_at(point.name)
-
-    swapping._commit = sleepy
-    ws = Workspace.open(Settings.from_environment(), reached=reached)
+    ws = Workspace.open(Settings.from_environment(), reached=lambda point: sleep_at(point.name))
     try:
-        match action.split():
-            case ["publish", run_id]:
-                publish_run(ws, run_id, by="ben")
-            case ["rollback", run_id]:
-                rollback_run(ws, run_id, by="ben", reason="was wrong")
-            case ["recover"]:
-                recover(ws, by="ops")
-            case _:
-                vacuum_lake(ws, by="vic")
+        with pytest.MonkeyPatch.context() as patch:
+            Seam.COMMIT.put(patch, sleepy)
+            act(ws, action)
     except BackfillError as error:
         said = {"error": type(error).__name__, "message": error.message, "next_step": advised(error)}
         sys.stdout.write(json.dumps(said))
         return 1
     sys.stdout.write(json.dumps({"done": action}))
     return 0
+
+
+def act(ws: Workspace, action: str) -> None:
+    """Does what the words of an action say."""
+    match action.split():
+        case ["publish", run_id]:
+            publish_run(ws, run_id, by="ben")
+        case ["rollback", run_id]:
+            rollback_run(ws, run_id, by="ben", reason="was wrong")
+        case ["recover"]:
+            recover(ws, by="ops")
+        case _:
+            vacuum_lake(ws, by="vic")
 
 
 if __name__ == "__main__":

@@ -24,6 +24,7 @@ from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.integration.conftest import ONE_HOUR
 from backfill_assets_tests.ledger_examples import disarm, tamper
 from backfill_assets_tests.ledgers import copy_home
+from backfill_assets_tests.seams import Seam
 from backfill_assets_tests.shop import OUTPUT, RECENT, SALES, Shop, open_shop, sale, shop_environment, ticking_clock
 
 PAST_ALL = timedelta(days=731)
@@ -104,7 +105,7 @@ def test_a_publication_of_a_damaged_table_stays_open_and_everything_else_is_reco
         writer.runs.take(planned, RunState.STAGING, actor="ana", attempt="a1")
     open_one = shop.ready(version="0.9.0", reason="dies")
     with monkeypatch.context() as dying:
-        dying.setattr("backfill_assets.publication.publish.swap", _die)
+        Seam.SWAP_OF_PUBLICATIONS.put(dying, _die)
         with pytest.raises(KeyboardInterrupt):
             shop.publish(open_one)
     cut(shop)

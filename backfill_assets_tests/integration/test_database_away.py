@@ -28,6 +28,7 @@ from backfill_assets_tests.number_examples import (
     publish_numbers,
     workspace_of_numbers,
 )
+from backfill_assets_tests.seams import Seam
 
 TABLE = "silver.recent_sales"
 
@@ -206,7 +207,7 @@ def test_a_ledger_that_is_away_when_the_swap_was_refused_is_told_by_recover(
     said = r"a partition is not what it was.*nothing was published.*backfill recover"
     try:
         with pytest.MonkeyPatch.context() as patch, pytest.raises(OutcomeUnknown, match=said):
-            patch.setattr("backfill_assets.publication.publish.swap", refused)
+            Seam.SWAP_OF_PUBLICATIONS.put(patch, refused)
             publish_numbers(ws, candidates)
     finally:
         database.come_back()

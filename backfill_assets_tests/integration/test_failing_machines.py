@@ -14,7 +14,6 @@ from deltalake.exceptions import CommitFailedError
 from pyspark.sql import SparkSession
 
 from backfill_assets.errors import BackfillError, ContractBroken, MissingInput, OutcomeUnknown
-from backfill_assets.lake import swap as swapping
 from backfill_assets.lake.swap import SwapOrder
 from backfill_assets.ledger import connection
 from backfill_assets.ledger.states import RunState
@@ -26,6 +25,7 @@ from backfill_assets_tests.advice import refused
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.integration.conftest import ONE_HOUR
 from backfill_assets_tests.ledgers import copy_home
+from backfill_assets_tests.seams import Seam
 from backfill_assets_tests.shop import RECENT, SALES, Shop, open_shop, ticking_clock
 
 MIDDLE = DayRange.inclusive(date(2026, 1, 5), date(2026, 1, 6))
@@ -45,7 +45,7 @@ def state_of(shop: Shop, run_id: str) -> RunState:
 
 def answering_with(error: Exception, *, does_it: bool) -> Callable[[DeltaTable, SwapOrder], None]:
     """A store that answers a commit with an error, whether it took it or not."""
-    commit = swapping._commit
+    commit = Seam.COMMIT.present
 
     def answer(handle: DeltaTable, order: SwapOrder) -> None:
         if does_it:
@@ -60,7 +60,7 @@ def test_a_commit_that_landed_and_was_reported_as_failed_is_found_by_recover(
 ) -> None:
     run_id = shop.ready(MIDDLE)
     with monkeypatch.context() as broken:
-        broken.setattr(swapping, "_commit", answering_with(OSError("connection reset"), does_it=True))
+        Seam.COMMIT.put(broken, answering_with(OSError("connection reset"), does_it=True))
         with refused(OutcomeUnknown, match=r"does not say whether it landed.*backfill recover"):
             shop.publish(run_id)
     assert state_of(shop, run_id) is RunState.PUBLISHING, "what is not known is not called one or the other"
@@ -74,7 +74,7 @@ def test_a_commit_that_landed_and_was_reported_as_failed_is_found_by_recover(
 def test_a_commit_that_was_lost_on_the_way_is_found_by_recover(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     run_id, before = shop.ready(MIDDLE), shop.amounts()
     with monkeypatch.context() as broken:
-        broken.setattr(swapping, "_commit", answering_with(OSError("connection reset"), does_it=False))
+        Seam.COMMIT.put(broken, answering_with(OSError("connection reset"), does_it=False))
         with pytest.raises(OutcomeUnknown):
             shop.publish(run_id)
     (found,) = operations.recover(shop.ws, by="ops")
@@ -90,7 +90,7 @@ def test_a_commit_that_landed_and_was_reported_as_lost_to_another_writer_counts(
 ) -> None:
     run_id = shop.ready(MIDDLE)
     with monkeypatch.context() as broken:
-        broken.setattr(swapping, "_commit", answering_with(CommitFailedError("somebody was first"), does_it=True))
+        Seam.COMMIT.put(broken, answering_with(CommitFailedError("somebody was first"), does_it=True))
         shop.publish(run_id)
     assert state_of(shop, run_id) is RunState.PUBLISHED
     assert audit(shop.ws).problems == ()

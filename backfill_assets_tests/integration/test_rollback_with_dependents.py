@@ -23,6 +23,7 @@ from backfill_assets_tests.advice import advised
 from backfill_assets_tests.faults.scenario import Stopped, stopping_at
 from backfill_assets_tests.ledgers import copy_home
 from backfill_assets_tests.month import CARNIVAL, FEBRUARY, REACHED, TOTALS, open_month, planned_set, ready_set, total
+from backfill_assets_tests.seams import Seam
 from backfill_assets_tests.shop import RECENT, SALES, Shop, sale, shop_environment
 
 
@@ -128,7 +129,7 @@ def test_gold_of_a_set_is_not_taken_out_of_it(shop: Shop) -> None:
 def test_stale_does_not_recommend_what_plan_refuses(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ledgers from before this rule may hold orphans."""
     with monkeypatch.context() as patch:
-        patch.setattr("backfill_assets.publication.publish.require_no_orphans", lambda *_, **__: None)
+        Seam.REQUIRE_NO_ORPHANS.put(patch, lambda *_, **__: None)
         operations.rollback(shop.ws, only_run(shop, RECENT), by="ben", reason="as it was once")
     found = operations.stale_tables(shop.ws, table=TOTALS)
     assert [(each.table, each.blocked) for each in found] == [(TOTALS, (FEBRUARY.start,))]

@@ -15,9 +15,9 @@ from pyspark.sql.types import DateType, LongType, StructField, StructType
 
 from backfill_assets.errors import LostRace, MissingInput, Refused, TargetChanged
 from backfill_assets.identity import EMPTY_FILE_SET, DataFile, FileSet
-from backfill_assets.lake import swap as swapping
 from backfill_assets.lake.swap import Exchange, SwapOrder, commits, fence, is_landed, swap
 from backfill_assets.lake.tables import Lake
+from backfill_assets_tests.seams import Seam
 
 TABLE = "silver.numbers"
 SCHEMA = StructType([StructField("number", LongType()), StructField("day", DateType())])
@@ -97,15 +97,15 @@ def test_the_same_publication_twice_changes_nothing_the_second_time(lake: Lake) 
 def test_an_append_between_compare_and_commit_is_noticed(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     old, new = staged(lake, "old", DAYS[0], 1), staged(lake, "new", DAYS[0], 2)
     swap(lake, order("first", Exchange(value=DAYS[0], new=old)))
-    commit = swapping._commit
+    commit = Seam.COMMIT.present
 
     def append_first(handle: object, wanted: SwapOrder) -> None:
-        monkeypatch.setattr(swapping, "_commit", commit)
+        Seam.COMMIT.put(monkeypatch, commit)
         foreign = pa.table({"number": pa.array([9], pa.int64()), "day": pa.array([date(2026, 1, 1)], pa.date32())})
         write_deltalake(lake.path(TABLE), foreign, mode="append")
-        commit(handle, wanted)  # type: ignore[arg-type]
+        commit(handle, wanted)
 
-    monkeypatch.setattr(swapping, "_commit", append_first)
+    Seam.COMMIT.put(monkeypatch, append_first)
     with pytest.raises(TargetChanged):
         swap(lake, order("second", Exchange(value=DAYS[0], expected=old, new=new)), wait=no_wait)
     assert sorted(row["number"] for row in lake.open(TABLE).to_pyarrow_table().to_pylist()) == [1, 9]
@@ -114,15 +114,15 @@ def test_an_append_between_compare_and_commit_is_noticed(lake: Lake, monkeypatch
 def test_an_append_to_another_partition_only_costs_another_try(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     old, new = staged(lake, "old", DAYS[0], 1), staged(lake, "new", DAYS[0], 2)
     swap(lake, order("first", Exchange(value=DAYS[0], new=old)))
-    commit = swapping._commit
+    commit = Seam.COMMIT.present
 
     def append_first(handle: object, wanted: SwapOrder) -> None:
-        monkeypatch.setattr(swapping, "_commit", commit)
+        Seam.COMMIT.put(monkeypatch, commit)
         foreign = pa.table({"number": pa.array([9], pa.int64()), "day": pa.array([date(2026, 1, 9)], pa.date32())})
         write_deltalake(lake.path(TABLE), foreign, mode="append")
-        commit(handle, wanted)  # type: ignore[arg-type]
+        commit(handle, wanted)
 
-    monkeypatch.setattr(swapping, "_commit", append_first)
+    Seam.COMMIT.put(monkeypatch, append_first)
     swap(lake, order("second", Exchange(value=DAYS[0], expected=old, new=new)), wait=no_wait)
     assert seen(lake) == {DAYS[0]: 2, "2026-01-09": 9}
 
@@ -131,15 +131,15 @@ def test_a_writer_that_is_always_first_makes_us_give_up_with_nothing_changed(
     lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     new = staged(lake, "new", DAYS[0], 2)
-    commit = swapping._commit
+    commit = Seam.COMMIT.present
     turns = iter(range(100))
 
     def always_first(handle: object, wanted: SwapOrder) -> None:
         foreign = {"number": pa.array([next(turns)], pa.int64()), "day": pa.array([date(2026, 2, 1)], pa.date32())}
         write_deltalake(lake.path(TABLE), pa.table(foreign), mode="append")
-        commit(handle, wanted)  # type: ignore[arg-type]
+        commit(handle, wanted)
 
-    monkeypatch.setattr(swapping, "_commit", always_first)
+    Seam.COMMIT.put(monkeypatch, always_first)
     with pytest.raises(LostRace):
         swap(lake, order("unlucky", Exchange(value=DAYS[0], new=new)), wait=no_wait)
     assert not is_landed(lake, TABLE, "unlucky")

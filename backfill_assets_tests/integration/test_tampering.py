@@ -22,6 +22,7 @@ from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.integration.conftest import ONE_HOUR
 from backfill_assets_tests.ledger_examples import disarm, tamper
 from backfill_assets_tests.ledgers import copy_home
+from backfill_assets_tests.seams import Seam
 from backfill_assets_tests.shop import OUTPUT, RECENT, SALES, Shop, open_shop, ticking_clock
 
 
@@ -155,7 +156,7 @@ def test_publication_reads_no_bytes_of_files_that_were_not_touched_since_they_we
 
     monkeypatch.setattr(tables, "sha256_of_file", watched)
     with monkeypatch.context() as dying:
-        dying.setattr("backfill_assets.lake.swap._commit", _die)
+        Seam.COMMIT.put(dying, _die)
         with pytest.raises(KeyboardInterrupt):
             shop.publish(run_id)
     operations.recover(shop.ws, by="ops")

@@ -28,6 +28,7 @@ from backfill_assets_tests.advice import advised
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.integration.conftest import ONE_HOUR
 from backfill_assets_tests.ledgers import copy_home
+from backfill_assets_tests.seams import Seam
 from backfill_assets_tests.shop import RECENT, SALES, Shop, open_shop, sale, ticking_clock
 
 MIDDLE = DayRange.inclusive(date(2026, 1, 5), date(2026, 1, 6))
@@ -192,7 +193,7 @@ def test_a_table_with_an_open_publication_is_left_alone_and_that_is_said(
     run_id = old.ready(MIDDLE, version="0.9.0", reason="again")
     before = old.files()
     with monkeypatch.context() as dying:
-        dying.setattr("backfill_assets.publication.publish.swap", _die)
+        Seam.SWAP_OF_PUBLICATIONS.put(dying, _die)
         with pytest.raises(KeyboardInterrupt):
             old.publish(run_id)
     found = {table.table: table for table in vacuumed(old).tables}

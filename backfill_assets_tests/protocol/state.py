@@ -14,39 +14,50 @@ NOTHING: Files = frozenset()
 
 
 class Guard(StrEnum):
-    """What keeps the protocol right, and where it is in the code."""
+    """What keeps the protocol right: where it is in the package, and what it does."""
 
-    INTENT_FIRST = "publish: the intent is in the ledger before the table changes"
-    ONE_OPEN = "publication_checks._must_be_free: one open publication of a table"
-    SAME_TARGET = "verdict._require_same_target, publication_checks._must_expect_what_is_accepted"
-    APPROVAL = "authority.require_agreed, publication_checks._may_publish: asked in the intent's transaction"
-    GATED_FILES = "verdict._require_gates: passed for exactly these files"
-    NOT_REMOVED = "publication_checks._must_be_there: what retention marked is not brought back"
-    REQUIRE_FILES = "swap._require_files: every new file is there before the commit"
-    COMPARE = "swap._compare: every declared partition holds what is expected"
-    ONE_HANDLE = "swap: max_commit_retries=0, so nobody committed since the comparison"
-    ONE_COMMIT = "swap._commit: all partitions in one commit"
-    APPLICATION_TRANSACTION = "swap: the commit carries the publication's id"
-    ASK_BEFORE_COMMIT = "swap: GIVEN_UP is looked for on the handle that commits"
-    FENCE = "swap.fence: GIVEN_UP is committed before a publication is abandoned for another process"
-    FENCE_ONE_HANDLE = "swap.fence: max_commit_retries=0"
-    UNKNOWN_STAYS_OPEN = "publish.swap_and_acknowledge: an unknown outcome is not a refusal"
-    CONDITIONAL_STEP = "event_log.EventLog.change: UPDATE ... WHERE state = :from"
-    FINISH_TWICE = "write_publications.PublicationWrites.finish: finishing what is finished changes nothing"
-    RUN_HELD = "write_runs.RunWrites.take: a run that is being published is not staged again"
-    VACUUM_CANDIDATES = "retention: candidates that can still be published are kept"
-    VACUUM_OPEN = "retention: a table with an open publication is left alone"
-    VACUUM_LIVE = "retention: what the log shows is kept, whatever the ledger says"
-    VACUUM_LISTS_FIRST = "vacuum: files are listed before they are judged"
-    VACUUM_MOVED = "vacuum._moved: what a publication or a run needs since it was judged is not marked"
-    VACUUM_LOOKS_AGAIN = "vacuum: what has become visible since is not removed"
-    VACUUM_BEING_WRITTEN = "retention._by_folder: files of a run that is being staged or gated are kept"
-    HOLDER = "write_runs.RunWrites.require_holder: what a process adds to a run names the attempt that has the run"
-    LEASE_LEFT_ALONE = "leases.LeaseReads.require_free: a run is not taken from a process whose lease lasts"
+    INTENT_FIRST = "publication.publish.publish_run: the intent is in the ledger before the table changes"
+    ONE_OPEN = "ledger.publication_checks.PublicationChecks._must_be_free: one open publication of a table"
+    SAME_TARGET = (
+        "publication.verdict._require_same_target,"
+        " ledger.publication_checks.PublicationChecks._must_expect_what_is_accepted: over what it was compared with"
+    )
+    APPROVAL = (
+        "publication.authority.require_agreed,"
+        " ledger.publication_checks.PublicationChecks._may_publish: asked in the intent's transaction"
+    )
+    GATED_FILES = "publication.verdict._require_gates: passed for exactly these files"
+    NOT_REMOVED = "ledger.publication_checks.PublicationChecks._must_be_there: what retention marked stays removed"
+    REQUIRE_FILES = "lake.swap._require_files: every new file is there before the commit"
+    COMPARE = "lake.swap._compare: every declared partition holds what is expected"
+    ONE_HANDLE = "lake.swap.swap: max_commit_retries=0, so nobody committed since the comparison"
+    ONE_COMMIT = "lake.swap._commit: all partitions in one commit"
+    APPLICATION_TRANSACTION = "lake.swap.swap: the commit carries the publication's id"
+    ASK_BEFORE_COMMIT = "lake.swap.swap: GIVEN_UP is looked for on the handle that commits"
+    FENCE = "lake.swap.fence: GIVEN_UP is committed before a publication is abandoned for another process"
+    FENCE_ONE_HANDLE = "lake.swap.fence: max_commit_retries=0"
+    UNKNOWN_STAYS_OPEN = "publication.publish.swap_and_acknowledge: an unknown outcome is not a refusal"
+    CONDITIONAL_STEP = "ledger.event_log.EventLog.change: UPDATE ... WHERE state = :from"
+    FINISH_TWICE = "ledger.write_publications.PublicationWrites.finish: finishing what is finished changes nothing"
+    RUN_HELD = "ledger.write_runs.RunWrites.take: a run that is being published is not staged again"
+    VACUUM_CANDIDATES = "upkeep.retention._candidate_is_needed: candidates that can still be published are kept"
+    VACUUM_OPEN = "upkeep.vacuum._being_published: a table with an open publication is left alone"
+    VACUUM_LIVE = "upkeep.retention._holdings: what the log shows is kept, whatever the ledger says"
+    VACUUM_LISTS_FIRST = "upkeep.vacuum._planned: files are listed before they are judged"
+    VACUUM_MOVED = "upkeep.vacuum._moved: what a publication or a run needs since it was judged is not marked"
+    VACUUM_LOOKS_AGAIN = "upkeep.vacuum.vacuum_lake: what has become visible since is not removed"
+    VACUUM_BEING_WRITTEN = "upkeep.retention._by_folder: files of a run that is being staged or gated are kept"
+    HOLDER = "ledger.write_runs.RunWrites.require_holder: what a process adds to a run names the attempt that has it"
+    LEASE_LEFT_ALONE = "ledger.leases.LeaseReads.require_free: a run is not taken from a process whose lease lasts"
     LEASE_RENEWED = "lease.renewed: a process at work renews its lease"
-    LEASE_GIVEN_UP = "recover._computation: a run whose lease has ended is given up"
-    CANCEL_UNSEEN = "cancellations.cancel_run: what is being published is not cancelled"
-    CANCELLED_IS_FINAL = "states.TRANSITIONS: nothing follows CANCELLED"
+    LEASE_GIVEN_UP = "application.recover._computation: a run whose lease has ended is given up"
+    CANCEL_UNSEEN = "ledger.cancellations.cancel_run: what is being published is not cancelled"
+    CANCELLED_IS_FINAL = "ledger.states.TRANSITIONS: nothing follows CANCELLED"
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        """The dotted names of what does it."""
+        return tuple(f"backfill_assets.{name}" for name in self.value.partition(": ")[0].split(", "))
 
 
 class Wrong(Exception):
