@@ -1,1 +1,1 @@
-"""What does a change touch, and what exactly was agreed? Pure: no I/O, no Spark, no Delta, no database."""
+"""Planning: which partitions a change affects, and the manifest that is agreed. No I/O, Spark, Delta or database."""

@@ -1,4 +1,4 @@
-"""Basis: what accepted partitions of a table were computed from, as the ledger knows it."""
+"""Basis: what accepted partitions of a table were computed from, as recorded in the ledger."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from backfill_assets.planning.graph import TableInput
 from backfill_assets.planning.manifest import PinnedReference
 
 UNKNOWN_DIGEST = ""
-"""The digest of an input that a run read and that was never accepted, or was undone: it equals nothing."""
+"""The digest of an input that a run read and that was never accepted, or was undone. It equals no other digest."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,8 +21,8 @@ class BasisInput:
     Attributes:
         edge: The input, with its window as the manifest agreed it.
         digests: By input partition; `UNKNOWN_DIGEST` for what is not known to be accepted.
-        within: What is accepted of the table, if whoever read the digests saw that it holds every one of them: then
-            there is nothing to compare with that very mapping.
+        within: The accepted digests of the table, if the reader found that they contain all of `digests`. Then a
+            comparison with this same mapping is not needed.
     """
 
     edge: TableInput
@@ -32,10 +32,10 @@ class BasisInput:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Basis:
-    """What accepted partitions of a table rest on: a run that computed them, or found them equal later.
+    """What accepted partitions of a table depend on: a run that computed them, or that later found them equal.
 
     Attributes:
-        partitions: The accepted partitions that it still stands for, in order.
+        partitions: The accepted partitions that it still applies to, in order.
         imports: For a source table, the landed files that they were built from.
         requested_at: When the run was planned.
         session_digest: The settings of the session; empty for runs planned before these were recorded.

@@ -1,4 +1,4 @@
-"""In which parts is a run computed? Pure: from partitions, expected rows and limits; the manifest keeps the answer."""
+"""Chunks: the parts in which a run is computed, by partitions, expected rows and limits. The manifest lists them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from backfill_assets.planning.manifest import Limits, Manifest
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chunk:
-    """A part of the run that is computed in one go. Numbers begin at 1.
+    """A part of the run that is computed in one call of the transform. Numbers begin at 1.
 
     Attributes:
         partitions: What it stages.
@@ -25,7 +25,7 @@ class Chunk:
 
     @property
     def computed(self) -> tuple[date, ...]:
-        """What is computed in one go: the seam is compared and not staged."""
+        """What one call computes; the seam is compared and not staged."""
         return self.partitions if self.seam is None else (self.seam, *self.partitions)
 
 

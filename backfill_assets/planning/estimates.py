@@ -1,4 +1,4 @@
-"""How much will a run write, and how long will it take? Told by accepted rows and earlier runs; never a promise."""
+"""Estimates of how much a run writes and how long it takes, from accepted rows and earlier runs."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Estimate:
     Attributes:
         rows: By output partition.
         size_bytes: Of all data files; None when no rows of the table are known.
-        seconds: To stage it; None when no earlier run says.
+        seconds: To stage it; None when there is no earlier run.
         based_on: Where the numbers come from, in words.
     """
 
@@ -62,8 +62,8 @@ def estimate(
         partitions: The output partitions.
         accepted_rows: Rows that readers see now, by partition; partitions that were never built are absent.
         accepted_bytes: The size of those rows' files.
-        own_rows: Rows that the inputs have on the days of each output partition, its window left out: a window shares
-            its days with those of its neighbours.
+        own_rows: Rows that the inputs have on the days of each output partition, without its window, because windows of
+            neighbouring partitions overlap.
         pace: How fast earlier runs were; None when there was none.
     """
     usual: Mapping[date, int]
@@ -75,7 +75,7 @@ def estimate(
         based_on = f"the latest {count_of(pace.runs, 'run')} of this table"
     else:
         usual = own_rows
-        based_on = "a guess: every row of its own days makes one, for this table was never built before"
+        based_on = "a guess, one row for every input row of the same days: this table was never built before"
     rows = {partition: accepted_rows.get(partition, usual[partition]) for partition in partitions}
     total, known = sum(rows.values()), sum(accepted_rows.values())
     seconds = None

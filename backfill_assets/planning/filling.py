@@ -1,4 +1,4 @@
-"""What builds partitions that were never built?"""
+"""Next steps that build partitions that were never built."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _MOST = 5
 
 
 def how_to_fill(table: str, grain: Grain, partitions: Sequence[date]) -> NextStep:
-    """The next step where these partitions of an input are lacking."""
+    """The next step when these partitions of an input are missing."""
     return (
         land_or_declare_empty(table, partitions)
         if table.startswith("bronze.")
@@ -21,9 +21,9 @@ def how_to_fill(table: str, grain: Grain, partitions: Sequence[date]) -> NextSte
 
 
 def land_or_declare_empty(table: str, days: Iterable[date]) -> NextStep:
-    """The next step where nothing has landed for days of a source table."""
+    """The next step when nothing has landed for days of a source table."""
     loads_of_nothing = joined(load_commands(table, days, empty=True))
-    return step("land the files that are missing; if nothing happened on these days, say so with ", loads_of_nothing)
+    return step("land the missing files; if nothing happened on these days, declare it with ", loads_of_nothing)
 
 
 def plan_commands(table: str, grain: Grain, partitions: Iterable[date]) -> Sequence[Invocation]:
@@ -36,12 +36,12 @@ def plan_commands(table: str, grain: Grain, partitions: Iterable[date]) -> Seque
 
 
 def load_commands(table: str, days: Iterable[date], *, empty: bool = False) -> Sequence[Invocation]:
-    """What builds these days of a source table and no others: what lies between may never have landed.
+    """What builds exactly these days of a source table; days between them may never have landed.
 
     Args:
         table: The source table.
         days: The days.
-        empty: Who asks for it says that nothing happened on days without landed events.
+        empty: Declare that nothing happened on days without landed events.
     """
     name = table.partition(".")[2]
     return [

@@ -1,7 +1,7 @@
-"""What do publications ask of the tables that depend on them, and as which runs is it done?
+"""Follow-up runs: which runs of dependent tables publications ask for.
 
-Pure. A dependent is computed once for everything that asks for it at the same time: one run per range of partitions
-without a gap, which follows every publication that asks for some of them.
+A dependent is computed once for all publications that ask for it at the same time: one run per range of consecutive
+partitions, which follows every publication that asks for some of them.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ class Wanted:
     """What one publication still asks of one dependent.
 
     Attributes:
-        publication_id: What asks.
+        publication_id: The publication.
         source: The table that it changed.
         table: The dependent.
-        partitions: What can be computed now, and no run follows for it yet.
+        partitions: What can be computed now and for which no run is planned yet.
         waiting: What cannot, because input partitions that it needs have no accepted version.
     """
 
@@ -38,9 +38,9 @@ class FollowUp:
     """One run that is asked for.
 
     Attributes:
-        publications: What asks for some of its partitions, in the order of the outbox.
+        publications: Those that ask for some of its partitions, in the order of the outbox.
         sources: The tables that they changed, each once.
-        partitions: Without a gap, because a Dagster run names a range.
+        partitions: Consecutive, because a Dagster run names a range.
     """
 
     publications: tuple[str, ...]

@@ -1,7 +1,7 @@
-"""Which days between events had none, and which of these gaps are plausible? Pure.
+"""Gaps: days between events that have none, and which of these gaps are plausible.
 
 A short gap in a landed file is a weekend or a holiday, and its days are built as empty. A long one is more likely a
-wrong clock or a file that is missing, so it is asked about.
+wrong clock or a missing file, so a person has to confirm it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class Gaps:
 
     Attributes:
         plausible: Days of gaps that are short enough to be what happened.
-        asked: The gaps that are longer.
+        asked: Longer gaps, which a person has to confirm.
     """
 
     plausible: frozenset[date]
@@ -32,8 +32,8 @@ def gaps_within(spans: Iterable[DayRange], event_days: Iterable[date], *, plausi
 
     Args:
         spans: Per file, from its first event to its last.
-        event_days: Every day with an event, of whichever file.
-        plausible_days: The longest gap that is believed.
+        event_days: Every day with an event in any file.
+        plausible_days: The length of the longest plausible gap.
     """
     merged = _merged(spans)
     plausible: set[date] = set()
@@ -50,7 +50,7 @@ def gaps_within(spans: Iterable[DayRange], event_days: Iterable[date], *, plausi
 
 
 def _merged(spans: Iterable[DayRange]) -> list[DayRange]:
-    """Spans that share a day made one."""
+    """The spans with overlapping ones merged."""
     found: list[DayRange] = []
     for span in sorted(spans):
         if found and span.start < found[-1].end:

@@ -1,7 +1,7 @@
-"""How do tables depend on each other, day by day?
+"""Graph: how tables depend on each other, day by day.
 
 This is the one place that turns the window of an input into partitions. Dagster's partition mappings, the planner and
-the reader of inputs all ask here, so they cannot disagree.
+the reader of inputs all use it, so they cannot disagree.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class Graph:
         return DayRange(self.first_day, max(self.first_day, as_of + ONE_DAY))
 
     def partitions_in(self, name: str, days: DayRange, *, as_of: date) -> tuple[date, ...]:
-        """The partitions of a table that a person names by a range of days.
+        """The partitions of a table that a range of days names.
 
         Args:
             name: The table.
@@ -101,7 +101,7 @@ class Graph:
         known = self.days(as_of)
         asked = DayRange(partition_of(node.grain, days.start), days.end)
         earliest = partition_of(node.grain, known.start)
-        # A month that has begun is named as a whole, as the first one is.
+        # A month that has begun counts as a whole, like the first one.
         latest = days_of(node.grain, partition_of(node.grain, known.last)).end
         if not len(days) or asked.start < earliest or asked.end > latest:
             raise InvalidRange(
@@ -116,7 +116,7 @@ class Graph:
     def needed(self, edge: TableInput, node: TableNode, partitions: Iterable[date]) -> tuple[date, ...]:
         """The partitions of an input that a table's partitions read, the warm-up included.
 
-        They are not clipped to the days a table can have: what lies outside is missing, and the planner says so.
+        They are not clipped to the days a table can have: what lies outside is reported as missing by the planner.
         """
         around = merged(edge.window.needed_by(start, end) for start, end in spans_of(node.grain, partitions))
         return partitions_of_spans(self.table(edge.table).grain, around)
@@ -132,7 +132,7 @@ def topological(nodes: Iterable[TableNode]) -> Mapping[str, TableNode]:
     """Tables by name, inputs before dependents; among equals in the order given.
 
     Raises:
-        InvalidDeclaration: Two tables of one name, an input nobody declares, or a circle.
+        InvalidDeclaration: Two tables with the same name, an input that is not declared, or a cycle.
     """
     waiting: dict[str, TableNode] = {}
     for node in nodes:
@@ -150,7 +150,7 @@ def topological(nodes: Iterable[TableNode]) -> Mapping[str, TableNode]:
     while waiting:
         ready = [n for n in waiting.values() if all(edge.table in ordered for edge in n.inputs)]
         if not ready:
-            raise InvalidDeclaration(f"these tables depend on each other in a circle: {', '.join(waiting)}.")
+            raise InvalidDeclaration(f"these tables depend on each other in a cycle: {', '.join(waiting)}.")
         for node in ready:
             ordered[node.name] = waiting.pop(node.name)
     return ordered

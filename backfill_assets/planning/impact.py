@@ -1,4 +1,4 @@
-"""What has to be built again when partitions change, in which order, and what is only read for it?
+"""Impact: which partitions have to be rebuilt when others change, in which order, and what is only read for it.
 
 The closure over the graph: through every window, back and ahead, across daily and monthly tables. A partition that was
 never built is not made stale by a change; it takes part only where a caller names it.
@@ -35,9 +35,9 @@ class Rebuild:
     """The partitions of one table that have to be built again.
 
     Attributes:
-        because: What they rest on that changes, by table: changed partitions, or those of an earlier rebuild. Empty for
-            partitions that were named by the caller alone.
-        only_read: What they read and this impact does not build, by table: warm-up, look-ahead, and what had changed.
+        because: The changing inputs by table: changed partitions, or those of an earlier rebuild. Empty for partitions
+            that only the caller named.
+        only_read: What they read and this impact does not build, by table: warm-up, look-ahead, and changed partitions.
         new: Those of the partitions that have no accepted version yet.
     """
 
@@ -72,7 +72,7 @@ def impact(
         graph: The tables and their windows.
         changed: Partitions that have changed or will, by table. They are not built again themselves.
         accepted: What has an accepted version. Only that can become stale.
-        rebuild: Partitions to build again in any case, such as the stale ones, and with them whatever rests on them.
+        rebuild: Partitions to rebuild in any case, such as the stale ones, with everything that depends on them.
         never_built: Partitions without an accepted version that are built as well where their windows are complete,
             counting what this impact builds before them.
 
@@ -101,7 +101,7 @@ def impact(
 
 
 def never_built(graph: Graph, changed: Mapping[str, Iterable[date]], accepted: Accepted) -> tuple[TablePartitions, ...]:
-    """What rests on a change and could be built, but never was: no version of it is there to become stale."""
+    """Partitions that depend on a change, can be built and never were: they have no version that could become stale."""
     moves: dict[str, set[date]] = {name: set(partitions) for name, partitions in changed.items()}
     everything: dict[str, set[date]] = {}
     for node in graph.tables.values():
@@ -130,7 +130,7 @@ def dependents_of(graph: Graph, table: str, partitions: Sequence[date]) -> tuple
 def _reached(
     graph: Graph, node: TableNode, moves: Mapping[str, AbstractSet[date]]
 ) -> tuple[set[date], Mapping[str, AbstractSet[date]]]:
-    """The partitions of a table that rest on something that moves, and the tables through which."""
+    """The partitions of a table that depend on something that changes, and the tables through which they do."""
     reached: set[date] = set()
     through: dict[str, AbstractSet[date]] = {}
     for edge in node.inputs:
@@ -185,7 +185,7 @@ def _complete(
 
 
 def complete(graph: Graph, node: TableNode, partitions: Iterable[date], there: Accepted) -> set[date]:
-    """Those of the partitions whose windows are complete: every input partition that they read is there."""
+    """Those of the partitions whose windows are complete: every input partition that they read exists."""
     chosen = set(partitions)
     for edge in node.inputs:
         needed = graph.needed(edge, node, chosen)

@@ -1,7 +1,7 @@
-"""What exactly was agreed? The immutable contract of a run.
+"""Manifest: the immutable contract of a run.
 
-A manifest is a document: its canonical JSON is what the ledger stores, its sha256 is what an approver approves. It
-holds nothing that is not known when the run is planned.
+The ledger stores its canonical JSON, and an approver approves the sha256 of that. It contains only what is known when
+the run is planned.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class RunCause:
     """What made a run exist, which decides which policy of its table counts.
 
     Attributes:
-        kind: A person who asked for it, the ledger's outbox that asked for a follow-up, or what landed.
+        kind: A request by a person, a follow-up that the ledger's outbox asked for, or a landed file.
         publications: The publications that a follow-up follows, in the order of the outbox; empty for the other kinds.
     """
 
@@ -83,8 +83,8 @@ class PinnedPartition:
 
     Attributes:
         partition: Its first day.
-        version: The partition version in the ledger; 0 for what another run of the same set stages.
-        digest: The digest of its file set; empty for what another run of the same set stages.
+        version: The partition version in the ledger; 0 when another run of the same set stages it.
+        digest: The digest of its file set; empty when another run of the same set stages it.
         from_run: The run of the same set whose candidate is read; None for an accepted version.
     """
 
@@ -126,7 +126,7 @@ class Limits:
     """Bounds of the run. None is no limit.
 
     Attributes:
-        chunk_partitions: The most output partitions that are computed in one go, in parallel.
+        chunk_partitions: The most output partitions that one call computes, in parallel.
         chunk_rows: The most rows that a chunk is expected to have; a single partition may have more.
         max_rows: More staged rows than this stop the run before its gates.
         rows_per_minute: Staging waits between chunks so that no more rows than this are written per minute.
@@ -142,7 +142,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proof:
-    """What the warm-up gate computes a second time: seams, or the ends of the run with a longer window.
+    """What the warm-up gate recomputes: seams, or the ends of the run with a longer window.
 
     Attributes:
         seams: Partitions that are computed once more with exactly the declared window, where the staged ones had more
@@ -152,7 +152,7 @@ class Proof:
         more: By how many more days than its own window each input is read then, if they are there.
         extra_days: Formats 2 and 3: by how many more days back every input is.
         extra_days_ahead: Formats 2 and 3: by how many more days ahead.
-        inputs: The input partitions of the longer window that the run does not read anyway.
+        inputs: The input partitions of the longer window that the run itself does not read.
     """
 
     seams: tuple[date, ...] = ()
@@ -170,8 +170,8 @@ class Manifest:
 
     Attributes:
         run_id: Names the run everywhere: ledger, file paths, lineage columns, Dagster tags.
-        reason: Why, in the words of whoever asked.
-        requested_by: Who asked.
+        reason: Why, in the requester's words.
+        requested_by: The requester.
         requested_at: When, aware UTC.
         partitions: The output partitions, in order; nothing else may change.
         imports: For a source table, the ids of the landed files it is built from; empty for derived tables.
@@ -180,14 +180,15 @@ class Manifest:
         supersedes: The runs whose accepted rows are replaced where they differ, as it was when the run was planned;
             always empty in formats 1 and 2.
         cause: What made the run exist. Only the ledger makes one a follow-up (`OutboxWrites.add_follow_up`).
-        because: Formats 1 and 2: the publication that the run was said to follow. It could be typed and grants nothing.
+        because: Formats 1 and 2: the publication that the run was declared to follow. It came from the command line and
+            grants nothing.
         chunks: How many partitions each chunk has, in order; they add up to all partitions.
         proof: What the warm-up gate computes again; None for source tables and tables that opted out.
         member_of: The restatement set that the run is part of.
         session_digest: The Spark settings that decide what rows mean; empty before format 3.
         code_modules: What the code digest is over; empty before format 3, when it was over the whole package.
         versions: Of this project, PySpark and Python where the run was planned; empty before format 3.
-        declared_empty: For a source table, days of which the requester says that nothing happened on them.
+        declared_empty: For a source table, days on which nothing happened, as the requester states.
         policy: Whose approval publication asks for, as declared when the run was planned; None in formats 1 and 2.
         format: The shape of the document.
     """
@@ -261,7 +262,7 @@ class Manifest:
             },
         }
         if self.format < 3:
-            # Two constants that meant nothing: their texts are kept.
+            # Two constants without a meaning, kept so that the text of earlier formats stays the same.
             document |= {"because": self.because, "side_effects": "FORBIDDEN", "supersedes": None}
         if self.format >= 2:
             document["limits"] |= {
@@ -291,7 +292,7 @@ class Manifest:
 
     @property
     def followed(self) -> tuple[str, ...]:
-        """The publications that the run follows, or was said to follow by an earlier format."""
+        """The publications that the run follows, or was declared to follow in an earlier format."""
         return self.cause.publications or ((self.because,) if self.because else ())
 
     @cached_property

@@ -1,7 +1,7 @@
-"""Which partitions does a range of days name, and how is a set of partitions said to a person?
+"""Partitions: which ones a range of days names, and how a set of them is described.
 
 A partition is identified by the first day it covers: the day itself for daily tables, the first of the month for
-monthly ones. Ranges are half-open in code and inclusive where a person types or reads them.
+monthly ones. Ranges are half-open in code and inclusive in commands and messages.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class DayRange:
 
     @staticmethod
     def inclusive(first: date, last: date) -> DayRange:
-        """The range a person means by `first..last`."""
+        """The range from the first day to the last, both included."""
         if last < first:
             raise InvalidRange(
                 f"the range is reversed: it starts on {first} and ends on {last}.",
@@ -78,7 +78,7 @@ _DAYS = re.compile(r"(\d{4})(?:-(\d{2})(?:-(\d{2}))?)?")
 
 
 def days_named(text: str) -> DayRange:
-    """The days that a person names by a date, a month or a year: `2006-02-03`, `2006-02`, `2006`.
+    """The days of a date, a month or a year: `2006-02-03`, `2006-02`, `2006`.
 
     Raises:
         InvalidRange: It is none of them.
@@ -97,7 +97,7 @@ def days_named(text: str) -> DayRange:
 
 
 def days_listed(text: str) -> tuple[date, ...]:
-    """The days that a person lists: `2026-01-01..2026-01-03,2026-01-07`.
+    """The days of a list: `2026-01-01..2026-01-03,2026-01-07`.
 
     Raises:
         InvalidRange: A part is not a day, a month, a year, or two of them with `..` between.
@@ -160,7 +160,7 @@ def spans_of(grain: Grain, partitions: Iterable[date]) -> Spans:
 
 
 def merged(spans: Iterable[tuple[int, int]]) -> Spans:
-    """Ordered spans, those that overlap or touch made one."""
+    """Ordered spans, with those that overlap or touch merged."""
     found: Spans = []
     for start, end in spans:
         if found and start <= found[-1][1]:
@@ -190,7 +190,7 @@ def count_of(count: int, noun: str) -> str:
 
 
 def describe(grain: Grain, partitions: Iterable[date], *, most: int = 4) -> str:
-    """Partitions as a person reads them: `2006-07-01..2006-09-30, 92 days`.
+    """Partitions in words: `2006-07-01..2006-09-30, 92 days`.
 
     Args:
         grain: The grain of the partitions.

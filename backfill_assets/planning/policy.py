@@ -1,4 +1,4 @@
-"""Who has to agree before a run is published? What a table declares, and what its manifests pin. Pure."""
+"""Policy: whose approval a run needs before it is published, as a table declares it and its manifests pin it."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ Rule = Literal["auto", "approve"]
 Cause = Literal["live", "backfill", "follow"]
 
 APPROVERS = "approvers"
-"""The reference document that says who is in which group."""
+"""The reference document that defines the groups of approvers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """What needs a person's approval before it is published, and whose.
+    """Which runs need a person's approval before they are published, and whose.
 
     Attributes:
         live: Runs of kind LIVE.
-        backfill: Every other run that somebody asked for.
+        backfill: Every other run that a person asked for.
         follow: Runs that follow an approved publication of an input.
-        approvers: Groups of `approvers.yaml`: a member of one of them approves, and nobody else. Without groups anybody
-            but the requester does.
+        approvers: Groups of `approvers.yaml`, a member of which has to approve. Without groups any person but the
+            requester may.
     """
 
     live: Rule = "auto"
@@ -31,7 +31,7 @@ class Policy:
     approvers: tuple[str, ...] = ()
 
     def rule(self, cause: Cause) -> Rule:
-        """What is asked of runs of a cause."""
+        """The rule for runs of a cause."""
         match cause:
             case "live":
                 return self.live
@@ -64,16 +64,16 @@ class Policy:
 
 USUAL_POLICY = Policy()
 SOURCE_POLICY = Policy(backfill="auto")
-"""Of source tables: what they hold is what has landed, whoever loads it."""
+"""The policy of source tables: they hold what has landed, regardless of who loads it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Demand:
-    """What publication of a run asks for.
+    """The approval that publication of a run requires.
 
     Attributes:
-        policy: Why no person has to agree, in words; None when one has to.
-        groups: The approver is a member of one group of each of these.
+        policy: Why no person has to approve, in words; None when one has to.
+        groups: The approver must be a member of at least one group in each of these.
     """
 
     policy: str | None = None
@@ -81,16 +81,16 @@ class Demand:
 
     @property
     def whom(self) -> str:
-        """Who may approve, as a part of a sentence; empty when that is anybody but the requester."""
+        """Who may approve, as a part of a sentence; empty when any person but the requester may."""
         return " and ".join(f"of {' or '.join(name.strip() for name in names)}" for names in self.groups)
 
 
 A_PERSON = Demand()
-"""Anybody but the requester has to agree."""
+"""Any person but the requester has to approve."""
 
 
 def every(demands: Iterable[Demand]) -> Demand:
-    """What the runs of a set ask for together: one person who may approve each of them."""
+    """What the runs of a set require together: one person who may approve each of them."""
     return Demand(groups=tuple(dict.fromkeys(groups for each in demands for groups in each.groups)))
 
 
@@ -100,8 +100,9 @@ def demand(table: str, cause: Cause, *, counting: tuple[Policy, ...], loosened: 
     Args:
         table: The table that a run would change.
         cause: Why it would.
-        counting: What the manifest pinned and what is declared now.
-        loosened: What the table was last published under: it can still ask for an approval, by whomever the others say.
+        counting: The policy that the manifest pinned and the one that is declared now.
+        loosened: The policy under which the table was last published: it can still require an approval, by a person
+            whom the other policies allow.
     """
     groups = tuple(dict.fromkeys(policy.approvers for policy in counting if policy.approvers))
     if any(policy.rule(cause) == "approve" for policy in (*counting, *loosened)):

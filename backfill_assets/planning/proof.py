@@ -1,4 +1,4 @@
-"""What is computed twice to prove that the window is long enough? Pure: what is read for it is pinned with the plan.
+"""Warm-up proof: what is recomputed to prove that the window is long enough. Its inputs are pinned with the plan.
 
 A run is proven by its seams (`seams`): the last partition of every chunk is computed once more together with the chunk
 after it, which costs a day per chunk and no second window; a run in one chunk has a few that are computed alone.
@@ -22,12 +22,12 @@ from backfill_assets.planning.seams import InputRows, seams_of
 from backfill_assets.planning.state import ClaimReader
 
 LEAST_EXTRA_DAYS = 7
-"""However short the declared window is: a week shows what depends on weekdays, and what was simply forgotten."""
+"""The least number of extra days, even for a short window: a week shows a dependency on weekdays."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProofTerms:
-    """What a table's declaration asks to be proven.
+    """What a table's declaration requires of the proof.
 
     Attributes:
         partitions: How many seams a run without seams between chunks has; in a run without seams, how many of the first
@@ -59,7 +59,7 @@ def plan_proof(
     graph: Graph,
     state: ClaimReader,
 ) -> Proof:
-    """What to compute again, and the accepted input partitions to pin for it beside those the run reads anyway.
+    """What to recompute, and the accepted input partitions to pin for it in addition to those that the run reads.
 
     Args:
         terms: What the declaration asks for.
@@ -85,7 +85,7 @@ def longer_proof(
     graph: Graph,
     state: ClaimReader,
 ) -> Proof:
-    """The ends of a run, and the accepted input partitions to pin for them beside those the run reads anyway."""
+    """The ends of a run, and the accepted input partitions to pin for them in addition to those that the run reads."""
     first = _first_in_a_row(node, partitions, terms.partitions)
     last = () if partitions[-1] in first else (partitions[-1],)
     proof = Proof(partitions=first, last=last, more=_more_days(terms, node, first))
@@ -111,11 +111,11 @@ def longer_proof(
 
 
 def ends_of(proof: Proof, node: TableNode) -> tuple[ProvenEnd, ...]:
-    """The ends of the run that are computed again with longer windows: a short run has one, one with seams none.
+    """The ends of the run that are recomputed with longer windows: a short run has one, a run with seams has none.
 
     The first one is given more days on both sides: what was staged had the days of its neighbours to read as well, and
-    with fewer days ahead than that a difference would say nothing about the warm-up. The last one is only given more
-    days ahead, because twice the warm-up is most of what a proof costs.
+    with fewer days ahead than that a difference would not be evidence about the warm-up. The last one is only given
+    more days ahead, because doubling the warm-up is most of the cost of a proof.
     """
     # Before format 4 all inputs were given as many more days.
     more = proof.more or tuple(
@@ -127,7 +127,7 @@ def ends_of(proof: Proof, node: TableNode) -> tuple[ProvenEnd, ...]:
 
 
 def longer_reads(manifest: Manifest, proof: Proof, end: ProvenEnd, node: TableNode, graph: Graph) -> tuple[Reads, ...]:
-    """What the proof of a manifest reads for one end: from its pins alone, whatever is accepted by now."""
+    """What the proof of a manifest reads for one end: only its pins, even if other versions are accepted by now."""
     reads: list[Reads] = []
     for edge, more, declared in zip(node.inputs, end.more, reads_of(node, graph, end.partitions), strict=True):
         pinned = {

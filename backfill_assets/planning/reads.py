@@ -1,4 +1,4 @@
-"""What does one call of a transform read? The windows of its output partitions, input by input."""
+"""Reads: what one call of a transform reads, the windows of its output partitions input by input."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Reads:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MoreDays:
-    """How many more days than its window one input is read: what is really there, where the proof may ask for more."""
+    """How many more days than its window one input is read: those that exist, even if the proof asks for more."""
 
     argument: str
     back: int
@@ -37,13 +37,13 @@ class MoreDays:
 
     @property
     def sides(self) -> str:
-        """Such as `7 more days back and 1 more day ahead`; empty where there is nothing more."""
+        """Such as `7 more days back and 1 more day ahead`; empty where no more days are read."""
         sides = ((self.back, "back"), (self.ahead, "ahead"))
         return " and ".join(f"{count_of(days, 'more day')} {side}" for days, side in sides if days)
 
 
 def more_days_described(more: Sequence[MoreDays]) -> str:
-    """How much more is read, input by input where they differ; empty where there is nothing more."""
+    """How many more days are read, input by input where they differ; empty where there are none."""
     if len({each.sides for each in more}) == 1:
         return more[0].sides
     return ", and ".join(f"{each.sides} of {each.argument}" for each in more if each.sides)
@@ -70,7 +70,7 @@ def output_days(grain: Grain, partitions: Sequence[date]) -> DayRange:
 
 
 def more_days(declared: Sequence[Reads], longer: Sequence[Reads]) -> tuple[MoreDays, ...]:
-    """How much more than the declared windows is read. More days of the same partitions are nothing more.
+    """How many more days than the declared windows are read. More days of the same partitions do not count.
 
     Args:
         declared: What the windows alone ask for, in the order of the inputs.

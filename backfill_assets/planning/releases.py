@@ -1,4 +1,4 @@
-"""Would a run take partitions back to an earlier release than the one that made their accepted rows?"""
+"""Releases: whether a run would replace accepted rows with those of an earlier release."""
 
 from __future__ import annotations
 

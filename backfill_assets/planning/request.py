@@ -1,7 +1,7 @@
-"""What would a run touch? From a request and a reader of state to a plan, without doing anything.
+"""Plan of one run: from a request and a reader of state, without side effects.
 
-A plan holds the manifest and everything a person wants to see before agreeing to it. The plan that is printed is the
-plan that runs: the manifest inside it is what the ledger stores.
+A plan holds the manifest and everything a person needs to see before approving it. The plan that is printed is the
+plan that runs: its manifest is what the ledger stores.
 """
 
 from __future__ import annotations
@@ -62,12 +62,12 @@ NO_LIMITS_ASKED = AskedLimits()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanRequest:
-    """What somebody asks for.
+    """The request for a run.
 
     Attributes:
         days: The output days; a monthly table takes every month they touch.
-        partitions: Of these only exactly these, with gaps between them; None for all.
-        kind: None lets the plan say: RESTATEMENT where accepted rows would be replaced, BACKFILL otherwise.
+        partitions: Only these partitions of the days, possibly with gaps between them; None for all.
+        kind: None chooses RESTATEMENT where accepted rows would be replaced, BACKFILL otherwise.
         limits: Bounds that differ from the usual ones.
         member_of: The restatement set that the run is part of.
     """
@@ -114,12 +114,12 @@ class PlannedInput:
 
     Attributes:
         partitions: Every partition in the windows, warm-up and look-ahead included.
-        warm_up: Those that lie outside the output days: read, never published.
-        staged: Those that are read as an earlier run of the same set stages them.
-        missing: Those without an accepted version that no earlier run of the set stages either.
-        rows: Of what is read: accepted ones, and those that the earlier runs of the set are expected to stage.
-        files: Of the accepted versions; what will be staged has none yet.
-        size_bytes: Of these files.
+        warm_up: Those outside the output days: read, not published.
+        staged: Those that an earlier run of the same set stages; they are read from its candidate.
+        missing: Those without an accepted version, which no earlier run of the set stages either.
+        rows: The rows that are read: accepted ones, and those that earlier runs of the set are expected to stage.
+        files: The number of files of the accepted versions; candidates of the set are not counted.
+        size_bytes: The size of these files.
     """
 
     argument: str
@@ -137,7 +137,7 @@ class PlannedInput:
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """A manifest with what a person wants to see before agreeing to it."""
+    """A manifest with what a person needs to see before approving it."""
 
     manifest: Manifest
     inputs: tuple[PlannedInput, ...]
@@ -185,12 +185,12 @@ def propose(
     """The plan for a request.
 
     Args:
-        request: Who wants what, and why.
-        terms: What the table's declaration says.
+        request: Who asks for what, and why.
+        terms: The terms of the table's declaration.
         graph: The tables and their windows.
         state: A reader of what is accepted.
         as_of: The present instant, aware UTC.
-        upstream: What is read as another run of the set stages it, not as it is accepted now.
+        upstream: What is read from candidates of other runs of the set instead of accepted versions.
         cause: What made the run exist; the ledger refuses a follow-up that its outbox does not ask for.
 
     Raises:
@@ -334,7 +334,7 @@ def _inputs(
 
 
 def require_inputs(plan: Plan) -> None:
-    """Refuses a plan whose window is not complete, naming the days and the command that would fill them.
+    """Refuses a plan whose window is not complete; the error names the days and the command that builds them.
 
     Raises:
         MissingInput: Warm-up, look-ahead or output days of an input have no accepted version.
@@ -342,10 +342,10 @@ def require_inputs(plan: Plan) -> None:
     if not plan.missing:
         return
     grains = {read.table: read.grain for read in plan.inputs}
-    said = "; ".join(f"{table} lacks {describe(grains[table], lacking)}" for table, lacking in plan.missing.items())
+    missing = "; ".join(f"{table} lacks {describe(grains[table], lacking)}" for table, lacking in plan.missing.items())
     first, lacking = next(iter(plan.missing.items()))
     raise MissingInput(
-        f"{plan.manifest.table} needs input days that have never been built: {said}.",
+        f"{plan.manifest.table} needs input days that have never been built: {missing}.",
         next_step=how_to_fill(first, grains[first], lacking),
         table=plan.manifest.table,
         missing={table: [day.isoformat() for day in days] for table, days in plan.missing.items()},
@@ -353,18 +353,18 @@ def require_inputs(plan: Plan) -> None:
 
 
 def run_id_for(request: PlanRequest, node: TableNode, as_of: datetime) -> str:
-    """A name for the run: table, day, and a digest of who asked for what and when."""
+    """The run's id: table, day, and a digest of who asked for what and when."""
     asked = f"{as_of.isoformat()}|{request.table}|{request.days}|{request.by}|{request.reason}"
     return f"{node.name.partition('.')[2]}-{as_of:%Y%m%d}-{sha256_text(asked)[:8]}"
 
 
 def configuration_of(node: TableNode) -> Mapping[str, Any]:
-    """What steers a derived table besides code and references: its windows."""
+    """The configuration of a derived table besides code and references: its windows."""
     return {"windows": {edge.argument: dict(edge.window.document) for edge in node.inputs}}
 
 
 def inputs_of(manifest: Manifest) -> tuple[TableInput, ...]:
-    """The inputs as the manifest agreed them: the run uses these windows, whatever the declaration says by now."""
+    """The inputs with the windows of the manifest, which the run uses even if the declaration has changed."""
     windows = manifest.configuration["windows"]
     return tuple(
         TableInput(argument=pinned.argument, table=pinned.table, window=parse_window(windows[pinned.argument]))
@@ -373,6 +373,6 @@ def inputs_of(manifest: Manifest) -> tuple[TableInput, ...]:
 
 
 def node_of(manifest: Manifest) -> TableNode:
-    """The table as the manifest agreed it: with its own windows, whatever the declaration says by now."""
+    """The table with the windows of the manifest, which the run uses even if the declaration has changed."""
     inputs = inputs_of(manifest) if manifest.inputs else ()
     return TableNode(name=manifest.table, grain=manifest.grain, inputs=inputs)

@@ -1,4 +1,4 @@
-"""Restatement: what is asked of several tables at once, and the plan that answers it."""
+"""Restatement: a request that concerns several tables, and the plan for it."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from backfill_assets.planning.stages import Stage
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetRequest:
-    """What somebody asks for.
+    """The request for a restatement set.
 
     Attributes:
-        because: Days of tables that have changed or were found wrong; what rests on them is rebuilt.
-        stale: Whether everything stale is rebuilt, with what rests on it.
-        table: With `stale`: only this table and what rests on it.
-        days: With `stale`: only these days of the stale tables, those that were never built among them.
-        name: What people call the set; None for a name of its own.
+        because: Days of tables that have changed or were found wrong; everything that depends on them is rebuilt.
+        stale: Whether everything stale is rebuilt, with everything that depends on it.
+        table: With `stale`: only this table and what depends on it.
+        days: With `stale`: only these days of the stale tables, including days that were never built.
+        name: The display name of the set; None to derive one.
     """
 
     reason: str
@@ -39,11 +39,11 @@ class SetRequest:
 
     @property
     def cause(self) -> str:
-        """What it follows from, as it was asked for."""
-        said = [f"{table}:{days}" for table, days in self.because]
+        """The cause as it was requested."""
+        causes = [f"{table}:{days}" for table, days in self.because]
         if self.stale:
-            said.append(f"stale {self.table or 'tables'}" + (f" {self.days}" if self.days else ""))
-        return ", ".join(said)
+            causes.append(f"stale {self.table or 'tables'}" + (f" {self.days}" if self.days else ""))
+        return ", ".join(causes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +75,7 @@ class NothingToRebuild:
 
 @dataclass(frozen=True, kw_only=True)
 class PlannedSet:
-    """A set with everything a person wants to see before agreeing to it.
+    """A set with everything a person needs to see before approving it.
 
     Attributes:
         rebuilds: What has to be rebuilt, table by table, and what is only read.

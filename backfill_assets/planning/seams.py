@@ -1,8 +1,8 @@
-"""Which partitions of a run are computed once more with exactly the declared window? Pure.
+"""Seams: partitions of a run that are recomputed with exactly the declared window.
 
 A partition that is staged between two others had more input to read than the declared window, on both sides. Computed
 with exactly the declared window it must have the same rows, or the window is too short and the table depends on how it
-is cut into chunks. Such a partition is a seam. What a run without seams is proven by belongs to `proof`.
+is cut into chunks. Such a partition is a seam. The proof of a run without seams belongs to `proof`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def seams_of(
     *,
     most_alone: int,
 ) -> tuple[date, ...]:
-    """The seams of a run: where one chunk follows another, or, where that proves nothing, where the input is densest.
+    """The seams of a run: where one chunk follows another or, if that proves nothing, where the input is densest.
 
     A chunk computes the last partition of the chunk before it once more, so its own partitions always have a neighbour
     before them. The first seam of a run may lack one: chunks can have one partition, and runs can have gaps.
@@ -65,7 +65,7 @@ def seams_of(
 
 
 def _density(node: TableNode, partition: date, rows: InputRows, graph: Graph) -> int:
-    """How much a window that is too short would leave out here: rows of the partition's own days, and of the input
+    """How much input a window that is too short would miss here: rows of the partition's own days, and of the input
     right before and right after its window."""
     days = days_of(node.grain, partition)
     own = before = after = 1

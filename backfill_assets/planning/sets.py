@@ -1,8 +1,8 @@
-"""What belongs to one restatement of several tables, and in which order? A document that names its runs.
+"""Restatement set: the manifest that names the runs of one restatement of several tables, in order.
 
-A table is swapped as a whole; several tables are not. A set says so: its runs are staged together, gated together and
-agreed together, then published one after the other, and until the last of them readers of different tables can see
-different histories. What the set gives them is a name for the versions that belong together.
+One table is swapped atomically; several tables are not. The runs of a set are staged, gated and approved together, then
+published one after the other, and until the last is published readers of different tables can see different histories.
+The set gives a name to the versions that belong together.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from backfill_assets.identity import canonical_json, sha256_text
 
 SET_FORMAT = 1
 SET_PREFIX = "set."
-"""How every set's id begins, and no run's: a run's begins with its table's name, in which there is no dot."""
+"""The prefix of set ids. A run's id begins with its table's name, so that it cannot have this prefix."""
 
 
 def is_set(name: str) -> bool:
@@ -41,8 +41,8 @@ class SetManifest:
 
     Attributes:
         set_id: Names the set everywhere.
-        name: What people call it.
-        because: What made it necessary, as it was asked for, such as `bronze.case_events:2006-03-15..2006-03-15`.
+        name: Its display name.
+        because: What made it necessary, as it was requested, such as `bronze.case_events:2006-03-15..2006-03-15`.
         members: In the order of publication: inputs before what is computed from them.
     """
 
@@ -77,7 +77,7 @@ class SetManifest:
 
     @cached_property
     def digest(self) -> str:
-        """The sha256 of the canonical JSON: what an approval of the set approves, and with it every member."""
+        """The sha256 of the canonical JSON: what an approval of the set approves, including every member."""
         return sha256_text(self.text)
 
     @staticmethod

@@ -1,7 +1,7 @@
-"""What will a run do, step by step? A typed list, read from the manifest alone: `plan` prints it, `run` executes it.
+"""Stages: what a run does, step by step, derived from its manifest alone. `plan` prints the list, `run` executes it.
 
-There is no second description of a run that could differ from this one: staging takes the `Compute` stages from here,
-in this order and with these reads, and gating the `Measure` and `Prove` stages, with the calls of the proof.
+It is the only description of a run: staging executes the `Compute` stages in this order and with these reads, gating
+the `Measure` and `Prove` stages with these recomputations, and publishing the `Swap`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from backfill_assets.planning.request import node_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compute:
-    """Spark computes one chunk into files that nobody reads.
+    """Spark computes one chunk into files that are staged and not visible to readers.
 
     Attributes:
         chunk: Its number and output partitions, and the seam that is computed with them.
@@ -42,14 +42,14 @@ class Compute:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recomputation:
-    """One call of the transform that computes partitions once more with other windows; the rows must be as staged.
+    """One call of the transform that recomputes partitions with other windows; the rows must equal the staged ones.
 
     Attributes:
         computed: What the call computes.
-        compared: What of it is compared with the staged rows.
-        reads: Its inputs: exactly the declared windows, but for the ends of a run.
-        chunk: The chunk whose staging makes this very call, and notes the checksum of what is compared.
-        more: At an end of the run, how much more of each input than its window is read; empty for seams.
+        compared: The part of it that is compared with the staged rows.
+        reads: Its inputs: exactly the declared windows, except at the ends of a run.
+        chunk: The chunk whose staging makes the same call and records the checksum of what is compared.
+        more: At an end of the run, how many more days than its window are read of each input; empty for seams.
     """
 
     computed: tuple[date, ...]
@@ -60,16 +60,16 @@ class Recomputation:
 
     @property
     def is_other(self) -> bool:
-        """Whether its windows are others than those of staging: an end with nothing more to read has the same."""
+        """Whether its windows differ from those of staging: an end without more input to read has the same."""
         return not self.more or any(each.back or each.ahead for each in self.more)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prove:
-    """Partitions are computed again with other windows; the rows must be the same.
+    """Partitions are recomputed with other windows; the rows must be the same.
 
     Attributes:
-        between_chunks: Each computed with the chunk after it, while that is staged; once more only to look at rows.
+        between_chunks: Each computed with the chunk after it while that is staged, and again only to show rows.
         alone: Each computed alone, with exactly the declared windows.
         ends: The ends of the run, with longer windows.
     """
@@ -83,7 +83,7 @@ class Prove:
 
     @property
     def compared(self) -> tuple[date, ...]:
-        """What really is computed with other windows."""
+        """What is in fact computed with other windows."""
         every = (*self.between_chunks, *self.alone, *self.ends)
         return tuple(partition for again in every if again.is_other for partition in again.compared)
 
@@ -109,8 +109,8 @@ class Agree:
     """Another person than the requester approves the manifest, or the set that it belongs to.
 
     Attributes:
-        policy: The policy of the table, when that approves without a person; a set always asks one.
-        whom: Of which groups the person has to be, in words; empty when that does not matter.
+        policy: The policy of the table, if it approves without a person; a set always needs a person.
+        whom: The groups that the person must belong to, in words; empty when any group will do.
     """
 
     of: str
@@ -131,7 +131,7 @@ class Swap:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notify:
-    """Dependents of what was swapped are asked to follow; those of the same set have been built already."""
+    """Dependents of what was swapped are asked to follow; those in the same set have been built already."""
 
     table: str
     dependents: tuple[Dependent, ...]
@@ -147,9 +147,9 @@ def stages_of(
 
     Args:
         manifests: One, or those of a set in the order of publication.
-        graph: The tables, for what a chunk reads and who depends on it.
+        graph: The tables, for what a chunk reads and what depends on it.
         of: The set's id.
-        demand: Whose approval publication asks for.
+        demand: Whose approval publication requires.
     """
     stages: list[Stage] = []
     for manifest in manifests:
@@ -168,7 +168,7 @@ def stages_of(
 
 
 def computing(manifest: Manifest, graph: Graph) -> tuple[Compute, ...]:
-    """The chunks of a run with what each reads: what staging does."""
+    """The chunks of a run with what each reads: what staging executes."""
     chunks, node = chunks_of(manifest), node_of(manifest)
     return tuple(
         Compute(
@@ -184,7 +184,7 @@ def computing(manifest: Manifest, graph: Graph) -> tuple[Compute, ...]:
 
 
 def measuring(manifest: Manifest, graph: Graph) -> tuple[Measure | Prove, ...]:
-    """What the gates do with the staged rows."""
+    """How the gates measure and prove the staged rows."""
     measure = Measure(
         run_id=manifest.run_id,
         table=manifest.table,
@@ -235,7 +235,7 @@ def publishing(manifest: Manifest, graph: Graph, *, inside: Iterable[str] = ()) 
     Args:
         manifest: The run's.
         graph: The tables.
-        inside: Tables of the same set: they have been built from the candidate already.
+        inside: Tables of the same set, which have been built from the candidate already.
     """
     swap = Swap(run_id=manifest.run_id, table=manifest.table, grain=manifest.grain, partitions=manifest.partitions)
     own = {*inside, manifest.table}
@@ -244,7 +244,7 @@ def publishing(manifest: Manifest, graph: Graph, *, inside: Iterable[str] = ()) 
 
 
 def sentence(stage: Stage) -> str:
-    """A stage as a person reads it."""
+    """A stage in words."""
     match stage:
         case Compute():
             read = "; ".join(f"{reads.table} {describe(reads.grain, reads.partitions)}" for reads in stage.reads)
@@ -270,7 +270,7 @@ def sentence(stage: Stage) -> str:
             return f"swap {stage.table} {describe(stage.grain, stage.partitions)} in one commit; equal partitions stay"
         case Notify():
             followers = "; ".join(f"{d.table} {describe(d.grain, d.partitions)}" for d in stage.dependents)
-            return f"ask the dependents of what moved to follow: at most {followers}"
+            return f"ask the dependents of what changed to follow: at most {followers}"
     assert_never(stage)
 
 

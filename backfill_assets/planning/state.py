@@ -1,4 +1,4 @@
-"""What does planning ask of the ledger? Protocols only: it reads, and cannot write."""
+"""State: the protocols through which planning reads the ledger. It cannot write."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class ClaimReader(Protocol):
 
 
 class StateReader(ClaimReader, Protocol):
-    """The planner's view of the ledger: it reads, and cannot write."""
+    """The planner's read-only view of the ledger."""
 
     def open_runs(self, table: str, partitions: Sequence[date]) -> Sequence[str]:
         """Ids of runs over some of these partitions that could still be published."""

@@ -139,7 +139,7 @@ def test_missing_input_days_come_with_the_command_that_fills_them(terminal: Term
         "plan", SILVER, "--from", "2025-06-20", "--to", "2025-06-21", "--reason", "try", "--by", "ana"
     )
     assert "..2025-06-22" in said
-    assert "say so with backfill load case_events --from 2025-0" in said
+    assert "declare it with backfill load case_events --from 2025-0" in said
     assert said.endswith("--to 2025-06-22 --empty --by NAME")
 
 

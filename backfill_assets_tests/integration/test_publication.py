@@ -263,7 +263,7 @@ def test_missing_warm_up_is_refused_with_the_days_and_the_command(shop: Shop) ->
     with pytest.raises(MissingInput, match=r"2025-12-30\.\.2025-12-31, 2 days") as refusal:
         shop.planned(DayRange.inclusive(date(2026, 1, 1), date(2026, 1, 3)))
     assert advised(refusal.value) == (
-        "land the files that are missing; if nothing happened on these days, say so with "
+        "land the missing files; if nothing happened on these days, declare it with "
         "backfill load sales --from 2025-12-30 --to 2025-12-31 --empty --by NAME"
     )
 

@@ -109,7 +109,7 @@ def test_a_first_build_with_a_long_window_is_not_cut_into_single_days() -> None:
     planned = plan_of(graph_of(Window(days_back=251)), Accepted(rows_a_day=100_000), days, limits=limits)
     assert set(planned.estimate.rows.values()) == {100_000}
     assert len(planned.chunks) == 25
-    assert "every row of its own days makes one" in planned.estimate.based_on
+    assert "one row for every input row of the same days" in planned.estimate.based_on
 
 
 @given(

@@ -78,10 +78,10 @@ def test_tables_are_ordered_inputs_first() -> None:
     assert list(topological([late, middle, early])) == ["bronze.a", "silver.b", "gold.c"]
 
 
-def test_tables_in_a_circle_are_refused() -> None:
+def test_tables_in_a_cycle_are_refused() -> None:
     one = TableNode(name="silver.a", grain=Grain.DAILY, inputs=(TableInput(argument="b", table="silver.b"),))
     other = TableNode(name="silver.b", grain=Grain.DAILY, inputs=(TableInput(argument="a", table="silver.a"),))
-    with pytest.raises(InvalidDeclaration, match="circle"):
+    with pytest.raises(InvalidDeclaration, match="cycle"):
         topological([one, other])
 
 
