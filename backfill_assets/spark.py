@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
-
-from pyspark.sql import SparkSession
+from typing import TYPE_CHECKING
 
 from backfill_assets.errors import WrongSession
 from backfill_assets.next_steps import Advice
 from backfill_assets.session_settings import JAVA, JAVA_OPTIONS, MEANING, wrong_settings
 from backfill_assets.settings import Settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 def spark_conf(settings: Settings) -> Mapping[str, str]:
@@ -41,6 +43,8 @@ def spark_conf(settings: Settings) -> Mapping[str, str]:
 
 def open_spark(settings: Settings) -> SparkSession:
     """The process's Spark session, opened if there is none yet."""
+    from pyspark.sql import SparkSession
+
     builder = SparkSession.builder
     if settings.spark_remote:
         builder = builder.remote(settings.spark_remote)

@@ -6,10 +6,10 @@ from __future__ import annotations
 import platform
 from collections.abc import Iterable, Mapping
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pyspark
-from pyspark.sql import SparkSession
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 Versions = Mapping[str, str]
 
@@ -19,6 +19,8 @@ VERSIONS = "versions"
 
 def client_versions() -> Versions:
     """The versions that are known without a Spark session."""
+    import pyspark
+
     return {"backfill_assets": _own_version(), "pyspark": pyspark.__version__, "python": platform.python_version()}
 
 

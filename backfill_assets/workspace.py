@@ -10,8 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-
-from pyspark.sql import SparkSession
+from typing import TYPE_CHECKING
 
 from backfill_assets.clock import Clock, system_clock
 from backfill_assets.crash_points import Reached, carry_on
@@ -24,6 +23,9 @@ from backfill_assets.settings import Settings
 from backfill_assets.spark import open_spark, require_meaning
 from backfill_assets.transforms.code import DomainCode
 from backfill_assets.transforms.references import LoadedReference, archive, load_references
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 @dataclass(frozen=True, kw_only=True)

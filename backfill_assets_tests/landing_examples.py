@@ -16,10 +16,11 @@ from pyspark.sql.types import IntegerType, StringType, StructField, StructType, 
 from backfill_assets.clock import Clock
 from backfill_assets.domain import SourceTable, daily
 from backfill_assets.landing.archive import archive
-from backfill_assets.landing.bronze import bronze_rows, imports_for_days
+from backfill_assets.landing.bronze import bronze_rows
 from backfill_assets.landing.contract import REASON, Bounds, judged
 from backfill_assets.landing.formats import ROW, records
-from backfill_assets.landing.land import Landed, OnDuplicate, land
+from backfill_assets.landing.imports import OnDuplicate, imports_for_days
+from backfill_assets.landing.land import Landed, land
 from backfill_assets.ledger.records import ImportRecord
 from backfill_assets.ledger.store import Ledger
 from backfill_assets.settings import Settings

@@ -14,7 +14,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from backfill_assets.clock import Clock
-from backfill_assets.landing.land import OnDuplicate
+from backfill_assets.landing.imports import OnDuplicate
 from backfill_assets.ledger.records import PublicationRecord
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import PlanRequest

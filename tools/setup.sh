@@ -194,6 +194,7 @@ install_locked() {
         quietly "$uv" pip sync -p "$VENV/bin/python" --compile-bytecode --require-hashes --no-build-isolation "${LOCKS[@]}" &&
         quietly "$uv" pip install -p "$VENV/bin/python" --no-deps --no-build-isolation --offline -e . ||
         stop "the Python packages could not be installed; the lines above say why."
+    quietly "$VENV/bin/python" -m compileall -q backfill_assets || stop "backfill_assets could not be compiled."
     quietly "$uv" pip check -p "$VENV/bin/python" ||
         stop "requirements.lock does not hold what pyproject.toml asks for; run 'make lock', then this again."
 }

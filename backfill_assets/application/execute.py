@@ -11,10 +11,10 @@ from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
 from datetime import date
-from enum import StrEnum
 from types import TracebackType
 from typing import TypeVar, assert_never
 
+from backfill_assets.application.parts import Part, part_of
 from backfill_assets.candidates.evaluate import Evaluated, Gating, gating, measure_candidate, prove_window
 from backfill_assets.candidates.stage import Staging, stage_chunk, staging
 from backfill_assets.ledger.members import members_of
@@ -31,26 +31,6 @@ from backfill_assets.publication.verdict import require_publishable
 from backfill_assets.workspace import Workspace
 
 W = TypeVar("W", Staging, Gating)
-
-
-class Part(StrEnum):
-    """The parts of a run that are started by themselves: each is an asset of its own in Dagster."""
-
-    STAGE = "stage"
-    GATE = "gate"
-    PUBLISH = "publish"
-
-
-def part_of(stage: Stage) -> Part:
-    """The part that a stage belongs to."""
-    match stage:
-        case Compute():
-            return Part.STAGE
-        case Measure() | Prove():
-            return Part.GATE
-        case Agree() | Swap() | Notify():
-            return Part.PUBLISH
-    assert_never(stage)
 
 
 @dataclass(kw_only=True)

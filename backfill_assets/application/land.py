@@ -10,7 +10,7 @@ from pathlib import Path
 from pyspark.sql import DataFrame
 
 from backfill_assets.application.command_line import words_of
-from backfill_assets.application.execute import Part
+from backfill_assets.application.parts import Part
 from backfill_assets.application.recorder import Acting
 from backfill_assets.application.run import Run
 from backfill_assets.domain import SourceTable
@@ -20,7 +20,8 @@ from backfill_assets.evidence.landed import LandReport, about_import, questions
 from backfill_assets.evidence.report import RunReport
 from backfill_assets.lake.evidence import replace_quarantined
 from backfill_assets.landing.archive import require_landable
-from backfill_assets.landing.land import Landed, OnDuplicate
+from backfill_assets.landing.imports import OnDuplicate
+from backfill_assets.landing.land import Landed
 from backfill_assets.landing.land import land as land_file
 from backfill_assets.ledger.records import RunRecord
 from backfill_assets.people import require_person

@@ -1,36 +1,45 @@
 """What can be looked at? Status, staleness, history, the audit, and whether a run can be reproduced.
 
-Nothing changes, but for the note that a run was reproduced.
+Nothing changes, but for the note that a run was reproduced. Each question imports its own room: `status` needs neither
+Spark's functions nor the readers of files, and is answered in the time that they take to import.
 """
 
 from __future__ import annotations
 
 from datetime import date
+from typing import TYPE_CHECKING
 
 from backfill_assets.application.recorder import Acting
-from backfill_assets.application.subjects import subject_of
-from backfill_assets.evidence.history import TableHistory, table_history
-from backfill_assets.evidence.partition import PartitionHistory, partition_history
-from backfill_assets.evidence.runs import RunSummary
-from backfill_assets.evidence.sets import SetDocument
-from backfill_assets.evidence.status import StatusDocument
-from backfill_assets.evidence.status import status as status_of_everything
 from backfill_assets.planning.partitions import DayRange
-from backfill_assets.staleness.document import StaleDocument, stale_document
-from backfill_assets.staleness.find import stale_tables
-from backfill_assets.upkeep.audit import AuditReport
-from backfill_assets.upkeep.audit import audit as audit_everything
-from backfill_assets.upkeep.reproduce import ReproductionReport, reproduce_run
 from backfill_assets.workspace import Workspace
+
+if TYPE_CHECKING:
+    from backfill_assets.evidence.history import TableHistory
+    from backfill_assets.evidence.partition import PartitionHistory
+    from backfill_assets.evidence.runs import RunSummary
+    from backfill_assets.evidence.sets import SetDocument
+    from backfill_assets.evidence.status import StatusDocument
+    from backfill_assets.staleness.document import StaleDocument
+    from backfill_assets.upkeep.audit import AuditReport
+    from backfill_assets.upkeep.reproduce import ReproductionReport
 
 
 def status(ws: Workspace, name: str | None) -> StatusDocument | RunSummary | SetDocument:
     """Everything at a glance, one run, or one set."""
-    return status_of_everything(ws) if name is None else subject_of(ws, name).document()
+    if name is None:
+        from backfill_assets.evidence.status import status as status_of_everything
+
+        return status_of_everything(ws)
+    from backfill_assets.application.subjects import subject_of
+
+    return subject_of(ws, name).document()
 
 
 def stale(ws: Workspace, table: str | None, days: DayRange | None) -> StaleDocument:
     """What no longer follows from what is there now, and why."""
+    from backfill_assets.staleness.document import stale_document
+    from backfill_assets.staleness.find import stale_tables
+
     name = None if table is None else ws.domain.table(table).name
     found = stale_tables(ws, table=name, days=days)
     return stale_document(found, table=name, days=days, sources=[source.name for source in ws.domain.sources])
@@ -38,14 +47,21 @@ def stale(ws: Workspace, table: str | None, days: DayRange | None) -> StaleDocum
 
 def history(ws: Workspace, table: str, partition: date | None) -> TableHistory | PartitionHistory:
     """What a table or a partition has been."""
+    from backfill_assets.evidence.history import table_history
+    from backfill_assets.evidence.partition import partition_history
+
     return table_history(ws, table) if partition is None else partition_history(ws, table, partition)
 
 
 def audit(ws: Workspace, *, head: str | None, is_quick: bool) -> AuditReport:
     """Whether ledger, tables and landed files agree."""
+    from backfill_assets.upkeep.audit import audit as audit_everything
+
     return audit_everything(ws, head=head, is_quick=is_quick)
 
 
 def reproduce(ws: Workspace, run_id: str, acting: Acting, *, sample: int | None) -> ReproductionReport:
     """Rebuilds a published run and compares it with what it published."""
+    from backfill_assets.upkeep.reproduce import reproduce_run
+
     return reproduce_run(ws, run_id, by=acting.by, sample=sample, listener=acting.listener)

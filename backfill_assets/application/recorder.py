@@ -13,7 +13,7 @@ from datetime import datetime
 from functools import cached_property
 from typing import Protocol
 
-from backfill_assets.application.execute import Part, execute
+from backfill_assets.application.parts import Part
 from backfill_assets.ledger.records import PublicationRecord
 from backfill_assets.progress import Listener, no_listener
 from backfill_assets.workspace import Workspace
@@ -63,6 +63,9 @@ class Unrecorded:
 
     def execute(self, ws: Workspace, run_id: str, parts: Sequence[Part], *, by: str, listener: Listener) -> None:
         """See `Recorder`."""
+        # Imported when something is executed: it brings Spark's functions and the readers of files along.
+        from backfill_assets.application.execute import execute
+
         execute(ws, run_id, parts, actor=by, listener=listener)
 
     def is_elsewhere(self, run_id: str) -> bool:  # noqa: ARG002 - as the protocol has it

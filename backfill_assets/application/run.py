@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from backfill_assets.application.execute import Part, require_ready
+from backfill_assets.application.execute import require_ready
+from backfill_assets.application.parts import Part
 from backfill_assets.application.recorder import Acting
 from backfill_assets.candidates.stage import require_stageable
 from backfill_assets.domain import SourceTable

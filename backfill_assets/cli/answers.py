@@ -9,21 +9,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
-from rich.console import Console
-from rich.text import Text
 
 from backfill_assets.application.command_line import words_of
-from backfill_assets.cli.console import terminal
-from backfill_assets.cli.last_resort import unexpected
 from backfill_assets.documents import as_json
 from backfill_assets.errors import BackfillError, InvalidRange, Refused
 from backfill_assets.next_steps import NextStep
 from backfill_assets.planning.partitions import DayRange, days_named
 from backfill_assets.problems import Problem
 from backfill_assets.wording import fault_of, visible
+
+if TYPE_CHECKING:
+    # These take long to import, and `--help` does not need them.
+    from rich.console import Console
 
 app = typer.Typer(
     name="backfill",
@@ -128,6 +128,8 @@ class ErrorDocument:
 @contextmanager
 def answering(as_json: bool) -> Iterator[Console]:
     """Where a command prints; what is refused becomes one sentence and exit code 1."""
+    from backfill_assets.cli.console import terminal
+
     console = terminal(sys.stdout)
     try:
         yield console
@@ -141,6 +143,8 @@ def answering(as_json: bool) -> Iterator[Console]:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         raise typer.Exit(1) from None
     except Exception as error:  # noqa: BLE001 - the last resort: a person reads one sentence, the file has the rest
+        from backfill_assets.cli.last_resort import unexpected
+
         told = unexpected(error)
         _answer(told, as_json=as_json)
         raise typer.Exit(told.exit_code) from None
@@ -168,6 +172,10 @@ def error_document(error: BackfillError) -> ErrorDocument:
 
 def print_error(error: BackfillError) -> None:
     """The sentence on standard error, and below it the next step."""
+    from rich.text import Text
+
+    from backfill_assets.cli.console import terminal
+
     outcome = "refused" if isinstance(error, Refused) else "stopped"
     console = terminal(sys.stderr)
     console.print(Text(f"{outcome}: ", style="bold red") + Text(visible(error.message)), highlight=False)

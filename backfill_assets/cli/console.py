@@ -11,8 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from rich.console import Console, ConsoleOptions, RenderableType
-from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
-from rich.progress import Progress as Bar
 from rich.segment import Segment
 
 from backfill_assets.progress import Listener, Progress
@@ -20,21 +18,14 @@ from backfill_assets.wording import visible
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from rich.progress import Progress as Bar
+    from rich.progress import TaskID
 
     from backfill_assets.settings import Settings
 
 WIDTH_OF_A_FILE = 160
 """Columns for output that goes to a file or a pipe, whose reader can scroll."""
 
-
-_COLUMNS = (
-    SpinnerColumn(),
-    TextColumn("{task.description}", markup=False),
-    BarColumn(bar_width=30),
-    MofNCompleteColumn(),
-    TimeElapsedColumn(),
-    TextColumn("{task.fields[sentence]}", style="dim", markup=False),
-)
 
 NARROWEST = 120
 """On a narrower terminal lines go on in the next one, which is ugly; cut columns would be wrong."""
@@ -76,7 +67,7 @@ def progress_listener(what: str, *, quiet: bool) -> Iterator[Listener]:
 
         yield print_line
         return
-    with Bar(*_COLUMNS, console=console, transient=True) as bar:
+    with _bar(console) as bar:
         task: TaskID | None = None
 
         def move(progress: Progress) -> None:
@@ -92,6 +83,22 @@ def progress_listener(what: str, *, quiet: bool) -> Iterator[Listener]:
             )
 
         yield move
+
+
+def _bar(console: Console) -> Bar:
+    # Imported for a bar on a terminal alone: most commands show none.
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    return Progress(
+        SpinnerColumn(),
+        TextColumn("{task.description}", markup=False),
+        BarColumn(bar_width=30),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("{task.fields[sentence]}", style="dim", markup=False),
+        console=console,
+        transient=True,
+    )
 
 
 def quiet_spark(settings: Settings) -> Callable[[], SparkSession]:

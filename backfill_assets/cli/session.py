@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from backfill_assets.cli.answers import app
-from backfill_assets.cli.console import progress_listener, quiet_spark
 from backfill_assets.errors import Refused
 from backfill_assets.people import require_person
 
@@ -61,6 +60,7 @@ class Session:
             on: What is worked on, such as a run's id.
         """
         from backfill_assets.application.recorder import Acting
+        from backfill_assets.cli.console import progress_listener
 
         listener = self._stack.enter_context(progress_listener(on, quiet=self.quiet))
         return Acting(by=by.strip(), recorder=self.recorder, listener=listener)
@@ -80,6 +80,7 @@ def opened(*, quiet: bool = True) -> Iterator[Session]:
         quiet: Show no progress, for machines.
     """
     from backfill_assets.application.recorder import LazyRecorder
+    from backfill_assets.cli.console import quiet_spark
     from backfill_assets.settings import Settings
     from backfill_assets.workspace import Workspace
 

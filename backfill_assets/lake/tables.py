@@ -8,14 +8,17 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from deltalake import CommitProperties, DeltaTable, Schema
 from deltalake.exceptions import TableNotFoundError
-from pyspark.sql.types import StructType
 
 from backfill_assets.columns import differing_columns
 from backfill_assets.errors import BackfillError, MissingInput, Refused, UnreadableTable
 from backfill_assets.identity import DataFile, FileSet, digest_of_paths
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
 from backfill_assets.next_steps import Act, do, step
 
 TABLE_CONFIGURATION = {

@@ -29,15 +29,11 @@ from backfill_assets.domain import SourceTable
 from backfill_assets.landing.contract import REASON, Bounds, judged
 from backfill_assets.landing.formats import IGNORED, RAW, ROW, Records
 from backfill_assets.ledger.records import ImportRecord
-from backfill_assets.ledger.states import ImportState
 
 IMPORT_ID = "_import_id"
 ARRIVAL = "_arrival"
 CONTENT_HASH = "_content_hash"
 RAW_TRUNCATED = "_raw_truncated"
-
-LIVE = (ImportState.LANDED, ImportState.LOADED)
-"""The states of imports whose records count."""
 
 MOST_RAW_CHARACTERS = 64 * 1024
 

@@ -8,7 +8,7 @@ from datetime import date
 
 from backfill_assets.domain import SourceTable
 from backfill_assets.errors import MissingInput, Refused
-from backfill_assets.landing.conformed import LIVE
+from backfill_assets.landing.imports import LIVE
 from backfill_assets.ledger.records import ImportDay
 from backfill_assets.ledger.states import ImportState
 from backfill_assets.ledger.transactions import ReadTransaction

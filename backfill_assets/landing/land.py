@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from datetime import date
-from enum import StrEnum
 from pathlib import Path
 
 from py4j.protocol import Py4JError
@@ -26,9 +25,10 @@ from backfill_assets.domain import SourceTable
 from backfill_assets.errors import Refused, TakenOver, UnreadableFile
 from backfill_assets.landing.archive import Archived, archive, remove_incoming
 from backfill_assets.landing.classify import Account, account, recount
-from backfill_assets.landing.conformed import LIVE, conformed_folder, rejected_rows, write_conformed
+from backfill_assets.landing.conformed import conformed_folder, rejected_rows, write_conformed
 from backfill_assets.landing.contract import Bounds
 from backfill_assets.landing.formats import records
+from backfill_assets.landing.imports import LIVE, OnDuplicate
 from backfill_assets.landing.turn import TurnTaken, landing_turn
 from backfill_assets.lease import LeaseTerms, renewed, this_process
 from backfill_assets.ledger.records import ImportCounts, ImportDay, ImportRecord, OfferedFile
@@ -41,15 +41,6 @@ Quarantine = Callable[[DataFrame, str], None]
 """Keeps the rejected records of an import, given its id; doing it again for the same import changes nothing."""
 
 _SPARKS_REASON = re.compile(r"\[((?:FAILED_READ_FILE|PARQUET_|UNSUPPORTED_|MALFORMED_)[A-Z_.]*)\]")
-
-
-class OnDuplicate(StrEnum):
-    """What to do with a file whose content was landed before."""
-
-    IGNORE = "ignore"
-    REPROCESS = "reprocess"
-    CORRECT = "correct"
-    REJECT = "reject"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,7 +25,8 @@ from dagster import (
 from dagster_deltalake import DeltaTableResource
 
 from backfill_assets.application.command_line import words_of
-from backfill_assets.application.execute import Part, execute
+from backfill_assets.application.execute import execute
+from backfill_assets.application.parts import Part
 from backfill_assets.domain import DerivedTable, Domain, SourceTable, Table
 from backfill_assets.ledger.records import GateResult
 from backfill_assets.ledger.states import RunState

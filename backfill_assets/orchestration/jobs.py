@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from dagster import AssetKey, AssetSelection, define_asset_job
 
-from backfill_assets.application.execute import Part
+from backfill_assets.application.parts import Part
 from backfill_assets.domain import Domain, SourceTable, Table
 from backfill_assets.orchestration.assets import candidate_key, published_key, validation_key
 from backfill_assets.orchestration.dagster_internals import UnresolvedAssetJobDefinition as AssetJob

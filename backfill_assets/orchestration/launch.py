@@ -14,7 +14,7 @@ from uuid import uuid4
 
 from dagster import AssetKey, AssetMaterialization, DagsterInstance, DagsterRunStatus, Failure, RunsFilter
 
-from backfill_assets.application.execute import Part
+from backfill_assets.application.parts import Part
 from backfill_assets.errors import BackfillError
 from backfill_assets.lease import this_process
 from backfill_assets.ledger.records import PublicationRecord, RunRecord

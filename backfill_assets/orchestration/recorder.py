@@ -8,7 +8,7 @@ from datetime import datetime
 
 from dagster import DagsterInstance
 
-from backfill_assets.application.execute import Part
+from backfill_assets.application.parts import Part
 from backfill_assets.application.recorder import Pruned
 from backfill_assets.errors import BackfillError
 from backfill_assets.ledger.records import PublicationRecord

@@ -11,10 +11,8 @@ from datetime import date
 from functools import partial
 
 from backfill_assets.domain import DayRange, DerivedTable, SourceTable, Table
-from backfill_assets.landing.bronze import LOAD, LOAD_VERSION, contract_of
-from backfill_assets.landing.conformed import LIVE
 from backfill_assets.landing.days import pending_days
-from backfill_assets.landing.land import OnDuplicate
+from backfill_assets.landing.imports import LIVE, LOAD, LOAD_VERSION, OnDuplicate, contract_of
 from backfill_assets.ledger.read_bases import ProvenanceIndex
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.basis import Basis

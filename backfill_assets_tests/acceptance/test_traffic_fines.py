@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 from pyspark.sql import SparkSession
 
-from backfill_assets.landing.land import OnDuplicate
+from backfill_assets.landing.imports import OnDuplicate
 from backfill_assets.planning.partitions import DayRange, Grain, partitions_over
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets.planning.restatement import PlannedSet, SetRequest

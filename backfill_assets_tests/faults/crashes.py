@@ -31,7 +31,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from backfill_assets.crash_points import Point
-from backfill_assets.landing.conformed import LIVE
+from backfill_assets.landing.imports import LIVE
 from backfill_assets.ledger.states import ImportState, PublicationState, RunState, SetState
 from backfill_assets.settings import Settings
 from backfill_assets.spark import open_spark

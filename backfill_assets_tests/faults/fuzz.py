@@ -20,7 +20,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from backfill_assets.errors import Refused
-from backfill_assets.landing.conformed import LIVE
+from backfill_assets.landing.imports import LIVE
 from backfill_assets.ledger.records import ImportCounts
 from backfill_assets.settings import Settings
 from backfill_assets.spark import open_spark

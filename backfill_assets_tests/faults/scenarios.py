@@ -13,7 +13,7 @@ from datetime import date, timedelta
 from pathlib import Path
 
 from backfill_assets.crash_points import Point
-from backfill_assets.landing.land import OnDuplicate
+from backfill_assets.landing.imports import OnDuplicate
 from backfill_assets.ledger.states import ApprovalState, ImportState, RunState, SetState
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import AskedLimits, PlanRequest

@@ -15,7 +15,7 @@ from sqlalchemy import update
 
 from backfill_assets.domain import Domain, Release, TransformContext, Window, unique_key
 from backfill_assets.gates.judge_proof import NOT_USABLE
-from backfill_assets.landing.land import OnDuplicate
+from backfill_assets.landing.imports import OnDuplicate
 from backfill_assets.ledger.records import ChunkRecord, GateResult, SampleKind
 from backfill_assets.ledger.schema import chunk_runs
 from backfill_assets.ledger.states import RunState

@@ -32,7 +32,7 @@ from backfill_assets.errors import (
 from backfill_assets.evidence.partition import partition_history
 from backfill_assets.evidence.planned_sets import SetPlan, set_plan_document
 from backfill_assets.evidence.sets import set_document
-from backfill_assets.landing.land import OnDuplicate
+from backfill_assets.landing.imports import OnDuplicate
 from backfill_assets.ledger.records import PublicationIntent, PublicationRecord
 from backfill_assets.ledger.states import RunState, SetState
 from backfill_assets.planning.manifest import Mode

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from backfill_assets.application.command_line import words_of
 from backfill_assets.errors import InvalidRange, UnknownName
 from backfill_assets.evidence.planned_sets import set_plan_document
-from backfill_assets.landing.land import OnDuplicate
+from backfill_assets.landing.imports import OnDuplicate
 from backfill_assets.main import app
 from backfill_assets.planning.manifest import Mode
 from backfill_assets.planning.partitions import DayRange

@@ -17,7 +17,7 @@ from backfill_assets.errors import MissingInput
 from backfill_assets.evidence.partition import partition_history
 from backfill_assets.lake.retention import remove_files
 from backfill_assets.lake.tables import Lake, live_paths
-from backfill_assets.landing.land import OnDuplicate
+from backfill_assets.landing.imports import OnDuplicate
 from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.upkeep import vacuum as vacuum_module

@@ -19,7 +19,7 @@ from backfill_assets.domains.enforcement_sla.sla_clocks import case_sla_daily
 from backfill_assets.domains.enforcement_sla.sources import case_events
 from backfill_assets.errors import IllegalTransition
 from backfill_assets.gates.judge_proof import NOTHING_THERE
-from backfill_assets.landing.land import OnDuplicate
+from backfill_assets.landing.imports import OnDuplicate
 from backfill_assets.ledger.records import GateResult
 from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.manifest import Mode

@@ -11,7 +11,7 @@ import pytest
 
 from backfill_assets.domain import Domain
 from backfill_assets.domains.enforcement_sla import DOMAIN
-from backfill_assets.landing.bronze import LOAD_VERSION
+from backfill_assets.landing.imports import LOAD_VERSION
 from backfill_assets.transforms.code import Code, DomainCode
 
 NAME = "corner_shop"
