@@ -10,11 +10,17 @@ import pytest
 
 from backfill_assets.application.command_line import explained, words_of
 from backfill_assets.errors import BackfillError
+from backfill_assets.next_steps import Advice
 
 
 def advised(error: BackfillError) -> str:
     """The next step of an error as a person reads it; empty without one."""
-    return words_of(error.next_step) if error.next_step else ""
+    return worded(error.next_step)
+
+
+def worded(advice: Advice | None) -> str:
+    """A next step as a person reads it; empty when there is none."""
+    return words_of(advice) if advice else ""
 
 
 @contextmanager

@@ -16,7 +16,7 @@ import typer
 from backfill_assets.application.command_line import words_of
 from backfill_assets.documents import as_json
 from backfill_assets.errors import BackfillError, InvalidRange, Refused
-from backfill_assets.next_steps import NextStep
+from backfill_assets.next_steps import Act, NextStep, do, step
 from backfill_assets.planning.partitions import DayRange, days_named
 from backfill_assets.problems import Problem
 from backfill_assets.wording import fault_of, visible
@@ -94,7 +94,7 @@ TableName = Annotated[
 ]
 
 
-FOLLOW = "next: backfill follow computes again what depends on it, unless the sensor of `make dev` runs"
+FOLLOW = step("next: ", do(Act.FOLLOW), " computes again what depends on it, unless the sensor of `make dev` runs")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,7 +150,8 @@ def answering(as_json: bool) -> Iterator[Console]:
         raise typer.Exit(told.exit_code) from None
     except KeyboardInterrupt:
         sys.stderr.write(
-            "\ninterrupted. next: the command again; backfill status says whether something was left half done\n"
+            "\ninterrupted. next: the command again; "
+            f"{words_of(do(Act.STATUS))} says whether something was left half done\n"
         )
         raise typer.Exit(130) from None
 

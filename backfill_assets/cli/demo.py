@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.rule import Rule
 from rich.text import Text
 
+from backfill_assets.application.command_line import words_of
 from backfill_assets.application.follow import follow
 from backfill_assets.application.follow_document import follow_document
 from backfill_assets.application.land import build, land_files, quarantine_table
@@ -31,6 +32,7 @@ from backfill_assets.evidence.imports import ImportDocument
 from backfill_assets.evidence.measured import Moves
 from backfill_assets.evidence.publications import PublicationDocument
 from backfill_assets.lake.rows import small_table
+from backfill_assets.next_steps import Act, do, step
 from backfill_assets.planning.partitions import DayRange, Grain, describe, partitions_over
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets.publication.plan_load import days_without_events, plan_load
@@ -130,12 +132,12 @@ def _prepare_home(ws: Workspace, settings: Settings, *, fresh: bool) -> None:
     if is_used and not marker.exists():
         raise Refused(
             f"{home} holds work that no demo made.",
-            next_step="BACKFILL_HOME=$(mktemp -d) backfill demo",
+            next_step=step("BACKFILL_HOME=$(mktemp -d) ", do(Act.DEMO)),
         )
     if foreign and not fresh:
         raise Refused(
             f"{home} holds {foreign[0].original_path}, which {foreign[0].landed_by} landed after an earlier demo.",
-            next_step="backfill demo --fresh removes it, or choose another BACKFILL_HOME",
+            next_step=step(do(Act.DEMO, fresh=True), " removes it, or choose another BACKFILL_HOME"),
         )
     if is_used and not settings.ledger_url.startswith("sqlite"):
         raise Refused(
@@ -148,7 +150,8 @@ def _prepare_home(ws: Workspace, settings: Settings, *, fresh: bool) -> None:
     for leftover in home.glob("ledger.db-*"):
         leftover.unlink()
     home.mkdir(parents=True, exist_ok=True)
-    marker.write_text("Everything here was made by `backfill demo`, and the next one starts anew.\n", encoding="utf-8")
+    made = f"Everything here was made by `{words_of(do(Act.DEMO))}`, and the next one starts anew.\n"
+    marker.write_text(made, encoding="utf-8")
     shipped = PROJECT_ROOT / "data" / "reference"
     if not settings.reference.exists() and shipped.exists():
         shutil.copytree(shipped, settings.reference)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from backfill_assets.clock import system_clock
 from backfill_assets.errors import BackfillError, Unexpected
+from backfill_assets.next_steps import Act, do, step
 from backfill_assets.settings import Settings
 from backfill_assets.wording import visible
 
@@ -44,7 +45,7 @@ def unexpected(error: Exception) -> Unexpected:
     where = f"details in {written}" if written else f"its details could not be written; {DEBUG}=1 shows them"
     return Unexpected(
         f"{_sentence(error)}; {where}.",
-        next_step="backfill recover, which ends what was half done; then the command again",
+        next_step=step(do(Act.RECOVER), ", which ends what was half done; then the command again"),
         log=written or "",
     )
 

@@ -21,6 +21,7 @@ from backfill_assets.cli.answers import (
 )
 from backfill_assets.cli.session import opened, person
 from backfill_assets.errors import Refused
+from backfill_assets.next_steps import ANOTHER_PERSON, Act, do, step
 from backfill_assets.planning.manifest import Kind, Mode
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import AskedLimits, PlanRequest
@@ -89,7 +90,7 @@ def plan(
         from backfill_assets.restatements.plan import parse_because
 
         if not reason.strip():
-            raise Refused("it was not said why history has to change.", next_step="add --reason REASON")
+            raise Refused("it was not said why history has to change.", next_step="add --reason WHY")
         document: PlanDocument | SetPlan
         days = _days(first, last)
         if because or stale:
@@ -141,8 +142,8 @@ def plan(
             print_json(document)
         else:
             waits = any(isinstance(stage, AgreeStage) and stage.policy is None for stage in document.stages)
-            agree = f"backfill approve {named} --by ANOTHER_PERSON, and " if waits else ""
-            views.show(console, view, "", f"next: {agree}backfill run {named}")
+            agree = (do(Act.APPROVE, named, by=ANOTHER_PERSON), ", and ") if waits else ()
+            views.show(console, view, "", step("next: ", *agree, do(Act.RUN, named)))
 
 
 def _days(first: date | None, last: date | None) -> DayRange | None:
@@ -183,5 +184,5 @@ def _refuse_together(
     if kind is not None or version is not None:
         raise Refused(
             "a set rebuilds tables with their present transforms, so --kind and --transform-version do not go with it.",
-            next_step="leave them out; or plan one table alone: backfill plan TABLE --from DAY --to DAY",
+            next_step=step("leave them out; or plan one table alone: ", do(Act.PLAN, "TABLE", first="DAY", last="DAY")),
         )

@@ -26,12 +26,12 @@ _STATE_STYLE = {
 _NEVER_BROKEN = ("run", "set", "import", "gate", "partition", "state", "action", "at", "verdict")
 
 
-def show(console: Console, *parts: RenderableType | str) -> None:
+def show(console: Console, *parts: RenderableType | NextStep) -> None:
     """Prints the parts, one below the other."""
     for part in parts:
         # A line of text may hold a command: it is never broken, so that it can be copied.
-        if isinstance(part, str):
-            console.print(visible(part), highlight=False, soft_wrap=True, markup=False)
+        if isinstance(part, str | NextStep):
+            console.print(visible(words_of(part)), highlight=False, soft_wrap=True, markup=False)
         else:
             console.print(part, highlight=False, markup=False)
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from backfill_assets.application.command_line import words_of
 from backfill_assets.cli.show import facts, listing, problems_view, state_text
 from backfill_assets.evidence.follow import waiting_publication_sentence
 from backfill_assets.evidence.imports import ImportDocument
@@ -27,7 +28,7 @@ def status_view(status: StatusDocument) -> RenderableType:
     if status.imports:
         parts += ["", imports_view(status.imports)]
     if status.to_follow:
-        lines = (visible(waiting_publication_sentence(each)) for each in status.to_follow)
+        lines = (visible(words_of(waiting_publication_sentence(each))) for each in status.to_follow)
         parts += ["", Text("publications that are not followed by their dependents yet", style="bold"), *lines]
     return Group(*parts, *problems_view(status.problems))
 
@@ -46,7 +47,7 @@ def _runs(runs: Sequence[RunSummary]) -> RenderableType:
             run.partitions_described,
             state_text(run.state),
             run.approval,
-            None if run.state in _AT_REST or not run.next_step else run.next_step.replace(run.run_id, "RUN"),
+            None if run.state in _AT_REST or not run.next_step else words_of(run.next_step).replace(run.run_id, "RUN"),
         ]
         for run in runs
     ]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from backfill_assets.ledger.records import RunRecord
 from backfill_assets.ledger.states import RunState
+from backfill_assets.next_steps import NAME, WHY, Act, Invocation, NextStep, do, step
 from backfill_assets.planning.following import Wanted
 from backfill_assets.planning.partitions import count_of, describe
 from backfill_assets.publication.follow import Asking, FailedFollowUp
@@ -39,8 +40,8 @@ class WaitingPublication:
         set_id: The set for whose end they wait, or null.
         failed_attempts: How many plans of it have failed.
         last_failure: Why the last one did, or null.
-        try_again: The command that follows it.
-        cancel: The command that leaves its dependents as they are.
+        try_again: What follows it.
+        cancel: What leaves its dependents as they are.
     """
 
     publication_id: str
@@ -50,8 +51,8 @@ class WaitingPublication:
     set_id: str | None
     failed_attempts: int
     last_failure: str | None
-    try_again: str
-    cancel: str
+    try_again: Invocation
+    cancel: Invocation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,8 +121,8 @@ def waiting_publication(asking: Asking) -> WaitingPublication:
         set_id=asking.set_id,
         failed_attempts=entry.attempts,
         last_failure=entry.note or None,
-        try_again="backfill follow",
-        cancel=f"backfill follow --cancel {entry.publication_id} --by WHO --reason WHY",
+        try_again=do(Act.FOLLOW),
+        cancel=do(Act.FOLLOW, cancel=entry.publication_id, by=NAME, reason=WHY),
     )
 
 
@@ -133,21 +134,22 @@ def _dependent(wanted: Wanted) -> WaitingDependent:
     )
 
 
-def waiting_publication_sentence(waiting: WaitingPublication) -> str:
+def waiting_publication_sentence(waiting: WaitingPublication) -> NextStep:
     """One line about a publication that is not followed."""
     what = f"{waiting.publication_id} of {waiting.table}"
     if waiting.set_id:
-        return f"{what} is followed when set {waiting.set_id} is done"
+        return step(f"{what} is followed when set {waiting.set_id} is done")
     if waiting.failed_attempts:
-        return (
-            f"{what} was not followed, it failed {count_of(waiting.failed_attempts, 'time')}: {waiting.last_failure} "
-            f"To try again: {waiting.try_again}. To let dependents be as they are: {waiting.cancel}"
+        failed = f"it failed {count_of(waiting.failed_attempts, 'time')}: {waiting.last_failure}"
+        return step(
+            *(f"{what} was not followed, {failed} To try again: ", waiting.try_again),
+            *(". To let dependents be as they are: ", waiting.cancel),
         )
     ready = [f"{each.table} {each.partitions_described}" for each in waiting.dependents if each.partitions_described]
     if not ready:
         blocked = [f"{each.table} {each.waiting_described}" for each in waiting.dependents]
-        return f"{what}: {', '.join(blocked)} wait for input partitions that have no accepted version"
-    return f"{what} asks for {', '.join(ready)}: {waiting.try_again}"
+        return step(f"{what}: {', '.join(blocked)} wait for input partitions that have no accepted version")
+    return step(f"{what} asks for {', '.join(ready)}: ", waiting.try_again)
 
 
 def waiting_sentences(asking: Asking) -> Iterator[str]:

@@ -12,7 +12,7 @@ from backfill_assets.evidence.report import RunReport
 from backfill_assets.lake.rows import few_rows
 from backfill_assets.landing.land import Landed
 from backfill_assets.next_steps import NextStep, step
-from backfill_assets.planning.filling import load_commands
+from backfill_assets.planning.filling import loads
 from backfill_assets.planning.partitions import count_of
 from backfill_assets.publication.plan_load import questioned_gaps
 from backfill_assets.workspace import Workspace
@@ -53,5 +53,5 @@ def about_import(ws: Workspace, table: SourceTable, landed: Landed) -> Iterator[
 def questions(ws: Workspace, table: SourceTable) -> Iterator[NextStep]:
     """Sentences that ask whether a long time without events was one."""
     for gap in questioned_gaps(ws, table.name):
-        (command,) = load_commands(table.name, gap, empty=True)
+        (command,) = loads(table.name, gap, empty=True)
         yield step(f"{table.name}: no events from {gap.start} to {gap.last}; if nothing happened then: ", command)

@@ -1,4 +1,4 @@
-"""Which command moves a run or a set on? Whether it has to be approved says what publication asks."""
+"""What moves a run or a set on? Whether it has to be approved says what publication asks."""
 
 from __future__ import annotations
 
@@ -11,55 +11,59 @@ from backfill_assets.ledger.members import members_of
 from backfill_assets.ledger.records import RunRecord, SetRecord
 from backfill_assets.ledger.states import VISIBLE, ApprovalState, RunState, SetState
 from backfill_assets.ledger.transactions import ReadTransaction
+from backfill_assets.next_steps import ANOTHER_PERSON, NAME, WAIT_OR_RECOVER, Act, NextStep, do, step, undo
 from backfill_assets.planning.manifest import NEVER_PUBLISHED
 from backfill_assets.publication.authority import is_agreed
 from backfill_assets.workspace import Workspace
 
 
-def next_step(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> str | None:
-    """The command that moves a run on; None when nothing is left to do."""
+def next_step(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> NextStep | None:
+    """What moves a run on; None when nothing is left to do."""
     named = run.manifest.member_of or run.run_id
     match run.state:
         case RunState.PLANNED | RunState.STAGED | RunState.FAILED:
-            return f"backfill run {run.run_id}"
+            return step(do(Act.RUN, run.run_id))
         case RunState.STAGING | RunState.GATING if run.lease is None:
-            return f"backfill run {run.run_id}"
+            return step(do(Act.RUN, run.run_id))
         case RunState.STAGING | RunState.GATING:
-            return f"wait for it; if its process is gone: backfill recover {run.run_id} --now --by NAME"
+            return step("wait for it; if its process is gone: ", do(Act.RECOVER, run.run_id, now=True, by=NAME))
         case RunState.PUBLISHING:
-            return "wait for it; if its process is gone: backfill recover"
+            return WAIT_OR_RECOVER
         case RunState.PASSED if run.manifest.mode in NEVER_PUBLISHED:
             return None
         case RunState.PASSED:
             return _of_whole_set(ws, tx, run) or _publish_or_approve(ws, tx, named, [run])
         case RunState.BLOCKED:
-            return "fix the cause and plan again"
+            return step("fix the cause and plan again")
         case RunState.PUBLISHED:
-            return f"to undo it: backfill rollback {named} --by WHO --reason WHY"
+            return step("to undo it: ", undo(named))
         case RunState.ROLLED_BACK:
-            return f"plan a correction, or to publish the same rows again: {_publish_or_approve(ws, tx, named, [run])}"
+            again = _publish_or_approve(ws, tx, named, [run])
+            return step("plan a correction, or to publish the same rows again: ", again)
         case RunState.SUPERSEDED | RunState.CANCELLED:
             return None
 
 
-def next_step_of_set(ws: Workspace, tx: ReadTransaction, record: SetRecord, members: Sequence[RunRecord]) -> str | None:
-    """The command that moves a set on; None when nothing is left to do."""
+def next_step_of_set(
+    ws: Workspace, tx: ReadTransaction, record: SetRecord, members: Sequence[RunRecord]
+) -> NextStep | None:
+    """What moves a set on; None when nothing is left to do."""
     set_id = record.set_id
     match record.state:
         case SetState.CANCELLED:
             return None
         case SetState.PUBLISHED:
-            return f"to undo it: backfill rollback {set_id} --by WHO --reason WHY"
+            return step("to undo it: ", undo(set_id))
         case SetState.PUBLISHING | SetState.ROLLING_BACK:
-            return "wait for it; if its process is gone: backfill recover"
+            return WAIT_OR_RECOVER
         case _:
             pass
     blocked = [member for member in members if member.state is RunState.BLOCKED]
     if blocked:
-        return f"backfill report {blocked[0].run_id}; then fix the cause and plan again"
+        return step(do(Act.REPORT, blocked[0].run_id), "; then fix the cause and plan again")
     ready = (RunState.PASSED, RunState.PUBLISHED, RunState.ROLLED_BACK)
     if any(member.state not in ready or outdated_partitions(ws, tx, member) for member in members):
-        return f"backfill run {set_id}"
+        return step(do(Act.RUN, set_id))
     if all(member.manifest.mode in NEVER_PUBLISHED for member in members):
         return None
     waiting = [member for member in members if member.state is not RunState.PUBLISHED]
@@ -78,7 +82,7 @@ def outdated_partitions(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> S
     return read_before(tx, graph, run.manifest)
 
 
-def _of_whole_set(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> str | None:
+def _of_whole_set(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> NextStep | None:
     """What moves the set on that a run has passed for; None for a run of its own."""
     if run.manifest.member_of is None:
         return None
@@ -87,16 +91,16 @@ def _of_whole_set(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> str | N
         return next_step_of_set(ws, tx, record, members_of(tx.runs, record))
     except Refused:
         # Another run of it cannot be read, and this command says which.
-        return f"backfill status {run.manifest.member_of}"
+        return step(do(Act.STATUS, run.manifest.member_of))
 
 
-def _publish_or_approve(ws: Workspace, tx: ReadTransaction, named: str, runs: Sequence[RunRecord]) -> str:
-    """The next command of a run that has passed, or of the runs of a set: to publish, or to approve where publication
+def _publish_or_approve(ws: Workspace, tx: ReadTransaction, named: str, runs: Sequence[RunRecord]) -> NextStep:
+    """The next step of a run that has passed, or of the runs of a set: to publish, or to approve where publication
     would be refused for want of an approval."""
     lacking = [run for run in runs if not is_agreed(ws, tx, run)]
     if not lacking:
-        return f"backfill publish {named} --by WHO"
-    approve = f"backfill approve {named} --by ANOTHER_PERSON"
+        return step(do(Act.PUBLISH, named, by=NAME))
+    approve = do(Act.APPROVE, named, by=ANOTHER_PERSON)
     if any(run.approval is ApprovalState.DRAFT for run in lacking):
-        return approve
-    return f"the approval by {lacking[0].approved_by} does not count any more: {approve}"
+        return step(approve)
+    return step(f"the approval by {lacking[0].approved_by} does not count any more: ", approve)

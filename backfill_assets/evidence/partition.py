@@ -12,6 +12,7 @@ from backfill_assets.evidence.report import RunVersions, run_versions
 from backfill_assets.ledger.records import PartitionVersion, RunRecord
 from backfill_assets.ledger.states import MEANING, VersionState
 from backfill_assets.ledger.transactions import ReadTransaction
+from backfill_assets.next_steps import Act, Invocation, do, step, undo
 from backfill_assets.planning.manifest import Kind
 from backfill_assets.planning.partitions import partition_of
 from backfill_assets.workspace import Workspace
@@ -86,7 +87,7 @@ class VersionHistory:
         undone: Who rolled it back, when and why, in words; null when it was not rolled back.
         restored_at: When a rollback brought it back; null when readers see it since it was published.
         replaced_version: The version that it replaced, or null.
-        undo: The command that undoes it; null when readers do not see it.
+        undo: What undoes it; null when readers do not see it.
     """
 
     version: int
@@ -119,7 +120,7 @@ class VersionHistory:
     undone: str | None
     restored_at: datetime | None
     replaced_version: int | None
-    undo: str | None
+    undo: Invocation | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,7 +153,7 @@ def partition_history(ws: Workspace, table: str, day: date) -> PartitionHistory:
     if not found:
         raise MissingInput(
             f"{declared.name} {partition} has never been published.",
-            next_step=f"backfill history {table} lists what has",
+            next_step=step(do(Act.HISTORY, table), " lists what has"),
             table=declared.name,
         )
     return PartitionHistory(table=declared.name, partition=partition, versions=found)
@@ -195,10 +196,10 @@ def _version_history(tx: ReadTransaction, version: PartitionVersion, run: RunRec
     )
 
 
-def _undo(version: PartitionVersion, run: RunRecord) -> str | None:
+def _undo(version: PartitionVersion, run: RunRecord) -> Invocation | None:
     if version.state is not VersionState.ACCEPTED:
         return None
-    return f"backfill rollback {run.manifest.member_of or run.run_id} --by WHO --reason WHY"
+    return undo(run.manifest.member_of or run.run_id)
 
 
 def _checks(tx: ReadTransaction, version: PartitionVersion) -> tuple[GateVerdict, ...]:

@@ -11,6 +11,7 @@ from backfill_assets.lease import Lease
 from backfill_assets.ledger.records import RunRecord
 from backfill_assets.ledger.states import MEANING, ApprovalState, RunState
 from backfill_assets.ledger.transactions import ReadTransaction
+from backfill_assets.next_steps import NAME, Act, NextStep, do, step
 from backfill_assets.planning.manifest import Kind, Mode
 from backfill_assets.planning.partitions import describe
 from backfill_assets.workspace import Workspace
@@ -83,7 +84,7 @@ class RunSummary:
     updated_at: datetime
     note: str
     at_work: RunAtWork | None
-    next_step: str | None
+    next_step: NextStep | None
 
 
 def run_document(ws: Workspace, run_id: str) -> RunSummary:
@@ -135,10 +136,12 @@ def interrupted(ws: Workspace, run_id: str) -> Interrupted:
     with ws.ledger.read() as tx:
         run = tx.runs.get(run_id)
         following = next_step(ws, tx, run)
-    is_left = run.state is RunState.PUBLISHING or run.lease is not None
-    take_over = " --now --by NAME" if run.lease is not None else ""
+    if run.lease is not None:
+        following = step(do(Act.RECOVER, run.run_id, now=True, by=NAME))
+    elif run.state is RunState.PUBLISHING:
+        following = step(do(Act.RECOVER, run.run_id))
     return Interrupted(
         f"interrupted; run {run.run_id} is {run.state} ({MEANING[run.state]}).",
-        next_step=f"backfill recover {run.run_id}{take_over}" if is_left else following,
+        next_step=following,
         run_id=run.run_id,
     )

@@ -14,6 +14,7 @@ from backfill_assets.ledger.read_publications import Landing
 from backfill_assets.ledger.records import RunRecord, SetRecord
 from backfill_assets.ledger.states import MEANING, ApprovalState, RunState, SetState
 from backfill_assets.ledger.transactions import ReadTransaction
+from backfill_assets.next_steps import NextStep
 from backfill_assets.planning.partitions import describe
 from backfill_assets.workspace import Workspace
 
@@ -72,7 +73,7 @@ class SetDocument:
     progress: str
     versions: Mapping[str, int]
     runs: tuple[SetMember, ...]
-    next_step: str | None
+    next_step: NextStep | None
 
     @property
     def is_blocked(self) -> bool:

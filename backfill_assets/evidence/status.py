@@ -10,6 +10,7 @@ from backfill_assets.evidence.imports import ImportDocument, import_document
 from backfill_assets.evidence.runs import RunSummary, run_summary
 from backfill_assets.evidence.sets import SetDocument, described_set
 from backfill_assets.ledger.transactions import ReadTransaction
+from backfill_assets.next_steps import Act, do, step
 from backfill_assets.planning.partitions import Grain, describe
 from backfill_assets.problems import Problem, Problems
 from backfill_assets.publication.follow import what_waits
@@ -125,7 +126,7 @@ def _require_in_order(ws: Workspace, name: str) -> None:
     if not ws.lake.exists(name):
         raise MissingInput(
             f"the table {name} has been published, and its log is gone.",
-            next_step=f"restore {ws.lake.path(name)} from a backup; then backfill audit",
+            next_step=step(f"restore {ws.lake.path(name)} from a backup; then ", do(Act.AUDIT)),
             table=name,
         )
     ws.lake.open(name)

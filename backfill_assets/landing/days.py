@@ -12,7 +12,7 @@ from backfill_assets.landing.imports import LIVE
 from backfill_assets.ledger.records import ImportDay
 from backfill_assets.ledger.states import ImportState
 from backfill_assets.ledger.transactions import ReadTransaction
-from backfill_assets.planning.filling import joined, land_or_declare_empty, load_commands
+from backfill_assets.planning.filling import joined, land_or_declare_empty, loads
 from backfill_assets.planning.gaps import gaps_within
 from backfill_assets.planning.partitions import ONE_DAY, DayRange, Grain, compress, describe
 
@@ -89,7 +89,7 @@ def require_explained(tx: ReadTransaction, table: SourceTable, days: Sequence[da
     if landed := landed_days(tx, table, declared):
         raise Refused(
             f"{describe(Grain.DAILY, landed)} of {table.name} cannot be declared empty: events of then have landed.",
-            next_step=joined(load_commands(table.name, landed)),
+            next_step=joined(loads(table.name, landed)),
             table=table.name,
         )
     if silent := [day for day in unexplained_days(tx, table, days) if day not in declared]:

@@ -16,17 +16,17 @@ def how_to_fill(table: str, grain: Grain, partitions: Sequence[date]) -> NextSte
     return (
         land_or_declare_empty(table, partitions)
         if table.startswith("bronze.")
-        else joined(plan_commands(table, grain, partitions))
+        else joined(plans(table, grain, partitions))
     )
 
 
 def land_or_declare_empty(table: str, days: Iterable[date]) -> NextStep:
     """The next step when nothing has landed for days of a source table."""
-    loads_of_nothing = joined(load_commands(table, days, empty=True))
+    loads_of_nothing = joined(loads(table, days, empty=True))
     return step("land the missing files; if nothing happened on these days, declare it with ", loads_of_nothing)
 
 
-def plan_commands(table: str, grain: Grain, partitions: Iterable[date]) -> Sequence[Invocation]:
+def plans(table: str, grain: Grain, partitions: Iterable[date]) -> Sequence[Invocation]:
     """The plans of these partitions of a derived table."""
     name = table.partition(".")[2]
     return [
@@ -35,7 +35,7 @@ def plan_commands(table: str, grain: Grain, partitions: Iterable[date]) -> Seque
     ]
 
 
-def load_commands(table: str, days: Iterable[date], *, empty: bool = False) -> Sequence[Invocation]:
+def loads(table: str, days: Iterable[date], *, empty: bool = False) -> Sequence[Invocation]:
     """What builds exactly these days of a source table; days between them may never have landed.
 
     Args:

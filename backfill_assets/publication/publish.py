@@ -19,7 +19,7 @@ from backfill_assets.ledger.records import Action, ImportDay, PublicationIntent,
 from backfill_assets.ledger.states import ApprovalState, ImportState, PublicationState, RunState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.next_steps import WHY, Act, NextStep, do, step
-from backfill_assets.planning.filling import joined, load_commands
+from backfill_assets.planning.filling import joined, loads
 from backfill_assets.planning.manifest import Manifest, Mode
 from backfill_assets.planning.partitions import count_of, days_of, describe
 from backfill_assets.publication.authority import demand_of, require_agreed
@@ -127,7 +127,7 @@ def _require_inputs(tx: ReadTransaction, manifest: Manifest) -> None:
 def _rebuild_advice(manifest: Manifest, partitions: Sequence[date]) -> NextStep:
     """What builds these partitions from what is there now; source tables are loaded, not planned."""
     if manifest.imports:
-        return joined(load_commands(manifest.table, partitions))
+        return joined(loads(manifest.table, partitions))
     last = days_of(manifest.grain, partitions[-1]).last
     return step(do(Act.PLAN, manifest.table, first=partitions[0], last=last, reason=WHY))
 

@@ -15,7 +15,7 @@ from backfill_assets.errors import InvalidRange, MissingInput, Refused
 from backfill_assets.identity import sha256_text
 from backfill_assets.ledger.claims import LedgerState
 from backfill_assets.next_steps import Act, NextStep, do, step
-from backfill_assets.planning.filling import joined, load_commands, plan_commands
+from backfill_assets.planning.filling import joined, loads, plans
 from backfill_assets.planning.impact import Rebuild, impact, never_built
 from backfill_assets.planning.partitions import DayRange, days_named, days_of, describe
 from backfill_assets.planning.policy import every
@@ -115,7 +115,7 @@ def _never_built(ws: Workspace, request: SetRequest, as_of: datetime) -> Iterato
     with ws.ledger.read() as tx:
         found = never_built(ws.graph, _changed(ws, request, as_of), LedgerState(tx).accepted)
     for some in found:
-        how = joined(plan_commands(some.table, some.grain, some.partitions))
+        how = joined(plans(some.table, some.grain, some.partitions))
         yield LeftOut(
             table=some.table,
             grain=some.grain,
@@ -208,7 +208,7 @@ def _require_loaded(found: Staleness) -> None:
     if waiting:
         raise MissingInput(
             f"{found.table} has days that are not built from what has landed: {describe(found.grain, waiting)}.",
-            next_step=joined(load_commands(found.table, waiting)),
+            next_step=joined(loads(found.table, waiting)),
             table=found.table,
         )
 

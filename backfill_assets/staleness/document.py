@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import date
 
 from backfill_assets.next_steps import NAME, WHY, Act, Invocation, do
-from backfill_assets.planning.filling import load_commands
+from backfill_assets.planning.filling import loads
 from backfill_assets.planning.partitions import DayRange, Grain, count_of, describe
 from backfill_assets.staleness.decide import Cause, Reason, Staleness, StaleRange
 
@@ -111,15 +111,15 @@ def stale_document(
     """
     stale = [staleness for staleness in found if staleness.ranges]
     derived = [staleness for staleness in stale if staleness.table not in sources]
-    loads = (step for each in stale if each.table in sources for step in load_commands(each.table, each.partitions))
+    sources_first = (asked for each in stale if each.table in sources for asked in loads(each.table, each.partitions))
     return StaleDocument(
         is_stale=bool(stale),
         tables=tuple(_stale_table(staleness) for staleness in found),
-        next_steps=(*loads, *_plan_commands(derived, table, days)),
+        next_steps=(*sources_first, *_plans(derived, table, days)),
     )
 
 
-def _plan_commands(stale: Sequence[Staleness], table: str | None, days: DayRange | None) -> Iterator[Invocation]:
+def _plans(stale: Sequence[Staleness], table: str | None, days: DayRange | None) -> Iterator[Invocation]:
     """The plans that would rebuild what is stale; what was never built is planned by its days."""
     causes = [
         {reason.cause for reason in each.reasons}
@@ -131,9 +131,9 @@ def _plan_commands(stale: Sequence[Staleness], table: str | None, days: DayRange
     # Changed code alone is an error to be confirmed, so building it again has to be asked for.
     only_code = bool(changed) and all(some == {Cause.CODE_CHANGED} for some in changed)
     if causes and (changed or days is not None):
-        yield _plan_command(table, days, only_code)
+        yield _plan(table, days, only_code)
     if days is None:
-        yield from (_plan_command(found.table, gap) for found in stale for gap in _gaps(found))
+        yield from (_plan(found.table, gap) for found in stale for gap in _gaps(found))
 
 
 def _gaps(found: Staleness) -> Iterable[DayRange]:
@@ -142,7 +142,7 @@ def _gaps(found: Staleness) -> Iterable[DayRange]:
     return [DayRange.inclusive(gaps[0], gaps[-1])] if gaps else []
 
 
-def _plan_command(table: str | None, days: DayRange | None, changed_code: bool = False) -> Invocation:
+def _plan(table: str | None, days: DayRange | None, changed_code: bool = False) -> Invocation:
     named = [table] if table else []
     first, last = (days.start, days.last) if days else (None, None)
     return do(Act.PLAN, *named, stale=True, first=first, last=last, changed_code=changed_code, reason=WHY, by=NAME)

@@ -18,7 +18,7 @@ from backfill_assets.ledger.records import EventRecord
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets_tests import operations
-from backfill_assets_tests.advice import advised
+from backfill_assets_tests.advice import advised, worded
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.integration.conftest import ONE_HOUR
 from backfill_assets_tests.ledgers import copy_home
@@ -28,7 +28,7 @@ from backfill_assets_tests.waiting_runs import AUTO, declared, run_of
 PLATFORM = Policy(approvers=("Platform ", "audit"))
 APPROVE = "backfill approve {run} --by ANOTHER_PERSON"
 FURTHER = f"the approval by ben does not count any more: {APPROVE}"
-PUBLISH = "backfill publish {run} --by WHO"
+PUBLISH = "backfill publish {run} --by NAME"
 
 
 @pytest.fixture
@@ -51,11 +51,11 @@ def says(shop: Shop, version: str = "1", **groups: str) -> Path:
     return writes(shop, "\n".join([f'version: "{version}"', "groups:", *lines]))
 
 
-def next_step(shop: Shop, run_id: str) -> object:
+def next_step(shop: Shop, run_id: str) -> str:
     """What `status` and `report` say, in the same words."""
     listed = {run.run_id: run.next_step for run in status(shop.ws).runs}
     assert listed[run_id] == run_report(shop.ws, run_id).run.next_step == run_document(shop.ws, run_id).next_step
-    return listed[run_id]
+    return worded(listed[run_id])
 
 
 def last_approval(shop: Shop, run_id: str) -> EventRecord:

@@ -33,6 +33,7 @@ from backfill_assets.publication.authority import demand_of
 from backfill_assets.upkeep.audit import audit
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests import operations
+from backfill_assets_tests.advice import worded
 from backfill_assets_tests.by_hand import GOLD, JANUARY, MONTH, SILVER, Hand, open_by_hand
 from backfill_assets_tests.ledger_examples import tamper
 from backfill_assets_tests.shop import shop_environment
@@ -221,11 +222,11 @@ def test_a_follow_up_that_cannot_be_planned_says_why_until_it_is_cancelled(hand:
         assert not follow.plan_follow_ups(hand.ws, by="ops", terms_of=broken).runs
     (asked,) = status(hand.ws).to_follow
     assert (asked.failed_attempts, asked.last_failure) == (2, f"{GOLD}: the reference calendar is not there.")
-    assert asked.cancel == f"backfill follow --cancel {publication} --by WHO --reason WHY"
+    assert worded(asked.cancel) == f"backfill follow --cancel {publication} --by NAME --reason WHY"
     shown = io.StringIO()
     show(Console(file=shown, width=1_000), status_view(status(hand.ws)))
     assert f"{publication} of {SILVER} was not followed, it failed 2 times" in shown.getvalue()
-    assert asked.cancel in shown.getvalue()
+    assert worded(asked.cancel) in shown.getvalue()
     operations.cancel_follow_ups(hand.ws, publication, by="ben", reason="gold is retired")
     assert (status(hand.ws).to_follow, planned(hand), open_entries(hand)) == ((), (), [])
     with hand.ws.ledger.read() as reader:
@@ -268,7 +269,7 @@ def test_follow_exits_with_1_when_something_failed_and_clears_what_is_cancelled(
     assert (found["publications"], found["failed"], found["run_id"]) == ([publication], True, None)
     assert "the reference calendar is not there." in found["error"]
     (asked,) = json.loads(backfill("status").stdout)["to_follow"]
-    assert asked["cancel"] == f"backfill follow --cancel {publication} --by WHO --reason WHY"
+    assert asked["cancel"] == f"backfill follow --cancel {publication} --by NAME --reason WHY"
     assert "who is acting" in backfill("follow", "--cancel", publication, "--reason", "retired").output
     cancelled = backfill("follow", "--cancel", publication, "--by", "ben", "--reason", "retired")
     assert (cancelled.exit_code, json.loads(cancelled.stdout)["cancelled_by"]) == (0, "ben")

@@ -43,7 +43,7 @@ from backfill_assets.publication.publish import rollback_run
 from backfill_assets.upkeep.audit import audit
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests import operations
-from backfill_assets_tests.advice import advised, refused
+from backfill_assets_tests.advice import advised, refused, worded
 from backfill_assets_tests.edited import edit
 from backfill_assets_tests.example_domain import recent_sales, sales_monthly
 from backfill_assets_tests.ledgers import copy_home
@@ -227,14 +227,14 @@ def test_a_set_is_agreed_by_somebody_who_may_approve_every_run_of_it(late: Shop)
     assert set_document(shop.ws, set_id).approved_by == "dora"
     for member in planned.manifest.members:
         shop.staged(member.run_id)
-    assert set_document(shop.ws, set_id).next_step == f"backfill publish {set_id} --by WHO"
+    assert worded(set_document(shop.ws, set_id).next_step) == f"backfill publish {set_id} --by NAME"
     reference.write_text('version: "2"\ngroups: {finance: [ben, dora], platform: [cara]}\n', encoding="utf-8")
     with pytest.raises(NotApproved, match=f"^the approval of set {set_id} by dora does not count: set {set_id} cha"):
         operations.publish_set(shop.ws, set_id, by="ben")
     document = set_document(shop.ws, set_id)
     further = f"the approval by dora does not count any more: backfill approve {set_id} --by ANOTHER_PERSON"
-    assert document.next_step == further
-    assert [member.run.next_step for member in document.runs] == [further, further]
+    assert worded(document.next_step) == further
+    assert [worded(member.run.next_step) for member in document.runs] == [further, further]
     with shop.ws.ledger.read() as reader:
         approved = [
             e
@@ -455,7 +455,7 @@ def test_history_undoes_a_run_of_a_set_with_its_set(late: Shop) -> None:
     set_id = ready_set(late, planned_set(late))
     operations.publish_set(late.ws, set_id, by="ben")
     story = partition_history(late.ws, RECENT, CARNIVAL).versions[0]
-    assert story.undo and story.undo.startswith(f"backfill rollback {set_id} ")
+    assert worded(story.undo) == f"backfill rollback {set_id} --by NAME --reason WHY"
 
 
 def test_days_that_were_not_loaded_are_loaded_range_by_range(shop: Shop) -> None:

@@ -22,7 +22,7 @@ from backfill_assets.evidence.status import status
 from backfill_assets.ledger.states import RunState, SetState
 from backfill_assets.upkeep.audit import audit
 from backfill_assets_tests import example_domain, operations
-from backfill_assets_tests.advice import advised
+from backfill_assets_tests.advice import advised, worded
 from backfill_assets_tests.ledger_examples import disarm, tamper
 from backfill_assets_tests.ledgers import copy_home
 from backfill_assets_tests.month import CARNIVAL, TOTALS, open_month, planned_set, ready_set, total
@@ -68,7 +68,7 @@ def outdated(shop: Shop, set_id: str) -> list[str | None]:
 def next_steps(shop: Shop, set_id: str) -> set[str | None]:
     """What the set and each of its runs say."""
     document = set_document(shop.ws, set_id)
-    return {document.next_step, *(member.run.next_step for member in document.runs)}
+    return {worded(document.next_step), *(worded(member.run.next_step) for member in document.runs)}
 
 
 def test_gold_that_was_computed_from_other_silver_is_not_published_and_running_the_set_repairs_it(
@@ -78,7 +78,10 @@ def test_gold_that_was_computed_from_other_silver_is_not_published_and_running_t
     set_id = ready_set(late, planned)
     silver, gold = (member.run_id for member in planned.manifest.members)
     before = (late.live_paths(), late.live_paths(TOTALS))
-    assert (outdated(late, set_id), next_steps(late, set_id)) == ([None, None], {f"backfill publish {set_id} --by WHO"})
+    assert (outdated(late, set_id), next_steps(late, set_id)) == (
+        [None, None],
+        {f"backfill publish {set_id} --by NAME"},
+    )
     stage_again_with_other_rows(late, silver, monkeypatch)
     assert outdated(late, set_id) == [None, "2026-02, 1 month"]
     assert next_steps(late, set_id) == {f"backfill run {set_id}"}
@@ -126,7 +129,7 @@ def test_a_run_of_a_set_is_shown_where_another_run_of_the_set_cannot_be_read(lat
     disarm(late.ws.settings.ledger_url, "manifests")
     tamper(late.ws.settings.ledger_url, f"UPDATE manifests SET body = '{{}}' WHERE run_id = '{gold}'")
     (shown,) = [run for run in status(late.ws).runs if run.run_id == silver]
-    assert shown.next_step == f"backfill status {planned.manifest.set_id}"
+    assert worded(shown.next_step) == f"backfill status {planned.manifest.set_id}"
     assert any(gold in problem.why for problem in status(late.ws).problems)
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
 import pytest
 
+from backfill_assets.next_steps import Act
 from backfill_assets.settings import PROJECT_ROOT
 
 PACKAGE = PROJECT_ROOT / "backfill_assets"
@@ -149,3 +151,32 @@ def test_spark_code_is_portable_to_spark_connect() -> None:
 def test_no_module_is_longer_than_a_reader_can_hold() -> None:
     long = [name for name, path in modules() if len(path.read_text(encoding="utf-8").splitlines()) > 480]
     assert long == []
+
+
+def test_only_the_edge_writes_commands() -> None:
+    """What to do next is a value of `next_steps`; the help of the command line speaks of its own commands."""
+    written = [
+        f"{name}:{node.lineno}"
+        for name, path in modules()
+        if name != "application/command_line.py"
+        for node in spoken(ast.parse(path.read_text(encoding="utf-8")), is_cli=name.startswith("cli/"))
+        if COMMAND.search(ast.unparse(node))
+    ]
+    assert written == []
+    assert COMMAND.search(ast.unparse(ast.parse('f"backfill run {run_id}"')))
+
+
+COMMAND = re.compile(rf"\bbackfill ({'|'.join(Act)})\b")
+
+
+def spoken(tree: ast.AST, *, is_cli: bool) -> Iterator[ast.Constant | ast.JoinedStr]:
+    """The texts of a module without its docstrings, and without the help of options."""
+    silent: set[ast.AST] = set()
+    for node in ast.walk(tree):
+        if (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)) or (
+            is_cli and isinstance(node, ast.keyword) and node.arg == "help"
+        ):
+            silent.add(node.value)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant | ast.JoinedStr) and node not in silent:
+            yield node
