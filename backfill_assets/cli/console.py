@@ -68,6 +68,8 @@ def progress_listener(what: str, *, quiet: bool) -> Iterator[Listener]:
         yield print_line
         return
     with _bar(console) as bar:
+        # Shown while a step lasts: what is printed between two steps must not run into it.
+        bar.stop()
         task: TaskID | None = None
 
         def move(progress: Progress) -> None:
@@ -81,6 +83,10 @@ def progress_listener(what: str, *, quiet: bool) -> Iterator[Listener]:
                 sentence=visible(progress.sentence),
                 description=f"{progress.step} {what}",
             )
+            if progress.done < progress.total:
+                bar.start()
+            else:
+                bar.stop()
 
         yield move
 

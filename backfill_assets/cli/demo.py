@@ -1,7 +1,6 @@
-"""What does replacing a wrong history look like, from the first file to the audit?
+"""The demo: a wrong history is published, found, replaced, rolled back and replaced again, then audited.
 
-Plays the domain's demo through the same functions as every other command, in a home of its own making, and says in
-plain words what happens.
+It goes through the same functions as every other command, in a home of its own.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.rule import Rule
 from rich.text import Text
 
@@ -22,19 +21,20 @@ from backfill_assets.application.follow import follow
 from backfill_assets.application.follow_document import follow_document
 from backfill_assets.application.land import build, land_files, quarantine_table
 from backfill_assets.application.plan import described_plan, plan
+from backfill_assets.application.recorder import Acting
 from backfill_assets.application.run import Run
-from backfill_assets.cli.session import Session, opened
+from backfill_assets.cli.session import opened
 from backfill_assets.cli.show import listing, show
 from backfill_assets.cli.views import audit_view, imports_view, plan_view, publications_view, report_view
 from backfill_assets.domain import Demo
 from backfill_assets.errors import NotApproved, Refused
 from backfill_assets.evidence.imports import ImportDocument
 from backfill_assets.evidence.measured import Moves
-from backfill_assets.evidence.publications import PublicationDocument
+from backfill_assets.evidence.report import RunReport
 from backfill_assets.lake.rows import small_table
 from backfill_assets.next_steps import Act, do, step
 from backfill_assets.planning.partitions import DayRange, Grain, describe, partitions_over
-from backfill_assets.planning.request import PlanRequest
+from backfill_assets.planning.request import Plan, PlanRequest
 from backfill_assets.publication.plan_load import days_without_events, plan_load
 from backfill_assets.settings import PROJECT_ROOT, Settings, default_home
 from backfill_assets.upkeep.audit import AuditReport, audit
@@ -120,7 +120,14 @@ def run_demo(console: Console, *, size: int | None, seed: int | None, fresh: boo
         assert session.ws.domain.demo is not None
         demo = session.ws.domain.demo
         chosen = (size or demo.size, demo.seed if seed is None else seed)
-        return _play(session, demo, stage, chosen=chosen, began=began)
+        return _Play(
+            ws=session.ws,
+            asks=session.acting(ASKS, on="demo"),
+            agrees=session.acting(AGREES, on="demo"),
+            demo=demo,
+            stage=stage,
+            began=began,
+        ).whole(chosen)
 
 
 def _prepare_home(ws: Workspace, settings: Settings, *, fresh: bool) -> None:
@@ -164,118 +171,168 @@ def _remove(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def _play(session: Session, demo: Demo, stage: Stage, *, chosen: tuple[int, int], began: float) -> DemoReport:
-    ws, out = session.ws, stage.console
-    asks, agrees = session.acting(ASKS, on="demo"), session.acting(AGREES, on="demo")
+@dataclass(frozen=True, kw_only=True)
+class _Play:
+    """The steps of the demo over one session."""
 
-    def publish(run_id: str) -> PublicationDocument:
-        return Run(ws, run_id).publish(agrees)
+    ws: Workspace
+    asks: Acting
+    agrees: Acting
+    demo: Demo
+    stage: Stage
+    began: float
 
-    def follow_all() -> Sequence[str]:
-        return follow_document(follow(ws, replace(asks, by="follow"))).sentences
+    def whole(self, chosen: tuple[int, int]) -> DemoReport:
+        """Every step, in order."""
+        imports = self.files_come_in(chosen)
+        first, before = self.history_is_published()
+        self.stage.step("The history turns out to be wrong", self.demo.defect)
+        second = self.restatement_is_planned()
+        report, after = self.restatement_is_published(second, before)
+        restored = self.restatement_is_rolled_back(second, before)
+        final = self.restatement_is_published_again(second, after)
+        self.stage.step("The audit: do ledger, tables and landed files agree?")
+        found = audit(self.ws)
+        self.show(audit_view(found))
+        elapsed_s = time.monotonic() - self.began
+        self.where_everything_is(second, elapsed_s)
+        return DemoReport(
+            home=str(self.ws.settings.home),
+            imports=imports,
+            first_run=first,
+            restatement=second,
+            totals=report.totals,
+            figures_moved=before != after,
+            rollback_restored_figures=restored == before,
+            republished_figures=final == after,
+            audit=found,
+            elapsed_s=round(elapsed_s, 1),
+        )
 
-    name = demo.table.name
-    figures_table = demo.figures[0].name
+    def files_come_in(self, chosen: tuple[int, int]) -> tuple[ImportDocument, ...]:
+        """Ten files land, and bronze is built from them."""
+        self.stage.step(
+            "Files come in", "Ten monthly exports, with late events, duplicates, corrections and broken records."
+        )
+        ws, source = self.ws, self.demo.source
+        files = self.demo.write_files(ws.settings.home / "demo_files", *chosen)
+        landed = land_files(ws, source.name, files, self.asks, on_duplicate="ignore", builds=False)
+        self.show(imports_view(landed.imports), "landed = accepted + duplicate + superseded + rejected, in every file")
+        self.show(f"Rejected records are kept with file, line and reason in {ws.lake.path(quarantine_table(source))}")
+        covered = partitions_over(Grain.DAILY, self.demo.covered)
+        silent = days_without_events(ws, source.name, covered)
+        built = plan_load(ws, source.name, partitions=covered, by=ASKS, reason="ten monthly exports", empty=silent)
+        assert built is not None
+        loaded = build(ws, built, self.asks)
+        self.show(f"{source.name} is built from them: {loaded.run.partitions_described}")
+        if silent:
+            self.show(f"{ASKS} declares {describe(Grain.DAILY, silent)} to be without events; the manifest records it.")
+        return landed.imports
 
-    stage.step("Files come in", "Ten monthly exports, with late events, duplicates, corrections and broken records.")
-    files = demo.write_files(ws.settings.home / "demo_files", *chosen)
-    landed = land_files(ws, demo.source.name, files, asks, on_duplicate="ignore", builds=False)
-    show(out, imports_view(landed.imports), "landed = accepted + duplicate + superseded + rejected, in every file")
-    rejected = ws.lake.path(quarantine_table(demo.source))
-    show(out, f"Rejected records are kept with file, line and reason in {rejected}")
-    covered = partitions_over(Grain.DAILY, demo.covered)
-    silent = days_without_events(ws, demo.source.name, covered)
-    built = plan_load(ws, demo.source.name, partitions=covered, by=ASKS, reason="ten monthly exports", empty=silent)
-    assert built is not None
-    loaded = build(ws, built, asks)
-    show(out, f"{demo.source.name} is built from them: {loaded.run.partitions_described}")
-    if silent:
-        show(out, f"Nothing happened on {describe(Grain.DAILY, silent)}: {ASKS} says so, and is recorded for it.")
+    def history_is_published(self) -> tuple[str, Figures]:
+        """The history is published by the defective version, and the dependent table follows."""
+        demo = self.demo
+        self.stage.step(
+            f"The history is published, computed by version {demo.defective_version}",
+            f"{demo.table.name} for {describe(Grain.DAILY, demo.history)}. It is staged in files that readers do not "
+            f"see, its gates are measured, another person approves, and one commit makes it visible.",
+        )
+        run = Run(self.ws, self.planned(demo.history, "first publication", demo.defective_version).manifest.run_id)
+        run.approve(by=AGREES, note="")
+        run.stage(self.asks)
+        self.show(publications_view([run.publish(self.agrees)]))
+        self.show(f"{demo.figures[0].name} depends on it and follows:", *self.follow())
+        return run.run_id, self.figures()
 
-    stage.step(
-        f"The history is published, computed by version {demo.defective_version}",
-        f"{name} for {describe(Grain.DAILY, demo.history)}. It is staged in files nobody reads, its gates are "
-        f"measured, another person approves, and one commit makes it visible.",
-    )
-    first = _planned(ws, demo, demo.history, "first publication", demo.defective_version)
-    Run(ws, first).approve(by=AGREES, note="")
-    Run(ws, first).stage(asks)
-    show(out, publications_view([publish(first)]))
-    show(
-        out,
-        f"{figures_table} depends on it and follows:",
-        *follow_all(),
-    )
-    before = _figures(ws, demo)
+    def restatement_is_planned(self) -> str:
+        """A restatement is planned, and approved by another person than its requester."""
+        demo = self.demo
+        self.stage.step(
+            "A plan shows what a restatement would read and replace",
+            "Warm-up is read and never published. The manifest below is what will run, and what is approved.",
+        )
+        planned = self.planned(demo.restated, "deadlines were computed in UTC", demo.corrected_version)
+        self.show(plan_view(described_plan(self.ws, planned)))
+        run = Run(self.ws, planned.manifest.run_id)
+        try:
+            run.approve(by=ASKS, note="")
+        except NotApproved as refusal:
+            self.show("", f"{ASKS} tries to approve her own plan: refused, {refusal.message}")
+        run.approve(by=AGREES, note="")
+        self.show(f"{AGREES} approves.")
+        return run.run_id
 
-    stage.step("Somebody finds that the history is wrong", demo.defect)
+    def restatement_is_published(self, run_id: str, before: Figures) -> tuple[RunReport, Figures]:
+        """It is staged, gated and published."""
+        self.stage.step("It is staged and gated; readers still see the old rows")
+        report = Run(self.ws, run_id).stage(self.asks)
+        self.show(report_view(report))
+        self.stage.step("It is published in one commit, and the months that depend on it follow")
+        after = self.published(run_id)
+        self.show(_movement(self.demo, before, after, ("before", "after")))
+        return report, after
 
-    stage.step(
-        "A plan says what a restatement would read and replace",
-        "Warm-up is read and never published. The manifest below is what will run, and what is approved.",
-    )
-    second = _planned(ws, demo, demo.restated, "deadlines were computed in UTC", demo.corrected_version, out=out)
-    try:
-        Run(ws, second).approve(by=ASKS, note="")
-    except NotApproved as refusal:
-        show(out, "", f"{ASKS} tries to approve her own plan: refused, {refusal.message}")
-    Run(ws, second).approve(by=AGREES, note="")
-    show(out, f"{AGREES} approves.")
+    def restatement_is_rolled_back(self, run_id: str, before: Figures) -> Figures:
+        """It is undone."""
+        self.stage.step("It is rolled back: readers see exactly the files from before")
+        undone = Run(self.ws, run_id).rollback(
+            self.agrees, reason="the press office needs a day", with_dependents=False
+        )
+        self.follow()
+        restored = self.figures()
+        self.show(publications_view([undone.publication]))
+        self.show(f"{self.demo.figures[0].name} is as it was: {'yes' if restored == before else 'NO'}")
+        return restored
 
-    stage.step("It is staged and gated; readers still see the old rows")
-    report = Run(ws, second).stage(asks)
-    show(out, report_view(report))
+    def restatement_is_published_again(self, run_id: str, after: Figures) -> Figures:
+        """It is approved and published once more, from the same files."""
+        self.stage.step("It is approved again and published again; nothing is computed a second time for it")
+        Run(self.ws, run_id).approve(by=AGREES, note="")
+        final = self.published(run_id)
+        self.show(f"{self.demo.figures[0].name} shows the corrected figures again: {'yes' if final == after else 'NO'}")
+        return final
 
-    stage.step("It is published in one commit, and the months that depend on it follow")
-    publish(second)
-    follow_all()
-    after = _figures(ws, demo)
-    show(out, _movement(demo, before, after, ("before", "after")))
+    def where_everything_is(self, run_id: str, elapsed_s: float) -> None:
+        """What to look at next."""
+        ws, command = self.ws, _command(self.ws.settings)
+        self.stage.step(
+            "Where everything is",
+            *(f"{table}: {ws.lake.path(table)}" for table in ws.domain.tables),
+            f"ledger: {ws.settings.ledger_url}",
+            "",
+            "Try:",
+            f"  {command} status",
+            f"  {command} history {self.demo.table.name} --partition {self.demo.restated.start}",
+            f"  {command} report {run_id}",
+            "  make dev    shows the same tables, runs and checks in Dagster's UI",
+            "",
+            f"The demo took {elapsed_s:.0f} s.",
+        )
 
-    stage.step("It is rolled back: exactly the files from before are what readers see")
-    undone = Run(ws, second).rollback(agrees, reason="the press office needs a day", with_dependents=False)
-    follow_all()
-    restored = _figures(ws, demo)
-    show(out, publications_view([undone.publication]))
-    show(out, f"{figures_table} is as it was: {'yes' if restored == before else 'NO'}")
+    def planned(self, days: DayRange, reason: str, version: str) -> Plan:
+        """A planned run of the demo's table."""
+        table = self.demo.table.name
+        return plan(self.ws, PlanRequest(table=table, days=days, reason=reason, by=ASKS, transform_version=version))
 
-    stage.step("It is approved again and published again; nothing is computed a second time for it")
-    Run(ws, second).approve(by=AGREES, note="")
-    publish(second)
-    follow_all()
-    final = _figures(ws, demo)
-    show(out, f"{figures_table} shows the corrected figures again: {'yes' if final == after else 'NO'}")
+    def published(self, run_id: str) -> Figures:
+        """Publishes a run, lets its dependents follow, and reads their figures."""
+        Run(self.ws, run_id).publish(self.agrees)
+        self.follow()
+        return self.figures()
 
-    stage.step("The audit: do ledger, tables and landed files tell the same story?")
-    found = audit(ws)
-    show(out, audit_view(found))
-    elapsed = time.monotonic() - began
-    day = demo.restated.start
-    stage.step(
-        "Where everything is",
-        *(f"{table}: {ws.lake.path(table)}" for table in ws.domain.tables),
-        f"ledger: {ws.settings.ledger_url}",
-        "",
-        "Try:",
-        f"  {_command(ws.settings)} status",
-        f"  {_command(ws.settings)} history {name} --partition {day}",
-        f"  {_command(ws.settings)} report {second}",
-        "  make dev    shows the same tables, runs and checks in Dagster's UI",
-        "",
-        f"The demo took {elapsed:.0f} s.",
-    )
-    return DemoReport(
-        home=str(ws.settings.home),
-        imports=landed.imports,
-        first_run=first,
-        restatement=second,
-        totals=report.totals,
-        figures_moved=before != after,
-        rollback_restored_figures=restored == before,
-        republished_figures=final == after,
-        audit=found,
-        elapsed_s=round(elapsed, 1),
-    )
+    def follow(self) -> Sequence[str]:
+        """What depends on publications is computed again."""
+        return follow_document(follow(self.ws, replace(self.asks, by="follow"))).sentences
+
+    def figures(self) -> Figures:
+        """The dependent table's figures by key, as readers see them now."""
+        table, column = self.demo.figures
+        rows = small_table(self.ws.lake, table.name, [*table.key, column])
+        return {tuple(str(row[name]) for name in table.key): row[column] for row in rows}
+
+    def show(self, *parts: RenderableType) -> None:
+        """Prints."""
+        show(self.stage.console, *parts)
 
 
 def _command(settings: Settings) -> str:
@@ -283,22 +340,6 @@ def _command(settings: Settings) -> str:
     installed = shutil.which("backfill") is not None
     home = "" if settings.home == default_home() else f"BACKFILL_HOME={settings.home} "
     return f"{home}{'backfill' if installed else '.venv/bin/backfill'}"
-
-
-def _planned(
-    ws: Workspace, demo: Demo, days: DayRange, reason: str, version: str, *, out: Console | None = None
-) -> str:
-    planned = plan(ws, PlanRequest(table=demo.table.name, days=days, reason=reason, by=ASKS, transform_version=version))
-    if out is not None:
-        show(out, plan_view(described_plan(ws, planned)))
-    return planned.manifest.run_id
-
-
-def _figures(ws: Workspace, demo: Demo) -> Figures:
-    """The dependent table's figures by key, as readers see them now."""
-    table, column = demo.figures
-    rows = small_table(ws.lake, table.name, [*table.key, column])
-    return {tuple(str(row[name]) for name in table.key): row[column] for row in rows}
 
 
 def _movement(demo: Demo, before: Figures, after: Figures, heads: tuple[str, str]) -> Any:

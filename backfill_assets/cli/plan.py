@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import date
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -21,10 +21,15 @@ from backfill_assets.cli.answers import (
 )
 from backfill_assets.cli.session import opened, person
 from backfill_assets.errors import Refused
-from backfill_assets.next_steps import ANOTHER_PERSON, Act, do, step
+from backfill_assets.next_steps import Act, do, step
 from backfill_assets.planning.manifest import Kind, Mode
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import AskedLimits, PlanRequest
+
+if TYPE_CHECKING:
+    from backfill_assets.evidence.planned import PlanDocument
+    from backfill_assets.evidence.planned_sets import NothingPlanned, SetPlan
+    from backfill_assets.planning.restatement import SetRequest
 
 
 @app.command()
@@ -81,69 +86,70 @@ def plan(
     )
     wanted = Mode(mode.upper().replace("-", "_"))
     with answering(as_json) as console:
-        from backfill_assets.application import plan as planning
         from backfill_assets.cli import views
-        from backfill_assets.evidence.planned import PlanDocument
-        from backfill_assets.evidence.planned_sets import NothingPlanned, SetPlan
-        from backfill_assets.evidence.stages import AgreeStage
         from backfill_assets.planning.restatement import SetRequest
         from backfill_assets.restatements.plan import parse_because
 
         if not reason.strip():
-            raise Refused("it was not said why history has to change.", next_step="add --reason WHY")
-        document: PlanDocument | SetPlan
+            raise Refused("no reason is given why history has to change.", next_step="add --reason WHY")
         days = _days(first, last)
+        _refuse_without_stale(changed_code=changed_code, stale=stale)
         if because or stale:
             _refuse_together(because=because, table=table, days=days, stale=stale, kind=kind, version=transform_version)
-            _refuse_without_stale(changed_code=changed_code, stale=stale)
-            changed = tuple(parse_because(text) for text in because or ())
-            request = SetRequest(
-                reason=reason,
-                by=by,
-                because=changed,
-                stale=stale,
-                table=table,
-                days=days,
-                name=name,
-                mode=wanted,
-                limits=limits,
-                changed_code=changed_code,
+            document: PlanDocument | SetPlan | NothingPlanned = _set_plan(
+                SetRequest(
+                    reason=reason,
+                    by=by,
+                    because=tuple(parse_because(text) for text in because or ()),
+                    stale=stale,
+                    table=table,
+                    days=days,
+                    name=name,
+                    mode=wanted,
+                    limits=limits,
+                    changed_code=changed_code,
+                )
             )
-            person(by)
-            with opened() as session:
-                set_plan = planning.described_set_plan(planning.plan_set(session.ws, request))
-            if isinstance(set_plan, NothingPlanned):
-                print_json(set_plan) if as_json else views.show(console, views.nothing_planned_view(set_plan))
-                return
-            document, named, view = set_plan, set_plan.set_id, views.set_plan_view(set_plan)
         else:
             assert table is not None
-            _refuse_without_stale(changed_code=changed_code, stale=stale)
-            if name is not None:
-                raise Refused(
-                    "--name names a set, and a plan of one table alone is a run, which has no name.",
-                    next_step="leave --name out; or plan a set: add --stale, or --because TABLE:DAY..DAY",
+            _refuse_name(name)
+            document = _run_plan(
+                PlanRequest(
+                    table=table,
+                    days=_required_days(days),
+                    reason=reason,
+                    by=by,
+                    kind=kind,
+                    mode=wanted,
+                    transform_version=transform_version,
+                    limits=limits,
                 )
-            asked = PlanRequest(
-                table=table,
-                days=_required_days(days),
-                reason=reason,
-                by=by,
-                kind=kind,
-                mode=wanted,
-                transform_version=transform_version,
-                limits=limits,
             )
-            person(by)
-            with opened() as session:
-                run_plan = planning.described_plan(session.ws, planning.plan(session.ws, asked))
-            document, named, view = run_plan, run_plan.run.run_id, views.plan_view(run_plan)
-        if as_json:
-            print_json(document)
-        else:
-            waits = any(isinstance(stage, AgreeStage) and stage.policy is None for stage in document.stages)
-            agree = (do(Act.APPROVE, named, by=ANOTHER_PERSON), ", and ") if waits else ()
-            views.show(console, view, "", step("next: ", *agree, do(Act.RUN, named)))
+        print_json(document) if as_json else views.show(console, *views.planned_view(document))
+
+
+def _set_plan(request: SetRequest) -> SetPlan | NothingPlanned:
+    from backfill_assets.application import plan as planning
+
+    person(request.by)
+    with opened() as session:
+        return planning.described_set_plan(planning.plan_set(session.ws, request))
+
+
+def _run_plan(request: PlanRequest) -> PlanDocument:
+    from backfill_assets.application import plan as planning
+
+    person(request.by)
+    with opened() as session:
+        return planning.described_plan(session.ws, planning.plan(session.ws, request))
+
+
+def _refuse_name(name: str | None) -> None:
+    if name is not None:
+        raise Refused(
+            "--name names a set, and a plan of one table alone is a run, which has no name.",
+            next_step="leave --name out; or plan a set: add --stale, or --because TABLE:DAY..DAY",
+        )
 
 
 def _days(first: date | None, last: date | None) -> DayRange | None:
@@ -154,7 +160,7 @@ def _days(first: date | None, last: date | None) -> DayRange | None:
 
 def _required_days(days: DayRange | None) -> DayRange:
     if days is None:
-        raise Refused("it was not said which days to plan.", next_step="add --from DAY --to DAY")
+        raise Refused("the days to plan are not given.", next_step="add --from DAY --to DAY")
     return days
 
 

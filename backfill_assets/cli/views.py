@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import assert_never
 
 from rich.console import Group, RenderableType
@@ -16,11 +17,15 @@ from backfill_assets.cli.show_status import imports_view, status_view
 from backfill_assets.cli.show_upkeep import audit_view, recovered_lines, reproduction_view, vacuum_view
 from backfill_assets.evidence.history import TableHistory
 from backfill_assets.evidence.partition import PartitionHistory
+from backfill_assets.evidence.planned import PlanDocument
+from backfill_assets.evidence.planned_sets import NothingPlanned, SetPlan
 from backfill_assets.evidence.publications import PublicationDocument, RollbackDocument
 from backfill_assets.evidence.report import RunReport, SetReport
 from backfill_assets.evidence.runs import RunSummary
 from backfill_assets.evidence.sets import SetDocument
+from backfill_assets.evidence.stages import AgreeStage
 from backfill_assets.evidence.status import StatusDocument
+from backfill_assets.next_steps import ANOTHER_PERSON, Act, NextStep, do, step
 
 __all__ = [
     "audit_view",
@@ -29,6 +34,7 @@ __all__ = [
     "nothing_planned_view",
     "partition_view",
     "plan_view",
+    "planned_view",
     "publications_view",
     "recovered_lines",
     "report_head_view",
@@ -47,6 +53,23 @@ __all__ = [
 OfRunOrSet = RunSummary | RunReport | PublicationDocument | RollbackDocument | SetDocument | SetReport
 Answer = OfRunOrSet | StatusDocument | TableHistory | PartitionHistory
 """What commands answer that take a run or a set, a table or a partition."""
+
+
+def planned_view(document: PlanDocument | SetPlan | NothingPlanned) -> Sequence[RenderableType | NextStep]:
+    """How a plan looks, with what to do next."""
+    match document:
+        case NothingPlanned():
+            return [nothing_planned_view(document)]
+        case SetPlan():
+            named, view = document.set_id, set_plan_view(document)
+        case PlanDocument():
+            named, view = document.run.run_id, plan_view(document)
+        case _:
+            assert_never(document)
+    waits = any(isinstance(stage, AgreeStage) and stage.policy is None for stage in document.stages)
+    run = do(Act.RUN, named)
+    approve = (do(Act.APPROVE, named, by=ANOTHER_PERSON), ", and ") if waits else ()
+    return [view, "", step("next: ", *approve, run)]
 
 
 def view_of(document: Answer) -> RenderableType:

@@ -195,7 +195,7 @@ def test_who_takes_over_says_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("BACKFILL_USER", raising=False)
     result = CliRunner().invoke(app, ["recover", "bf-1", "--now"])
     assert result.exit_code == 1
-    assert "it was not said who takes the work over" in result.stderr and "add --by NAME" in result.stderr
+    assert "it is not stated who takes the work over" in result.stderr and "add --by NAME" in result.stderr
 
 
 def test_recover_leaves_living_work_alone_and_says_how_long_and_now_takes_it_over(shop: Shop) -> None:
