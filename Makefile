@@ -2,16 +2,21 @@
 ROOT := $(shell cd "$$(dirname "$(strip $(MAKEFILE_LIST))")" && pwd)
 PORT ?= 3000
 PYTEST_ARGS ?=
+WORKERS ?= 2
 
 # In the project's folder, with the Java that set-up chose.
 RUN = @cd "$(ROOT)" && . ./.venv/setup.env &&
 
-.PHONY: help setup demo test lint types tests test-postgres test-faults dev lock upgrade clean
+# Each worker has a Spark of its own, which takes 4 GB; modules are not divided, because their tests share fixtures.
+PYTEST = .venv/bin/python -m pytest --numprocesses $(WORKERS) --dist loadfile --durations=10 $(PYTEST_ARGS)
+
+.PHONY: help setup demo test lint types tests unit test-postgres test-faults dev lock upgrade clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo     set up everything, then watch a wrong history being replaced (.venv/bin/backfill demo)"
 	@echo "make test     set up everything, then lint, types and tests (PYTEST_ARGS=... for pytest)"
+	@echo "make unit     only the unit tests (WORKERS=... for other than two processes, here and below)"
 	@echo "make test-postgres  the integration tests with every ledger, and Dagster, in PostgreSQL"
 	@echo "make test-faults  kill, race and confuse everything, at length; prints what was tried and what was found"
 	@echo "make dev      the Dagster UI on http://127.0.0.1:$(PORT) (PORT=... for another port)"
@@ -37,11 +42,14 @@ types: setup
 
 tests: setup
 	@cd "$(ROOT)" && tools/setup.sh postgresql
-	$(RUN) .venv/bin/python -m pytest --durations=10 $(PYTEST_ARGS)
+	$(RUN) $(PYTEST)
+
+unit: setup
+	$(RUN) $(PYTEST) backfill_assets_tests/unit
 
 test-postgres: setup
 	@cd "$(ROOT)" && tools/setup.sh postgresql
-	$(RUN) BACKFILL_TEST_LEDGER=postgresql .venv/bin/python -m pytest --durations=10 $(PYTEST_ARGS) backfill_assets_tests/integration
+	$(RUN) BACKFILL_TEST_LEDGER=postgresql $(PYTEST) backfill_assets_tests/integration
 
 test-faults: setup
 	$(RUN) .venv/bin/python -m pytest --hypothesis-profile=thorough backfill_assets_tests/unit
