@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, date, datetime, time
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -23,6 +23,7 @@ from backfill_assets.workspace import Workspace
 from backfill_assets_tests import operations
 from backfill_assets_tests.conftest import SPARK_ENVIRONMENT
 from backfill_assets_tests.ledgers import ledger_environment
+from backfill_assets_tests.remembered import MEMORY, TickingClock
 
 DAYS = DayRange.inclusive(date(2026, 1, 1), date(2026, 1, 10))
 SALES = "bronze.sales"
@@ -57,7 +58,11 @@ class Shop:
 
     def land(self, name: str, sales: Sequence[Mapping[str, object]], *, by: str = "ana") -> None:
         """Lands a file of sales and builds the days it touches."""
+        MEMORY.once(self.ws, f"land {name} {by} {sales}", lambda: self._land(name, sales, by=by))
+
+    def _land(self, name: str, sales: Sequence[Mapping[str, object]], *, by: str) -> None:
         path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("".join(json.dumps(record) + "\n" for record in sales), encoding="utf-8")
         operations.land(self.ws, SALES, path, on_duplicate=OnDuplicate.IGNORE, by=by)
         run = operations.plan_load(self.ws, SALES, partitions=None, by=by, reason="landed")
@@ -75,18 +80,29 @@ class Shop:
 
     def staged(self, run_id: str) -> str:
         """The run, staged and gated."""
+        MEMORY.once(self.ws, f"stage {run_id}", lambda: self._stage(run_id))
+        return run_id
+
+    def _stage(self, run_id: str) -> None:
         operations.stage(self.ws, run_id, actor="ana")
         operations.gate(self.ws, run_id, actor="ana")
-        return run_id
 
     def ready(self, days: DayRange = OUTPUT, *, version: str | None = None, reason: str = "why not") -> str:
         """A run that only has to be published."""
+        act = f"ready {days} {version} {reason}"
+        return MEMORY.once(self.ws, act, lambda: self._ready(days, version=version, reason=reason))
+
+    def _ready(self, days: DayRange, *, version: str | None, reason: str) -> str:
         run_id = self.staged(self.planned(days, version=version, reason=reason))
         operations.approve(self.ws, run_id, by="ben")
         return run_id
 
     def published(self, days: DayRange = OUTPUT, *, version: str | None = None, reason: str = "why not") -> str:
         """A run that readers see."""
+        act = f"published {days} {version} {reason}"
+        return MEMORY.once(self.ws, act, lambda: self._published(days, version=version, reason=reason))
+
+    def _published(self, days: DayRange, *, version: str | None, reason: str) -> str:
         run_id = self.ready(days, version=version, reason=reason)
         operations.publish(self.ws, run_id, by="ben")
         return run_id
@@ -128,5 +144,4 @@ def usual_sales() -> list[Mapping[str, object]]:
 
 def ticking_clock(start: datetime) -> Clock:
     """A clock that moves on by a second whenever somebody looks."""
-    looks = iter(range(1_000_000))
-    return lambda: start + timedelta(seconds=next(looks))
+    return TickingClock(start)

@@ -18,6 +18,7 @@ from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.integration.postgres_server import NoPostgres, running_server
 from backfill_assets_tests.ledgers import SERVER, copy_home, forget_ledgers_below, in_postgresql, url_of
 from backfill_assets_tests.month import stock_month
+from backfill_assets_tests.remembered import MEMORY
 from backfill_assets_tests.shop import open_shop, ticking_clock, usual_sales
 from backfill_assets_tests.waiting_runs import add_waiting_runs
 
@@ -65,6 +66,24 @@ def no_ledgers_are_left(request: pytest.FixtureRequest) -> Iterator[None]:
     folder: Path = request.getfixturevalue("tmp_path")
     yield
     forget_ledgers_below(folder)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def homes_are_remembered(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """By all workers together, where several run the tests."""
+    root = tmp_path_factory.getbasetemp()
+    MEMORY.folder = (root.parent if os.environ.get("PYTEST_XDIST_WORKER") else root) / "remembered"
+    MEMORY.is_trusted = True
+    yield
+    MEMORY.folder = None
+
+
+@pytest.fixture(autouse=True)
+def acts_are_carried_out_where_code_is_replaced(request: pytest.FixtureRequest) -> Iterator[None]:
+    """A test that replaces code gets nothing that other code has made."""
+    MEMORY.is_trusted = "monkeypatch" not in request.fixturenames
+    yield
+    MEMORY.is_trusted = True
 
 
 @pytest.fixture
