@@ -43,7 +43,8 @@ SURROUNDINGS: Mapping[str, Mapping[str, str]] = {
         "JAVA_TOOL_OPTIONS": "-Duser.language=tr -Duser.country=TR -Duser.timezone=Pacific/Kiritimati",
         "PYTHONHASHSEED": "1",
     },
-    "four cores, eleven shuffle partitions, three days per chunk, the far west, Arabic": {
+    "four cores, eleven shuffle partitions, adaptive plans, compiled, three days per chunk, the far west, Arabic": {
+        "BACKFILL_SPARK_CONF": "spark.sql.codegen.wholeStage=true;spark.sql.adaptive.enabled=true",
         "BACKFILL_SPARK_MASTER": "local[4]",
         "BACKFILL_SPARK_SHUFFLE_PARTITIONS": "11",
         "CHUNK": "3",
