@@ -10,7 +10,7 @@ RUN = @cd "$(ROOT)" && . ./.venv/setup.env &&
 # Each worker has a Spark of its own, which takes 4 GB; modules are not divided, because their tests share fixtures.
 PYTEST = .venv/bin/python -m pytest --numprocesses $(WORKERS) --dist loadfile --durations=10 $(PYTEST_ARGS)
 
-.PHONY: help setup demo test lint types tests unit test-postgres test-faults dev lock upgrade clean
+.PHONY: help setup demo test lint types tests unit test-postgres test-faults dev lock upgrade clean docs
 .DEFAULT_GOAL := help
 
 help:
@@ -23,6 +23,7 @@ help:
 	@echo "make setup    only the set-up: .venv from the locks, Java (PYTHON=... for another interpreter)"
 	@echo "make lint     ruff format --check and ruff check"
 	@echo "make types    mypy --strict"
+	@echo "make docs     write the tables of docs/cli.md from the classes of the documents"
 	@echo "make lock     write the locks from pyproject.toml; make upgrade: with the newest versions"
 	@echo "make clean    remove .venv, caches and everything generated below data/"
 
@@ -59,6 +60,9 @@ test-faults: setup
 	$(RUN) .venv/bin/python -m backfill_assets_tests.faults.stories --count 200 --workers 2
 	$(RUN) .venv/bin/python -m backfill_assets_tests.faults.fuzz --records 100000
 	$(RUN) .venv/bin/python -m backfill_assets_tests.faults.heavy
+
+docs: setup
+	$(RUN) .venv/bin/python -m backfill_assets_tests.cli_page
 
 dev: setup
 	@echo "Dagster on http://127.0.0.1:$(PORT); Ctrl-C ends it."

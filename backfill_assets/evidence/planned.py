@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
+from typing import Literal
 
 from backfill_assets.documents import INLINE
 from backfill_assets.evidence.releases import LaterRelease
@@ -148,8 +149,8 @@ class PlannedRun:
 
     Attributes:
         run_id: Names it.
-        state: How far it is: `PLANNED`.
-        approval: Whether it is approved: `DRAFT`.
+        state: How far it is.
+        approval: That it is not approved yet.
         table: The table whose partitions it computes.
         kind: Why it computes them.
         mode: What may become of it.
@@ -176,8 +177,8 @@ class PlannedRun:
     """
 
     run_id: str
-    state: RunState = RunState.PLANNED
-    approval: ApprovalState = ApprovalState.DRAFT
+    state: Literal[RunState.PLANNED] = RunState.PLANNED
+    approval: Literal[ApprovalState.DRAFT] = ApprovalState.DRAFT
     table: str
     kind: Kind
     mode: Mode

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Literal
 
 from backfill_assets.documents import INLINE
 from backfill_assets.evidence.planned import PlannedRun, SomePartitions, planned_run, some_partitions
@@ -57,8 +58,8 @@ class SetPlan:
     Attributes:
         set_id: Names it.
         name: What its requester called it; its id by default.
-        state: How far it is: `PLANNED`.
-        approval: Whether it is approved: `DRAFT`.
+        state: How far it is.
+        approval: That it is not approved yet.
         reason: Why, in the words of the requester.
         requested_by: Who planned it.
         because: What changed, in words.
@@ -71,8 +72,8 @@ class SetPlan:
 
     set_id: str
     name: str
-    state: SetState = SetState.PLANNED
-    approval: ApprovalState = ApprovalState.DRAFT
+    state: Literal[SetState.PLANNED] = SetState.PLANNED
+    approval: Literal[ApprovalState.DRAFT] = ApprovalState.DRAFT
     reason: str
     requested_by: str
     because: str

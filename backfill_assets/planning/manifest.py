@@ -114,7 +114,13 @@ class PinnedReference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateTerm:
-    """A gate as agreed: its name, what it demands in words, and whether it blocks publication."""
+    """A gate as agreed.
+
+    Attributes:
+        name: Its name.
+        demands: What it asks for, in words.
+        blocking: Whether its failure blocks publication; else it only informs.
+    """
 
     name: str
     demands: str
