@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import date
 
-from backfill_assets.application.execute import execute, require_ready, stages
+from backfill_assets.application.execute import execute, require_ready
 from backfill_assets.application.follow import asked_follow_ups, cancel_follow_ups, plan_follow_ups
 from backfill_assets.application.land import land, quarantine_table
-from backfill_assets.application.parts import Part
+from backfill_assets.application.parts import Part, stages
 from backfill_assets.application.plan import plan, plan_set
 from backfill_assets.application.recover import Recovered, recover
 from backfill_assets.application.run import Run

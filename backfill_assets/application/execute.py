@@ -14,16 +14,13 @@ from datetime import date
 from types import TracebackType
 from typing import TypeVar, assert_never
 
-from backfill_assets.application.parts import Part, part_of
+from backfill_assets.application.parts import Part, part_of, stages
 from backfill_assets.candidates.evaluate import Evaluated, Gating, gating, measure_candidate, prove_window
 from backfill_assets.candidates.stage import Staging, stage_chunk, staging
-from backfill_assets.ledger.members import members_of
 from backfill_assets.ledger.records import CandidatePartition, GateResult, PublicationRecord
 from backfill_assets.people import require_person
 from backfill_assets.planning.manifest import CauseKind
-from backfill_assets.planning.policy import every
-from backfill_assets.planning.sets import is_set
-from backfill_assets.planning.stages import Agree, Compute, Measure, Notify, Prove, Stage, Swap, stages_of
+from backfill_assets.planning.stages import Agree, Compute, Measure, Notify, Prove, Swap
 from backfill_assets.progress import Listener, no_listener
 from backfill_assets.publication.authority import demand_of, require_agreed
 from backfill_assets.publication.publish import publish_run
@@ -63,21 +60,6 @@ class Executed:
     def is_blocked(self) -> bool:
         """Whether a blocking gate failed."""
         return self.evaluated is not None and not self.evaluated.passed
-
-
-def stages(ws: Workspace, name: str) -> tuple[Stage, ...]:
-    """What a run or a set does, step by step: the list that `plan` prints and the loop executes.
-
-    Raises:
-        UnknownName: There is no such run or set.
-    """
-    with ws.ledger.read() as tx:
-        if not is_set(name):
-            run = tx.runs.get(name)
-            return stages_of([run.manifest], ws.graph, demand=demand_of(ws, tx, run))
-        members = members_of(tx.runs, tx.sets.get(name))
-        asked = every(demand_of(ws, tx, member) for member in members)
-    return stages_of([member.manifest for member in members], ws.graph, of=name, demand=asked)
 
 
 def execute(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from backfill_assets.application.execute import stages
+from backfill_assets.application.parts import stages
 from backfill_assets.application.terms import present_terms, terms_of
 from backfill_assets.errors import Refused
 from backfill_assets.evidence.planned import PlanDocument, plan_document

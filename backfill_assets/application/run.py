@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from backfill_assets.application.execute import require_ready
 from backfill_assets.application.parts import Part
 from backfill_assets.application.recorder import Acting
-from backfill_assets.candidates.stage import require_stageable
 from backfill_assets.domain import SourceTable
 from backfill_assets.evidence.publications import PublicationDocument, RollbackDocument, publication_document
 from backfill_assets.evidence.report import RunReport, run_report
@@ -64,6 +62,9 @@ class Run:
 
     def stage(self, acting: Acting) -> RunReport:
         """Stages and gates the run, by default on behalf of its requester; a load of landed files is published too."""
+        # Imported where rows are computed: what is asked of a run otherwise is answered without Spark's functions.
+        from backfill_assets.candidates.stage import require_stageable
+
         record = self.record
         require_stageable(self.ws, record)
         is_load = isinstance(self.ws.domain.table(record.manifest.table), SourceTable)
@@ -73,6 +74,8 @@ class Run:
 
     def publish(self, acting: Acting) -> PublicationDocument:
         """Makes the gated and approved run what readers see; see `publication.publish.publish_run`."""
+        from backfill_assets.application.execute import require_ready
+
         require_ready(self.ws, self.run_id)
         self.execute(acting, (Part.PUBLISH,))
         return publication_document(self._latest_publication())

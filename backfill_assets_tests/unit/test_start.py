@@ -48,6 +48,9 @@ ROOMS = {
 """Rooms that carry something out."""
 
 
+RUN = "sales_monthly-20250101-0a1b2c"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
     """What a command printed, and what its process had imported by then."""
@@ -85,7 +88,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     home = tmp_path_factory.mktemp("home")
     ws = workspace_of_numbers(home, f"sqlite:///{home / 'ledger.db'}", system_clock)
     ws.lake.ensure("gold.sales_monthly", NUMBERS, "day")
-    publish_numbers(ws, gated(ws, "sales_monthly-20250101-0a1b2c", "gold.sales_monthly", [date(2025, 1, 1)], 1))
+    publish_numbers(ws, gated(ws, RUN, "gold.sales_monthly", [date(2025, 1, 1)], 1))
     ws.close()
     return home
 
@@ -98,12 +101,12 @@ def test_the_list_of_commands_needs_neither_the_domain_nor_the_ledger(tmp_path: 
     assert min(listed.cpu_s, *(answer(tmp_path, "--help").cpu_s for _ in range(2))) < 1
 
 
-def test_status_reads_the_ledger_without_what_moves_rows(home: Path) -> None:
-    status = answer(home, "status")
-    assert "gold.sales_monthly" in status.out
-    assert "PUBLISHED" in status.out
-    assert status.imported(ACTS | ROOMS) == set()
-    assert not status.has_session
+@pytest.mark.parametrize("asked", [["status"], ["status", RUN], ["report", RUN], ["history", "gold.sales_monthly"]])
+def test_what_the_ledger_knows_is_shown_without_what_moves_rows(home: Path, asked: list[str]) -> None:
+    shown = answer(home, *asked)
+    assert RUN in shown.out
+    assert shown.imported(ACTS | ROOMS - {"restatements"}) == set()
+    assert not shown.has_session
 
 
 def test_with_nothing_to_follow_neither_spark_nor_dagster_is_started(home: Path) -> None:
