@@ -11,26 +11,18 @@ from datetime import UTC, date, datetime
 from itertools import count
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-from pyspark.sql.types import StructType
-
-from backfill_assets.identity import EMPTY_FILE_SET, DataFile, FileSet
-from backfill_assets.ledger.records import CandidatePartition, GateResult
 from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.chunks import chunks_of
 from backfill_assets.planning.partitions import DayRange, Grain
 from backfill_assets.settings import Settings
 from backfill_assets.workspace import Workspace
-from backfill_assets_tests import example_domain, operations
+from backfill_assets_tests import operations
+from backfill_assets_tests.hand_made import GOLD, SILVER, all_passed, compared, make_tables, written
 from backfill_assets_tests.ledger_examples import a_manifest
 from backfill_assets_tests.shop import shop_environment, ticking_clock
 
-SILVER, GOLD = "silver.recent_sales", "gold.sales_monthly"
 JANUARY = DayRange.inclusive(date(2026, 1, 1), date(2026, 1, 31))
 MONTH = JANUARY.start
-COLUMN = {SILVER: "day", GOLD: "month"}
-SCHEMA = {SILVER: example_domain.RECENT_SALES, GOLD: example_domain.SALES_MONTHLY}
 LATER = datetime(2026, 3, 10, 12, tzinfo=UTC)
 
 _numbers = count(1)
@@ -88,11 +80,11 @@ class Hand:
             manifest = writer.runs.get(run_id).manifest
             writer.runs.take(run_id, RunState.STAGING, actor="ana", attempt=attempt)
             writer.candidates.clear(run_id)
-        files = {day: self._file(manifest.table, run_id, attempt, day, amounts[day]) for day in manifest.partitions}
-        candidates = [CandidatePartition(run_id=run_id, partition=day, files=files[day], rows=1) for day in files]
+        amounts_of = {day: (amounts[day],) for day in manifest.partitions}
+        staged = written(self.ws.lake, manifest.table, run_id, attempt, amounts_of)
         with self.ws.ledger.write() as writer:
             for chunk in chunks_of(manifest):
-                of_chunk = [each for each in candidates if each.partition in chunk.partitions]
+                of_chunk = [staged[day] for day in chunk.partitions]
                 writer.candidates.start_chunk(run_id, chunk.number, chunk.partitions, attempt=attempt)
                 writer.candidates.finish_chunk(
                     run_id,
@@ -106,43 +98,9 @@ class Hand:
             writer.runs.move(run_id, RunState.STAGED, actor="ana", attempt=attempt)
             writer.runs.take(run_id, RunState.GATING, actor="ana", attempt=attempt)
             accepted = writer.versions.accepted(manifest.table, manifest.partitions)
-            compared = [
-                CandidatePartition(
-                    run_id=run_id,
-                    partition=day,
-                    files=files[day],
-                    rows=1,
-                    checksum=f"1:{amounts[day]}",
-                    compared_version=accepted[day].version if day in accepted else 0,
-                    compared_digest=(accepted[day].files if day in accepted else EMPTY_FILE_SET).digest,
-                    compared_checksum=accepted[day].checksum if day in accepted else "",
-                )
-                for day in files
-            ]
-            results = [
-                GateResult(
-                    run_id=run_id,
-                    partition=day,
-                    gate=gate.name,
-                    blocking=gate.blocking,
-                    passed=True,
-                    digest=files[day].digest,
-                    verdict="as it should be",
-                )
-                for day in files
-                for gate in manifest.gates
-            ]
-            writer.candidates.record_gates(run_id, compared, results, actor="ana", attempt=attempt)
+            results = all_passed(staged, manifest.gates)
+            writer.candidates.record_gates(run_id, compared(staged, accepted), results, actor="ana", attempt=attempt)
             writer.runs.move(run_id, RunState.PASSED, actor="ana", attempt=attempt)
-
-    def _file(self, table: str, run_id: str, attempt: str, day: date, amount: int) -> FileSet:
-        root = self.ws.lake.path(table)
-        path = root / "_runs" / run_id / attempt / f"{COLUMN[table]}={day}" / "part-0.parquet"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        shop = {"shop": ["only"]} if table == SILVER else {}
-        pq.write_table(pa.table({**shop, "amount": pa.array([amount], pa.int64())}), path)
-        relative = path.relative_to(root).as_posix()
-        return FileSet.of([DataFile(path=relative, size_bytes=path.stat().st_size, rows=1)])
 
 
 def open_by_hand(home: Path, *, ledger_url: str | None = None) -> Hand:
@@ -150,8 +108,7 @@ def open_by_hand(home: Path, *, ledger_url: str | None = None) -> Hand:
     elsewhere = {"BACKFILL_LEDGER_URL": ledger_url} if ledger_url else {}
     settings = Settings.from_environment({**shop_environment(home), **elsewhere})
     hand = Hand(ws=Workspace.open(settings, clock=ticking_clock(LATER)))
-    for table, schema in SCHEMA.items():
-        hand.ws.lake.ensure(table, StructType(schema.fields), COLUMN[table])
+    make_tables(hand.ws.lake)
     hand.published(dict.fromkeys(JANUARY, 10))
     (run,) = operations.plan_follow_ups(hand.ws, by="ops").runs
     hand.publish(hand.month(run.run_id))

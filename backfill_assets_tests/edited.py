@@ -1,4 +1,4 @@
-"""Workspaces after somebody edited the domain's modules, with and without its being seen."""
+"""Workspaces after an edit of the domain's modules, with and without its being seen."""
 
 from __future__ import annotations
 

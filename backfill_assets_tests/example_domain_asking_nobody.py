@@ -1,4 +1,4 @@
-"""A colleague's own copy of the example domain, whose policies ask nobody."""
+"""A colleague's own copy of the example domain, whose policies ask for no approval."""
 
 from __future__ import annotations
 

@@ -216,7 +216,7 @@ def an_offered_file(sha256: str = "a" * 64, source: str = "bronze.events", **cha
 
 
 def tamper(url: str, *statements: str, **values: object) -> None:
-    """Does to the database what nobody should, without the ledger's knowledge."""
+    """Changes the database without the ledger's knowledge."""
     engine = connect_engine(url)
     try:
         with engine.begin() as connection:

@@ -46,7 +46,7 @@ def ledger_environment(home: Path) -> Mapping[str, str]:
 
 
 def copy_home(template: Path, home: Path) -> Path:
-    """A home of one's own, like the template, ledger included. Nobody may be at work in the template."""
+    """A home of one's own, like the template, ledger included. No process may be at work in the template."""
     shutil.copytree(template, home)
     if in_postgresql():
         copy = database_of(home)
@@ -63,7 +63,7 @@ def _remember(connection: object, _record: object) -> None:
 
 
 def forget_ledgers_below(folder: Path) -> None:
-    """Drops the databases of the homes in a folder, whoever is still connected."""
+    """Drops the databases of the homes in a folder, and ends the connections to them."""
     gone = [name for name, home in _made.items() if home.is_relative_to(folder.resolve())]
     for connection in [each for each in _connections if each.closed or each.info.dbname in gone]:
         connection.close()

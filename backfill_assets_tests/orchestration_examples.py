@@ -39,7 +39,7 @@ BRONZE = AssetKey(["bronze", "sales"])
 
 
 def environment(home: Path) -> Mapping[str, str]:
-    """What a process over this home is told."""
+    """The environment of a process over this home."""
     return {
         "BACKFILL_HOME": str(home),
         "BACKFILL_DOMAIN": DOMAIN,

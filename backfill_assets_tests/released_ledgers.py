@@ -108,7 +108,7 @@ def plan_together(ledger: Ledger, set_id: str, run_id: str) -> None:
 
 
 def carry_out_half(ledger: Ledger, run_id: str, table: str) -> None:
-    """Begins a publication that nobody finishes."""
+    """Begins a publication that is not finished."""
     with ledger.write() as writer:
         writer.publications.begin(publication_of(writer, run_id, table=table), actor="Bob")
 

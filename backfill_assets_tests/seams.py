@@ -33,6 +33,7 @@ class Seam(StrEnum):
     TAKE_RUN = "backfill_assets.ledger.write_runs.RunWrites.take"
     REQUIRE_FREE = "backfill_assets.ledger.leases.LeaseReads.require_free"
     FINISH_PUBLICATION = "backfill_assets.ledger.write_publications.PublicationWrites.finish"
+    TERMS_OF_FOLLOW_UPS = "backfill_assets.application.follow.present_terms"
     ADD_FOLLOW_UP = "backfill_assets.ledger.write_outbox.OutboxWrites.add_follow_up"
     WITHDRAW = "backfill_assets.ledger.write_outbox.OutboxSteps.withdraw"
     CANDIDATE_IS_NEEDED = "backfill_assets.upkeep.retention._candidate_is_needed"

@@ -19,6 +19,11 @@ def register_profiles() -> None:
     settings.load_profile("quick")
 
 
+def is_thorough() -> bool:
+    """Whether everything is tried."""
+    return settings().max_examples >= THOROUGH
+
+
 def examples(thorough: int) -> int:
     """How many examples a test tries that draws them itself: so many in a thorough run, in a quick one fewer."""
     return max(1, thorough * settings().max_examples // THOROUGH)

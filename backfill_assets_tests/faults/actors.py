@@ -23,7 +23,8 @@ from backfill_assets.restatements.undo import rollback_with_dependents
 from backfill_assets.upkeep.vacuum import vacuum_lake
 from backfill_assets_tests import operations
 from backfill_assets_tests.faults.baton import Actor, stop
-from backfill_assets_tests.faults.scene import DAYS, EQUAL_SET_ID, OPENED, SET_ID, SILVER, Scene
+from backfill_assets_tests.faults.scene import DAYS, EQUAL_SET_ID, OPENED, SET_ID, Scene
+from backfill_assets_tests.hand_made import SILVER
 from backfill_assets_tests.seams import Seam
 
 COMPARED = "swap: has compared, will commit"
@@ -123,7 +124,7 @@ def the_pairs() -> list[tuple[str, str]]:
 
 def ordered_pairs() -> list[tuple[str, str]]:
     """The pairs of which all orders are tried: what changes one table. A set takes so many steps that it is left to
-    chance, and so does whoever follows."""
+    chance, and so do followers."""
     return [pair for pair in the_pairs() if not set(pair) & {*SETS, *FOLLOWING}]
 
 
@@ -134,7 +135,7 @@ def actor(name: str, scene: Scene, *, everywhere: bool) -> Actor:
         return where in PHASES or (name == "recover" and where == OPENED)
 
     def almost_everywhere(where: str) -> bool:
-        # Vacuum looks at a table's log once more right before it removes files. Nobody can make these two one step: a
+        # Vacuum looks at a table's log once more right before it removes files. These two cannot be one step: a
         # stranger who restores a table in between loses files, as with Delta's own vacuum. It is not promised.
         return not (name == "vacuum" and where == OPENED)
 

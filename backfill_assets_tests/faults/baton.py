@@ -17,7 +17,7 @@ PATIENCE_S = 60.0
 
 
 class Order(Enum):
-    """What an actor is told at a stop."""
+    """What an actor does after a stop."""
 
     GO = "goes on"
     DIE = "dies"
@@ -34,7 +34,7 @@ class Stuck(Exception):
 
 @dataclass(kw_only=True)
 class Actor:
-    """Somebody who acts.
+    """A thread that acts.
 
     Attributes:
         at: The stop where it stands.
@@ -87,7 +87,7 @@ class Actor:
             if self._order is Order.DIE:
                 raise Killed
             self.outcome = self.act()
-        except BaseException as error:  # noqa: BLE001 - told as its outcome, its death included
+        except BaseException as error:  # noqa: BLE001 - kept as its outcome, its death included
             self.outcome = error
         finally:
             self.ended = True
@@ -106,7 +106,7 @@ def stop(where: str, *, fails_with: Exception | None = None) -> None:
 
     Args:
         where: Names the place.
-        fails_with: What the machinery raises here when it is told to fail.
+        fails_with: What the machinery raises here when the order is to fail.
     """
     if _present.actor is not None:
         _present.actor.stand(where, fails_with)
@@ -114,7 +114,7 @@ def stop(where: str, *, fails_with: Exception | None = None) -> None:
 
 @contextmanager
 def no_stops() -> Iterator[None]:
-    """Inside of a transaction nobody stops: the others would wait for its end, and it for its turn."""
+    """Inside of a transaction no actor stops: the others would wait for its end, and it for its turn."""
     actor = _present.actor
     if actor is None:
         yield
@@ -128,7 +128,7 @@ def no_stops() -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Turn:
-    """One step of an order: whose turn it was, where that actor stood, and what it was told."""
+    """One step of an order: whose turn it was, where that actor stood, and its order."""
 
     actor: str
     at: str
@@ -150,7 +150,7 @@ def play(actors: Sequence[Actor], choose: Choose, *, after: Callable[[], None]) 
         after: Called after every turn: what a reader sees just then.
 
     Raises:
-        Stuck: Somebody waits for what somebody else holds.
+        Stuck: An actor waits for what another one holds.
     """
     for actor in actors:
         actor.start()
@@ -164,7 +164,7 @@ def play(actors: Sequence[Actor], choose: Choose, *, after: Callable[[], None]) 
 
 
 def every_order(run: Callable[[Choose], object]) -> Iterator[object]:
-    """Runs all orders of turns there are, one after the other: at every turn each actor that is left, nobody dies.
+    """Runs all orders of turns there are, one after the other: at every turn each actor that is left; none dies.
 
     Args:
         run: Plays the same scene anew in the order that it is given.

@@ -181,7 +181,7 @@ def _dumped(values: dict[str, Any]) -> bytes:
 
 
 def json_line(author: Author) -> Line:
-    """One line: half of the time an ordinary record, else one that somebody meant badly."""
+    """One line: half of the time an ordinary record, else a hostile one."""
     chance = author.random
     values = author.values()
     if chance.random() < 0.5:

@@ -5,8 +5,8 @@ once with the recovery that follows killed as well. After that `recover` runs, a
 
 - readers see what they saw before the operation, or what they see after it, table by table;
 - ledger, tables, logs and bytes agree, and the history still holds everything that it held;
-- whoever takes the operation up again ends where a run without a kill ends;
-- vacuum leaves no file that nobody needs.
+- the operation can be taken up again, and ends where a run without a kill ends;
+- vacuum leaves no file that is not needed.
 
     python -m backfill_assets_tests.faults.crashes --workers 2
 """
@@ -157,7 +157,7 @@ class Bench:
                 self._victims.killed(home, RECOVER, notes, visit=0, hours=7)
         try:
             violations += self._looked_at(shop, scenario, clean, notes)
-        except Exception as error:  # noqa: BLE001 - whatever it is, it is a violation to be told
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is reported as a violation
             violations.append(f"{type(error).__name__}: {error}")
         shop.ws.close()
         return Outcome(case=case, point=point, violations=tuple(violations), seconds=time.monotonic() - began)
@@ -207,7 +207,7 @@ def _disagreements(shop: Shop, clean: Clean) -> Iterator[str]:
 
 
 def _leaks(shop: Shop) -> Iterator[str]:
-    """Files that nobody needs and that vacuum leaves, long after everything."""
+    """Files that are not needed and that vacuum leaves, long after everything."""
     late = replace(shop.ws, clock=lambda: shop.ws.clock() + A_LONG_TIME)
     operations.vacuum(late, by="ops")
     for table in TABLES:

@@ -35,7 +35,7 @@ def documents_answer(ws: Workspace, *, is_half_done: bool, most_runs: int) -> It
 
     Args:
         ws: The workspace.
-        is_half_done: Whether a process has died and nobody has recovered yet: then the audit may find the traces.
+        is_half_done: Whether a process has died and `recover` has not run yet: then the audit may find the traces.
         most_runs: Of how many runs the documents are asked for, the newest first.
     """
     console = Console(file=io.StringIO(), width=120)

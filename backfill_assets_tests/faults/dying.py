@@ -1,7 +1,7 @@
 """How is a process killed exactly between two durable steps?
 
 One process imports everything and starts nothing; every victim is forked from it, which saves seconds each. A victim
-acts, says at the wanted place that it is there, and waits; whoever asked kills it and its JVM from outside, with
+acts, says at the wanted place that it is there, and waits; the harness kills it and its JVM from outside, with
 SIGKILL, as the kernel or a cluster manager would.
 """
 
@@ -26,7 +26,7 @@ from backfill_assets_tests.faults.scenario import Notes
 from backfill_assets_tests.faults.scenarios import SCENARIOS
 
 RECOVER = "recover"
-"""The act of whoever cleans up, whatever the scenario."""
+"""The act of a recovery, whatever the scenario."""
 
 
 class Victims:
@@ -138,7 +138,7 @@ def main(lines: Sequence[str] | None = None) -> None:
             _act(json.loads(line))
             sys.stdout.flush()
             os._exit(0)
-        except BaseException:  # noqa: BLE001 - it is told, and the process ends
+        except BaseException:  # noqa: BLE001 - it is reported, and the process ends
             _say(what="failed", error=traceback.format_exc())
             os._exit(1)
 

@@ -2,13 +2,13 @@
 
 Real functions on a real Delta table and a real ledger: publishers of overlapping days, a rollback, recover, vacuum, a
 restatement set, a cancellation, a rollback that takes its dependents along, gold that follows and a rollback of what it
-follows, whoever gates or stages a run again or withdraws its approval, and writers that know nothing of us: they
+follows, processes that gate or stage a run again or withdraw its approval, and writers that know nothing of us: they
 append, optimize, restore, delete. An actor stands still after every durable step, before every transaction of the
 ledger, with a table's handle in its hand, and between compare and commit.
 
-First all orders of the phases of every pair. Then chance: two or three actors, every stop; whoever stands at one may
-also die there, and the ledger may be gone or a commit may fail, before or after it landed. Everything follows from the
-seed. After each run `recover` is called, `truths` are told, whoever lost tries again, and gold catches up (`outbox`).
+First all orders of the phases of every pair. Then chance: two or three actors, every stop; an actor may also die at a
+stop, and the ledger may be gone or a commit may fail, before or after it landed. Everything follows from the
+seed. After each run `recover` is called, `truths` are checked, losers try again, and gold catches up (`outbox`).
 
     python -m backfill_assets_tests.faults.interleavings --count 10000 --workers 2
     python -m backfill_assets_tests.faults.interleavings --seed 4711
@@ -76,7 +76,7 @@ class Interleaving:
 
     @property
     def story(self) -> str:
-        """Everything that happened, for whoever has to understand it."""
+        """Everything that happened, for the reader of a failure."""
         lines = [f"{self.name}: {' x '.join(self.actors)}"]
         lines += [f"  {turn}" for turn in self.turns]
         lines += [f"  = {outcome}" for outcome in self.outcomes]

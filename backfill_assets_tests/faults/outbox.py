@@ -9,7 +9,8 @@ from backfill_assets.errors import BackfillError
 from backfill_assets.ledger.states import PublicationState, RunState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets_tests import operations
-from backfill_assets_tests.faults.scene import COLUMN, DECEMBER, DECEMBERS, GOLD, SILVER, Scene, checksum_of
+from backfill_assets_tests.faults.scene import DECEMBER, DECEMBERS, Scene
+from backfill_assets_tests.hand_made import COLUMN, GOLD, SILVER, checksum_of
 
 
 def nothing_lacks_its_input(reader: ReadTransaction) -> Iterator[str]:

@@ -44,7 +44,7 @@ class Stopped(BaseException):
 
 
 def stopping_at(ws: Workspace, at: Point) -> Workspace:
-    """The workspace of somebody who does not get past a place."""
+    """A workspace whose process stops at a place."""
 
     def reached(point: Point) -> None:
         if point is at:

@@ -26,17 +26,15 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 from deltalake import DeltaTable
-from pyspark.sql.types import StructType
 
 from backfill_assets.clock import Clock
 from backfill_assets.crash_points import Point
 from backfill_assets.errors import Refused, Retryable
-from backfill_assets.identity import EMPTY_FILE_SET, DataFile, FileSet
+from backfill_assets.identity import FileSet
 from backfill_assets.lake.tables import Lake
-from backfill_assets.ledger.records import CandidatePartition, GateResult, PartitionVersion
+from backfill_assets.ledger.records import CandidatePartition, PartitionVersion
 from backfill_assets.ledger.states import UNPUBLISHED, ApprovalState, RunState
 from backfill_assets.ledger.store import Ledger
 from backfill_assets.ledger.transactions import ReadTransaction, WriteTransaction
@@ -50,14 +48,12 @@ from backfill_assets.workspace import Workspace
 from backfill_assets_tests import example_domain, operations
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.faults.baton import no_stops, stop
+from backfill_assets_tests.hand_made import COLUMN, GOLD, SILVER, RowsOf, all_passed, compared, make_tables, written
 from backfill_assets_tests.ledger_examples import a_manifest
 from backfill_assets_tests.shop import shop_environment
 
-SILVER, GOLD = "silver.recent_sales", "gold.sales_monthly"
-COLUMN = {SILVER: "day", GOLD: "month"}
-SCHEMA = {SILVER: example_domain.RECENT_SALES, GOLD: example_domain.SALES_MONTHLY}
 DAYS = tuple(date(2026, 1, 2) + timedelta(days=number) for number in range(8))
-"""`DAYS[1]` is day 1 of the table above; day 0 is nobody's but the foreign writer's."""
+"""`DAYS[1]` is day 1 of the table above; day 0 belongs to the foreign writer alone."""
 MONTH = date(2026, 1, 1)
 DECEMBER = date(2025, 12, 1)
 DECEMBERS = tuple(DECEMBER + timedelta(days=number) for number in range(31))
@@ -68,9 +64,6 @@ EQUAL_SET_ID = "set.equal"
 LEASE = timedelta(minutes=10)
 OPENED = "lake: has a handle of the table"
 BEFORE_WRITE = "ledger: is about to write"
-
-RowsOf = Mapping[date, tuple[int, ...]]
-"""The rows of each file of a partition; none for a partition without rows."""
 
 WAITING: Mapping[str, tuple[str, RowsOf]] = {
     "backfill": (SILVER, {DAYS[1]: (31,), DAYS[2]: (32,), DAYS[3]: (), DAYS[4]: ()}),
@@ -109,7 +102,7 @@ class PacedLedger(Ledger):
 
     @contextmanager
     def write(self) -> Iterator[WriteTransaction]:
-        """A writer; told to fail, the database cannot be reached."""
+        """A writer; with the order to fail, the database cannot be reached."""
         stop(BEFORE_WRITE, fails_with=Retryable("the ledger could not be used", next_step="try again"))
         with no_stops(), super().write() as writer:
             yield writer
@@ -122,7 +115,7 @@ class PacedLedger(Ledger):
 
 
 class PacedLake(Lake):
-    """The real lake; whoever has opened a table stops before doing something with the handle."""
+    """The real lake; an actor that has opened a table stops before it uses the handle."""
 
     def open(self, table: str) -> DeltaTable:
         """A handle that is about to grow old."""
@@ -156,7 +149,7 @@ class Scene:
 
     @property
     def soon(self) -> Workspace:
-        """The workspace when every lease has ended that nobody renewed."""
+        """The workspace when every lease has ended that was not renewed."""
         return sharing(self.ws, clock=ticking(NOON + timedelta(days=1, hours=1)))
 
     def rows_of(self, run_id: str) -> tuple[str, RowsOf]:
@@ -211,7 +204,7 @@ class Scene:
             self._gated(writer, run_id, staged, accepted, name)
 
     def stage(self, run_id: str, table: str, rows: RowsOf) -> None:
-        """Stages a run in files that nobody has written yet."""
+        """Stages a run in new files."""
         self.attempts += 1
         name = f"a{self.attempts}"
         with self.ws.ledger.write() as writer:
@@ -219,13 +212,7 @@ class Scene:
             writer.candidates.clear(run_id)
             writer.candidates.start_chunk(run_id, 1, tuple(rows), attempt=name)
         reached(Point.STAGE_BEGUN)
-        files = write_files(self.ws.lake, table, run_id, name, rows)
-        candidates = [
-            CandidatePartition(
-                run_id=run_id, partition=day, files=files[day], rows=len(rows[day]), checksum=checksum_of(rows[day])
-            )
-            for day in rows
-        ]
+        candidates = list(written(self.ws.lake, table, run_id, name, rows).values())
         with self.ws.ledger.write() as writer:
             writer.candidates.finish_chunk(
                 run_id, 1, input_rows=1, output_rows=1, candidates=candidates, attempt=name, checksum="x"
@@ -240,39 +227,18 @@ class Scene:
         accepted: Mapping[date, PartitionVersion],
         attempt: str,
     ) -> None:
-        files = {day: candidate.files for day, candidate in staged.items()}
-        candidates = [
-            replace(
-                candidate,
-                compared_version=accepted[day].version if day in accepted else 0,
-                compared_digest=(accepted[day].files if day in accepted else EMPTY_FILE_SET).digest,
-                compared_checksum=accepted[day].checksum if day in accepted else "",
-            )
-            for day, candidate in staged.items()
-        ]
-        results = [
-            GateResult(
-                run_id=run_id,
-                partition=day,
-                gate=gate.name,
-                blocking=gate.blocking,
-                passed=True,
-                digest=of_day.digest,
-                verdict="all different",
-            )
-            for gate in writer.runs.get(run_id).manifest.gates
-            for day, of_day in files.items()
-        ]
+        candidates = compared(staged, accepted)
+        results = all_passed(staged, writer.runs.get(run_id).manifest.gates)
         writer.candidates.record_gates(run_id, candidates, results, actor="ana", attempt=attempt)
         writer.runs.move(run_id, RunState.PASSED, actor="ana", attempt=attempt)
         known = Gated(
-            new={day.isoformat(): of_day for day, of_day in files.items()},
+            new={day.isoformat(): candidate.files for day, candidate in staged.items()},
             compared={c.partition.isoformat(): str(c.compared_digest) for c in candidates},
         )
         self.gated.setdefault(run_id, []).append(known)
 
     def approve(self, run_id: str) -> None:
-        """Ben agrees to a run, unless somebody has."""
+        """Ben approves a run that has no approval."""
         with self.ws.ledger.write() as writer:
             if writer.runs.get(run_id).approval is ApprovalState.DRAFT:
                 writer.approvals.approve(run_id, by="ben")
@@ -300,34 +266,10 @@ class Scene:
         return manifest
 
 
-def checksum_of(rows: Iterable[int]) -> str:
-    """Stands for the content checksum of a partition, which begins with the number of rows."""
-    held = sorted(rows)
-    return f"{len(held)}:{held}"
-
-
-def write_files(lake: Lake, table: str, run_id: str, attempt: str, rows: RowsOf) -> dict[date, FileSet]:
-    """One file per number, below `_runs/`."""
-    root = lake.path(table)
-    made: dict[date, FileSet] = {}
-    for day, numbers in rows.items():
-        files = []
-        for position, number in enumerate(numbers):
-            path = root / "_runs" / run_id / attempt / f"{COLUMN[table]}={day}" / f"part-{position}.parquet"
-            path.parent.mkdir(parents=True, exist_ok=True)
-            held = {"shop": ["only"]} if table == SILVER else {}
-            pq.write_table(pa.table({**held, "amount": pa.array([number], pa.int64())}), path)
-            relative = path.relative_to(root).as_posix()
-            files.append(DataFile(path=relative, size_bytes=path.stat().st_size, rows=1))
-        made[day] = FileSet.of(files)
-    return made
-
-
 def build(ws: Workspace) -> Scene:
     """Writes the history of the module's docstring into an empty lake and ledger."""
     scene = Scene(ws=ws)
-    for table, schema in SCHEMA.items():
-        ws.lake.ensure(table, StructType(schema.fields), COLUMN[table])
+    make_tables(ws.lake)
     manifests: dict[str, Manifest] = {}
     for run_id in RUNS:
         manifests[run_id] = scene.plan(run_id)

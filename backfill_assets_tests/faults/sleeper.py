@@ -1,4 +1,4 @@
-"""A process that stops with SIGSTOP at a point of an operation, and goes on when it is told to.
+"""A process that stops with SIGSTOP at a point of an operation, and goes on after SIGCONT.
 
     python -m backfill_assets_tests.faults.sleeper 'publish backfill' SWAP_INTENDED
 

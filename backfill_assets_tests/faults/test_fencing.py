@@ -9,7 +9,6 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,16 +21,23 @@ from backfill_assets.publication.publish import publish_run, rollback_run
 from backfill_assets.settings import PROJECT_ROOT
 from backfill_assets.upkeep.audit import audit
 from backfill_assets_tests.advice import refused
-from backfill_assets_tests.faults.scene import SILVER, Scene, build, open_home
+from backfill_assets_tests.faults.prepared import Prepared
+from backfill_assets_tests.faults.scene import Scene
 from backfill_assets_tests.faults.sleeper import BEFORE_COMMIT
+from backfill_assets_tests.hand_made import SILVER
 from backfill_assets_tests.shop import shop_environment
 
 
-@pytest.fixture
-def scene(tmp_path: Path) -> Iterator[Scene]:
-    made = build(open_home(tmp_path / "home"))
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prepared]:
+    made = Prepared.make(tmp_path_factory.mktemp("fencing"))
     yield made
-    made.ws.close()
+    made.close()
+
+
+@pytest.fixture
+def scene(prepared: Prepared) -> Scene:
+    return prepared.copy()
 
 
 class Sleeper:

@@ -1,4 +1,4 @@
-"""Real actors over one real table, in many orders: nothing is lost, nothing half-visible, and the loser is told why."""
+"""Real actors over one real table, in many orders: nothing is lost, nothing half-visible, and the loser learns why."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """What must be true when a race is over and `recover` has been there? A sentence for everything that is not.
 
-Told from the logs' own text and the ledger's chain of events; `audit` has to find the same.
+Judged from the logs' own text and the ledger's chain of events; `audit` has to find the same.
 """
 
 from __future__ import annotations
@@ -17,13 +17,14 @@ from backfill_assets.publication.publish import publish_run
 from backfill_assets.upkeep.audit import audit
 from backfill_assets_tests.faults.baton import Actor, Killed
 from backfill_assets_tests.faults.log import Commit, digest_of, read_log
-from backfill_assets_tests.faults.scene import COLUMN, RUNS, SETS, Gated, Scene
+from backfill_assets_tests.faults.scene import RUNS, SETS, Gated, Scene
+from backfill_assets_tests.hand_made import COLUMN
 
 LANDED = (PublicationState.PUBLISHED, PublicationState.ROLLED_BACK)
 
 
 def outcomes_are_told(actors: Sequence[Actor]) -> Iterator[str]:
-    """Whoever did not get what they wanted was told why, and what to do now."""
+    """Every refusal says why, and what to do next."""
     for actor in actors:
         match actor.outcome:
             case Killed():
@@ -54,7 +55,7 @@ def readers_find_every_file(scene: Scene) -> Iterator[str]:
 
 
 def nothing_is_amiss(scene: Scene, *, audited: bool = True) -> Iterator[str]:
-    """Everything, once nobody acts any more and `recover` has been called; `audit` has to find it too."""
+    """Everything, once no actor acts any more and `recover` has been called; `audit` has to find it too."""
     with scene.ws.ledger.read() as reader:
         records = reader.publications.records()
         seen_by_gates = _gated_when_begun(scene, reader)
@@ -198,7 +199,7 @@ def _accepted_is_seen(table: str, log: Sequence[Commit], reader: ReadTransaction
 
 
 def foreign_commits(scene: Scene, table: str) -> list[Commit]:
-    """Commits of nobody that the ledger knows."""
+    """Commits that the ledger does not know."""
     return [commit for commit in read_log(scene.ws.lake.path(table)) if commit.is_foreign]
 
 

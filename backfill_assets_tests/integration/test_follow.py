@@ -34,8 +34,10 @@ from backfill_assets.upkeep.audit import audit
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests import operations
 from backfill_assets_tests.advice import worded
-from backfill_assets_tests.by_hand import GOLD, JANUARY, MONTH, SILVER, Hand, open_by_hand
+from backfill_assets_tests.by_hand import JANUARY, MONTH, Hand, open_by_hand
+from backfill_assets_tests.hand_made import GOLD, SILVER
 from backfill_assets_tests.ledger_examples import tamper
+from backfill_assets_tests.seams import Seam
 from backfill_assets_tests.shop import shop_environment
 
 FIFTH, SIXTH, SEVENTH = (date(2026, 1, day) for day in (5, 6, 7))
@@ -262,7 +264,7 @@ def test_follow_exits_with_1_when_something_failed_and_clears_what_is_cancelled(
     for name, value in shop_environment(hand.ws.settings.home).items():
         monkeypatch.setenv(name, value)
     publication = hand.published({FIFTH: 15})
-    monkeypatch.setattr(operations, "_present_terms", broken)
+    Seam.TERMS_OF_FOLLOW_UPS.put(monkeypatch, broken)
     failed = backfill("follow")
     assert failed.exit_code == 1
     (found,) = json.loads(failed.stdout)["followed"]
@@ -288,7 +290,7 @@ def test_the_sensor_gives_up_in_words_and_takes_up_what_was_planned(
     with DagsterInstance.ephemeral() as instance:
         context = build_sensor_context(instance=instance, resources={"session": Session(workspace=hand.ws)})
         with monkeypatch.context() as patch:
-            patch.setattr(operations, "_present_terms", broken)
+            Seam.TERMS_OF_FOLLOW_UPS.put(patch, broken)
             for _ in range(4):
                 tick = follows.evaluate_tick(context)
                 assert not tick.run_requests

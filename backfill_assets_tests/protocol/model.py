@@ -56,7 +56,7 @@ class Model:
         return guard not in self.without
 
     def steps(self, state: State) -> Steps:
-        """Every step that somebody can take now."""
+        """Every step that a process can take now."""
         for number, process in enumerate(state.processes):
             for process_after, after, what in self._of(process, state):
                 processes = (*state.processes[:number], process_after, *state.processes[number + 1 :])
@@ -155,7 +155,7 @@ class Model:
             owner=me.name,
             run=me.run,
             state="OPEN",
-            # Whoever does not ask takes away what is there now.
+            # Without the comparison, what is there now is taken away.
             expected={p: state.accepted[p][1] for p in before.new},
             versions={p: state.accepted[p][0] for p in before.new},
             new=before.expected,

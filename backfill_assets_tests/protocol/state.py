@@ -30,7 +30,7 @@ class Guard(StrEnum):
     NOT_REMOVED = "ledger.publication_checks.PublicationChecks._must_be_there: what retention marked stays removed"
     REQUIRE_FILES = "lake.swap._require_files: every new file is there before the commit"
     COMPARE = "lake.swap._compare: every declared partition holds what is expected"
-    ONE_HANDLE = "lake.swap.swap: max_commit_retries=0, so nobody committed since the comparison"
+    ONE_HANDLE = "lake.swap.swap: max_commit_retries=0, so no commit came between"
     ONE_COMMIT = "lake.swap._commit: all partitions in one commit"
     APPLICATION_TRANSACTION = "lake.swap.swap: the commit carries the publication's id"
     ASK_BEFORE_COMMIT = "lake.swap.swap: GIVEN_UP is looked for on the handle that commits"

@@ -12,7 +12,7 @@ Step = tuple[Process, State, str]
 
 
 def steps(me: Process, state: State, has: Has) -> Iterator[Step]:
-    """What a foreign writer, an approver, or whoever stages a run again in one step can do now."""
+    """What a foreign writer, an approver, or a process that stages a run again in one step can do now."""
     done = replace(me, at="end")
     if me.at == "end":
         return

@@ -23,7 +23,7 @@ CAN_BE_PUBLISHED = ("PLANNED", "STAGING", "STAGED", "GATING", "PASSED", "FAILED"
 
 
 def steps(me: Process, state: State, has: Has) -> Iterator[Step]:
-    """What somebody who works, waits, cancels or takes over can do now."""
+    """What a process that works, waits, cancels or takes over can do now."""
     if me.at == "end":
         return
     done = replace(me, at="end")
@@ -51,7 +51,7 @@ def steps(me: Process, state: State, has: Has) -> Iterator[Step]:
 
 
 def time_passes(state: State, has: Has) -> State:
-    """Leases end that are not renewed; whoever was paused knows why."""
+    """Leases end that are not renewed; a paused process is excused."""
     runs = dict(state.runs)
     excused = state.excused
     for name, run in state.runs.items():
@@ -108,7 +108,7 @@ def _mine(me: Process, run: Run) -> dict[int, frozenset[str]]:
 
 
 def _taken(me: Process, run: Run, state: State, has: Has, to: str, possible: tuple[str, ...]) -> Iterator[Step]:
-    """`RunWrites.take`: refused while somebody else's lease lasts."""
+    """`RunWrites.take`: refused while another process's lease lasts."""
     is_possible = (
         run.state in possible
         or (run.state == "CANCELLED" and not has(Guard.CANCELLED_IS_FINAL))

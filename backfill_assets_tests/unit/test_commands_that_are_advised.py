@@ -45,7 +45,7 @@ def _named(path: Path) -> str:
 def everything_advised() -> Iterator[Advised]:
     for where, call in calls():
         act, *arguments = call.args
-        # Else nobody could say from the source what is advised.
+        # Else the source would not show what is advised.
         assert isinstance(act, ast.Attribute) and isinstance(act.value, ast.Name) and act.value.id == "Act", where
         assert all(keyword.arg for keyword in call.keywords), where
         yield Advised(

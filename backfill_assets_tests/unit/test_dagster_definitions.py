@@ -1,4 +1,4 @@
-"""What Dagster is told about a domain, held still: a change here is a change for operators."""
+"""What Dagster knows of a domain, held still: a change here is a change for operators."""
 
 from __future__ import annotations
 

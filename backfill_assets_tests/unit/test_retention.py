@@ -111,7 +111,7 @@ def histories(draw: st.DrawFn) -> tuple[Facts, Mapping[str, Sequence[str]]]:
 
 
 def needed(facts: Facts) -> set[tuple[str, str]]:
-    """Plainly: every file that somebody may still ask for."""
+    """Plainly: every file that may still be asked for."""
     by_key = {(v.table, v.partition, v.version): v for v in facts.versions}
     found: set[tuple[str, str]] = {(table, path) for table, paths in facts.live.items() for path in paths}
 
