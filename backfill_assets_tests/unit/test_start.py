@@ -97,7 +97,7 @@ def test_the_list_of_commands_needs_neither_the_domain_nor_the_ledger(tmp_path: 
     listed = answer(tmp_path, "--help")
     assert "Commands:" in listed.out
     assert listed.imported(LISTS | ROOMS) == set()
-    # A fifth of a second on a quiet machine; with everything imported it would be three.
+    # A quarter of a second on a busy machine.
     assert min(listed.cpu_s, *(answer(tmp_path, "--help").cpu_s for _ in range(2))) < 1
 
 
