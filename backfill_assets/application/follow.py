@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from backfill_assets.application.parts import Part
 from backfill_assets.application.recorder import Acting
 from backfill_assets.application.terms import present_terms
-from backfill_assets.errors import BackfillError
+from backfill_assets.errors import BackfillError, Refused
 from backfill_assets.ledger.recorded_text import one_line
 from backfill_assets.ledger.records import RunRecord
 from backfill_assets.ledger.states import RunState
+from backfill_assets.next_steps import Act, NextStep, do, step
 from backfill_assets.publication import follow as outbox
 from backfill_assets.publication.authority import demand_of
 from backfill_assets.publication.follow import Asking, FailedFollowUp, PlannedFollowUps, Tries, always
@@ -129,6 +130,18 @@ def asked_follow_ups(ws: Workspace) -> tuple[Asking, ...]:
     """What publications ask of their dependents, now or when what it needs is there."""
     with ws.ledger.read() as tx:
         return outbox.what_waits(ws, tx)
+
+
+def step_after_change(ws: Workspace) -> NextStep | None:
+    """What is left to do after readers see other rows: to follow, where a dependent can be computed again now."""
+    try:
+        waits = any(wanted.partitions for asking in asked_follow_ups(ws) for wanted in asking.wanted)
+    except Refused:
+        # What depends on it cannot be told, because a reference is unreadable, for example; `follow` says why.
+        waits = True
+    if not waits:
+        return None
+    return step(do(Act.FOLLOW), " computes again what depends on it, unless the sensor of `make dev` runs")
 
 
 def cancel_follow_ups(ws: Workspace, publication_id: str, *, by: str, reason: str) -> None:
