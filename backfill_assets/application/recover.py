@@ -67,7 +67,7 @@ def recover(ws: Workspace, *, by: str, only: str | None = None, now: bool = Fals
             _require_known(tx, only)
         under_way = tx.publications.records(states=[PublicationState.PUBLISHING])
         # Without their manifests: a run whose manifest cannot be read is ended like any other.
-        computing = [run for run in tx.runs.in_short() if run.state in (RunState.STAGING, RunState.GATING)]
+        computing = reversed(tx.runs.headers(states=[RunState.STAGING, RunState.GATING]))
         landing = tx.imports.records(states=[ImportState.LANDING])
         orders = tx.publications.rollbacks_under_way()
     found = [

@@ -13,7 +13,7 @@ from backfill_assets.domain import DerivedTable, SourceTable, TransformContext
 from backfill_assets.errors import ContractBroken
 from backfill_assets.lake.snapshot import read_files
 from backfill_assets.landing.bronze import bronze_rows
-from backfill_assets.ledger.records import ImportRecord
+from backfill_assets.ledger.import_records import ImportRecord
 from backfill_assets.next_steps import Act, Advice, outline, step
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.reads import Reads, output_days

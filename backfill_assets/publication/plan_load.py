@@ -10,7 +10,8 @@ from backfill_assets.domain import SourceTable
 from backfill_assets.gates.terms import gate_terms
 from backfill_assets.landing.days import pending_days, require_explained, unexplained_days
 from backfill_assets.landing.imports import LOAD, LOAD_VERSION, contract_of, imports_for_days
-from backfill_assets.ledger.records import ImportRecord, RunRecord
+from backfill_assets.ledger.import_records import ImportRecord
+from backfill_assets.ledger.records import RunRecord
 from backfill_assets.people import require_person
 from backfill_assets.planning.graph import TableNode
 from backfill_assets.planning.manifest import WHAT_LANDED, Kind, Limits, Manifest, Mode

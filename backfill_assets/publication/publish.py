@@ -15,7 +15,8 @@ from backfill_assets.candidates.inputs import require_read_as_staged
 from backfill_assets.crash_points import Point
 from backfill_assets.errors import IllegalTransition, InputsMovedOn, OutcomeUnknown, Refused, Retryable
 from backfill_assets.lake.swap import Exchange, SwapOrder, require_as_expected, swap
-from backfill_assets.ledger.records import Action, ImportDay, PublicationIntent, PublicationRecord, RunRecord
+from backfill_assets.ledger.import_records import ImportDay
+from backfill_assets.ledger.records import Action, PublicationIntent, PublicationRecord, RunRecord
 from backfill_assets.ledger.states import ApprovalState, ImportState, PublicationState, RunState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.next_steps import WHY, Act, NextStep, do, step
