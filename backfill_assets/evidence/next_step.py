@@ -104,4 +104,4 @@ def _publish_or_approve(ws: Workspace, tx: ReadTransaction, named: str, runs: Se
     approve = do(Act.APPROVE, named, by=ANOTHER_PERSON)
     if any(run.approval is ApprovalState.DRAFT for run in lacking):
         return step(approve)
-    return step(f"the approval by {lacking[0].approved_by} does not count any more: ", approve)
+    return step(f"the approval by {lacking[0].approved_by} is not valid any more: ", approve)
