@@ -23,11 +23,11 @@ PinnedDigests = Mapping[str, Mapping[date, str]]
 
 
 def pinned_files(tx: ReadTransaction, run_id: str, inputs: Iterable[PinnedInput]) -> PinnedFiles:
-    """The exact files that a manifest pins: accepted versions, even if they have been replaced since, and the candidates
-    of other runs of the same set.
+    """The exact files that a manifest pins: accepted versions, also if they were replaced since, and candidates of
+    other runs of the same set.
 
     Args:
-        reader: The ledger.
+        tx: The transaction.
         run_id: The run that pins them, for the error.
         inputs: `manifest.inputs`, or the further inputs of its proof.
 
