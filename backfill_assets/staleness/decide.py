@@ -269,8 +269,8 @@ def _how_it_is_computed(node: TableNode, basis: Basis, present: Present, here: A
         yield _Mark(Reason(cause=Cause.SESSION_CHANGED, was=sessions[0], now=sessions[1]), here)
     bound = {read.edge.argument: read.edge.table for read in basis.inputs}, {e.argument: e.table for e in node.inputs}
     if basis.configuration != present.configuration or bound[0] != bound[1]:
-        was, now = _configured(basis.configuration, bound[0]), _configured(present.configuration, bound[1])
-        yield _Mark(Reason(cause=Cause.CONFIGURATION_CHANGED, was=was, now=now), here)
+        before, after = _configured(basis.configuration, bound[0]), _configured(present.configuration, bound[1])
+        yield _Mark(Reason(cause=Cause.CONFIGURATION_CHANGED, was=before, now=after), here)
 
 
 def _configured(configuration: Mapping[str, Any], tables: Mapping[str, str]) -> str:

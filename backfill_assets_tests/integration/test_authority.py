@@ -90,10 +90,10 @@ def test_the_requester_approves_under_no_spelling_and_for_nobody_else(shop: Shop
 def test_a_run_of_a_person_is_published_and_undone_by_a_person(shop: Shop) -> None:
     run_id = run_of(shop.ws, "plain")
     operations.approve(shop.ws, run_id, by="ben")
-    with pytest.raises(Refused, match="kept for what acts without a person"):
+    with pytest.raises(Refused, match="reserved for the system"):
         operations.publish(shop.ws, run_id, by="sensor")
     shop.publish(run_id)
-    with pytest.raises(Refused, match="kept for what acts without a person"):
+    with pytest.raises(Refused, match="reserved for the system"):
         operations.rollback(shop.ws, run_id, by="recover", reason="why not")
 
 
