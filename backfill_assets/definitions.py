@@ -1,4 +1,4 @@
-"""Definitions: the entry point of Dagster."""
+"""Dagster's entry point; nothing else."""
 
 from backfill_assets.orchestration.build import build_definitions
 from backfill_assets.settings import Settings

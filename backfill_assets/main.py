@@ -1,4 +1,4 @@
-"""The installed command: the command line, with Dagster as its recorder."""
+"""The command as it is installed: the command line, whose work Dagster records."""
 
 from __future__ import annotations
 

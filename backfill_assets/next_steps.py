@@ -1,6 +1,6 @@
-"""Next steps as values: a request, its objects, and its options.
+"""What can be done next, as a value: what is asked for, of what, and with which options.
 
-Rooms state what can be done; only the edge decides how it is worded (`application.command_line` as a command, a web
+Rooms say what can be done; only the edge says how it is asked for there (`application.command_line` as a command, a web
 page as a button).
 """
 
@@ -46,9 +46,10 @@ class Act(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Invocation:
-    """One request: the act, its objects, and its options.
+    """One thing to ask for: the act, what it is done to, and its options.
 
-    An option is a name with its value, or with True for a flag. An outline leaves further options to the reader.
+    An option is a name with its value, or with True where it is given or not. An outline leaves further options to the
+    reader.
     """
 
     act: Act
@@ -63,7 +64,7 @@ class Invocation:
 
 @dataclass(frozen=True, slots=True)
 class NextStep:
-    """What a reader can do now: text and requests, in order."""
+    """What a reader can do now: text, and what to ask for, in order."""
 
     parts: tuple[str | Invocation, ...]
 
@@ -73,15 +74,15 @@ class NextStep:
 
 
 Advice = NextStep | Invocation | str
-"""The arguments of `step`: steps, requests, and text."""
+"""What `step` takes: steps, what to ask for, and text."""
 
 
 def do(act: Act, *of: str, **options: str | date | bool | None) -> Invocation:
-    """A complete request.
+    """What to ask for, ready to be asked.
 
     Args:
         act: The act.
-        *of: Its objects: a run, a set, a table, files.
+        *of: What it is done to: a run, a set, a table, files.
         **options: Names as in this package, such as `by`, `reason`, `first` and `last`; None and False are left out.
     """
     given = tuple(
@@ -93,12 +94,12 @@ def do(act: Act, *of: str, **options: str | date | bool | None) -> Invocation:
 
 
 def outline(act: Act, *of: str) -> Invocation:
-    """A request whose options the reader chooses."""
+    """What to ask for, whose options are the reader's choice."""
     return Invocation(act=act, of=of, is_outline=True)
 
 
 def step(*parts: Advice) -> NextStep:
-    """A next step from text, requests, and other steps."""
+    """A next step out of text, of what to ask for, and of other steps."""
     flat: list[str | Invocation] = []
     for part in parts:
         flat += part.parts if isinstance(part, NextStep) else [part]
@@ -111,4 +112,4 @@ def undo(named: str) -> Invocation:
 
 
 WAIT_OR_RECOVER = step("wait for it; if its process is gone: ", do(Act.RECOVER))
-"""For work that is in progress in another process."""
+"""What is under way in another process."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """The progress of long work, for a display.
+    """How far long work is, for whoever shows it.
 
     Attributes:
         step: What is being done, such as `stage` or `gate`.

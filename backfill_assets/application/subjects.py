@@ -1,4 +1,4 @@
-"""Subjects: whether an id names a run or a set is decided here, once; both accept the same requests."""
+"""What does an id name? Whether it is a run's or a set's is decided here, once; both can be asked for the same."""
 
 from __future__ import annotations
 
@@ -23,34 +23,34 @@ class Subject(Protocol):
         """The run itself, or the runs of the set."""
 
     def document(self) -> RunSummary | SetDocument:
-        """Its state."""
+        """Where it stands."""
 
     def report(self) -> RunReport | SetReport:
-        """The report for a reviewer."""
+        """What a reviewer reads."""
 
     def approve(self, *, by: str, note: str) -> RunSummary | SetDocument:
-        """Records that another person approves it."""
+        """Records that another person agrees."""
 
     def cancel(self, *, by: str, reason: str) -> RunSummary | SetDocument:
-        """Cancels permanently what is not visible to readers."""
+        """Ends what readers do not see, for good."""
 
     def stage(self, acting: Acting) -> RunReport | SetDocument:
         """Stages and gates."""
 
     def publish(self, acting: Acting) -> PublicationDocument | SetDocument:
-        """Makes it visible to readers."""
+        """Makes it what readers see."""
 
     def rollback(self, acting: Acting, *, reason: str, with_dependents: bool) -> RollbackDocument | SetDocument:
-        """Restores exactly the files that were replaced."""
+        """Brings back exactly the files that were replaced."""
 
 
 def subject_of(ws: Workspace, name: str) -> Subject:
-    """The run or the set with that id; its first request checks that the ledger has it."""
+    """The run or the set of that id; whether the ledger has it, the first question shows."""
     return RestatementSet(ws, name) if is_set(name) else Run(ws, name)
 
 
 def erase_samples(ws: Workspace, name: str, *, by: str, reason: str) -> int:
-    """Permanently deletes the values of rows that the ledger holds of a run or a set; events record by whom and why.
+    """Deletes the values of rows that the ledger holds of a run or a set, for ever; events note by whom and why.
 
     Returns:
         How many samples were erased.

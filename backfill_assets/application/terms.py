@@ -1,4 +1,4 @@
-"""Terms: what the declaration of a table contributes to the manifest of a run."""
+"""What does the declaration of a table contribute to the manifest of a run?"""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from backfill_assets.workspace import Workspace
 
 
 def terms_of(ws: Workspace, table: DerivedTable, version: str) -> Terms:
-    """The terms of a release of a table's transform, as declared now."""
+    """What a release of a table's transform contributes, as it is declared now."""
     code = ws.code.of(table, version)
     return Terms(
         domain=ws.domain.name,
@@ -33,7 +33,7 @@ def terms_of(ws: Workspace, table: DerivedTable, version: str) -> Terms:
 
 
 def present_terms(ws: Workspace, name: str) -> Terms:
-    """The terms of the present release of a table."""
+    """What the present release of a table contributes."""
     table = ws.domain.derived_table(name)
     return terms_of(ws, table, table.version)
 

@@ -1,4 +1,4 @@
-"""Verdict: the result of a gate for a partition."""
+"""What does a gate say about a partition?"""
 
 from __future__ import annotations
 

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from backfill_assets.identity import FileSet, document_digest
-from backfill_assets.ledger.import_records import ImportDay
-from backfill_assets.ledger.records import GateResult, PublicationIntent
+from backfill_assets.ledger.records import GateResult, ImportDay, PublicationIntent
 
 
 def publication_payload(intent: PublicationIntent) -> Mapping[str, Any]:
