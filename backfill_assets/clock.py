@@ -1,4 +1,4 @@
-"""What time is it? Asked at the edges (CLI, orchestration) and passed down; nothing below reads a clock itself."""
+"""Clock: the present instant, read by the CLI and orchestration and passed down; no other room reads a clock."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which columns of two lists differ? The same words wherever columns are not what was declared."""
+"""Differences between two lists of columns, worded the same in every message."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 
 def differing_columns(found: Sequence[tuple[str, str]], declared: Sequence[tuple[str, str]]) -> str | None:
-    """Which columns differ, each by its name, as a sentence part; None when none does.
+    """The columns that differ, by name, as a part of a sentence; None when there are none.
 
     Args:
         found: Names and types, in order.

@@ -1,4 +1,4 @@
-"""Dagster's entry point; nothing else."""
+"""Definitions: the entry point of Dagster."""
 
 from backfill_assets.orchestration.build import build_definitions
 from backfill_assets.settings import Settings

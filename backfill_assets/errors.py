@@ -1,32 +1,32 @@
-"""What can go wrong, and what a caller may do about it.
+"""Errors, and what a caller can do about each of them.
 
 ```
 BackfillError
-├── Refused            nothing was changed; mend what the message names and ask again
+├── Refused            nothing was changed; fix what the message names and repeat the request
 │   ├── InvalidDeclaration    a domain declares something impossible
-│   ├── UnknownName           a table, run, version or import nobody has heard of
+│   ├── UnknownName           a table, run, version or import that does not exist
 │   ├── InvalidRange          days that are reversed, malformed or outside a table's days
-│   ├── MissingInput          partitions, files or references that a run needs are not there
+│   ├── MissingInput          partitions, files or references that a run needs do not exist
 │   ├── UnreadableFile        a landed file that cannot be read at all
 │   ├── UnreadableTable       a table whose log or files cannot be read
-│   ├── InvalidReference      a reference file that says something impossible
-│   ├── IllegalTransition     the ledger says that this step is not the next one
+│   ├── InvalidReference      a reference file with invalid content
+│   ├── IllegalTransition     the state in the ledger does not allow this step
 │   ├── NotApproved           publication without a valid approval, or approval of one's own plan
 │   ├── GateFailed            a blocking gate has not passed for exactly these files
-│   ├── AtWork                another process is at work on it, and its lease has not ended
-│   ├── TakenOver             another process carries on with what this one was doing, or it was cancelled
+│   ├── AtWork                another process works on it, and its lease has not ended
+│   ├── TakenOver             another process has taken over the work, or it was cancelled
 │   ├── TargetChanged         a partition is not what the candidate was compared with
 │   ├── InputsMovedOn         there are newer inputs than the run has read
 │   ├── LeavesOrphans         a rollback would leave published partitions without their input
-│   ├── WrongSession          a Spark session in which rows could mean something else
-│   └── ContractBroken        a transform returned something else than it declares
+│   ├── WrongSession          a Spark session whose settings change the meaning of rows
+│   └── ContractBroken        a transform did not return what it declares
 ├── Retryable          nothing was changed; the same request may succeed later
-│   ├── LostRace              another writer committed first, again and again
+│   ├── LostRace              other writers committed first in every attempt
 │   └── TurnTaken             another process is landing files of the source (landing.turn)
-├── Interrupted        somebody stopped the command; what it had finished is kept
-├── HalfWay            some tables of a set are changed and the others not yet; `backfill recover` ends it
-├── OutcomeUnknown     look before you touch: run `backfill recover`
-└── Unexpected         the machine or this project failed in a way that nobody foresaw; details are in a file
+├── Interrupted        the command was stopped; what it had finished is kept
+├── HalfWay            some tables of a set are changed and others are not; `backfill recover` ends it
+├── OutcomeUnknown     check before you repeat it: run `backfill recover`
+└── Unexpected         an unforeseen failure of the machine or of this project; details are in a file
 ```
 """
 
@@ -39,12 +39,12 @@ from backfill_assets.next_steps import Advice, NextStep, step
 
 
 class BackfillError(Exception):
-    """The base of every error this project raises on purpose.
+    """The base of the errors that this project raises intentionally.
 
     Args:
         message: What was expected, what was found, and where.
-        next_step: What the reader can do now, preferably what to ask for.
-        **ids: The ids of what was involved (run_id, table, partition, ...), kept as `ids` for logs and JSON.
+        next_step: What the reader can do now, preferably a request.
+        **ids: The ids of the objects involved (run_id, table, partition, ...), kept as `ids` for logs and JSON.
     """
 
     exit_code = 1
@@ -58,11 +58,11 @@ class BackfillError(Exception):
 
     @property
     def recorded(self) -> str:
-        """The message as the ledger keeps it for ever, which may not hold values of rows."""
+        """The message that the ledger keeps permanently, which must not contain values of rows."""
         return self._recorded or self.message
 
     def record_as(self, sentence: str) -> Self:
-        """The same error, recorded with another sentence than the one that a person reads."""
+        """The same error, recorded with another sentence than the displayed one."""
         self._recorded = sentence
         return self
 
@@ -75,7 +75,7 @@ class Refused(BackfillError):
 
 
 class InvalidDeclaration(Refused):
-    """A domain declares something impossible; the message names the table and the mistake."""
+    """An invalid declaration of a domain; the message names the table and the mistake."""
 
 
 class UnknownName(Refused):
@@ -87,19 +87,19 @@ class InvalidRange(Refused):
 
 
 class MissingInput(Refused):
-    """Partitions, files or references that the run needs are not there."""
+    """Partitions, files or references that the run needs do not exist."""
 
 
 class UnreadableFile(Refused):
-    """A file offered for landing that cannot be read at all, and is refused whole."""
+    """A file for landing that cannot be read at all, and is refused as a whole."""
 
 
 class UnreadableTable(Refused):
-    """A table whose log, or a file of it, cannot be read: damaged, or not ours to read."""
+    """A table whose log or file cannot be read: damaged, or without permission."""
 
 
 class InvalidReference(Refused):
-    """A reference file that cannot be parsed or says something impossible."""
+    """A reference file that cannot be parsed or has invalid content."""
 
 
 class IllegalTransition(Refused):
@@ -107,7 +107,7 @@ class IllegalTransition(Refused):
 
 
 class NotApproved(Refused):
-    """Publication without a valid approval, or an approval by the one who asked."""
+    """Publication without a valid approval, or an approval by the requester."""
 
 
 class GateFailed(Refused):
@@ -115,11 +115,11 @@ class GateFailed(Refused):
 
 
 class AtWork(Refused):
-    """Another process is at work on the run or the landed file, and its lease has not ended."""
+    """Another process works on the run or the landed file, and its lease has not ended."""
 
 
 class TakenOver(Refused):
-    """The run is not this process's any more: another one carries on with it, or it was given up or cancelled."""
+    """This process has lost the run: another process has taken it over, or it was abandoned or cancelled."""
 
 
 class TargetChanged(Refused):
@@ -127,12 +127,12 @@ class TargetChanged(Refused):
 
 
 class InputsMovedOn(Refused):
-    """There are newer inputs than those that the run was computed from: readers see what follows from them, or another
+    """There are newer inputs than those that the run was computed from: readers see rows computed from them, or another
     run of its set was staged again."""
 
 
 class WrongSession(Refused):
-    """A setting of the Spark session, which decides what rows mean, is not what it has to be."""
+    """A setting of the Spark session that determines the meaning of rows does not have the required value."""
 
 
 class LeavesOrphans(Refused):
@@ -140,7 +140,7 @@ class LeavesOrphans(Refused):
 
 
 class ContractBroken(Refused):
-    """A transform returned something else than its table declares."""
+    """A transform did not return what its table declares."""
 
 
 class Retryable(BackfillError):
@@ -148,22 +148,22 @@ class Retryable(BackfillError):
 
 
 class LostRace(Retryable):
-    """Other writers committed first, as often as we were willing to try."""
+    """Other writers committed first in every attempt."""
 
 
 class Interrupted(BackfillError):
-    """Somebody stopped the command (Ctrl-C); what it had finished is kept."""
+    """The command was stopped (Ctrl-C); what it had finished is kept."""
 
     exit_code = 130
 
 
 class HalfWay(BackfillError):
-    """Some tables of a restatement set are changed and others are not yet; the ledger knows, and can go either way."""
+    """Some tables of a restatement set are changed and others are not; the ledger allows completion and reversal."""
 
 
 class OutcomeUnknown(BackfillError):
-    """It cannot be said from here whether the change happened; `backfill recover` finds out."""
+    """It is not known whether the change happened; `backfill recover` finds out."""
 
 
 class Unexpected(BackfillError):
-    """The machine or this project failed in a way that nobody foresaw; what a killed process leaves may be left."""
+    """An unforeseen failure of the machine or of this project; it may leave what a killed process leaves."""

@@ -1,4 +1,4 @@
-"""What makes two files, two file sets or two documents the same?
+"""Identity: digests of files, file sets and documents.
 
 Digests are computed from canonical forms only: sorted paths and sizes for files, JSON with sorted keys and no
 spaces for documents. Nothing here reads a file.
@@ -14,7 +14,7 @@ from functools import cached_property
 
 
 def canonical_json(document: object) -> str:
-    """The one JSON text of a document: keys sorted, no spaces, characters as they are.
+    """The canonical JSON text of a document: keys sorted, no spaces, characters unescaped.
 
     Args:
         document: Built from dicts with string keys, lists or tuples, strings, ints, bools and None. Floats are
@@ -24,7 +24,7 @@ def canonical_json(document: object) -> str:
         The text whose sha256 identifies the document.
 
     Raises:
-        TypeError: The document holds a value without a canonical form.
+        TypeError: The document contains a value without a canonical form.
     """
     _refuse_floats(document)
     return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
@@ -59,10 +59,10 @@ class DataFile:
         path: Relative to the table's root, with forward slashes, not URL-encoded.
         size_bytes: As listed by the store after writing.
         rows: From the Parquet footer.
-        sha256: Of the file's bytes, as they were when it was staged; empty when unknown. Not part of its identity,
-            which a table's log can tell as well.
-        stamp: Of the file as its store had it when `sha256` was taken (`lake.tables.stamp_of`); as long as it is the
-            same, nobody has written the file since. Empty when unknown. Not part of its identity.
+        sha256: Of the file's bytes when it was staged; empty when unknown. Not part of its identity, which can also be
+            derived from a table's log.
+        stamp: Of the file in its store when `sha256` was taken (`lake.tables.stamp_of`); as long as it is the same, the
+            file has not been written. Empty when unknown. Not part of its identity.
     """
 
     path: str
@@ -83,7 +83,7 @@ class FileSet:
 
     @staticmethod
     def of(files: Iterable[DataFile]) -> FileSet:
-        """The file set of these files, in whatever order they come."""
+        """The file set of these files, in any order."""
         return FileSet(files=tuple(files))
 
     @cached_property
@@ -105,7 +105,7 @@ class FileSet:
 
 
 def digest_of_paths(paths_and_sizes: Iterable[tuple[str, int]]) -> str:
-    """The file set digest of files known by path and size alone, as a table's log knows them."""
+    """The file set digest of files by path and size alone, which is what a table's log has."""
     return document_digest([[path, size] for path, size in sorted(paths_and_sizes)])
 
 

@@ -1,4 +1,4 @@
-"""The command as it is installed: the command line, whose work Dagster records."""
+"""The installed command: the command line, with Dagster as its recorder."""
 
 from __future__ import annotations
 

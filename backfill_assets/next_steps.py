@@ -1,6 +1,6 @@
-"""What can be done next, as a value: what is asked for, of what, and with which options.
+"""Next steps as values: a request, its objects, and its options.
 
-Rooms say what can be done; only the edge says how it is asked for there (`application.command_line` as a command, a web
+Rooms state what can be done; only the edge decides how it is worded (`application.command_line` as a command, a web
 page as a button).
 """
 
@@ -46,10 +46,9 @@ class Act(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Invocation:
-    """One thing to ask for: the act, what it is done to, and its options.
+    """One request: the act, its objects, and its options.
 
-    An option is a name with its value, or with True where it is given or not. An outline leaves further options to the
-    reader.
+    An option is a name with its value, or with True for a flag. An outline leaves further options to the reader.
     """
 
     act: Act
@@ -64,7 +63,7 @@ class Invocation:
 
 @dataclass(frozen=True, slots=True)
 class NextStep:
-    """What a reader can do now: text, and what to ask for, in order."""
+    """What a reader can do now: text and requests, in order."""
 
     parts: tuple[str | Invocation, ...]
 
@@ -74,15 +73,15 @@ class NextStep:
 
 
 Advice = NextStep | Invocation | str
-"""What `step` takes: steps, what to ask for, and text."""
+"""The arguments of `step`: steps, requests, and text."""
 
 
 def do(act: Act, *of: str, **options: str | date | bool | None) -> Invocation:
-    """What to ask for, ready to be asked.
+    """A complete request.
 
     Args:
         act: The act.
-        *of: What it is done to: a run, a set, a table, files.
+        *of: Its objects: a run, a set, a table, files.
         **options: Names as in this package, such as `by`, `reason`, `first` and `last`; None and False are left out.
     """
     given = tuple(
@@ -94,12 +93,12 @@ def do(act: Act, *of: str, **options: str | date | bool | None) -> Invocation:
 
 
 def outline(act: Act, *of: str) -> Invocation:
-    """What to ask for, whose options are the reader's choice."""
+    """A request whose options the reader chooses."""
     return Invocation(act=act, of=of, is_outline=True)
 
 
 def step(*parts: Advice) -> NextStep:
-    """A next step out of text, of what to ask for, and of other steps."""
+    """A next step from text, requests, and other steps."""
     flat: list[str | Invocation] = []
     for part in parts:
         flat += part.parts if isinstance(part, NextStep) else [part]
@@ -112,4 +111,4 @@ def undo(named: str) -> Invocation:
 
 
 WAIT_OR_RECOVER = step("wait for it; if its process is gone: ", do(Act.RECOVER))
-"""What is under way in another process."""
+"""For work that is in progress in another process."""

@@ -1,7 +1,7 @@
-"""Whose name is this? Names of people as they are typed, and the names that no person has.
+"""Names of people as they are given, and names that are reserved for the system.
 
-A typed name proves nothing (docs/guarantees.md, Not promised). What is done here keeps one person from passing for two
-by another spelling, and a person from passing for what acts by itself.
+A given name is not authenticated (docs/guarantees.md, Not promised). These checks prevent that one person counts as two
+by another spelling, and that a person uses a name of the system.
 """
 
 from __future__ import annotations
@@ -10,17 +10,17 @@ import unicodedata
 
 from backfill_assets.errors import BackfillError, Refused
 
-# Letters that are drawn as nothing.
+# Letters without a visible form.
 _BLANK_LETTERS = frozenset("\u115f\u1160\u3164\uffa0")
 
 POLICY = "policy:"
-"""How the name of an approver begins who is not a person."""
+"""The prefix of the name of an approver that is a policy."""
 
 SYSTEM_NAMES = frozenset({"backfill", "sensor", "follow", "recover", "vacuum", "reproduce", "unspecified"})
-"""What acts by itself, and the name under which earlier releases wrote down whoever had given none."""
+"""Parts of the system that act automatically, and the name that earlier releases recorded when none was given."""
 
 PLACEHOLDERS = frozenset({"anotherperson", "name", "who"})
-"""Where printed commands leave room for a name; pasted as they are, they would put a word into the record."""
+"""Placeholders for names in printed commands, which must not be recorded when a command is pasted unchanged."""
 
 # Letters of other alphabets, and the Latin ones that they are drawn like: capitals of Greek and Cyrillic, then small
 # ones of Latin, Greek and Cyrillic.
@@ -41,25 +41,25 @@ _LOOK_ALIKE = {
 
 
 def folded(name: str) -> str:
-    """A name as it is compared: its letters and digits, without case, accents, and which alphabet drew them.
+    """A name in the form in which it is compared: letters and digits without case, accents and similar-looking letters.
 
-    Two people whose names differ in nothing else pass for one, and have to write one of them longer.
+    Two people whose names differ only in these count as one person, and one of them has to use a longer name.
     """
     before, seen = "", name
     while seen != before:
-        # Once more, because folding can produce what folds again.
+        # Repeated, because the result of folding can be foldable again.
         drawn = unicodedata.normalize("NFKD", seen).translate(_LOOK_ALIKE).casefold().translate(_LOOK_ALIKE)
         before, seen = seen, "".join(c for c in drawn if c.isalnum() and c not in _BLANK_LETTERS)
     return seen
 
 
 def same_person(one: str, other: str) -> bool:
-    """Whether two names are one name."""
+    """Whether two names are the same name."""
     return folded(one) == folded(other)
 
 
 def is_policy(name: str) -> bool:
-    """Whether a name is that of a policy, which agrees without a person."""
+    """Whether a name is that of a policy, which approves without a person."""
     begins, colon, _ = unicodedata.normalize("NFKC", name).partition(":")
     return bool(colon) and folded(begins) == POLICY.rstrip(":")
 
@@ -69,22 +69,22 @@ def require_person(what: str, name: str, refuse: type[BackfillError] = Refused) 
 
     Args:
         what: Whose name it is, such as `the requester`.
-        name: As it was typed.
+        name: The name as given.
         refuse: The error to raise.
 
     Raises:
-        Refused: It has no letters, or is kept for what acts by itself.
+        Refused: It has no letters, or is reserved for the system.
     """
     plain = folded(name)
     if not plain:
         raise refuse(f"{what} has no name.", next_step="give the name of a person: --by NAME")
     if plain in PLACEHOLDERS:
         raise refuse(
-            f"{what} cannot be {name!r}: that word stands in printed commands where a name belongs.",
+            f"{what} cannot be {name!r}: that word is a placeholder for a name in printed commands.",
             next_step="give the name of a person instead: --by ana",
         )
     if is_policy(name) or plain in SYSTEM_NAMES:
         raise refuse(
-            f"{what} cannot be {name!r}: that name is kept for what acts without a person.",
+            f"{what} cannot be {name!r}: that name is reserved for the system.",
             next_step="give the name of a person: --by NAME",
         )

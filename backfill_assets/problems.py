@@ -1,4 +1,4 @@
-"""What keeps one table from being looked after, while the others are."""
+"""Problems: why one table could not be processed while the others were."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Problem:
 
     @staticmethod
     def of(table: str, error: BackfillError) -> Problem:
-        """The problem that an error tells."""
+        """The problem of an error."""
         return Problem(table=table, why=error.message, next_step=error.next_step)
 
     @property
@@ -37,22 +37,22 @@ class Problem:
 
 @dataclass(slots=True)
 class Problems:
-    """The problems that were met on the way, in order, each once."""
+    """The problems of an operation, in order, each once."""
 
     found: list[Problem] = field(default_factory=list)
 
     def add(self, problem: Problem) -> None:
-        """Remembers a problem."""
+        """Adds a problem."""
         if problem not in self.found:
             self.found.append(problem)
 
     def refused(self, table: str, error: BackfillError) -> None:
-        """Remembers what was refused about a table."""
+        """Adds an error that concerns a table."""
         self.add(Problem.of(table, error))
 
     @contextmanager
     def noted(self, table: str) -> Iterator[None]:
-        """What is refused inside is a problem of this table, and no reason to stop."""
+        """Adds an error inside the block as a problem of this table, and continues after it."""
         try:
             yield
         except BackfillError as error:

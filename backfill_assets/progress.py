@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """How far long work is, for whoever shows it.
+    """The progress of long work, for a display.
 
     Attributes:
         step: What is being done, such as `stage` or `gate`.

@@ -1,8 +1,8 @@
-"""Which Spark settings decide what rows mean? They are fixed here, and configurable nowhere.
+"""Session settings: the Spark settings that determine the meaning of rows. They are fixed here and not configurable.
 
-The rule: every setting of `MEANING` has exactly this value, and no other `spark.sql.*` setting is given unless it is in
-`TUNING`. What Spark knows 800 names for is so either fixed, at its default, or known to move nothing but time and
-memory. Settings outside `spark.sql.` are free, but for the language and zone of Java.
+The rule: every setting of `MEANING` has exactly this value, and no other `spark.sql.*` setting may be given unless it
+is in `TUNING`. So each of Spark's 800 settings is fixed, at its default, or known to affect only time and memory.
+Settings outside `spark.sql.` are free, except for the language and zone of Java.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ MEANING: Mapping[str, str] = {
     "spark.sql.ansi.enabled": "true",
     "spark.sql.caseSensitive": "true",
     "spark.sql.decimalOperations.allowPrecisionLoss": "true",
-    # A file that cannot be read, or is gone, is an error and not an empty one.
+    # A file that cannot be read or does not exist is an error and not an empty file.
     "spark.sql.files.ignoreCorruptFiles": "false",
     "spark.sql.files.ignoreMissingFiles": "false",
     # Landed Parquet files often hold nanoseconds, which Spark refuses to read as anything but a number.
@@ -43,14 +43,14 @@ MEANING: Mapping[str, str] = {
 }
 
 JAVA: Mapping[str, str] = {"user.timezone": "UTC", "user.language": "en"}
-"""Java formats numbers by the language of whoever started it, and Spark names files that way."""
+"""Java formats numbers by the language of its user, and Spark names files that way."""
 
 _JAVA_OPTIONS = " ".join([*(f"-D{name}={value}" for name, value in JAVA.items()), "-Duser.country=US"])
 
 JAVA_OPTIONS: Mapping[str, str] = {
     f"spark.{process}.defaultJavaOptions": _JAVA_OPTIONS for process in ("driver", "executor")
 }
-"""How the processes of Spark are given `JAVA`; `extraJavaOptions` that somebody gives come after these."""
+"""How `JAVA` is passed to the processes of Spark; given `extraJavaOptions` come after these."""
 
 TUNING = (
     "spark.sql.adaptive.",
@@ -90,14 +90,14 @@ TUNING = (
     "spark.sql.warehouse.dir",
     "spark.sql.windowExec.buffer.",
 )
-"""Names, and beginnings of names that end in a dot or a part of a word, of what moves only time and memory."""
+"""Names and prefixes of settings that affect only time and memory."""
 
 _JAVA_OF_ROWS = re.compile(r"-Duser\.(timezone|language|country|variant|region)\b")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrongSetting:
-    """A setting of a session that is not what it has to be.
+    """A setting of a session with another value than the required one.
 
     Attributes:
         expected: Its fixed value; None for one that must not be given.
@@ -114,19 +114,19 @@ class WrongSetting:
 
 
 def session_digest() -> str:
-    """What manifests and partition versions record of the fixed settings."""
+    """The digest of the fixed settings, recorded in manifests and partition versions."""
     return document_digest([dict(MEANING), dict(JAVA)])
 
 
 def tunes_only(name: str) -> bool:
-    """Whether a setting may be given by whoever runs Spark."""
+    """Whether a setting may be given by a user."""
     if name in JAVA_OPTIONS:
         return False
     return not name.startswith("spark.sql.") or name.startswith(TUNING)
 
 
 def require_tuning(conf: Mapping[str, str], *, variable: str) -> None:
-    """Refuses settings that decide what rows mean.
+    """Refuses settings that determine the meaning of rows.
 
     Raises:
         Refused: Naming the first one.
@@ -134,21 +134,21 @@ def require_tuning(conf: Mapping[str, str], *, variable: str) -> None:
     for name, value in conf.items():
         if not tunes_only(name):
             raise Refused(
-                f"{variable} holds {name}, which decides what rows mean or is not known to leave them alone.",
+                f"{variable} holds {name}, which determines what rows mean or may do so.",
                 next_step=f"leave {name} out of {variable}",
             )
         if name.endswith("JavaOptions") and (found := _JAVA_OF_ROWS.search(value)):
             raise Refused(
-                f"{variable} holds {name} with {found.group()}, which decides what rows mean.",
+                f"{variable} holds {name} with {found.group()}, which determines what rows mean.",
                 next_step=f"leave {found.group()} out of {variable}",
             )
 
 
 def wrong_settings(given: Mapping[str, str], java: Mapping[str, str]) -> Iterator[WrongSetting]:
-    """The settings of a session under which rows could mean something else.
+    """The settings of a session that could change the meaning of rows.
 
     Args:
-        given: What is set in the session, by name; what is at its default may be left out.
+        given: The settings of the session by name; those at their default may be left out.
         java: The properties of its Java, those of `JAVA`.
     """
     for name, value in MEANING.items():

@@ -1,7 +1,7 @@
-"""Where is everything, and how is it tuned? The environment, read once, as one frozen value.
+"""Settings: the environment, read once, as one frozen value.
 
-Every setting is a `BACKFILL_*` variable, and has a default below `BACKFILL_HOME`. This is the only module that names a
-domain.
+Every setting is a `BACKFILL_*` variable, and paths have a default below `BACKFILL_HOME`. This is the only module that
+names a domain.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Settings:
     """The settings of one process.
 
     Attributes:
-        home: Everything that the project writes, unless another setting says otherwise (`BACKFILL_HOME`).
+        home: The folder for everything that the project writes, unless another setting overrides it (`BACKFILL_HOME`).
         reference: The folder of reference files (`BACKFILL_REFERENCE`).
         lake: The folder of Delta tables (`BACKFILL_LAKE`).
         landing: The folder of landed files (`BACKFILL_LANDING`).
@@ -38,13 +38,13 @@ class Settings:
         domain: The module that holds `DOMAIN` (`BACKFILL_DOMAIN`).
         first_day: The first partition of the daily tables (`BACKFILL_FIRST_DAY`).
         user: Who is acting when `--by` is not given (`BACKFILL_USER`); empty when unknown.
-        chunk_partitions: The most output partitions computed in one go (`BACKFILL_CHUNK_PARTITIONS`).
+        chunk_partitions: The most output partitions of a chunk (`BACKFILL_CHUNK_PARTITIONS`).
         chunk_rows: The most rows that a chunk is expected to have (`BACKFILL_CHUNK_ROWS`).
-        rollback_days: How long a replaced version can be brought back (`BACKFILL_ROLLBACK_DAYS`).
+        rollback_days: How long a replaced version can be restored (`BACKFILL_ROLLBACK_DAYS`).
         reproduction_days: How long a published run can be rebuilt from its inputs (`BACKFILL_REPRODUCTION_DAYS`).
         dagster_days: How long a finished run stays in Dagster's record that no page of an asset shows
             (`BACKFILL_DAGSTER_DAYS`).
-        lease: How long work in progress is left alone when its process does not renew its lease
+        lease: How long a lease on work in progress lasts when its process does not renew it
             (`BACKFILL_LEASE_SECONDS`).
         spark_master: `local[*]`, a cluster's URL (`BACKFILL_SPARK_MASTER`).
         spark_remote: A Spark Connect URL, instead of a master (`BACKFILL_SPARK_REMOTE`).

@@ -1,7 +1,7 @@
-"""How is a Spark session opened, and is it one in which rows mean what they should?
+"""Spark sessions: how they are opened, and the check that their settings give rows the intended meaning.
 
-What decides the meaning of rows is fixed in `session_settings`. The settings here make thousands of small partition
-files cheap on one machine; `BACKFILL_SPARK_CONF` overrides them.
+The settings that determine the meaning of rows are fixed in `session_settings`. The settings here make thousands of
+small partition files cheap on one machine; `BACKFILL_SPARK_CONF` overrides them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def spark_conf(settings: Settings) -> Mapping[str, str]:
-    """Every Spark setting of a session, for whoever builds it."""
+    """Every Spark setting of a new session."""
     tuning = {
         "spark.app.name": "backfill_assets",
         "spark.driver.memory": settings.spark_memory,
@@ -54,15 +54,15 @@ def open_spark(settings: Settings) -> SparkSession:
 
 
 def require_meaning(spark: SparkSession, *, who: str = "this Spark session", next_step: Advice | None = None) -> None:
-    """Refuses a live session in which rows could mean something else.
+    """Refuses a session whose settings could change the meaning of rows.
 
     Args:
-        spark: The session, whoever opened it.
-        who: Who has it so, for the message.
+        spark: The session.
+        who: The origin of the session, for the message.
         next_step: What to do about it.
 
     Raises:
-        WrongSession: A setting is not what it has to be; the message says what was expected and found.
+        WrongSession: A setting does not have the required value; the message states both.
     """
     wrong = next(wrong_settings(spark.conf.getAll, java_properties(spark)), None)
     if wrong is not None:
@@ -75,7 +75,7 @@ def require_meaning(spark: SparkSession, *, who: str = "this Spark session", nex
 
 @lru_cache(maxsize=1)
 def java_properties(spark: SparkSession) -> Mapping[str, str]:
-    """The properties of the driver's Java that rows depend on; they stay as they were when it was started.
+    """The properties of the driver's Java that rows depend on; they do not change after its start.
 
     Spark replaces `${system:...}` when it reads a statement, so nothing is run for it, and it works over Spark Connect.
     """

@@ -1,5 +1,4 @@
-"""Which versions compute? Recorded with every run, so that it can be said later what has changed since; never a reason
-of staleness by themselves."""
+"""Versions of this project, PySpark and Python, recorded with every run. A difference alone makes no row stale."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What does an operation work with? Settings, domain, ledger, lake, clock and Spark, opened once per process.
+"""Workspace: the settings, domain, ledger, lake, clock and Spark session of one process.
 
-Everything that costs something (references, the ledger, Spark) is opened when it is first asked for.
+Everything expensive (references, the ledger, Spark) is opened on first use.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ class Workspace:
         settings: Read once.
         domain: The tables and references.
         clock: The only source of the present instant.
-        open_session: How a Spark session is had; an orchestrator brings its own.
-        wait: How seconds are let pass when a manifest asks for a pace.
-        reached: Called after every durable step; a test of faults stops the process there.
+        open_session: Opens a Spark session; an orchestrator passes its own.
+        wait: Waits for seconds when a manifest limits the pace.
+        reached: Called after every durable step; fault tests stop the process there.
     """
 
     settings: Settings
@@ -70,10 +70,10 @@ class Workspace:
         )
 
     def spark(self) -> SparkSession:
-        """The process's Spark session, in which rows mean what they should.
+        """The Spark session of the process, with its settings verified.
 
         Raises:
-            WrongSession: It was opened or changed by somebody else, and a setting is not what it has to be.
+            WrongSession: Other code opened or changed it, and a setting does not have the required value.
         """
         session = self.open_session() if self.open_session else open_spark(self.settings)
         require_meaning(session)
@@ -91,14 +91,14 @@ class Workspace:
 
     @cached_property
     def references(self) -> Mapping[str, LoadedReference]:
-        """The reference documents as they are now, each kept in the archive as soon as it is read."""
+        """The present reference documents, each copied to the archive when it is read."""
         loaded = load_references(self.domain, self.settings.reference)
         archive(loaded.values(), self.reference_archive)
         return loaded
 
     @property
     def reference_archive(self) -> Path:
-        """Where the bytes of every reference that was ever used are kept."""
+        """The folder with the bytes of every reference that was ever used."""
         return self.settings.home / "reference_archive"
 
     @cached_property
@@ -113,6 +113,6 @@ class Workspace:
         return DomainCode(domain=self.domain)
 
     def close(self) -> None:
-        """Lets go of the ledger; Spark is left to the process."""
+        """Closes the ledger; the Spark session stays open for the process."""
         if "ledger" in self.__dict__:
             self.ledger.close()

@@ -21,7 +21,7 @@ from backfill_assets.landing.contract import REASON, Bounds, judged
 from backfill_assets.landing.formats import ROW, records
 from backfill_assets.landing.imports import OnDuplicate, imports_for_days
 from backfill_assets.landing.land import Landed, land
-from backfill_assets.ledger.records import ImportRecord
+from backfill_assets.ledger.import_records import ImportRecord
 from backfill_assets.ledger.store import Ledger
 from backfill_assets.settings import Settings
 

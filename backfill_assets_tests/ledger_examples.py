@@ -13,14 +13,8 @@ from sqlalchemy import MetaData, text
 from backfill_assets.clock import system_clock
 from backfill_assets.identity import EMPTY_FILE_SET, DataFile, FileSet
 from backfill_assets.ledger.connection import connect_engine
-from backfill_assets.ledger.records import (
-    Action,
-    CandidatePartition,
-    GateResult,
-    OfferedFile,
-    PartitionChange,
-    PublicationIntent,
-)
+from backfill_assets.ledger.import_records import OfferedFile
+from backfill_assets.ledger.records import Action, CandidatePartition, GateResult, PartitionChange, PublicationIntent
 from backfill_assets.ledger.states import RunState
 from backfill_assets.ledger.store import Ledger
 from backfill_assets.ledger.transactions import ReadTransaction

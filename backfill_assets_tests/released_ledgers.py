@@ -18,12 +18,15 @@ from typing import Any
 from sqlalchemy import Connection, Engine, inspect, text
 
 from backfill_assets.ledger.connection import connect_engine
-from backfill_assets.ledger.records import ImportCounts, ImportDay, Sample, SampleKind
+from backfill_assets.ledger.import_records import ImportCounts, ImportDay
+from backfill_assets.ledger.records import Sample, SampleKind
 from backfill_assets.ledger.states import RunState
 from backfill_assets.ledger.store import Ledger
+from backfill_assets.planning.manifest import CauseKind, Mode, RunCause
 from backfill_assets.planning.sets import SetManifest, SetMember
 from backfill_assets_tests.ledger_examples import (
     DAYS,
+    a_manifest,
     an_offered_file,
     make_publishable,
     plan,
@@ -58,7 +61,9 @@ def live_a_little(ledger: Ledger) -> None:
         )
         writer.imports.mark_loaded([import_id], actor="ann")
     make_publishable(ledger, "first")
-    publish(ledger, "first", at=1)
+    first = publish(ledger, "first", at=1)
+    plan(ledger, "dry", mode=Mode.DRY_RUN)
+    follow(ledger, "follower", first)
     make_publishable(ledger, "second", days=DAYS[1:])
     publish(ledger, "second", days=DAYS[1:], at=2)
     make_publishable(ledger, "wrong", days=DAYS[:1])
@@ -70,6 +75,13 @@ def live_a_little(ledger: Ledger) -> None:
     plan(ledger, "staged")
     stage(ledger, "staged")
     plan_together(ledger, "set.months", "member")
+
+
+def follow(ledger: Ledger, run_id: str, publication_id: str) -> None:
+    """Plans a run that follows a publication."""
+    cause = RunCause(kind=CauseKind.FOLLOW_UP, publications=(publication_id,))
+    with ledger.write() as writer:
+        writer.outbox.add_follow_up(a_manifest(run_id, table="gold.example", cause=cause), actor="follow")
 
 
 def show_rows(ledger: Ledger, run_id: str) -> None:

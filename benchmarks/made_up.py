@@ -145,7 +145,15 @@ def filled_ledger(world: World, path: Path) -> Iterator[tuple[Ledger, str]]:
                 connection.execute(insert(manifests).values(**run, digest=manifest.digest, body=manifest.text))
                 connection.execute(
                     insert(runs).values(
-                        **run, table_name=name, state=RunState.PUBLISHED, note="", added_sequence=1, updated_at=NOW
+                        **run,
+                        table_name=name,
+                        state=RunState.PUBLISHED,
+                        note="",
+                        added_sequence=1,
+                        updated_at=NOW,
+                        kind=manifest.kind,
+                        mode=manifest.mode,
+                        because=manifest.cause.kind,
                     )
                 )
                 connection.execute(insert(approvals).values(**run, state=ApprovalState.DRAFT, note=""))

@@ -1,1 +1,1 @@
-"""The application: what a person, an orchestrator or a page can ask for; the only way in."""
+"""The application layer: every request of the command line and of Dagster. No other room is called from outside."""

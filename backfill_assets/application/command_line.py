@@ -1,7 +1,7 @@
-"""The words of a next step on a command line: the command to type.
+"""Next steps as commands to type.
 
-For the command line itself and for Dagster's pages, whose readers type the same commands. What can be done next is
-decided elsewhere and arrives as a value of `next_steps`.
+For the command line and for Dagster's pages, which show the same commands. What can be done next is decided elsewhere
+and arrives as a value of `next_steps`.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from backfill_assets.next_steps import Advice, Invocation, step
 _PROGRAM = "backfill"
 
 _NAMES = {"first": "from", "last": "to"}
-"""Options that a person types under another name than the code has for them."""
+"""Options whose name on the command line differs from their name in code."""
 
 
 def words_of(advice: Advice) -> str:
-    """A next step as a person types it."""
+    """A next step as a command to type."""
     return "".join(_command(part) if isinstance(part, Invocation) else part for part in step(advice).parts)
 
 
 def explained(error: BackfillError) -> str:
-    """What went wrong and what to do next, as one text."""
+    """The error and the next step as one text."""
     return f"{error.message} Next: {words_of(error.next_step)}" if error.next_step else error.message
 
 

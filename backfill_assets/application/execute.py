@@ -1,8 +1,7 @@
-"""Executes the stages of a plan: the one loop behind every run, by itself or of a set, in Dagster or without it.
+"""Executor: the one loop that executes the stages of every run, single or in a set, with or without Dagster.
 
-The list is the one that `plan` prints (`planning.stages`). What belongs to a part of it (the state of the run, its
-lease, what is recorded when it ends or fails) is opened when the loop reaches the first stage of the part and closed
-after its last.
+The list is the one that `plan` prints (`planning.stages`). The context of a part (the state of the run, its lease, the
+record when it ends or fails) is opened when the loop reaches the first stage of the part and closed after its last.
 """
 
 from __future__ import annotations
@@ -32,12 +31,12 @@ W = TypeVar("W", Staging, Gating)
 
 @dataclass(kw_only=True)
 class Executed:
-    """What the loop has done.
+    """The results of the loop.
 
     Attributes:
         staged: The staged partitions, empty ones included.
-        evaluated: What the gates found; None when they were not evaluated.
-        publication: What was published; None when nothing was.
+        evaluated: The results of the gates; None when they were not evaluated.
+        publication: The publication; None when there was none.
     """
 
     staged: Mapping[date, CandidatePartition] = field(default_factory=dict)
@@ -65,7 +64,7 @@ class Executed:
 def execute(
     ws: Workspace, run_id: str, parts: Iterable[Part], *, actor: str, listener: Listener = no_listener
 ) -> Executed:
-    """Executes parts of a run. What a gate blocks ends it: no stage after that is executed.
+    """Executes parts of a run. If a gate blocks the run, no later stage is executed.
 
     Args:
         ws: The workspace.
@@ -75,7 +74,7 @@ def execute(
         listener: Notified of the progress.
 
     Raises:
-        BackfillError: What `staging`, `gating`, `require_publishable` and `publish_run` raise.
+        BackfillError: The errors of `staging`, `gating`, `require_publishable` and `publish_run`.
     """
     chosen = frozenset(parts)
     done = Executed()
@@ -98,8 +97,8 @@ def execute(
                 case Swap():
                     done.publication = _swap(ws, run_id, by=actor)
                 case Notify():
-                    # The transaction that acknowledged the swap has put the publication into the outbox, for a process
-                    # that dies in between must not lose it. `follow` and the sensor take it from there.
+                    # The transaction that acknowledged the swap has put the publication into the outbox, so that a
+                    # process that stops in between does not lose it. `follow` and the sensor read it from there.
                     pass
                 case _:
                     assert_never(stage)
@@ -107,7 +106,7 @@ def execute(
 
 
 class _Opened:
-    """The part of a run that is being executed, with what was opened for it."""
+    """The part of a run that is being executed, with its open context."""
 
     def __init__(self, ws: Workspace, run_id: str, done: Executed, *, actor: str, listener: Listener) -> None:
         self._ws, self._run_id, self._done = ws, run_id, done
@@ -127,7 +126,7 @@ class _Opened:
             self._note()
 
     def turn_to(self, part: Part) -> None:
-        """Ends the part before, unless it is the same, and begins this one."""
+        """Ends the previous part and begins this one, unless they are the same."""
         if part is self._part:
             return
         self._stack.close()
@@ -147,12 +146,12 @@ class _Opened:
         self._work = self._stack.enter_context(part)
 
     def work(self, kind: type[W]) -> W:
-        """What was opened for the stages of this part."""
+        """The context of the stages of this part."""
         assert isinstance(self._work, kind)
         return self._work
 
     def _note(self) -> None:
-        """Notes what the part that has ended leaves behind."""
+        """Records the results of the part that has ended."""
         if isinstance(self._work, Staging):
             with self._ws.ledger.read() as tx:
                 self._done.staged = tx.candidates.of_run(self._run_id)
@@ -161,11 +160,11 @@ class _Opened:
 
 
 def require_ready(ws: Workspace, run_id: str) -> None:
-    """Refuses at once what the swap would refuse anyway; the swap itself reads the ledger once more.
+    """Refuses early what the swap would refuse; the swap itself reads the ledger again.
 
     Raises:
         IllegalTransition: It is not gated, or is published already.
-        NotApproved: There is no approval that counts, neither of a person nor of a policy.
+        NotApproved: There is no valid approval, by a person or by a policy.
     """
     with ws.ledger.read() as tx:
         run = tx.runs.get(run_id)
@@ -176,7 +175,7 @@ def require_ready(ws: Workspace, run_id: str) -> None:
 
 
 def _swap(ws: Workspace, run_id: str, *, by: str) -> PublicationRecord:
-    """Publishes a run: what a person asked for in the name of a person, a follow-up by what follows."""
+    """Publishes a run: one that a person requested in the name of a person, a follow-up in the name of the system."""
     with ws.ledger.read() as tx:
         cause = tx.runs.get(run_id).manifest.cause
     if cause.kind is not CauseKind.FOLLOW_UP:

@@ -1,4 +1,4 @@
-"""Dependents follow publications: planned from the ledger's outbox, executed as far as policy lets them."""
+"""Follow-ups: planned from the ledger's outbox, and executed as far as policy allows."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from backfill_assets.application.parts import Part
 from backfill_assets.application.recorder import Acting
 from backfill_assets.application.terms import present_terms
-from backfill_assets.errors import BackfillError
+from backfill_assets.errors import BackfillError, Refused
 from backfill_assets.ledger.recorded_text import one_line
 from backfill_assets.ledger.records import RunRecord
 from backfill_assets.ledger.states import RunState
+from backfill_assets.next_steps import Act, NextStep, do, step
 from backfill_assets.publication import follow as outbox
 from backfill_assets.publication.authority import demand_of
 from backfill_assets.publication.follow import Asking, FailedFollowUp, PlannedFollowUps, Tries, always
@@ -26,7 +27,7 @@ class Unfinished:
     """A planned follow-up that is not finished.
 
     Attributes:
-        parts: What is still to be executed; a run that a person has to approve ends with its gates.
+        parts: The parts still to be executed; a run that a person has to approve ends with its gates.
     """
 
     run: RunRecord
@@ -35,11 +36,11 @@ class Unfinished:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Followed:
-    """What became of one follow-up that this process executed.
+    """The result of one follow-up that this process executed.
 
     Attributes:
         run: As the ledger has it now.
-        error: What stopped it; None when it went as far as it may, or a gate blocked.
+        error: The error that stopped it; None when it went as far as it may, or a gate blocked it.
     """
 
     run: RunRecord
@@ -47,19 +48,19 @@ class Followed:
 
     @property
     def has_failed(self) -> bool:
-        """Whether a person has to look at it."""
+        """Whether a person has to examine it."""
         return self.error is not None or self.run.state in (RunState.FAILED, RunState.BLOCKED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FollowedAll:
-    """What became of everything that publications asked for.
+    """The results for everything that publications asked for.
 
     Attributes:
         done: The runs that this process executed, in order.
-        failed: What could not be planned; it is still asked for.
+        failed: What could not be planned; its outbox entries stay open.
         elsewhere: Runs that another process is executing.
-        waiting: What publications asked for when this began, with what cannot follow yet.
+        waiting: The open outbox entries when this began, including what cannot follow yet.
     """
 
     done: tuple[Followed, ...]
@@ -69,7 +70,7 @@ class FollowedAll:
 
 
 def follow(ws: Workspace, acting: Acting) -> FollowedAll:
-    """Follows every publication that waits for it, and those that come of it."""
+    """Follows every publication in the outbox, and the publications that result."""
     waiting = asked_follow_ups(ws)
     done: dict[str, Followed] = {}
     elsewhere: dict[str, RunRecord] = {}
@@ -105,14 +106,14 @@ def _executed(ws: Workspace, each: Unfinished, acting: Acting) -> Followed:
 def plan_follow_ups(ws: Workspace, *, by: str, tries: Tries = always) -> PlannedFollowUps:
     """Plans every run that the ledger's outbox asks for; see `publication.follow.plan_follow_ups`.
 
-    Nothing of such a run can be chosen: policy may publish it without a person.
+    The caller cannot choose anything about such a run, because policy may publish it without a person.
     """
     one_line("the one who follows", by)
     return outbox.plan_follow_ups(ws, by=by, terms_of=lambda name: present_terms(ws, name), tries=tries)
 
 
 def unfinished(ws: Workspace) -> Iterator[Unfinished]:
-    """Follow-ups that are planned and have not been executed to where they end."""
+    """Follow-ups that are planned and not executed to their end."""
     with ws.ledger.read() as tx:
         runs = [
             (run, demand_of(ws, tx, run).policy is not None)
@@ -126,17 +127,29 @@ def unfinished(ws: Workspace) -> Iterator[Unfinished]:
 
 
 def asked_follow_ups(ws: Workspace) -> tuple[Asking, ...]:
-    """What publications ask of their dependents, now or when what it needs is there."""
+    """What publications ask of their dependents, now or once the inputs exist."""
     with ws.ledger.read() as tx:
         return outbox.what_waits(ws, tx)
 
 
+def step_after_change(ws: Workspace) -> NextStep | None:
+    """What is left to do after readers see other rows: to follow, where a dependent can be computed again now."""
+    try:
+        waits = any(wanted.partitions for asking in asked_follow_ups(ws) for wanted in asking.wanted)
+    except Refused:
+        # What depends on it cannot be told, because a reference is unreadable, for example; `follow` says why.
+        waits = True
+    if not waits:
+        return None
+    return step(do(Act.FOLLOW), " computes again what depends on it, unless the sensor of `make dev` runs")
+
+
 def cancel_follow_ups(ws: Workspace, publication_id: str, *, by: str, reason: str) -> None:
-    """Decides that dependents do not follow a publication; what has followed already is left as it is.
+    """Decides that dependents do not follow a publication; runs that followed it already are kept.
 
     Raises:
-        UnknownName: There is no such publication, or it asked nothing.
-        IllegalTransition: Nothing of it waits.
+        UnknownName: There is no such publication, or it asked for nothing.
+        IllegalTransition: Nothing waits for it.
     """
     with ws.ledger.write() as tx:
         tx.outbox.cancel(publication_id, by=by, reason=reason)

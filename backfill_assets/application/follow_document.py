@@ -1,4 +1,4 @@
-"""What became of everything that publications asked for, as a document."""
+"""The results of follow-ups as a document."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from backfill_assets.evidence.follow import (
 
 
 def follow_document(found: FollowedAll) -> FollowReport:
-    """What became of what was asked for; `failed` tells whether a person has to look."""
+    """The results of the follow-ups; `failed` states whether a person has to examine them."""
     done = (followed_run(each.run, error=explained(each.error) if each.error else None) for each in found.done)
     unplanned = (unplanned_run(each, error=explained(each.error)) for each in found.failed)
     waiting = (sentence for each in found.waiting for sentence in waiting_sentences(each))
@@ -23,7 +23,7 @@ def follow_document(found: FollowedAll) -> FollowReport:
 
 
 def cancelled_document(publication_id: str, *, by: str, reason: str) -> FollowCancellation:
-    """What was decided when nothing is to follow a publication."""
+    """The decision that nothing follows a publication."""
     return FollowCancellation(
         publication_id=publication_id,
         cancelled_by=by,

@@ -1,4 +1,4 @@
-"""Files land, and source tables are built from them."""
+"""Landing files, and building source tables from them."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ def quarantine_table(source: SourceTable) -> str:
 
 
 def land(ws: Workspace, source: str, path: Path, *, on_duplicate: OnDuplicate, by: str) -> Landed:
-    """Lands one file: archived as it came, checked, counted, its rejected records quarantined.
+    """Lands one file: archived unchanged, checked, counted, with its rejected records quarantined.
 
     Raises:
         UnknownName: No such source.
         MissingInput: No such file.
-        UnreadableFile: The file cannot be read at all, and is refused whole.
+        UnreadableFile: The file cannot be read at all, and is refused as a whole.
         Refused: Its content was landed before and `on_duplicate` is `reject`.
     """
     table = ws.domain.source_table(source)
@@ -75,16 +75,16 @@ def land(ws: Workspace, source: str, path: Path, *, on_duplicate: OnDuplicate, b
 def land_files(
     ws: Workspace, source: str, files: Sequence[Path], acting: Acting, *, on_duplicate: str, builds: bool
 ) -> LandReport:
-    """Lands files in the order given, and builds the days that they touch.
+    """Lands files in the given order, and builds the days that they touch.
 
-    A refused file stops the rest; what landed before it stays landed.
+    A refused file stops the rest; files that landed before it stay landed.
 
     Args:
         ws: The workspace.
         source: The source table.
-        files: Each is looked at before Spark is started, and before any of them has landed.
+        files: Each is checked before Spark is started, and before any of them lands.
         acting: Who lands them.
-        on_duplicate: What is done with content that was landed before.
+        on_duplicate: What to do with content that was landed before.
         builds: Whether the bronze days they touch are built.
     """
     table = ws.domain.source_table(source)
@@ -134,7 +134,7 @@ def _about(ws: Workspace, table: SourceTable, landed: Landed) -> Iterator[str]:
 
 
 def load(ws: Workspace, source: str, first: date, last: date, acting: Acting, *, empty: bool, reason: str) -> RunReport:
-    """Builds bronze days from what has landed; with `empty`, the person declares that the others had no events.
+    """Builds bronze days from what has landed; with `empty`, the person declares that the other days had no events.
 
     Raises:
         InvalidRange: Days that the table cannot have, or none.
@@ -151,7 +151,7 @@ def load(ws: Workspace, source: str, first: date, last: date, acting: Acting, *,
     silent = days_without_events(ws, table.name, partitions) if empty else ()
     run = plan_load(ws, table.name, partitions=partitions, by=acting.by, reason=reason, empty=silent)
     if run is None:
-        raise InvalidRange(f"{days} holds no days to build.")
+        raise InvalidRange(f"{days} contains no days to build.")
     return build(ws, run, acting)
 
 

@@ -1,6 +1,6 @@
-"""What can be looked at? Status, staleness, history, the audit, and whether a run can be reproduced.
+"""Queries: status, staleness, history, the audit, and reproduction of a run.
 
-Nothing changes, but for the note that a run was reproduced. Each question imports its own room: `status` needs neither
+They change nothing, except that a reproduction is recorded. Each question imports its own room: `status` needs neither
 Spark's functions nor the readers of files, and is answered in the time that they take to import.
 """
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def status(ws: Workspace, name: str | None) -> StatusDocument | RunSummary | SetDocument:
-    """Everything at a glance, one run, or one set."""
+    """The status of everything, of one run, or of one set."""
     if name is None:
         from backfill_assets.evidence.status import status as status_of_everything
 
@@ -36,7 +36,7 @@ def status(ws: Workspace, name: str | None) -> StatusDocument | RunSummary | Set
 
 
 def stale(ws: Workspace, table: str | None, days: DayRange | None) -> StaleDocument:
-    """What no longer follows from what is there now, and why."""
+    """What is stale, and why."""
     from backfill_assets.staleness.document import stale_document
     from backfill_assets.staleness.find import stale_tables
 
@@ -46,7 +46,7 @@ def stale(ws: Workspace, table: str | None, days: DayRange | None) -> StaleDocum
 
 
 def history(ws: Workspace, table: str, partition: date | None) -> TableHistory | PartitionHistory:
-    """What a table or a partition has been."""
+    """The versions of a table or a partition."""
     from backfill_assets.evidence.history import table_history
     from backfill_assets.evidence.partition import partition_history
 

@@ -1,4 +1,4 @@
-"""What can be planned: a run over a table, a restatement set, the load of a source."""
+"""Planning requests: a run over a table, a restatement set, the load of a source."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from backfill_assets.restatements.plan import plan_set as write_set
 from backfill_assets.workspace import Workspace
 
 PLANNED_BY_HAND = frozenset({Mode.BACKFILL, Mode.DRY_RUN, Mode.RECONCILIATION, Mode.REPLAY})
-"""The modes that a person can ask for; LIVE is for what arrives by itself."""
+"""The modes that a person can request; LIVE is for what arrives automatically."""
 
 
 def plan(ws: Workspace, request: PlanRequest) -> Plan:
@@ -42,7 +42,7 @@ def plan(ws: Workspace, request: PlanRequest) -> Plan:
             table=table.name,
         )
     if request.kind is Kind.LIVE:
-        # A LIVE run may be published by policy alone, so nobody gets one by asking.
+        # A LIVE run may be published by policy alone, so that it cannot be requested.
         raise Refused(
             f"a run of kind LIVE is not planned by hand; {table.name} asks for a reason and an approval.",
             next_step=f"leave --kind out, or give one of {', '.join(k for k in Kind if k is not Kind.LIVE)}",
@@ -65,7 +65,7 @@ def plan(ws: Workspace, request: PlanRequest) -> Plan:
 
 
 def plan_set(ws: Workspace, request: SetRequest) -> PlannedSet | NothingToRebuild:
-    """Plans everything that a change makes stale, as one restatement set; see `restatements.plan.plan_set`."""
+    """Plans the rebuild of everything that a change makes stale as one set; see `restatements.plan.plan_set`."""
     _require_words(request)
     return write_set(ws, request, lambda name: present_terms(ws, name))
 
@@ -83,6 +83,6 @@ def described_set_plan(planned: PlannedSet | NothingToRebuild) -> SetPlan | Noth
 
 
 def _require_words(request: PlanRequest | SetRequest) -> None:
-    """Refuses what the ledger would refuse, before a digest is taken of it."""
+    """Refuses texts that the ledger would refuse, before they are part of a digest."""
     one_line("the reason", request.reason)
     require_person("the requester", one_line("the requester", request.by))

@@ -1,7 +1,7 @@
-"""Recorder: what executes parts of a run and keeps a record of it, such as Dagster with its pages.
+"""Recorder: the protocol of an orchestrator, such as Dagster, that executes parts of a run and records them.
 
-The application decides what is executed, in which order and whether it may be; a recorder calls `execute` for it. What
-is recorded grants nothing: the ledger decides.
+The application decides what is executed, in which order, and whether it is allowed; a recorder calls `execute` for it.
+Its records grant nothing: the ledger decides.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from backfill_assets.workspace import Workspace
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pruned:
-    """What was removed of a recorder's history, or would be.
+    """The part of a recorder's history that was removed, or would be.
 
     Attributes:
         days: How old a recorded run is before it is removed.
@@ -39,13 +39,13 @@ class Pruned:
 
 
 class Recorder(Protocol):
-    """Executes parts of runs on the application's behalf, and records that it did."""
+    """Executes parts of runs on behalf of the application, and records them."""
 
     def execute(self, ws: Workspace, run_id: str, parts: Sequence[Part], *, by: str, listener: Listener) -> None:
         """Executes parts of a run.
 
         Raises:
-            BackfillError: What stopped it; a gate that blocks is no error.
+            BackfillError: The error that stopped it; a gate that blocks the run is not an error.
         """
 
     def is_elsewhere(self, run_id: str) -> bool:
@@ -55,11 +55,11 @@ class Recorder(Protocol):
         """Records what readers see after a rollback."""
 
     def prune(self, *, as_of: datetime, dry_run: bool) -> Pruned:
-        """Removes what is old and not shown any more from the recorder's history."""
+        """Removes old records that no page shows from the recorder's history."""
 
 
 class Unrecorded:
-    """Executes without a record of its own; the ledger has everything that counts."""
+    """Executes without a further record; the ledger has everything that is decisive."""
 
     def execute(self, ws: Workspace, run_id: str, parts: Sequence[Part], *, by: str, listener: Listener) -> None:
         """See `Recorder`."""
@@ -81,7 +81,7 @@ class Unrecorded:
 
 
 class LazyRecorder:
-    """Opens another recorder when it is first needed, and closes it at the end. See `Recorder`."""
+    """Opens another recorder on first use, and closes it at the end. See `Recorder`."""
 
     def __init__(self, open_recorder: Callable[[], AbstractContextManager[Recorder]]) -> None:
         self._open, self._opened = open_recorder, ExitStack()

@@ -1,7 +1,7 @@
-"""What was under way when a process died, and how does it end?
+"""Recovery: ends what was in progress when a process stopped.
 
-For every publication that the ledger calls PUBLISHING the table's log is asked whether it landed. If it did, the
-ledger is told. If it did not, it is fenced off, so that it cannot land later, and closed with nothing changed.
+For every publication that the ledger has as PUBLISHING, the table's log is checked for its commit. If it landed, the
+ledger is updated. If not, it is fenced off, so that it cannot land later, and closed with nothing changed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from backfill_assets.workspace import Workspace
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recovered:
-    """One thing that was under way and how it ended; `problem` says why it did not."""
+    """One piece of work that was in progress and how it ended; `problem` is the reason if it did not."""
 
     what: str
     id: str
@@ -39,19 +39,19 @@ class Recovered:
 
 
 def recover(ws: Workspace, *, by: str, only: str | None = None, now: bool = False) -> tuple[Recovered, ...]:
-    """Ends everything that a dead process left half done: publications, sets, runs and landings.
+    """Ends everything that a stopped process left unfinished: publications, sets, runs and landings.
 
-    Safe to call at any time and again. Whoever publishes and is still alive loses its turn: its next step is refused by
-    the ledger or by the table, and nothing of it becomes visible.
+    Safe to call at any time and repeatedly. A process that is still publishing loses its turn: its next step is refused
+    by the ledger or by the table, and nothing of it becomes visible.
 
     Args:
         ws: The workspace.
-        by: Who recovers.
+        by: The person who recovers.
         only: The one run, landed file, publication or set to end; everything by default.
-        now: Take it over even while its lease has not ended. The process that held it can add nothing any more.
+        now: Take it over even if its lease has not ended. The process that held it cannot add anything afterwards.
 
     Raises:
-        UnknownName: There is nothing of that name.
+        UnknownName: There is nothing with that name.
         Refused: `now` without `only`.
     """
     if now and only is None:
@@ -67,7 +67,7 @@ def recover(ws: Workspace, *, by: str, only: str | None = None, now: bool = Fals
             _require_known(tx, only)
         under_way = tx.publications.records(states=[PublicationState.PUBLISHING])
         # Without their manifests: a run whose manifest cannot be read is ended like any other.
-        computing = [run for run in tx.runs.in_short() if run.state in (RunState.STAGING, RunState.GATING)]
+        computing = reversed(tx.runs.headers(states=[RunState.STAGING, RunState.GATING]))
         landing = tx.imports.records(states=[ImportState.LANDING])
         orders = tx.publications.rollbacks_under_way()
     found = [
@@ -83,7 +83,7 @@ def recover(ws: Workspace, *, by: str, only: str | None = None, now: bool = Fals
     for run in computing:
         if only in (None, run.run_id):
             found.append(_computation(ws, run.run_id, run.state, by=by, now=now))
-    # After the publications: how far a set or a rollback is can only be said when none of them is open.
+    # After the publications: how far a set or a rollback is can only be determined when none of them is open.
     found += [
         _ended("rollback", order.of, order.of, partial(_rollback, ws, order))
         for order in orders
@@ -106,7 +106,7 @@ def recover(ws: Workspace, *, by: str, only: str | None = None, now: bool = Fals
 
 
 def recover_document(ws: Workspace, *, by: str, only: str | None, now: bool) -> RecoveryReport:
-    """What was recovered, and what could not be, as a document."""
+    """What was recovered, and what could not be recovered, as a document."""
     found = recover(ws, by=by, only=only, now=now)
     return RecoveryReport(
         recovered=tuple(map(_document, found)),
@@ -138,12 +138,12 @@ def _landings(ws: Workspace, *, by: str, only: str | None, now: bool) -> Iterato
     with ws.ledger.read() as tx:
         for record in tx.imports.records(states=[ImportState.LANDING]):
             held = tx.leases.get(record.import_id)
-            who = held.sentence(at) if held else "another process of this machine is at work on it"
+            who = held.sentence(at) if held else "another process of this machine is working on it"
             yield Recovered(what="landing", id=record.import_id, outcome=f"is left alone: {who}")
 
 
 def _ended(what: str, name: str, table: str, end: Callable[[], Outcome]) -> Recovered:
-    """One thing that was under way; that it cannot be ended now must not keep the others from being ended."""
+    """One piece of work that was in progress; if it cannot be ended now, the others still are."""
     try:
         outcome = end()
     except BackfillError as error:
@@ -193,7 +193,7 @@ def _computation(ws: Workspace, run_id: str, state: RunState, *, by: str, now: b
     except AtWork as alive:
         return Recovered(what="run", id=run_id, outcome=f"is left alone: {alive.message}", next_step=alive.next_step)
     except IllegalTransition:
-        # It went on while we looked; then it was not dead.
+        # It continued meanwhile, so its process has not stopped.
         return Recovered(what="run", id=run_id, outcome="is still under way")
     ws.reached(Point.RECOVER_CLOSED)
     again = step("run it again: ", do(Act.RUN, run_id))

@@ -1,4 +1,4 @@
-"""What can be asked of a restatement set?"""
+"""Requests that concern a restatement set."""
 
 from __future__ import annotations
 
@@ -46,20 +46,20 @@ class RestatementSet:
         return tuple(member.run_id for member in self.members)
 
     def document(self) -> SetDocument:
-        """How far the set is."""
+        """The state of the set."""
         return set_document(self.ws, self.set_id)
 
     def report(self) -> SetReport:
-        """Where the set stands, and the report of each of its runs."""
+        """The state of the set, and the report of each of its runs."""
         return set_report(self.ws, self.set_id)
 
     def approve(self, *, by: str, note: str) -> SetDocument:
-        """Records that another person agrees to every run of the set; see `restatements.approve.approve_set`."""
+        """Records that another person approves every run of the set; see `restatements.approve.approve_set`."""
         approve_set(self.ws, self.set_id, by=by, note=note)
         return self.document()
 
     def cancel(self, *, by: str, reason: str) -> SetDocument:
-        """Ends the set, of which readers see nothing, for good."""
+        """Cancels the set, which is not visible to readers, permanently."""
         with self.ws.ledger.write() as tx:
             tx.sets.cancel(self.set_id, by=by, reason=reason)
         return self.document()
@@ -67,7 +67,7 @@ class RestatementSet:
     def stage(self, acting: Acting) -> SetDocument:
         """Stages and gates the runs of the set, in order. A blocked run stops those that read it.
 
-        What has passed is staged again only where what it was computed from has been staged again since.
+        A run that has passed is staged again only if its inputs have been staged again since.
         """
         for member in self.members:
             if member.state in _SEEN or (member.state in _GATED and not is_outdated(self.ws, member)):
@@ -79,7 +79,7 @@ class RestatementSet:
         return self.document()
 
     def publish(self, acting: Acting) -> SetDocument:
-        """Publishes the runs of the set in order, each recorded by itself; see `restatements.publish.publish_set`."""
+        """Publishes the runs of the set in order, each recorded separately; see `restatements.publish.publish_set`."""
 
         def publish_one(run_id: str) -> None:
             Run(self.ws, run_id).execute(acting, (Part.PUBLISH,))
@@ -88,7 +88,7 @@ class RestatementSet:
         return self.document()
 
     def rollback(self, acting: Acting, *, reason: str, with_dependents: bool) -> SetDocument:
-        """Brings every table of the set back, dependents first."""
+        """Rolls back every table of the set, dependents first."""
         require_person("the one who rolls back", acting.by)
         undo = rollback_with_dependents if with_dependents else rollback_set
         for record in undo(self.ws, self.set_id, by=acting.by, reason=reason):

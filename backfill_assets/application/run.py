@@ -1,4 +1,4 @@
-"""What can be asked of one run?"""
+"""Requests that concern one run."""
 
 from __future__ import annotations
 
@@ -42,20 +42,20 @@ class Run:
         return (self.run_id,)
 
     def document(self) -> RunSummary:
-        """Where the run stands."""
+        """The state of the run."""
         return run_document(self.ws, self.run_id)
 
     def report(self) -> RunReport:
-        """What a reviewer reads: what moves, which gates passed, some rows before and after."""
+        """The report for a reviewer: what changes, which gates passed, some rows before and after."""
         return run_report(self.ws, self.run_id)
 
     def approve(self, *, by: str, note: str) -> RunSummary:
-        """Records that another person agrees to exactly this manifest; see `publication.approve.approve_run`."""
+        """Records that another person approves exactly this manifest; see `publication.approve.approve_run`."""
         approve_run(self.ws, self.run_id, by=by, note=note)
         return self.document()
 
     def cancel(self, *, by: str, reason: str) -> RunSummary:
-        """Ends the run, which readers do not see, for good; a process at work on it stops at its next step."""
+        """Cancels the run, which is not visible to readers, permanently; its process stops at its next step."""
         with self.ws.ledger.write() as tx:
             tx.runs.cancel(self.run_id, by=by, reason=reason)
         return self.document()
@@ -73,7 +73,7 @@ class Run:
         return self.report()
 
     def publish(self, acting: Acting) -> PublicationDocument:
-        """Makes the gated and approved run what readers see; see `publication.publish.publish_run`."""
+        """Makes the gated and approved run visible to readers; see `publication.publish.publish_run`."""
         from backfill_assets.application.execute import require_ready
 
         require_ready(self.ws, self.run_id)
@@ -81,7 +81,7 @@ class Run:
         return publication_document(self._latest_publication())
 
     def rollback(self, acting: Acting, *, reason: str, with_dependents: bool) -> RollbackDocument:
-        """Undoes the publication; with dependents, those first that would be left without their input."""
+        """Undoes the publication; with dependents, first those that would be left without their input."""
         require_person("the one who rolls back", acting.by)
         if with_dependents:
             records = rollback_with_dependents(self.ws, self.run_id, by=acting.by, reason=reason)
@@ -96,7 +96,7 @@ class Run:
         """Executes parts of the run through the recorder.
 
         Raises:
-            Interrupted: Ctrl-C; what was finished is kept.
+            Interrupted: Ctrl-C; finished work is kept.
         """
         try:
             acting.recorder.execute(self.ws, self.run_id, parts, by=acting.by, listener=acting.listener)

@@ -1,4 +1,4 @@
-"""What does an id name? Whether it is a run's or a set's is decided here, once; both can be asked for the same."""
+"""Subjects: whether an id names a run or a set is decided here, once; both accept the same requests."""
 
 from __future__ import annotations
 
@@ -23,34 +23,34 @@ class Subject(Protocol):
         """The run itself, or the runs of the set."""
 
     def document(self) -> RunSummary | SetDocument:
-        """Where it stands."""
+        """Its state."""
 
     def report(self) -> RunReport | SetReport:
-        """What a reviewer reads."""
+        """The report for a reviewer."""
 
     def approve(self, *, by: str, note: str) -> RunSummary | SetDocument:
-        """Records that another person agrees."""
+        """Records that another person approves it."""
 
     def cancel(self, *, by: str, reason: str) -> RunSummary | SetDocument:
-        """Ends what readers do not see, for good."""
+        """Cancels permanently what is not visible to readers."""
 
     def stage(self, acting: Acting) -> RunReport | SetDocument:
         """Stages and gates."""
 
     def publish(self, acting: Acting) -> PublicationDocument | SetDocument:
-        """Makes it what readers see."""
+        """Makes it visible to readers."""
 
     def rollback(self, acting: Acting, *, reason: str, with_dependents: bool) -> RollbackDocument | SetDocument:
-        """Brings back exactly the files that were replaced."""
+        """Restores exactly the files that were replaced."""
 
 
 def subject_of(ws: Workspace, name: str) -> Subject:
-    """The run or the set of that id; whether the ledger has it, the first question shows."""
+    """The run or the set with that id; its first request checks that the ledger has it."""
     return RestatementSet(ws, name) if is_set(name) else Run(ws, name)
 
 
 def erase_samples(ws: Workspace, name: str, *, by: str, reason: str) -> int:
-    """Deletes the values of rows that the ledger holds of a run or a set, for ever; events note by whom and why.
+    """Permanently deletes the values of rows that the ledger holds of a run or a set; events record by whom and why.
 
     Returns:
         How many samples were erased.

@@ -1,4 +1,4 @@
-"""What does the declaration of a table contribute to the manifest of a run?"""
+"""Terms: what the declaration of a table contributes to the manifest of a run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from backfill_assets.workspace import Workspace
 
 
 def terms_of(ws: Workspace, table: DerivedTable, version: str) -> Terms:
-    """What a release of a table's transform contributes, as it is declared now."""
+    """The terms of a release of a table's transform, as declared now."""
     code = ws.code.of(table, version)
     return Terms(
         domain=ws.domain.name,
@@ -33,7 +33,7 @@ def terms_of(ws: Workspace, table: DerivedTable, version: str) -> Terms:
 
 
 def present_terms(ws: Workspace, name: str) -> Terms:
-    """What the present release of a table contributes."""
+    """The terms of the present release of a table."""
     table = ws.domain.derived_table(name)
     return terms_of(ws, table, table.version)
 

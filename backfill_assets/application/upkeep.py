@@ -1,4 +1,4 @@
-"""What is looked up and looked after: runs by their partitions, versions of sets, files that are not needed."""
+"""Upkeep and look-ups: runs by their partitions, versions of sets, files that are not needed."""
 
 from __future__ import annotations
 

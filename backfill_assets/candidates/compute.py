@@ -1,4 +1,4 @@
-"""How do pinned inputs become rows? The one way in which staging, the warm-up proof and a reproduction compute."""
+"""Computation of rows from pinned inputs, shared by staging, the warm-up proof and reproduction."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from backfill_assets.domain import DerivedTable, SourceTable, TransformContext
 from backfill_assets.errors import ContractBroken
 from backfill_assets.lake.snapshot import read_files
 from backfill_assets.landing.bronze import bronze_rows
-from backfill_assets.ledger.records import ImportRecord
+from backfill_assets.ledger.import_records import ImportRecord
 from backfill_assets.next_steps import Act, Advice, outline, step
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.reads import Reads, output_days
@@ -31,10 +31,10 @@ def require_same_code(ws: Workspace, manifest: Manifest, *, next_step: Advice | 
         ContractBroken: The modules of the domain, or the settings fixed in this project, are not the ones the run was
             planned with.
     """
-    # Manifests of earlier formats do not say by which settings.
+    # Manifests of earlier formats do not record the settings.
     if manifest.session_digest not in ("", session_digest()):
         raise ContractBroken(
-            f"run {manifest.run_id} was planned with other session settings: its manifest says "
+            f"run {manifest.run_id} was planned with other session settings: its manifest has "
             f"{manifest.session_digest[:12]}, those of this release are {session_digest()[:12]}.",
             next_step=next_step
             or step(
@@ -46,11 +46,11 @@ def require_same_code(ws: Workspace, manifest: Manifest, *, next_step: Advice | 
     if not ws.code.is_present(table, manifest.transform_version, manifest.code_digest):
         code = ws.code.of(table, manifest.transform_version)
         raise ContractBroken(
-            f"run {manifest.run_id} was planned with other code: its manifest says {manifest.code_digest[:12]}, "
+            f"run {manifest.run_id} was planned with other code: its manifest has {manifest.code_digest[:12]}, "
             f"the modules of {manifest.transform} {manifest.transform_version} ({', '.join(code.modules)}) are "
             f"{code.digest[:12]}.",
             next_step=next_step
-            or step("plan it again, or run it with the code it names: ", outline(Act.PLAN, manifest.table)),
+            or step("plan it again, or run it with the code of its manifest: ", outline(Act.PLAN, manifest.table)),
             run_id=manifest.run_id,
         )
 
@@ -71,10 +71,10 @@ def derived_rows(
         table: Its table.
         partitions: What this call of the transform computes.
         reads: What it reads.
-        files: The files of the pinned input partitions, of these at least.
+        files: The files of at least the pinned input partitions.
 
     Raises:
-        MissingInput: An input file or a pinned reference is gone.
+        MissingInput: An input file or a pinned reference does not exist any more.
         ContractBroken: The transform failed, or returned other columns than it declares.
     """
     references = load_pinned(ws.domain, manifest.references, ws.reference_archive)

@@ -1,7 +1,7 @@
-"""How are a candidate's gates evaluated, and where do the results go?
+"""Evaluation of a candidate's gates.
 
-What is measured is what was written: the staged files are read back. Results go to the ledger, which decides about
-publication, and to the table behind `validation/<name>`, which people query.
+The staged files are read back, so that what is measured is what was written. Results are recorded in the ledger, which
+decides about publication, and in the table behind `validation/<name>`, which people query.
 """
 
 from __future__ import annotations
@@ -75,11 +75,11 @@ class Gating:
     """One process that evaluates the gates of a run: what it has read, and what it has found so far.
 
     Attributes:
-        attempt: Names this attempt; it comes with everything that is written for it.
-        accepted: What readers see of the run's partitions, which the candidate is compared with.
-        gates: The gates to measure; results that hold already are in `kept`.
+        attempt: Names this attempt; it is part of everything that is written for it.
+        accepted: The accepted versions of the run's partitions, with which the candidate is compared.
+        gates: The gates to measure; results that are still valid are in `kept`.
         measured: What was measured in the staged rows, by partition; empty before that.
-        proven: What the proof of the window came to; None when there is none to do.
+        proven: The result of the proof of the window; None without a proof.
     """
 
     ws: Workspace
@@ -124,16 +124,16 @@ class Gating:
 
 @contextmanager
 def gating(ws: Workspace, run_id: str, *, actor: str, listener: Listener = no_listener) -> Iterator[Gating]:
-    """Takes a staged run to evaluate its gates; when the block ends, judges what was found and records it.
+    """Takes a staged run to evaluate its gates; when the block ends, judges the measurements and records the results.
 
     Raises:
         UnknownName: There is no such run.
         IllegalTransition: The run has not been staged.
-        MissingInput: Staged or accepted files are gone.
-        ContractBroken: The table declares other gates than the manifest agreed.
+        MissingInput: Staged or accepted files do not exist any more.
+        ContractBroken: The table declares other gates than the manifest.
         InputsMovedOn: It was computed from candidates of its set that have been staged again since.
-        AtWork: Another process is at work on it, and its lease has not ended.
-        TakenOver: Another process has the run by now, or it was given up or cancelled.
+        AtWork: Another process holds its lease.
+        TakenOver: Another process has taken over the run, or it was abandoned or cancelled.
         WrongSession: The Spark session gives rows another meaning.
     """
     ws.spark()
@@ -143,7 +143,7 @@ def gating(ws: Workspace, run_id: str, *, actor: str, listener: Listener = no_li
         manifest = run.manifest
         table = ws.domain.table(manifest.table)
         if run.state not in (RunState.STAGED, RunState.GATING):
-            # What was gated before keeps its results; a run that waits for its gates can get none, and fails below.
+            # A run that was gated before keeps its results; one that waits for its gates fails below.
             require_agreed_gates(manifest, table)
         require_read_as_staged(tx, ws.graph, manifest)
         tx.runs.take(run_id, RunState.GATING, actor=actor, attempt=lease.attempt, lease=lease.length)
@@ -179,7 +179,7 @@ def measure_candidate(work: Gating) -> None:
 
 
 def prove_window(work: Gating, stage: Prove) -> None:
-    """Computes partitions again with another window, unless a proof of exactly these files is recorded already."""
+    """Recomputes partitions with another window, unless a proof of exactly these files is recorded already."""
     if not any(isinstance(gate, WarmUpProof) for gate in work.gates):
         return
     if again := stage.compared:
@@ -188,7 +188,7 @@ def prove_window(work: Gating, stage: Prove) -> None:
 
 
 def _record(work: Gating, *, actor: str) -> None:
-    """Judges what was found; results go to the table behind `validation/<name>` and to the ledger."""
+    """Judges the measurements and records the results in the table behind `validation/<name>` and in the ledger."""
     ws, manifest = work.ws, work.manifest
     evaluated = work.evaluated = _judged(work)
     compared = _compared(work)
@@ -229,7 +229,7 @@ def _judged(work: Gating) -> Evaluated:
 
 
 def _compared(work: Gating) -> Sequence[CandidatePartition]:
-    """The candidate with what was measured in it, and what it was compared with."""
+    """The candidate with its measurements, and the versions with which it was compared."""
     measured, accepted = work.measured, work.accepted
     return [
         replace(
@@ -244,7 +244,7 @@ def _compared(work: Gating) -> Sequence[CandidatePartition]:
 
 
 def _attempt(candidates: Iterable[CandidatePartition]) -> str:
-    """Names exactly what was measured against what, so that writing the same results twice adds nothing."""
+    """Identifies what was measured and compared, so that writing the same results twice adds nothing."""
     measured = [[c.partition.isoformat(), c.files.digest, c.compared_digest or ""] for c in candidates]
     return document_digest(measured)[:16]
 
@@ -252,9 +252,9 @@ def _attempt(candidates: Iterable[CandidatePartition]) -> str:
 def _still_valid(
     table: Table, candidates: Mapping[date, CandidatePartition], earlier: Iterable[GateResult]
 ) -> tuple[tuple[Gate, ...], tuple[GateResult, ...]]:
-    """The gates to measure, and earlier results that hold: a proof of exactly these files is not done twice.
+    """The gates to measure, and earlier results that are still valid: a proof of exactly these files is not repeated.
 
-    Gating again is for a target that has changed, which the proof does not depend on.
+    A run is gated again when its target has changed, and the proof does not depend on the target.
     """
     proofs = [gate for gate in table.gates if isinstance(gate, WarmUpProof)]
     kept = tuple(
@@ -290,7 +290,7 @@ def _sample(work: Gating) -> tuple[SampledRow, ...]:
 
 
 def _wrong_columns(ws: Workspace, table: Table, staged: Mapping[date, FileSet]) -> Mapping[date, str]:
-    """Partitions with a file whose own footer declares other columns than the table, with a sentence about it."""
+    """Partitions with a file whose footer declares other columns than the table, with a sentence about it."""
     declared = tuple(
         (field.name, json.dumps(field.dataType.jsonValue()))
         for field in stored_schema(table).fields

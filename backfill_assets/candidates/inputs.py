@@ -1,4 +1,4 @@
-"""Which files stand behind the inputs that a manifest pins, and which of them does one call of a transform read?"""
+"""Pinned inputs: the files behind the inputs of a manifest, and those that one call of a transform reads."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ PinnedDigests = Mapping[str, Mapping[date, str]]
 
 
 def pinned_files(tx: ReadTransaction, run_id: str, inputs: Iterable[PinnedInput]) -> PinnedFiles:
-    """The exact files that a manifest pins, whatever has become of them since: accepted versions as they were then,
-    and the candidates of other runs of the same set.
+    """The exact files that a manifest pins: accepted versions, also if they were replaced since, and candidates of
+    other runs of the same set.
 
     Args:
-        reader: The ledger.
-        run_id: The run that pins them, for the refusal.
+        tx: The transaction.
+        run_id: The run that pins them, for the error.
         inputs: `manifest.inputs`, or the further inputs of its proof.
 
     Raises:
-        MissingInput: The ledger does not hold a version as it was, retention has removed it, or the run whose
+        MissingInput: The ledger does not have a version in its pinned form, retention has removed it, or the run whose
             candidate is read has none.
     """
     found: dict[str, dict[date, FileSet]] = {}
@@ -63,7 +63,7 @@ def _accepted_files(
                 f"run {run_id} reads version {pin.version} of {pinned.table} {pin.partition}, which retention removed "
                 f"at {version.removed_at.isoformat(timespec='seconds')}.",
                 next_step=step(
-                    "plan it again, over what is accepted now; what is kept: ",
+                    "plan it again, from what is accepted now; the retained versions: ",
                     do(Act.HISTORY, pinned.table, partition=pin.partition),
                 ),
                 run_id=run_id,
@@ -95,7 +95,7 @@ def digests_of(files: PinnedFiles) -> PinnedDigests:
 
 
 def window_digests(graph: Graph, manifest: Manifest, partition: date, digests: PinnedDigests) -> Mapping[str, str]:
-    """What an output partition is computed from, as in its provenance: by input table, the digest of its window."""
+    """The provenance of an output partition: by input table, the digest of its window."""
     node = node_of(manifest)
     read: dict[str, list[str]] = {}
     for edge in node.inputs:
@@ -105,7 +105,7 @@ def window_digests(graph: Graph, manifest: Manifest, partition: date, digests: P
 
 
 def read_before(tx: ReadTransaction, graph: Graph, manifest: Manifest) -> tuple[date, ...]:
-    """The staged partitions of a run whose inputs, candidates of its set, have been staged again since."""
+    """The staged partitions of a run whose inputs are candidates of its set that have been staged again since."""
     others = {pin.from_run for pinned in manifest.inputs for pin in pinned.partitions if pin.from_run}
     if not others:
         return ()
@@ -128,7 +128,7 @@ def require_read_as_staged(tx: ReadTransaction, graph: Graph, manifest: Manifest
     """Refuses a candidate that was computed from other candidates of its set than those that are staged now.
 
     Raises:
-        InputsMovedOn: It has to be staged again.
+        InputsMovedOn: The run has to be staged again.
     """
     if before := read_before(tx, graph, manifest):
         raise InputsMovedOn(

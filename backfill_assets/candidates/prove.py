@@ -1,8 +1,8 @@
-"""Is the declared window long enough? Some partitions are computed again with another one, and must be the same.
+"""Warm-up proof: recomputes some partitions with another window; the rows must be the same.
 
-Seams between chunks were computed again while the chunks were staged; what is left of the proof is computed here, by
-the same path as staging: the calls that the stage lists, from files that were pinned when the run was planned. Content
-checksums are compared with those of the staged files. Only where they differ are rows looked at.
+Seams between chunks are recomputed while the chunks are staged. The rest of the proof is computed here, in the same way
+as staging: the calls that the stage lists, from files that were pinned when the run was planned. Content checksums are
+compared with those of the staged files. Rows are compared only where the checksums differ.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ from backfill_assets.transforms.schemas import business_schema
 from backfill_assets.workspace import Workspace
 
 _MOST_SHOWN = 3
-"""Of how many differing seams between chunks rows are looked at: each is a chunk to compute."""
+"""The number of differing seams between chunks whose rows are compared: each costs the computation of a chunk."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Proving:
-    """A staged run under proof: its files by partition, and what was measured in them."""
+    """A staged run that is being proven: its files by partition, and their measurements."""
 
     ws: Workspace
     manifest: Manifest
@@ -59,23 +59,23 @@ def prove(
     measured: Mapping[date, Measured],
     chunks: Iterable[ChunkRecord],
 ) -> tuple[Proven, ...]:
-    """Compares what the manifest's proof asks for with what was staged, computing again what was not yet.
+    """Recomputes what the manifest's proof requires and compares it with what was staged.
 
     Args:
         ws: The workspace.
         manifest: The run's contract.
         table: Its table.
-        stage: What the proof asks for.
+        stage: The proof.
         staged: The staged files by partition.
-        measured: What was measured in them, for their checksums.
-        chunks: What staging noted of each chunk, for the checksums of its seam.
+        measured: Their measurements, for the checksums.
+        chunks: The records of the staged chunks, for the checksums of their seams.
 
     Returns:
-        What was found at the seams, or at each end of the run.
+        The result for the seams, or for each end of the run.
 
     Raises:
-        ContractBroken: The code is no longer the one that computed the staged rows.
-        MissingInput: A pinned input partition or reference is gone.
+        ContractBroken: The code is not the one that computed the staged rows.
+        MissingInput: A pinned input partition or reference does not exist any more.
     """
     if not isinstance(table, DerivedTable):
         return ()
@@ -86,7 +86,7 @@ def prove(
 
 
 def _at_the_seams(work: _Proving, stage: Prove, chunks: Iterable[ChunkRecord]) -> Proven:
-    """Seams between chunks by the checksums that staging noted, the others by computing each alone."""
+    """Seams between chunks by the checksums that staging recorded, the others by computing each alone."""
     checksums = {chunk.number: chunk.seam_checksum for chunk in chunks}
     calls = list(stage.alone)
     unlike: list[date] = []
@@ -134,12 +134,12 @@ class _Found:
 
 
 def _compare(work: _Proving, calls: Sequence[Recomputation], unlike: Iterable[date] = ()) -> _Found:
-    """Computes partitions again and compares them with the staged ones.
+    """Recomputes partitions and compares them with the staged ones.
 
     Args:
         work: The run.
-        calls: What to compute again.
-        unlike: Partitions that differ whatever this finds: another computation has found them so.
+        calls: What to recompute.
+        unlike: Partitions that count as different because another recomputation has shown it.
     """
     if not calls:
         return _Found(again={}, differing=(), examples=())
@@ -161,7 +161,7 @@ def _compare(work: _Proving, calls: Sequence[Recomputation], unlike: Iterable[da
 
 
 def _with_surplus(again: Measured, staged: Measured | None) -> Measured:
-    """With the rows that share their key on either side: such rows are compared crosswise."""
+    """Adds the rows that share their key on either side, because every pair of such rows is compared."""
     return replace(again, surplus=max(again.surplus, staged.surplus if staged else 0))
 
 
@@ -174,7 +174,7 @@ def _computed_again(work: _Proving, call: Recomputation) -> DataFrame:
 
 
 def _not_looked_at(work: _Proving, seam: date, unlike: Collection[date]) -> Measured:
-    """What is known of a seam between chunks from checksums alone."""
+    """The result for a seam between chunks from checksums alone."""
     rows = 0 if seam in unlike else work.staged[seam].rows
     surplus = work.measured[seam].surplus if seam in work.measured else 0
     return Measured(partition=seam, rows=rows, accepted_rows=rows, unchanged=rows, surplus=surplus)
@@ -185,7 +185,7 @@ def _checksum(measured: Mapping[date, Measured], partition: date) -> str:
 
 
 def _pins(manifest: Manifest, reads: Iterable[Reads]) -> Iterable[PinnedInput]:
-    """The pins of exactly what a call reads: a run of years pins far more."""
+    """The pins of exactly what a call reads; a run over years pins far more."""
     wanted = {read.argument: set(read.partitions) for read in reads}
     further = manifest.proof.inputs if manifest.proof else ()
     for pinned in (*manifest.inputs, *further):

@@ -1,8 +1,8 @@
-"""What holds while a process stages or gates a run, and what does the ledger say when it stops?
+"""Run lease: held while a process stages or gates a run.
 
-The lease is renewed while the work goes on, and the jobs of its Spark session are stopped when it was taken away.
-Whatever ends the work, an error or Ctrl-C, fails the run at once, so that the next command goes on with it; only a
-process that is killed leaves that to `recover`.
+The lease is renewed while the work continues; if another process takes it over, the jobs of this Spark session are
+cancelled. An error or Ctrl-C fails the run at once, so that the next command resumes it. If the process is killed,
+`recover` fails the run.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from backfill_assets.workspace import Workspace
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeasedRun:
-    """One process at work on a run.
+    """The run that a process works on, with its lease.
 
     Attributes:
         actor: On whose behalf.
-        lease: Its `attempt` is not a counter: a process that was given up may still be at it, and is told by it.
+        lease: Its `attempt` is a token and not a counter: it distinguishes a process that has lost the run.
         doing: What Spark does, such as `computed silver.orders`, for the sentence when it stops.
     """
 
@@ -40,10 +40,10 @@ class LeasedRun:
 
 @contextmanager
 def holding_lease(ws: Workspace, work: LeasedRun) -> Iterator[None]:
-    """Holds the lease of a run that was taken until the block ends; a block that fails fails the run.
+    """Holds the lease of a run until the block ends; an error in the block fails the run.
 
     Raises:
-        TakenOver: Another process has the run by now, or it was given up or cancelled.
+        TakenOver: Another process has taken over the run, or it was abandoned or cancelled.
         ContractBroken: Spark stopped.
     """
     try:
@@ -75,10 +75,10 @@ def holding_lease(ws: Workspace, work: LeasedRun) -> Iterator[None]:
 
 
 def _fail(ws: Workspace, work: LeasedRun, error: BackfillError) -> None:
-    """Notes in the ledger why a run stopped.
+    """Records in the ledger why a run stopped.
 
     Raises:
-        TakenOver: Another process has the run by now, so that the reason is not the run's.
+        TakenOver: Another process has taken over the run, so that the reason does not concern the run.
     """
     attempt = work.lease.attempt
     try:

@@ -1,8 +1,8 @@
-"""How does a run get from its manifest to staged files, which readers do not see?
+"""Staging: from a manifest to staged files, which are not visible to readers.
 
-Chunk by chunk, as the stages of the plan say: read exactly the pinned input versions of the chunk's window, compute,
-write below `_runs/`, and note the files in the ledger. A run that stops goes on at its first unfinished chunk; files of
-an attempt that did not finish are never referred to.
+Chunk by chunk, as in the stages of the plan: read exactly the pinned input versions of the chunk's window, compute,
+write below `_runs/`, and record the files in the ledger. A run that stopped resumes at its first unfinished chunk;
+files of an attempt that did not finish are never referenced.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Staging:
     """One process that stages a run.
 
     Attributes:
-        token: Not a counter: a process that was given up may still be at work, and is distinguished by its token.
+        token: Identifies this attempt. It is not a counter: it distinguishes a process that has lost the run.
         inputs: The pinned input files.
         finished: The chunks that an earlier attempt finished from the same inputs.
         begun_at: When the first chunk of this attempt began.
@@ -74,25 +74,25 @@ class Staging:
 
 @contextmanager
 def staging(ws: Workspace, run_id: str, *, actor: str, listener: Listener = no_listener) -> Iterator[Staging]:
-    """Takes a run to stage it, and leaves it ready for its gates when the block ends.
+    """Takes a run to stage it; when the block ends, the run is ready for its gates.
 
-    What an earlier attempt finished is kept: the same manifest gives the same rows, so there is nothing to do again.
+    Chunks that an earlier attempt finished are kept: the same manifest gives the same rows.
 
     Raises:
         UnknownName: There is no such run.
         IllegalTransition: The run is past staging, or the block did not compute all of its chunks.
-        MissingInput: A pinned input version or reference is no longer there.
-        ContractBroken: The code is not what the manifest says, or the transform broke its contract.
-        AtWork: Another process is at work on it, and its lease has not ended.
-        TakenOver: Another process has the run by now, or it was given up or cancelled.
-        WrongSession: The Spark session, or one that the transform left, gives rows another meaning.
+        MissingInput: A pinned input version or reference does not exist any more.
+        ContractBroken: The code is not that of the manifest, or the transform broke its contract.
+        AtWork: Another process holds its lease.
+        TakenOver: Another process has taken over the run, or it was abandoned or cancelled.
+        WrongSession: A setting of the Spark session, or of one that the transform opened, changes the meaning of rows.
     """
     with ws.ledger.read() as tx:
         run = tx.runs.get(run_id)
     manifest = run.manifest
     table = ws.domain.table(manifest.table)
     require_same_code(ws, manifest)
-    # Verified before anything is noted: a wrong session is refused, and is no failure of the run.
+    # Verified before anything is recorded: a wrong session is refused, and the run does not fail.
     versions = present_versions(ws.spark())
     with ws.ledger.read() as tx:
         inputs = pinned_files(tx, run_id, manifest.inputs)
@@ -135,9 +135,9 @@ def staging(ws: Workspace, run_id: str, *, actor: str, listener: Listener = no_l
 
 
 def _kept_chunks(ws: Workspace, manifest: Manifest, token: str) -> Sequence[int]:
-    """Forgets what an earlier attempt left, but for the chunks that it finished.
+    """Discards what an earlier attempt left, except for the chunks that it finished.
 
-    Files are looked at before the writer's turn, and after the run was taken: from then on vacuum leaves them.
+    Files are examined before the write transaction and after the run was taken: from then on vacuum keeps them.
     """
     with ws.ledger.read() as tx:
         finished = _finished_chunks(ws, manifest, tx)
@@ -148,8 +148,8 @@ def _kept_chunks(ws: Workspace, manifest: Manifest, token: str) -> Sequence[int]
 
 
 def _finished_chunks(ws: Workspace, manifest: Manifest, tx: ReadTransaction) -> Sequence[int]:
-    """The chunks that an earlier attempt finished from the same inputs, and whose files are still there as written."""
-    # Accepted inputs never change; candidates of the same set can be staged again.
+    """The chunks that an earlier attempt finished from the same inputs, and whose files are unchanged."""
+    # Accepted versions never change; candidates of the same set can be staged again.
     outdated = set(read_before(tx, ws.graph, manifest))
     planned = {chunk.number: chunk.partitions for chunk in chunks_of(manifest)}
     candidates = tx.candidates.of_run(manifest.run_id)
@@ -183,7 +183,7 @@ def stage_chunk(work: Staging, stage: Compute) -> None:
 
 
 def _keep_pace(work: Staging, stage: Compute) -> None:
-    """Waits as the manifest's limits ask for, between two chunks that are computed."""
+    """Waits between two computed chunks, as the manifest's limits require."""
     if not work.written_rows:
         return
     elapsed_s = (work.ws.clock() - work.begun_at).total_seconds()
@@ -194,7 +194,7 @@ def _keep_pace(work: Staging, stage: Compute) -> None:
 
 
 def _report(work: Staging, stage: Compute, sentence: str, *, done: bool = True) -> None:
-    """Reports how far staging is: chunks are computed in the order of their partitions."""
+    """Reports the progress of staging; chunks are computed in the order of their partitions."""
     partitions = stage.chunk.partitions
     before = sum(partition < partitions[0] for partition in work.manifest.partitions)
     reached = before + (len(partitions) if done else 0)
@@ -202,7 +202,7 @@ def _report(work: Staging, stage: Compute, sentence: str, *, done: bool = True) 
 
 
 def _pause(manifest: Manifest, written: int, elapsed_s: float) -> float:
-    """The seconds that the manifest's limits ask for before the next chunk, after so many rows in so many seconds."""
+    """The seconds to wait before the next chunk by the manifest's limits, after these rows in this time."""
     limits = manifest.limits
     rate = limits.rows_per_minute
     return max(float(limits.pause_s), written * 60 / rate - elapsed_s if rate else 0.0)
@@ -269,9 +269,9 @@ def _stage_rows(work: Staging, stage: Compute) -> int:
 
 
 def _observed(frame: DataFrame, table: Table, chunk: Chunk, content: Observation) -> DataFrame:
-    """The rows of a chunk on their way into its files, and what is seen while they pass by: no pass of its own.
+    """The rows of a chunk, observed while they are written, without a further pass.
 
-    Rows of the seam are seen as well, and end here: those of the chunk before it are the ones that are staged.
+    Rows of the seam are observed and then dropped: those of the chunk before it are staged.
     """
     column, hashes = F.col(table.partition.column), row_hash(business_schema(table))
     if chunk.seam is None:
@@ -343,10 +343,10 @@ def _provenance(
 
 
 def require_stageable(ws: Workspace, run: RunRecord) -> None:
-    """Refuses a run that is past staging, or that a living process has, before anything is started for it.
+    """Refuses a run that is past staging, or whose lease another process holds, before anything is started for it.
 
     Raises:
-        AtWork: Another process is at work on it, and its lease has not ended.
+        AtWork: Another process holds its lease.
         IllegalTransition: Its state does not lead to STAGING.
     """
     with ws.ledger.read() as tx:

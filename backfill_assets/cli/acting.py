@@ -7,7 +7,6 @@ from typing import Annotated
 import typer
 
 from backfill_assets.cli.answers import (
-    FOLLOW,
     By,
     Json,
     RunOrSet,
@@ -56,11 +55,13 @@ def run(run: RunOrSet, by: By = "", as_json: Json = False) -> None:
 def publish(run: RunOrSet, by: By = "", as_json: Json = False) -> None:
     """Make a gated and approved run what readers see, in one commit; the runs of a set one after the other."""
     with answering(as_json) as console:
+        from backfill_assets.application.follow import step_after_change
         from backfill_assets.cli import views
 
         with opened(quiet=as_json) as session:
             document = session.subject(run).publish(session.acting(person(by), on=run))
-        print_json(document) if as_json else views.show(console, views.view_of(document), FOLLOW)
+            following = step_after_change(session.ws)
+        print_json(document) if as_json else views.show(console, views.view_of(document), *views.next_line(following))
 
 
 @app.command()
@@ -76,13 +77,15 @@ def rollback(
 ) -> None:
     """Bring back exactly the files that a publication replaced; of a set, all of them."""
     with answering(as_json) as console:
+        from backfill_assets.application.follow import step_after_change
         from backfill_assets.cli import views
 
         with opened() as session:
             document = session.subject(run).rollback(
                 session.acting(person(by), on=run), reason=reason, with_dependents=with_dependents
             )
-        print_json(document) if as_json else views.show(console, views.view_of(document), FOLLOW)
+            following = step_after_change(session.ws)
+        print_json(document) if as_json else views.show(console, views.view_of(document), *views.next_line(following))
 
 
 @app.command()

@@ -16,7 +16,7 @@ import typer
 from backfill_assets.application.command_line import words_of
 from backfill_assets.documents import as_json
 from backfill_assets.errors import BackfillError, InvalidRange, Refused
-from backfill_assets.next_steps import Act, NextStep, do, step
+from backfill_assets.next_steps import Act, NextStep, do
 from backfill_assets.planning.partitions import DayRange, days_named
 from backfill_assets.problems import Problem
 from backfill_assets.wording import fault_of, visible
@@ -92,9 +92,6 @@ RunMode = Literal["backfill", "replay", "dry-run", "reconciliation"]
 TableName = Annotated[
     str, typer.Argument(metavar="TABLE", callback=one_line, help="A table, such as silver.case_sla_daily.")
 ]
-
-
-FOLLOW = step("next: ", do(Act.FOLLOW), " computes again what depends on it, unless the sensor of `make dev` runs")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

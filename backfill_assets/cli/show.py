@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from backfill_assets.application.command_line import words_of
-from backfill_assets.next_steps import Invocation, NextStep
+from backfill_assets.next_steps import Invocation, NextStep, step
 from backfill_assets.problems import Problem
 from backfill_assets.wording import visible
 
@@ -51,9 +51,14 @@ def in_words(value: object) -> str:
     return words_of(value) if isinstance(value, NextStep | Invocation) else str(value)
 
 
-def following(step: NextStep | None) -> str:
+def next_line(following: NextStep | None) -> Sequence[NextStep]:
+    """A last line that says what is left to do; none when nothing is."""
+    return [step("next: ", following)] if following else []
+
+
+def following(advice: NextStep | None) -> str:
     """How a sentence goes on that has a next step."""
-    return f" Next: {words_of(step)}" if step else ""
+    return f" Next: {words_of(advice)}" if advice else ""
 
 
 def facts(pairs: Sequence[tuple[str, object]]) -> Table:

@@ -21,9 +21,14 @@ def history_view(history: TableHistory) -> RenderableType:
             ("table", table.table),
             ("path", table.path),
             ("accepted", f"{table.accepted_described}; {table.accepted_rows:,} rows"),
+            ("not shown", _earlier(history.earlier_publications)),
         ]
     )
     return Group(head, "", publications_view(history.publications))
+
+
+def _earlier(publications: int) -> str | None:
+    return f"{publications:,} earlier publications" if publications else None
 
 
 def partition_view(history: PartitionHistory) -> RenderableType:

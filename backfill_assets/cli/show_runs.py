@@ -110,6 +110,9 @@ def backwards(later: Sequence[LaterRelease]) -> list[RenderableType]:
     return [*lines, ""] if lines else []
 
 
+_WAS_SWAPPED = (RunState.PUBLISHED, RunState.SUPERSEDED, RunState.ROLLED_BACK)
+
+
 def _verdict(report: RunReport) -> Text:
     """In one line: how much of it differs from what readers see, and what that means in this mode."""
     measured, equal = len(report.partitions), report.equal_partitions or 0
@@ -119,12 +122,14 @@ def _verdict(report: RunReport) -> Text:
         if not differing:
             return Text(f"no drift: all {count_of(measured, 'partition')} equal what is published", style="green")
         return Text(f"drift: {differing:,} of {count_of(measured, 'partition')} differ from what is published", "red")
+    is_past = report.run.state in _WAS_SWAPPED
+    swapped, stay = ("were swapped", "stayed as they were") if is_past else ("would be swapped", "stay as they are")
     if report.run.kind in ALWAYS_SWAPPED:
         again = f"; {equal:,} of them with the rows that are accepted already" if equal else ""
-        return Text(f"all {count_of(measured, 'partition')} would be swapped{again}")
+        return Text(f"all {count_of(measured, 'partition')} {swapped}{again}")
     new = f"; {empty:,} are new and have no rows" if empty else ""
-    stays = f"; {equal:,} equal the accepted rows and stay as they are" if equal else ""
-    return Text(f"{differing:,} of {count_of(measured, 'partition')} would be swapped{new}{stays}")
+    stays = f"; {equal:,} equal the accepted rows and {stay}" if equal else ""
+    return Text(f"{differing:,} of {count_of(measured, 'partition')} {swapped}{new}{stays}")
 
 
 def _moves(report: RunReport, totals: Moves) -> RenderableType:

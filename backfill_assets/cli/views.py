@@ -7,7 +7,7 @@ from typing import assert_never
 
 from rich.console import Group, RenderableType
 
-from backfill_assets.cli.show import show
+from backfill_assets.cli.show import next_line, show
 from backfill_assets.cli.show_history import history_view, partition_view
 from backfill_assets.cli.show_plan import nothing_planned_view, plan_view, set_plan_view
 from backfill_assets.cli.show_runs import publications_view, report_head_view, report_view, run_view
@@ -31,6 +31,7 @@ __all__ = [
     "audit_view",
     "history_view",
     "imports_view",
+    "next_line",
     "nothing_planned_view",
     "partition_view",
     "plan_view",

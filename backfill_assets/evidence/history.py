@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from backfill_assets.documents import INLINE
-from backfill_assets.evidence.publications import PublicationDocument, publication_document
+from backfill_assets.evidence.publications import PublicationDocument, publication_line
 from backfill_assets.evidence.status import TableStatus, table_status
 from backfill_assets.ledger.states import PublicationState
 from backfill_assets.workspace import Workspace
+
+MOST_PUBLICATIONS = 100
+SHOWN = tuple(state for state in PublicationState if state is not PublicationState.ABANDONED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,26 +20,29 @@ class TableHistory:
 
     Attributes:
         table: What readers see of it now.
-        publications: Every publication and rollback, in order.
+        publications: The latest hundred publications and rollbacks, in order.
+        earlier_publications: How many there were before these; `--partition` shows all that a partition had.
     """
 
     table: TableStatus = field(metadata=INLINE)
     publications: tuple[PublicationDocument, ...]
+    earlier_publications: int = 0
 
 
 def table_history(ws: Workspace, table: str) -> TableHistory:
-    """Every publication and rollback of a table in order, and what readers see now.
+    """The latest publications and rollbacks of a table in order, and what readers see now.
 
     Raises:
         UnknownName: There is no such table.
     """
     name = ws.domain.table(table).name
     with ws.ledger.read() as tx:
-        landed = [
-            record
-            for record in tx.publications.records()
-            if record.intent.table == name and record.state is not PublicationState.ABANDONED
-        ]
+        headers = tx.publications.headers(table=name, states=SHOWN, limit=MOST_PUBLICATIONS)
+        extents = tx.publications.extents(header.publication_id for header in headers)
+        count = tx.publications.count(table=name, states=SHOWN)
         found = table_status(ws, tx, name)
-    ordered = sorted(landed, key=lambda record: record.started_at)
-    return TableHistory(table=found, publications=tuple(publication_document(record) for record in ordered))
+    return TableHistory(
+        table=found,
+        publications=tuple(publication_line(each, extents[each.publication_id]) for each in reversed(headers)),
+        earlier_publications=count - len(headers),
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from backfill_assets.ledger.records import ImportRecord
+from backfill_assets.ledger.import_records import ImportRecord
 from backfill_assets.ledger.states import MEANING, ImportState
 
 

@@ -7,11 +7,12 @@ from datetime import date
 
 from backfill_assets.candidates.inputs import read_before
 from backfill_assets.errors import Refused
+from backfill_assets.evidence.how_to_undo import how_to_undo, published_together
 from backfill_assets.ledger.members import members_of
 from backfill_assets.ledger.records import RunRecord, SetRecord
 from backfill_assets.ledger.states import VISIBLE, ApprovalState, RunState, SetState
 from backfill_assets.ledger.transactions import ReadTransaction
-from backfill_assets.next_steps import ANOTHER_PERSON, NAME, WAIT_OR_RECOVER, Act, NextStep, do, step, undo
+from backfill_assets.next_steps import ANOTHER_PERSON, NAME, WAIT_OR_RECOVER, Act, NextStep, do, step
 from backfill_assets.planning.manifest import NEVER_PUBLISHED
 from backfill_assets.publication.authority import is_agreed
 from backfill_assets.workspace import Workspace
@@ -36,7 +37,7 @@ def next_step(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> NextStep | 
         case RunState.BLOCKED:
             return step("fix the cause and plan again")
         case RunState.PUBLISHED:
-            return step("to undo it: ", undo(named))
+            return step("to undo it: ", how_to_undo(tx, named, published_together(tx, run)))
         case RunState.ROLLED_BACK:
             again = _publish_or_approve(ws, tx, named, [run])
             return step("plan a correction, or to publish the same rows again: ", again)
@@ -53,7 +54,7 @@ def next_step_of_set(
         case SetState.CANCELLED:
             return None
         case SetState.PUBLISHED:
-            return step("to undo it: ", undo(set_id))
+            return step("to undo it: ", how_to_undo(tx, set_id, [member.run_id for member in members]))
         case SetState.PUBLISHING | SetState.ROLLING_BACK:
             return WAIT_OR_RECOVER
         case _:
@@ -103,4 +104,4 @@ def _publish_or_approve(ws: Workspace, tx: ReadTransaction, named: str, runs: Se
     approve = do(Act.APPROVE, named, by=ANOTHER_PERSON)
     if any(run.approval is ApprovalState.DRAFT for run in lacking):
         return step(approve)
-    return step(f"the approval by {lacking[0].approved_by} does not count any more: ", approve)
+    return step(f"the approval by {lacking[0].approved_by} is not valid any more: ", approve)

@@ -8,11 +8,12 @@ from datetime import date, datetime
 from typing import Any
 
 from backfill_assets.errors import MissingInput
+from backfill_assets.evidence.how_to_undo import how_to_undo, published_together
 from backfill_assets.evidence.report import RunVersions, run_versions
 from backfill_assets.ledger.records import PartitionVersion, RunRecord
 from backfill_assets.ledger.states import MEANING, VersionState
 from backfill_assets.ledger.transactions import ReadTransaction
-from backfill_assets.next_steps import Act, Invocation, do, step, undo
+from backfill_assets.next_steps import Act, NextStep, do, step
 from backfill_assets.planning.manifest import Kind
 from backfill_assets.planning.partitions import partition_of
 from backfill_assets.workspace import Workspace
@@ -120,7 +121,7 @@ class VersionHistory:
     undone: str | None
     restored_at: datetime | None
     replaced_version: int | None
-    undo: Invocation | None
+    undo: NextStep | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,14 +193,14 @@ def _version_history(tx: ReadTransaction, version: PartitionVersion, run: RunRec
         undone=_undone(tx, version),
         restored_at=_restored_at(tx, version),
         replaced_version=version.replaces or None,
-        undo=_undo(version, run),
+        undo=_undo(tx, version, run),
     )
 
 
-def _undo(version: PartitionVersion, run: RunRecord) -> Invocation | None:
+def _undo(tx: ReadTransaction, version: PartitionVersion, run: RunRecord) -> NextStep | None:
     if version.state is not VersionState.ACCEPTED:
         return None
-    return undo(run.manifest.member_of or run.run_id)
+    return how_to_undo(tx, run.manifest.member_of or run.run_id, published_together(tx, run))
 
 
 def _checks(tx: ReadTransaction, version: PartitionVersion) -> tuple[GateVerdict, ...]:

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from datetime import date, datetime
 
 from backfill_assets.documents import INLINE
-from backfill_assets.ledger.records import Action, PublicationRecord
+from backfill_assets.ledger.read_publications import Extent
+from backfill_assets.ledger.records import Action, PublicationHeader, PublicationRecord
 from backfill_assets.ledger.states import PublicationState
 
 
@@ -67,6 +68,30 @@ class RollbackDocument:
 
     publication: PublicationDocument = field(metadata=INLINE)
     dependents: tuple[PublicationDocument, ...] = ()
+
+
+def publication_line(header: PublicationHeader, extent: Extent) -> PublicationDocument:
+    """A swap as the ledger knows it, without the partitions that it changes."""
+    return PublicationDocument(
+        publication_id=header.publication_id,
+        run_id=header.run_id,
+        action=header.action,
+        undoes=header.undoes,
+        table=header.table,
+        state=header.state,
+        by=header.by,
+        reason=header.reason,
+        partition_count=extent.changed - extent.empty,
+        new_empty_count=extent.empty,
+        verified_count=extent.verified,
+        from_=extent.first,
+        to=extent.last,
+        rows=extent.rows,
+        started_at=header.started_at,
+        finished_at=header.finished_at,
+        delta_version=header.delta_version,
+        note=header.note,
+    )
 
 
 def publication_document(record: PublicationRecord) -> PublicationDocument:

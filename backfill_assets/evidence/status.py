@@ -70,7 +70,7 @@ def status(ws: Workspace, *, limit: int = 20) -> StatusDocument:
         published = tx.versions.tables()
         tables = tuple(table_status(ws, tx, name) for name in dict.fromkeys((*ws.domain.tables, *published)))
         runs = tuple(run_summary(ws, tx, run) for run in tx.runs.records(limit=limit, unreadable=problems.refused))
-        imports = tx.imports.records()[-limit:]
+        imports = tx.imports.records(limit=limit)
         waiting = _waiting(ws, tx, problems)
         sets = _sets(ws, tx, problems)
     for name in published:
@@ -90,13 +90,13 @@ def status(ws: Workspace, *, limit: int = 20) -> StatusDocument:
 
 def table_status(ws: Workspace, tx: ReadTransaction, name: str) -> TableStatus:
     """What readers see of a table; one that is not declared any more is described by days."""
-    accepted = tx.versions.accepted(name)
+    accepted = tx.versions.claims(name)
     declared = ws.domain.tables.get(name)
     return TableStatus(
         table=name,
         accepted_partitions=len(accepted),
         accepted_described=describe(declared.partition.grain if declared else Grain.DAILY, accepted),
-        accepted_rows=sum(version.rows for version in accepted.values()),
+        accepted_rows=sum(claim.rows for claim in accepted.values()),
         path=str(ws.lake.path(name)),
     )
 

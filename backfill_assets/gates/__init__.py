@@ -1,1 +1,1 @@
-"""What must a candidate satisfy? Measured in one pass over the files as they were written."""
+"""Gates: the conditions of a candidate, measured in one pass over its written files, and judged."""

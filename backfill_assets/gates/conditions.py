@@ -1,4 +1,4 @@
-"""Which rows violate a gate? Each gate that looks at rows becomes one Spark column: true for a violation."""
+"""Gate conditions: one Spark column for each gate on rows, true for a violation."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from backfill_assets.domain import (
 
 
 def violation(gate: Gate, table: Table) -> Column | None:
-    """True for a row that violates the gate; None for gates that do not look at single rows."""
+    """True for a row that violates the gate; None for gates that are not about single rows."""
     match gate:
         case NotNull():
             return F.col(gate.column).isNull()
         case AcceptedValues():
             return F.col(gate.column).isNotNull() & ~F.col(gate.column).isin(*gate.values)
         case RowExpression():
-            # A condition that is neither true nor false was not satisfied.
+            # A condition that is null is not satisfied.
             return ~F.coalesce(F.expr(gate.condition), F.lit(False))
         case SchemaMatches():
             required = [field.name for field in table.schema.fields if not field.nullable]

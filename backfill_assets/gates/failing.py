@@ -21,7 +21,7 @@ from backfill_assets.ledger.records import GateResult
 
 MOST_KEYS = 5
 _MOST_PARTITIONS = 20
-"""In how many of the first partitions that fail a gate keys are looked for."""
+"""The number of partitions, from the first that fails a gate, in which keys are searched."""
 
 
 def failing_keys(
@@ -37,8 +37,8 @@ def failing_keys(
         staged: The candidate's rows.
         accepted: The rows that readers see; None when there are none.
         table: The declaration, for its key and gates.
-        results: What the gates said.
-        proven: What the proof of the window found, with some of the rows that differ.
+        results: The gate results.
+        proven: The result of the proof of the window, with some of the rows that differ.
 
     Returns:
         Rows by gate and partition. Gates that count rows, or files, name none.
@@ -60,7 +60,7 @@ def failing_keys(
 
 
 def _violating(staged: DataFrame, table: Table, failed: Mapping[str, Sequence[date]]) -> list[FailingKey]:
-    """Rows that violate gates that look at rows, each gate's first ones by partition and key, in one pass."""
+    """Rows that violate gates on rows, the first of each gate by partition and key, in one pass."""
     key = key_columns(table)
     conditions = {name: condition for name, condition in violations(table).items() if name in failed}
     rows = staged
@@ -68,7 +68,7 @@ def _violating(staged: DataFrame, table: Table, failed: Mapping[str, Sequence[da
         if isinstance(gate, UniqueKey) and gate.name in failed:
             same = Window.partitionBy(table.partition.column, *gate.columns).orderBy(*gate.columns)
             rows = rows.withColumn("nth", F.row_number().over(same))
-            # A key is named once, however many rows share it.
+            # A key is listed once, even if several rows share it.
             conditions[gate.name] = F.col("nth") == 2
     if not conditions:
         return []

@@ -1,4 +1,4 @@
-"""Did each gate pass in each partition? Pure: from measured numbers to results."""
+"""Judgement: whether each gate passed in each partition. Pure: from measurements to results."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ def judge(
     Args:
         gates: The table's gates.
         candidates: What was staged, empty partitions included.
-        measured: What was found in the partitions that have rows on either side.
-        wrong_columns: Partitions whose files have other columns than declared, with what is wrong.
-        proven: What computing some partitions with another window came to; None when that was not asked for.
+        measured: The measurements of the partitions that have rows on either side.
+        wrong_columns: Partitions whose files have other columns than declared, with the difference.
+        proven: The results of recomputing some partitions with another window; None without a proof.
     """
     gates = tuple(gates)
     return tuple(
@@ -146,5 +146,5 @@ def _compared(gate: ComparedWithAccepted, found: Measured) -> Verdict:
 
 
 def _exceeds(count: int, of: int, percent: int | None) -> bool:
-    """Whether a count is more than so many percent; a partition without accepted rows has nothing to lose."""
+    """Whether a count exceeds a percentage; never for a partition without accepted rows."""
     return percent is not None and of > 0 and count * 100 > percent * of

@@ -1,4 +1,4 @@
-"""What does the proof of the window say about a partition? Pure: from what was measured to a verdict."""
+"""Judgement of the proof of the window. Pure: from measurements to a verdict on each partition."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def warm_up_verdict(partition: date, proven: Sequence[Proven] | None) -> Verdict
 
     Args:
         partition: The partition.
-        proven: What was found at the seams or at each end of the run; None when it was planned without a proof.
+        proven: The result for the seams or for each end of the run; None when it was planned without a proof.
     """
     if proven is None:
         return Verdict(passed=True, sentence=NOT_ASKED, observed={})
@@ -92,5 +92,5 @@ def _window_observed(proven: Proven) -> Mapping[str, Any]:
 
 
 def _other(proven: Proven) -> str:
-    """The windows that the rows were computed again with."""
+    """The windows with which the rows were recomputed."""
     return more_days_described(proven.more) if proven.more else f"exactly {windows_described(proven.windows)}"

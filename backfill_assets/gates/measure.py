@@ -1,7 +1,7 @@
-"""What is in the staged files, and how do they differ from the accepted rows?
+"""Measurement: the content of the staged files, and how it differs from the accepted rows.
 
-One pass: both sides are read once and meet by key in one sort-merge join; what travels are keys and hashes, not rows.
-The window that counts rows of a key uses the distribution and order that the join needs anyway.
+One pass: both sides are read once and joined by key in one sort-merge join of keys and hashes, not of whole rows. The
+window that counts rows of a key uses the distribution and order that the join needs anyway.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from backfill_assets.lake.checksums import checksum_of, row_hash, sums_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """What was found in one staged partition. Grain: one per partition.
+    """The measurements of one staged partition. Grain: one per partition.
 
     Attributes:
         rows: Rows in the staged files.
         accepted_rows: Rows in the accepted files.
-        checksum: Order-independent content checksum of the staged business columns, the row count included.
-        accepted_checksum: The same of the accepted files, as they are read now.
+        checksum: Order-independent content checksum of the staged business columns, including the row count.
+        accepted_checksum: The same of the accepted files, as they are now.
         surplus: Rows beyond the first of their key.
         violations: Violating rows by gate.
         added, removed, changed, unchanged: Keys that only the candidate has, only the accepted rows have, both have
@@ -66,7 +66,7 @@ def measure(
     """
     column = table.partition.column
     flags = violations(table)
-    # The same column may be partition and key: it is joined on once.
+    # The same column may be partition and key: it is joined once.
     key = [column, *(name for name in table.key if name != column)]
     compared = [name for name in schema.fieldNames() if name not in key]
     fresh = _side(staged, key, compared, schema, extra={f"bad_{name}": flag for name, flag in flags.items()})
@@ -103,7 +103,7 @@ def _summed(
     is_new, is_old = F.col("row_hash").isNotNull(), F.col("old_hash").isNotNull()
     first = F.col("nth") == 1
     moved = is_new & is_old & first & (F.col("row_hash") != F.col("old_hash"))
-    # A staged duplicate meets the accepted row of its key again, which is counted once.
+    # A staged duplicate is joined with the accepted row of its key again, which is counted once.
     is_accepted = is_old & F.coalesce(first, F.lit(True))
     sums: dict[str, Column] = {
         "rows": is_new,
@@ -149,7 +149,7 @@ def _measured(row: Row, column: str, flags: Mapping[str, Column], differs: Mappi
 
 
 def total(measured: Mapping[date, Measured]) -> Measured:
-    """The sums over all partitions; its partition and checksum mean nothing."""
+    """The sums over all partitions; its partition and checksum have no meaning."""
     return reduce(_plus, measured.values(), Measured(partition=date.min))
 
 

@@ -1,4 +1,4 @@
-"""Proven: what computing partitions of a run again, with another window, came to."""
+"""Proven: the result of recomputing partitions of a run with another window."""
 
 from __future__ import annotations
 
@@ -14,19 +14,18 @@ from backfill_assets.planning.windows import AnyWindow
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proven:
-    """What computing some partitions of a run with another window came to.
+    """The result of recomputing some partitions of a run with another window.
 
     Attributes:
-        partitions: Those that were computed again.
-        described: The same as a person reads them.
+        partitions: Those that were recomputed.
+        described: The same in words.
         windows: The declared window of each input, by argument.
-        more: At an end of the run, how much more of each input was read, no more than there were accepted partitions;
-            empty for seams, which are computed with exactly the declared windows.
-        again: What was measured, with the rows computed again as the new side and the staged ones as the old; `surplus`
-            counts rows that share their key on either side. Where rows were not looked at it has no differences.
-        differing: The partitions whose content is another one.
-        examples: Some of the rows that differ in the first such partition: `before` as staged, `after` as computed
-            again.
+        more: At an end of the run, how many more days of each input were read, limited to accepted partitions; empty
+            for seams, which are computed with exactly the declared windows.
+        again: The measurements, with the recomputed rows as the new side and the staged ones as the old; `surplus`
+            counts rows that share their key on either side. If rows were not compared it has no differences.
+        differing: The partitions whose content differs.
+        examples: Some of the rows that differ in the first such partition: `before` as staged, `after` as recomputed.
     """
 
     partitions: tuple[date, ...]
@@ -39,5 +38,5 @@ class Proven:
 
     @property
     def is_compared(self) -> bool:
-        """Whether there was anything to compare with."""
+        """Whether there was something to compare with."""
         return not self.more or any(each.sides for each in self.more)

@@ -1,6 +1,6 @@
-"""What do some of the changed rows look like, before and after?
+"""Sample: some of the changed rows, before and after.
 
-Only the few partitions that moved most are read again, and the same rows are chosen every time: those with the
+Only the few partitions with the most changes are read again, and the same rows are chosen every time: those with the
 smallest hash of their key.
 """
 
@@ -19,7 +19,7 @@ from backfill_assets.gates.sampled import SampledRow, Values
 
 
 def most_moved(measured: Mapping[date, Measured], *, most: int = 3) -> tuple[date, ...]:
-    """The partitions with the most added, removed and changed keys; none that did not move."""
+    """The partitions with the most added, removed and changed keys; none without changes."""
     moved = {p: m.added + m.removed + m.changed for p, m in measured.items()}
     ranked = sorted((p for p, count in moved.items() if count), key=lambda p: (-moved[p], p))
     return tuple(sorted(ranked[:most]))
@@ -32,7 +32,7 @@ def sample_rows(staged: DataFrame, accepted: DataFrame, table: Table, *, most: i
         staged: Rows of the chosen partitions in the candidate.
         accepted: Rows of the same partitions that readers see.
         table: The declaration, for its key.
-        most: How many rows at the most.
+        most: The maximum number of rows.
     """
     column, key = table.partition.column, key_columns(table)
     values = [field.name for field in table.schema.fields if field.name not in key]
@@ -56,12 +56,12 @@ def sample_rows(staged: DataFrame, accepted: DataFrame, table: Table, *, most: i
 
 
 def _as_struct(values: Sequence[str]) -> Column:
-    # A table may have nothing but its key; a struct needs a field all the same.
+    # A table may have only its key, but a struct needs a field.
     return F.struct(*values) if values else F.struct(F.lit(True).alias("present"))
 
 
 def key_columns(table: Table) -> list[str]:
-    """What identifies a row, the partition first."""
+    """The columns that identify a row, the partition first."""
     column = table.partition.column
     return [column, *(name for name in table.key if name != column)]
 

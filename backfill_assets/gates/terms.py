@@ -1,4 +1,4 @@
-"""Are the gates that a table declares the ones that a manifest agreed?"""
+"""Gate terms: whether the gates that a table declares are those of a manifest."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from backfill_assets.planning.manifest import GateTerm, Manifest
 
 
 def gate_terms(table: Table) -> tuple[GateTerm, ...]:
-    """What a manifest keeps of a table's gates."""
+    """The gates of a table as they are recorded in a manifest."""
     return tuple(GateTerm(name=gate.name, demands=gate.demands, blocking=gate.blocking) for gate in table.gates)
 
 
 def _in_short(terms: Iterable[GateTerm]) -> Sequence[GateTerm]:
-    """The terms that count: what the proof of the window computes is pinned in the manifest, not said in its demand."""
+    """The terms that are compared: what the proof of the window computes is pinned separately in the manifest."""
     return [replace(term, demands="") if term.name == WARM_UP else term for term in terms]
 
 
 def require_agreed_gates(manifest: Manifest, table: Table) -> None:
-    """Refuses to measure by other gates than those that were agreed.
+    """Refuses to measure by other gates than those of the manifest.
 
     Raises:
-        ContractBroken: The table declares other gates by now.
+        ContractBroken: The table declares other gates now.
     """
     declared = gate_terms(table)
     if _in_short(declared) == _in_short(manifest.gates):
         return
     agreed_names, declared_names = ({term.name for term in terms} for terms in (manifest.gates, declared))
-    said = [
+    differences = [
         f"{what} {', '.join(sorted(names))}"
         for what, names in (
             ("not declared any more:", agreed_names - declared_names),
@@ -47,8 +47,8 @@ def require_agreed_gates(manifest: Manifest, table: Table) -> None:
         if names
     ]
     raise ContractBroken(
-        f"run {manifest.run_id} was agreed with other gates than {table.name} declares now"
-        f" ({'; '.join(said) or 'in another order'}).",
+        f"run {manifest.run_id} was planned with other gates than {table.name} declares now"
+        f" ({'; '.join(differences) or 'in another order'}).",
         next_step=step(
             "plan it again: ",
             outline(Act.LOAD, table.short_name) if manifest.imports else outline(Act.PLAN, table.name),

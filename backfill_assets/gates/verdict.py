@@ -1,4 +1,4 @@
-"""What does a gate say about a partition?"""
+"""Verdict: the result of a gate for a partition."""
 
 from __future__ import annotations
 

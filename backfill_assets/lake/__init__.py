@@ -1,1 +1,1 @@
-"""The only room that knows Delta: snapshots, staging, the swap."""
+"""Lake: snapshots, staging and the swap of Delta tables. No other room uses Delta."""

@@ -1,6 +1,6 @@
-"""Do two sets of files hold the same rows? An order-independent checksum over the business columns (DESIGN, Identity).
+"""Content checksums: order-independent over the business columns, equal for sets of files with the same rows.
 
-It is a sum, so the checksum of a run's chunk is that of its partitions together, however rows were split and ordered.
+It is a sum, so the checksum of a chunk is that of its partitions together, however rows are split and ordered.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _LOW_32_BITS = 0xFFFFFFFF
 
 
 def checksum_text(rows: int, low: int, high: int, mixed: int) -> str:
-    """The content checksum as it is stored: row count, two sums and the exclusive or of row hashes."""
+    """The content checksum as text: row count, two sums and the exclusive or of row hashes."""
     return f"xx64:{rows}:{low:x}:{high:x}:{mixed & 0xFFFFFFFFFFFFFFFF:016x}"
 
 
@@ -28,7 +28,7 @@ def row_hash(schema: StructType) -> Column:
     """A 64-bit hash of a row's business columns.
 
     Spark's hash skips nulls, so a flag per column keeps (null, 'a') and ('a', null) apart; zeros and NaNs of floating
-    columns are made one before hashing.
+    columns are normalized before hashing.
     """
     parts: list[Column] = []
     for column in schema.fields:
@@ -40,7 +40,7 @@ def row_hash(schema: StructType) -> Column:
 
 
 def sums_of(row_hashes: Column, prefix: str = "") -> tuple[Column, ...]:
-    """The aggregates that a checksum is made of, named `low`, `high` and `mixed`; null hashes add nothing."""
+    """The aggregates of a checksum, named `low`, `high` and `mixed`; null hashes add nothing."""
     return (
         F.sum(row_hashes.bitwiseAND(F.lit(_LOW_32_BITS).cast("bigint"))).alias(f"{prefix}low"),
         F.sum(F.shiftrightunsigned(row_hashes, 32)).alias(f"{prefix}high"),
@@ -49,6 +49,6 @@ def sums_of(row_hashes: Column, prefix: str = "") -> tuple[Column, ...]:
 
 
 def checksum_of(found: Mapping[str, Any], prefix: str = "") -> str:
-    """The checksum from the aggregates and `rows`, all of one prefix; aggregates over nothing are null."""
+    """The checksum from the aggregates and `rows` with a prefix; aggregates over no rows are null."""
     rows, low, high, mixed = (found[f"{prefix}{name}"] or 0 for name in ("rows", "low", "high", "mixed"))
     return checksum_text(rows, low, high, mixed)

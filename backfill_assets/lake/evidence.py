@@ -1,6 +1,6 @@
-"""How do results and rejected records get into tables that people query?
+"""Evidence tables: gate results and rejected records that people query.
 
-Evidence tables are appended to, each append exactly once: the application id in the commit answers "is it there?".
+Rows are appended exactly once: the application id in the commit shows whether an append has landed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ VALIDATION_PARTITION = "partition"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ValidationRow:
-    """One gate result as people query it. Key: run_id, partition, gate, file_set_digest."""
+    """One gate result for queries. Key: run_id, partition, gate, file_set_digest."""
 
     partition: date
     run_id: str
@@ -77,13 +77,13 @@ def append_validation(lake: Lake, table: str, rows: Iterable[ValidationRow], *, 
 def replace_quarantined(
     lake: Lake, table: str, frame: DataFrame, *, import_id: str, attempt: str, at_ms: int, partition_column: str
 ) -> None:
-    """Makes the quarantined records of one import exactly these rows.
+    """Replaces the quarantined records of one import by these rows.
 
     Args:
         table: Such as `quarantine.case_events`.
         frame: Rejected records; every row holds the import's id in the partition column.
         import_id: The landed file.
-        attempt: Names this attempt; the same attempt twice changes nothing.
+        attempt: Identifies this attempt; the same attempt twice changes nothing.
         at_ms: Milliseconds since 1970, for the commit.
         partition_column: The column with the import's id.
     """

@@ -1,4 +1,4 @@
-"""Which columns does every row carry besides its business columns?"""
+"""Lineage columns: the columns of every row in addition to its business columns."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Which files lie below a table's `_runs/`, and how do some of them go?
+"""Run files: lists and removes files below a table's `_runs/`.
 
-Nothing else of a table is ever listed or removed here: not its log, not what a foreign writer put beside it.
+Nothing else of a table is listed or removed here: not its log, and not files of other writers.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from backfill_assets.lake.tables import Lake
 
 
 def run_files(lake: Lake, table: str) -> Mapping[str, int]:
-    """Every file below `_runs/` with its size, by its path relative to the table. Links are not files, nor followed."""
+    """Every file below `_runs/` with its size, by its path relative to the table. Links are not listed or followed."""
     root = lake.path(table)
     found: dict[str, int] = {}
     for folder, _, names in os.walk(root / RUNS_FOLDER):
@@ -25,16 +25,16 @@ def run_files(lake: Lake, table: str) -> Mapping[str, int]:
             try:
                 found[path.relative_to(root).as_posix()] = path.stat().st_size
             except FileNotFoundError:
-                # A run is being staged: Spark moves its files while we look.
+                # A run is being staged: Spark moves its files during the listing.
                 continue
     return found
 
 
 def remove_files(lake: Lake, table: str, paths: Iterable[str]) -> None:
-    """Removes files below `_runs/`, and the folders that are empty then. What is gone already is no error.
+    """Removes files below `_runs/`, and folders that become empty. A file that does not exist is not an error.
 
     Raises:
-        ValueError: A path that is not below `_runs/`; nothing at all is removed.
+        ValueError: A path that is not below `_runs/`; nothing is removed.
     """
     root = lake.path(table)
     chosen = tuple(paths)
@@ -50,5 +50,5 @@ def remove_files(lake: Lake, table: str, paths: Iterable[str]) -> None:
         try:
             folder.rmdir()
         except OSError:
-            # Not empty, or somebody else was quicker.
+            # Not empty, or removed by another process.
             continue

@@ -1,4 +1,4 @@
-"""What do readers of a small table see? For people's eyes; nothing computes with it."""
+"""Rows of small tables for display. They are not used in computations."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from backfill_assets.lake.tables import Lake
 
 
 def small_table(lake: Lake, table: str, columns: Sequence[str]) -> Sequence[Mapping[str, Any]]:
-    """Every row of a table that is known to be small, such as monthly figures; empty when it has not been made."""
+    """Every row of a table that is known to be small, such as monthly figures; empty when the table does not exist."""
     if not lake.exists(table):
         return []
     rows: list[Mapping[str, Any]] = lake.open(table).to_pyarrow_table(columns=list(columns)).to_pylist()
@@ -19,12 +19,12 @@ def small_table(lake: Lake, table: str, columns: Sequence[str]) -> Sequence[Mapp
 def few_rows(
     lake: Lake, table: str, columns: Sequence[str], *, where: tuple[str, str], most: int = 3
 ) -> Sequence[Mapping[str, Any]]:
-    """Some rows of a table, for a first look.
+    """Some rows of a table, for display.
 
     Args:
         columns: What to show; rows are in the order of the first one.
         where: A partition column and its value.
-        most: How many rows at the most.
+        most: The maximum number of rows.
     """
     if not lake.exists(table):
         return []

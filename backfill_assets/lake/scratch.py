@@ -1,7 +1,7 @@
-"""Where are rows written that nobody will ever publish?
+"""Scratch folders: for rows that are never published.
 
-Below `_runs/_reproduced/`, in a folder of its own that names when it was begun: it is removed at the end, and what a
-killed process leaves is told by its age.
+Each is a folder below `_runs/_reproduced/` whose name contains the time at which it was begun. It is removed at the
+end; what a killed process leaves is recognized by its age.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _BEGUN = "%Y%m%dT%H%M%SZ"
 
 @contextmanager
 def scratch(lake: Lake, table: str, *, begun_at: datetime) -> Iterator[str]:
-    """The name of a folder below `_runs/_reproduced/`, which is removed afterwards, whatever happens."""
+    """The name of a folder below `_runs/_reproduced/`, which is removed afterwards, also after an error."""
     name = f"{begun_at.astimezone(UTC):{_BEGUN}}-{secrets.token_hex(4)}"
     try:
         yield name
@@ -30,12 +30,12 @@ def scratch(lake: Lake, table: str, *, begun_at: datetime) -> Iterator[str]:
 
 
 def remove_scratch(lake: Lake, table: str, name: str) -> None:
-    """Removes a scratch folder, or a part of one; what is not there is left."""
+    """Removes a scratch folder, or a part of one; does nothing if it does not exist."""
     shutil.rmtree(lake.path(table) / RUNS_FOLDER / SCRATCH_FOLDER / name, ignore_errors=True)
 
 
 def begun_at(name: str) -> datetime | None:
-    """When a scratch folder was begun, by its name; None for a folder that we did not name."""
+    """When a scratch folder was begun, by its name; None for any other folder."""
     try:
         return datetime.strptime(name.partition("-")[0], _BEGUN).replace(tzinfo=UTC)
     except ValueError:

@@ -1,4 +1,4 @@
-"""How are exactly these files read?"""
+"""Snapshot reads: rows of an exact list of files."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def read_files(
     schema: StructType,
     partition_column: str,
 ) -> DataFrame:
-    """The rows of exactly these files, whatever the table's log says by now.
+    """The rows of exactly these files, independent of the present version of the table.
 
     Args:
         spark: The session.
@@ -34,7 +34,7 @@ def read_files(
         partition_column: The date column that is in the files' paths and not in the files.
 
     Raises:
-        MissingInput: A file is gone or was cut.
+        MissingInput: A file does not exist any more or was truncated.
     """
     wanted = tuple(file_sets)
     if problems := missing_files(lake, table, wanted):
@@ -57,7 +57,7 @@ def read_files(
         nothing = (F.lit(None).cast(field.dataType).alias(field.name) for field in schema.fields)
         return spark.range(0).select(*nothing)
     in_files = StructType([field for field in schema.fields if field.name != partition_column])
-    # Spark's own partition discovery wants one folder structure for all files; ours lie below one folder per run.
+    # Spark's partition discovery needs one folder structure for all files; these are below one folder per run.
     folder = F.substring_index(F.col("_metadata.file_path"), f"{partition_column}=", -1)
     value = F.to_date(F.substring_index(folder, "/", 1))
     files = spark.read.schema(in_files).option("recursiveFileLookup", "true").parquet(*paths)

@@ -1,8 +1,8 @@
-"""How do rows become data files that nobody reads yet?
+"""Staged files: data files that are written and not visible to readers.
 
-A staging attempt writes into a folder of its own, `_runs/<run>/<attempt>/<column>=<value>/`, below the table: vacuum
-leaves underscore folders alone, the path of every live file names the run that made it, and a process that was given
-up for dead but still writes cannot touch the files of the attempt that followed it.
+A staging attempt writes into its own folder, `_runs/<run>/<attempt>/<column>=<value>/`, below the table: Delta's vacuum
+ignores underscore folders, the path of every live file names the run that made it, and a process that has lost its run
+but still writes cannot change the files of the attempt after it.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ def write_staged(
         table: The table that may publish the files later.
         frame: All columns of the table.
         run_id: Names the run's folder.
-        attempt: Names a folder nobody has written to.
+        attempt: The name of a folder that does not exist yet.
         partition_column: Its values become folders.
 
     Returns:
-        The file set of every partition value that got rows.
+        The file set of every partition value that has rows.
     """
     relative = f"{RUNS_FOLDER}/{run_id}/{attempt}"
     folder = lake.path(table) / relative
@@ -60,7 +60,7 @@ def write_staged(
 
 
 def footer_columns(lake: Lake, table: str, file_sets: Iterable[FileSet]) -> Mapping[tuple[tuple[str, str], ...], str]:
-    """The distinct column lists that the files' own footers declare, each with one file that has it.
+    """The distinct column lists that the footers of the files declare, each with one file that has it.
 
     The columns are `(name, Spark type)` pairs as Spark recorded them when it wrote the file.
     """
@@ -76,7 +76,7 @@ def footer_columns(lake: Lake, table: str, file_sets: Iterable[FileSet]) -> Mapp
 
 
 def _described(path: Path, root: Path) -> DataFile:
-    # Before the bytes are read: whoever writes the file later gives it another one.
+    # Before the bytes are read: a later write to the file changes the stamp.
     stamp = stamp_of(path)
     return DataFile(
         path=path.relative_to(root).as_posix(),

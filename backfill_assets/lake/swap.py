@@ -1,8 +1,8 @@
-"""How do a table's partitions exchange their files, all at once or not at all?
+"""Swap: exchanges the files of a table's partitions atomically.
 
-Compare and commit on one handle, with no retries inside the library: if anybody else committed in between, the commit
-fails, and the comparison is made again. The publication's id goes into the commit as an application transaction, so
-"did it land?" has an answer that outlives this process.
+Compare and commit on one handle, with no retries inside the library: if another writer committed in between, the commit
+fails, and the comparison is repeated. The publication's id is an application transaction of the commit, so that the
+table's log shows whether it landed, even if this process stops.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ MOST_ATTEMPTS = 8
 LANDED = 1
 """The application transaction's version of a publication that landed."""
 GIVEN_UP = 2
-"""The version that `fence` writes: whoever still holds the intent can no longer commit it."""
+"""The version that `fence` writes: a process that still holds the intent cannot commit it any more."""
 _FIRST_WAIT_S = 0.05
 
 
@@ -50,7 +50,7 @@ class Exchange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exchanged:
-    """The files that a commit brought in and took away, by path."""
+    """The files that a commit added and removed, by path."""
 
     added: frozenset[str]
     removed: frozenset[str]
@@ -58,7 +58,7 @@ class Exchanged:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SwapOrder:
-    """What a swap is to do.
+    """The order for a swap.
 
     Attributes:
         publication_id: Kept in the commit, as metadata and as the application transaction.
@@ -83,10 +83,10 @@ def swap(lake: Lake, order: SwapOrder, *, wait: Callable[[float], None] = time.s
         The table version that holds the new files.
 
     Raises:
-        MissingInput: A new file is gone or was cut since it was staged.
+        MissingInput: A new file was removed or truncated since it was staged.
         TargetChanged: A declared partition does not hold exactly the expected files.
-        LostRace: Others committed first in every attempt.
-        OutcomeUnknown: The commit failed in a way that does not say whether it landed.
+        LostRace: Other writers committed first in every attempt.
+        OutcomeUnknown: The commit failed in a way that does not show whether it landed.
     """
     _require_files(lake, order)
     for attempt in range(MOST_ATTEMPTS):
@@ -110,14 +110,14 @@ def swap(lake: Lake, order: SwapOrder, *, wait: Callable[[float], None] = time.s
             return _landed(lake, order)
     raise LostRace(
         f"other writers committed to {order.table} first, {MOST_ATTEMPTS} times in a row; nothing was changed.",
-        next_step="publish again when the table is quieter",
+        next_step="publish again when fewer writers commit to the table",
         table=order.table,
         publication_id=order.publication_id,
     )
 
 
 def _has_landed(lake: Lake, order: SwapOrder) -> bool:
-    """Whether a commit that failed has landed all the same; a table that cannot be asked leaves it open."""
+    """Whether a commit that failed has landed nevertheless; if the log cannot be read, the outcome is unknown."""
     try:
         return is_landed(lake, order.table, order.publication_id)
     except BackfillError as error:
@@ -125,7 +125,7 @@ def _has_landed(lake: Lake, order: SwapOrder) -> bool:
 
 
 def _landed(lake: Lake, order: SwapOrder) -> int:
-    """The version of an order that has landed. That the log cannot be read is no refusal any more."""
+    """The version of an order that has landed. If the log cannot be read now, the outcome is unknown, not refused."""
     try:
         return landed_version(lake, order.table, order.publication_id)
     except BackfillError as error:
@@ -139,7 +139,7 @@ def require_as_expected(lake: Lake, order: SwapOrder) -> int:
         The table version that was compared.
 
     Raises:
-        MissingInput: The table has not been made, or a file is gone.
+        MissingInput: The table or a file does not exist.
         TargetChanged: A declared partition does not hold exactly the expected files.
     """
     _require_files(lake, order)
@@ -150,25 +150,25 @@ def require_as_expected(lake: Lake, order: SwapOrder) -> int:
 
 
 def is_landed(lake: Lake, table: str, publication_id: str) -> bool:
-    """Whether the table's log holds this publication: the answer to "did it land?"."""
+    """Whether the table's log contains this publication, that is, whether it landed."""
     with lake.reading(table):
         return lake.open(table).transaction_version(publication_id) == LANDED
 
 
 def fence(lake: Lake, table: str, publication_id: str, *, wait: Callable[[float], None] = time.sleep) -> int | None:
-    """Settles for good whether a publication lands.
+    """Decides permanently whether a publication lands.
 
-    When it has not landed, an empty commit with its application transaction makes sure that it never will: a process
-    that was only slow, not dead, fails its compare-and-swap and then finds that it was given up.
+    If it has not landed, an empty commit with its application transaction ensures that it never will: a process that
+    was slow and had not stopped fails its compare-and-swap, and then finds that the publication was abandoned.
 
     Returns:
-        The table version that holds it; None when it did not land and cannot any more.
+        The table version that contains it; None if it did not land and cannot land any more.
 
     Raises:
-        MissingInput: The table is gone.
+        MissingInput: The table does not exist any more.
         UnreadableTable: Its log cannot be read.
-        LostRace: Others committed first in every attempt.
-        OutcomeUnknown: The commit failed in a way that does not say whether it landed.
+        LostRace: Other writers committed first in every attempt.
+        OutcomeUnknown: The commit failed in a way that does not show whether it landed.
     """
     for attempt in range(MOST_ATTEMPTS):
         handle = lake.open(table)
@@ -192,7 +192,7 @@ def fence(lake: Lake, table: str, publication_id: str, *, wait: Callable[[float]
             wait(_FIRST_WAIT_S * 2**attempt)
         except Exception as error:
             raise OutcomeUnknown(
-                f"{table} could not be told that publication {publication_id} is given up: {error}.",
+                f"publication {publication_id} could not be fenced off in the log of {table}: {error}.",
                 next_step=step("make the table writable again, then ", do(Act.RECOVER)),
                 table=table,
                 publication_id=publication_id,
@@ -208,16 +208,16 @@ def fence(lake: Lake, table: str, publication_id: str, *, wait: Callable[[float]
 
 
 def landed_version(lake: Lake, table: str, publication_id: str) -> int:
-    """The table version whose commit carries this publication.
+    """The table version whose commit contains this publication.
 
     Raises:
-        BackfillError: No commit in the log carries it.
+        BackfillError: No commit in the log contains it.
     """
     for version, commit in commits(lake, table):
         if commit.get("publication_id") == publication_id:
             return version
     raise BackfillError(
-        f"{table} knows publication {publication_id}, but no commit in its log carries it.",
+        f"{table} has publication {publication_id}, but no commit in its log contains it.",
         next_step=do(Act.AUDIT),
         table=table,
         publication_id=publication_id,
@@ -225,34 +225,34 @@ def landed_version(lake: Lake, table: str, publication_id: str) -> int:
 
 
 def commits(lake: Lake, table: str) -> Iterable[tuple[int, Mapping[str, object]]]:
-    """Every commit in the table's log, newest first: its version and what its writer said about it."""
+    """Every commit in the table's log, newest first: its version and its metadata."""
     with lake.reading(table):
         for path in _log_entries(lake, table):
             yield int(path.stem), next((a["commitInfo"] for a in _actions(path) if "commitInfo" in a), {})
 
 
 def exchanged(lake: Lake, table: str) -> Iterable[tuple[int, Mapping[str, object], Exchanged]]:
-    """Every commit, newest first: its version, what its writer said about it, and which files it exchanged."""
+    """Every commit, newest first: its version, its metadata, and which files it exchanged."""
     with lake.reading(table):
         for path in _log_entries(lake, table):
             yield int(path.stem), *_exchanged_by(path)
 
 
 def _exchanged_by(path: Path) -> tuple[Mapping[str, object], Exchanged]:
-    said: Mapping[str, object] = {}
+    metadata: Mapping[str, object] = {}
     added: set[str] = set()
     removed: set[str] = set()
     for action in _actions(path):
         match action:
             case {"commitInfo": info}:
-                said = info
+                metadata = info
             case {"add": add}:
                 added.add(unquote(add["path"]))
             case {"remove": remove}:
                 removed.add(unquote(remove["path"]))
             case _:
                 pass
-    return said, Exchanged(added=frozenset(added), removed=frozenset(removed))
+    return metadata, Exchanged(added=frozenset(added), removed=frozenset(removed))
 
 
 def _log_entries(lake: Lake, table: str) -> Sequence[Path]:
@@ -270,7 +270,7 @@ def _require_files(lake: Lake, order: SwapOrder) -> None:
     problems = missing_files(lake, order.table, (exchange.new for exchange in order.exchanges))
     if problems := problems or changed_files(lake, order.table, moved, trust_stamps=True):
         raise MissingInput(
-            f"what was staged for {order.table} is no longer there as it was gated: {problems[0]}.",
+            f"the staged files of {order.table} are not as they were gated: {problems[0]}.",
             next_step=do(Act.RUN, order.run_id),
             table=order.table,
             run_id=order.run_id,
@@ -288,8 +288,8 @@ def _compare(handle: DeltaTable, order: SwapOrder) -> None:
         first = next(exchange for exchange in order.exchanges if exchange.value == changed[0])
         found = present.get(first.value, ())
         raise TargetChanged(
-            f"{order.table} is not what the candidate was compared with, and the ledger knows of no change, so "
-            f"somebody else wrote to it: {len(changed)} of {len(order.exchanges)} partitions changed, the first is "
+            f"{order.table} is not what the candidate was compared with, and the ledger has no change, so "
+            f"another writer changed it: {len(changed)} of {len(order.exchanges)} partitions changed, the first is "
             f"{first.value}, where "
             f"{len(first.expected.files)} files were expected and {len(found)} were found that differ.",
             next_step=step(
@@ -336,7 +336,7 @@ def _add(file: DataFile, column: str, value: str, at_ms: int) -> AddAction:
         partition_values={column: value},
         modification_time=at_ms,
         data_change=True,
-        # No bounds of columns: a log is never rewritten, and a bound of a key is the key of a row (ADR 17).
+        # No column statistics: a log is never rewritten, and the minimum of a key is the key of a row (ADR 17).
         stats=json.dumps({"numRecords": file.rows}),
     )
 
@@ -349,7 +349,7 @@ def _remove(file: DataFile, column: str, value: str, at_ms: int) -> RemoveAction
 
 def _given_up(order: SwapOrder) -> Refused:
     return Refused(
-        f"publication {order.publication_id} of {order.table} was given up by a recovery while it was under way.",
+        f"publication {order.publication_id} of {order.table} was abandoned by a recovery while it was in progress.",
         next_step=do(Act.PUBLISH, order.run_id, by=NAME),
         table=order.table,
         publication_id=order.publication_id,
@@ -358,7 +358,7 @@ def _given_up(order: SwapOrder) -> Refused:
 
 def _unknown(order: SwapOrder, error: Exception) -> OutcomeUnknown:
     return OutcomeUnknown(
-        f"the commit to {order.table} failed in a way that does not say whether it landed: {error}.",
+        f"the commit to {order.table} failed in a way that does not show whether it landed: {error}.",
         next_step=do(Act.RECOVER),
         table=order.table,
         publication_id=order.publication_id,

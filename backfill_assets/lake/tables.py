@@ -1,4 +1,4 @@
-"""Where is a table, and how is it opened or made?"""
+"""Tables: their paths, and how they are opened and created."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 from backfill_assets.next_steps import Act, do, step
 
 TABLE_CONFIGURATION = {
-    # The log is evidence: `audit` holds every commit against the ledger, so none may be cleaned up by age.
+    # The log is evidence: `audit` compares every commit with the ledger, so none may be removed by age.
     "delta.enableExpiredLogCleanup": "false",
-    # Files that a rollback or a reproduction may need are kept by the ledger's word, not by age.
+    # The ledger decides which files a rollback or a reproduction may need, not their age.
     "delta.deletedFileRetentionDuration": "interval 3650 days",
 }
 
 
 _MOST_CHARACTERS = 300
-"""Of what a library says about a table that it cannot read."""
+"""The maximum length of a library's message about a table that it cannot read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,17 +51,17 @@ class Lake:
         return self.root / layer / name
 
     def exists(self, table: str) -> bool:
-        """Whether the table has been made.
+        """Whether the table exists.
 
         Raises:
-            UnreadableTable: It cannot be said, because its folder cannot be read.
+            UnreadableTable: Its folder cannot be read.
         """
         with self.reading(table):
             return DeltaTable.is_deltatable(str(self.path(table)), storage_options=dict(self.storage_options))
 
     @contextmanager
     def reading(self, table: str) -> Iterator[None]:
-        """Whatever the libraries below say of a table that cannot be read becomes a refusal that names it.
+        """Converts the errors of the libraries for an unreadable table into an error that names the table.
 
         Raises:
             UnreadableTable: Its log or one of its files is damaged, or may not be read.
@@ -71,9 +71,9 @@ class Lake:
         except BackfillError:
             raise
         except Exception as error:  # deltalake has a dozen kinds of errors for a damaged log, some without a class
-            said = (str(error).strip() or type(error).__name__).splitlines()[0]
+            reason = (str(error).strip() or type(error).__name__).splitlines()[0]
             raise UnreadableTable(
-                f"the table {table} cannot be read: {said[:_MOST_CHARACTERS].rstrip('.')}.",
+                f"the table {table} cannot be read: {reason[:_MOST_CHARACTERS].rstrip('.')}.",
                 next_step=step(
                     f"restore what is damaged below {self.path(table)} from a backup, or make it readable; then ",
                     do(Act.AUDIT),
@@ -85,7 +85,7 @@ class Lake:
         """A handle of the table's newest version.
 
         Raises:
-            MissingInput: The table has not been made yet.
+            MissingInput: The table does not exist.
             UnreadableTable: Its log is damaged, or may not be read.
         """
         with self.reading(table):
@@ -93,7 +93,7 @@ class Lake:
                 return DeltaTable(self.path(table), storage_options=dict(self.storage_options))
             except TableNotFoundError as error:
                 raise MissingInput(
-                    f"the table {table} has not been made yet, or its log is gone.",
+                    f"the table {table} does not exist, or its log is missing.",
                     next_step=step(
                         f"if it was published, restore {self.path(table)} from a backup; then ", do(Act.AUDIT)
                     ),
@@ -101,7 +101,7 @@ class Lake:
                 ) from error
 
     def ensure(self, table: str, schema: StructType, partition_column: str) -> DeltaTable:
-        """The table, made empty when it does not exist.
+        """The table, created empty if it does not exist.
 
         Args:
             table: `layer.table`.
@@ -125,7 +125,7 @@ class Lake:
         expected = {field.name: str(field.type) for field in wanted.fields}
         if found != expected:
             raise Refused(
-                f"{table} was made with other columns than its declaration now says: "
+                f"{table} was created with other columns than it declares now: "
                 f"{differing_columns(list(found.items()), list(expected.items()))}.",
                 next_step="declare the table under a new name, or move the old table away and rebuild it",
                 table=table,
@@ -169,9 +169,9 @@ def sha256_of_file(path: Path) -> str:
 
 
 def stamp_of(path: Path) -> str:
-    """What a file system says of a file that another one only gets with other bytes: its number and its last change.
+    """The inode number and change time of a file, which differ after any write to it.
 
-    The last change is that of the inode, which no program can set back, unlike the time of modification.
+    The change time is that of the inode, which no program can set back, unlike the time of modification.
     """
     found = path.stat()
     return f"{found.st_ino:x}-{found.st_ctime_ns:x}"
@@ -180,7 +180,7 @@ def stamp_of(path: Path) -> str:
 def changed_files(
     lake: Lake, table: str, file_sets: Iterable[FileSet], *, trust_stamps: bool = False
 ) -> tuple[str, ...]:
-    """Files that are there in their size, and whose bytes are not those that were staged.
+    """Files of the recorded size whose bytes are not those that were staged.
 
     Args:
         lake: Where tables are.
@@ -204,7 +204,7 @@ def changed_files(
 
 
 def missing_files(lake: Lake, table: str, file_sets: Iterable[FileSet]) -> tuple[str, ...]:
-    """What keeps these file sets from being read: files that are gone or have another size than recorded."""
+    """Why these file sets cannot be read: files that do not exist or have another size than recorded."""
     folder = lake.path(table)
     problems: list[str] = []
     for file_set in file_sets:
@@ -216,7 +216,7 @@ def missing_files(lake: Lake, table: str, file_sets: Iterable[FileSet]) -> tuple
                 problems.append(f"{file.path} is gone")
                 continue
             except OSError as error:
-                problems.append(f"{file.path} cannot be looked at: {error.strerror}")
+                problems.append(f"{file.path} cannot be read: {error.strerror}")
                 continue
             if size != file.size_bytes:
                 problems.append(f"{file.path} has {size:,} bytes where {file.size_bytes:,} were recorded")

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from backfill_assets.domain import SourceTable
 from backfill_assets.landing.conformed import ARRIVAL, IMPORT_ID, valid_rows
 from backfill_assets.landing.formats import ROW
-from backfill_assets.ledger.records import ImportRecord
+from backfill_assets.ledger.import_records import ImportRecord
 from backfill_assets.planning.partitions import Grain, compress
 from backfill_assets.settings import Settings
 

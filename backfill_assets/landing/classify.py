@@ -22,7 +22,7 @@ from backfill_assets.domain import SourceTable
 from backfill_assets.landing.conformed import ARRIVAL, CONTENT_HASH, IMPORT_ID, read_conformed, valid_rows
 from backfill_assets.landing.contract import REASON
 from backfill_assets.landing.formats import IGNORED, ROW
-from backfill_assets.ledger.records import ImportCounts, ImportDay, ImportRecord
+from backfill_assets.ledger.import_records import ImportCounts, ImportDay, ImportRecord
 
 MOST_NAMES = 100
 """At most so many schema versions, and sets of ignored columns, are recorded for one import."""

@@ -28,7 +28,7 @@ from pyspark.sql.types import (
 from backfill_assets.domain import SourceTable
 from backfill_assets.landing.contract import REASON, Bounds, judged
 from backfill_assets.landing.formats import IGNORED, RAW, ROW, Records
-from backfill_assets.ledger.records import ImportRecord
+from backfill_assets.ledger.import_records import ImportRecord
 
 IMPORT_ID = "_import_id"
 ARRIVAL = "_arrival"

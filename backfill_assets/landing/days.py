@@ -9,7 +9,7 @@ from datetime import date
 from backfill_assets.domain import SourceTable
 from backfill_assets.errors import MissingInput, Refused
 from backfill_assets.landing.imports import LIVE
-from backfill_assets.ledger.records import ImportDay
+from backfill_assets.ledger.import_records import ImportDay
 from backfill_assets.ledger.states import ImportState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.filling import joined, land_or_declare_empty, loads

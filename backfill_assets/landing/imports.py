@@ -9,7 +9,7 @@ from enum import StrEnum
 from backfill_assets.domain import SourceTable
 from backfill_assets.errors import MissingInput
 from backfill_assets.identity import document_digest
-from backfill_assets.ledger.records import ImportRecord
+from backfill_assets.ledger.import_records import ImportRecord
 from backfill_assets.ledger.states import ImportState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.next_steps import Act, do

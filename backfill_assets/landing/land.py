@@ -31,7 +31,7 @@ from backfill_assets.landing.formats import records
 from backfill_assets.landing.imports import LIVE, OnDuplicate
 from backfill_assets.landing.turn import TurnTaken, landing_turn
 from backfill_assets.lease import LeaseTerms, renewed, this_process
-from backfill_assets.ledger.records import ImportCounts, ImportDay, ImportRecord, OfferedFile
+from backfill_assets.ledger.import_records import ImportCounts, ImportDay, ImportRecord, OfferedFile
 from backfill_assets.ledger.states import ImportState
 from backfill_assets.ledger.store import Ledger
 from backfill_assets.ledger.transactions import WriteTransaction

@@ -11,7 +11,9 @@ from backfill_assets.ledger.records import AcceptedClaim
 from backfill_assets.ledger.states import OPEN_STATES
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.estimates import Pace
-from backfill_assets.planning.manifest import NEVER_PUBLISHED
+from backfill_assets.planning.manifest import NEVER_PUBLISHED, Mode
+
+EVER_PUBLISHED = tuple(mode for mode in Mode if mode not in NEVER_PUBLISHED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +33,9 @@ class LedgerState:
     def open_runs(self, table: str, partitions: Sequence[date]) -> Sequence[str]:
         """Runs over some of these partitions that could still be published."""
         wanted = set(partitions)
-        runs = self.tx.runs.records(table=table, states=OPEN_STATES)
-        could_be = (run for run in runs if run.manifest.mode not in NEVER_PUBLISHED)
-        return [run.run_id for run in could_be if not wanted.isdisjoint(run.manifest.partitions)]
+        open_ = self.tx.runs.headers(table=table, states=OPEN_STATES, modes=EVER_PUBLISHED)
+        runs = self.tx.runs.named(run.run_id for run in open_)
+        return [run.run_id for run in runs if not wanted.isdisjoint(run.manifest.partitions)]
 
     def pace(self, table: str) -> Pace | None:
         """How fast the table's latest runs were staged."""

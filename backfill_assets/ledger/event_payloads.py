@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from backfill_assets.identity import FileSet, document_digest
-from backfill_assets.ledger.records import GateResult, ImportDay, PublicationIntent
+from backfill_assets.ledger.import_records import ImportDay
+from backfill_assets.ledger.records import GateResult, PublicationIntent
 
 
 def publication_payload(intent: PublicationIntent) -> Mapping[str, Any]:

@@ -9,8 +9,8 @@ from sqlalchemy import select
 
 from backfill_assets.errors import UnknownName
 from backfill_assets.ledger import rows
+from backfill_assets.ledger.import_records import ImportDay, ImportRecord
 from backfill_assets.ledger.queries import Queries, optional_batches
-from backfill_assets.ledger.records import ImportDay, ImportRecord
 from backfill_assets.ledger.schema import import_days, imports
 from backfill_assets.ledger.states import ImportState
 from backfill_assets.next_steps import Act, do
@@ -20,22 +20,27 @@ class ImportReads(Queries):
     """Landed files and their days."""
 
     def records(
-        self, source: str | None = None, states: Iterable[ImportState] | None = None
+        self,
+        source: str | None = None,
+        states: Iterable[ImportState] | None = None,
+        *,
+        limit: int | None = None,
     ) -> tuple[ImportRecord, ...]:
         """Landed files in the order of arrival.
 
-        Cost: one row per landed file of the ledger, filtered by source in the database.
+        Cost: one row per landed file, chosen in the database.
 
         Args:
             source: Only those of this source.
             states: Only those in one of these states.
+            limit: At most this many, the last ones.
         """
-        chosen = select(imports).order_by(imports.c.arrival)
+        chosen = select(imports).order_by(imports.c.arrival.desc()).limit(limit)
         if source is not None:
             chosen = chosen.where(imports.c.source == source)
         if states is not None:
             chosen = chosen.where(imports.c.state.in_(tuple(states)))
-        return tuple(rows.import_record(row) for row in self._rows(chosen))
+        return tuple(rows.import_record(row) for row in reversed(self._rows(chosen)))
 
     def get(self, import_id: str) -> ImportRecord:
         """One landed file.

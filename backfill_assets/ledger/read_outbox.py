@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from datetime import date
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, select
 
 from backfill_assets.errors import IllegalTransition
 from backfill_assets.ledger import rows
 from backfill_assets.ledger.queries import Queries, batches
 from backfill_assets.ledger.read_runs import RunReads
-from backfill_assets.ledger.records import OutboxEntry, RunRecord
-from backfill_assets.ledger.schema import outbox, publications
+from backfill_assets.ledger.records import OutboxEntry, RunHeader, RunRecord
+from backfill_assets.ledger.schema import outbox, publications, run_follows, runs
 from backfill_assets.ledger.states import UNPUBLISHED, PublicationState, RunState
 from backfill_assets.next_steps import Act, do, outline, step
-from backfill_assets.planning.manifest import CauseKind, Manifest
+from backfill_assets.planning.manifest import CauseKind
 
 
 class OutboxReads(Queries):
@@ -28,7 +28,7 @@ class OutboxReads(Queries):
     def entries(self, *, after: int = 0, open_only: bool = False) -> tuple[OutboxEntry, ...]:
         """Publications that dependents should follow, in order.
 
-        Cost: one row per entry of the ledger, filtered in the database.
+        Cost: one row per entry after `after`; those that are open have an index of their own.
 
         Args:
             after: The sequence that was seen last.
@@ -50,12 +50,11 @@ class OutboxReads(Queries):
             for row in self._rows(select(outbox).where(outbox.c.publication_id.in_(batch)))
         }
 
-    def no_longer_asked(self, manifest: Manifest) -> Mapping[str, str]:
-        """Those publications that a follow-up follows and that do not ask for it any more, each with the reason.
+    def no_longer_asked(self, followed: Collection[str]) -> Mapping[str, str]:
+        """Those of the publications that a follow-up follows that do not ask for it any more, each with the reason.
 
-        Cost: two index lookups per publication that it follows.
+        Cost: two index lookups per publication.
         """
-        followed = manifest.cause.publications
         entries = self.of_publications(followed)
         standing = self._standing(followed)
         found: dict[str, str] = {}
@@ -77,7 +76,7 @@ class OutboxReads(Queries):
         Raises:
             IllegalTransition: One was; nothing has changed.
         """
-        gone = self.no_longer_asked(run.manifest)
+        gone = self.no_longer_asked(run.manifest.cause.publications)
         if gone:
             reasons = "; ".join(f"{publication_id}: {why}" for publication_id, why in gone.items())
             raise IllegalTransition(
@@ -108,54 +107,68 @@ class OutboxReads(Queries):
 
         A run that can no longer be published, because another publication that it follows was undone, does not count.
 
-        Cost: the manifests of the runs that were planned since the first of these publications.
+        Cost: one index range per publication; the manifests of the runs that follow it are parsed.
         """
         found: dict[str, set[date]] = {publication_id: set() for publication_id in publication_ids}
-        for run in self._planned_since(publication_ids, table=table):
-            named = found.keys() & set(run.manifest.followed)
-            is_dead = run.state in (*UNPUBLISHED, RunState.CANCELLED) and self.no_longer_asked(run.manifest)
-            if named and not is_dead:
-                for publication_id in named:
-                    found[publication_id].update(run.manifest.partitions)
+        living = self._living(table, publication_ids)
+        partitions = {run.run_id: run.manifest.partitions for run in self._runs.named({run for run, _ in living})}
+        for run_id, publication_id in living:
+            found[publication_id].update(partitions[run_id])
         return found
 
-    def unpublished_followers(self, publication_id: str) -> tuple[RunRecord, ...]:
+    def _living(self, table: str, publication_ids: Collection[str]) -> list[tuple[str, str]]:
+        """Runs that follow publications and can still be published or were, each with the publication."""
+        columns = (runs.c.run_id, run_follows.c.publication_id, runs.c.state, runs.c.because)
+        chosen = select(*columns).join_from(run_follows, runs, runs.c.run_id == run_follows.c.run_id)
+        of_table = chosen.where(runs.c.table_name == table)
+        named = [
+            row
+            for batch in batches(publication_ids)
+            for row in self._rows(of_table.where(run_follows.c.publication_id.in_(batch)))
+        ]
+        can_be_dead = {
+            row.run_id
+            for row in named
+            if row.state in (*UNPUBLISHED, RunState.CANCELLED) and row.because == CauseKind.FOLLOW_UP
+        }
+        followed = self.followed_by(can_be_dead)
+        dead = {run_id for run_id in can_be_dead if self.no_longer_asked(followed[run_id])}
+        return [(row.run_id, row.publication_id) for row in named if row.run_id not in dead]
+
+    def followed_by(self, run_ids: Iterable[str]) -> dict[str, tuple[str, ...]]:
+        """The publications that runs follow, by run; nothing for a run that follows none.
+
+        Cost: one index range per run.
+        """
+        chosen = list(run_ids)
+        found: dict[str, list[str]] = {run_id: [] for run_id in chosen}
+        for batch in batches(chosen):
+            for row in self._rows(select(run_follows).where(run_follows.c.run_id.in_(batch))):
+                found[row.run_id].append(row.publication_id)
+        return {run_id: tuple(publication_ids) for run_id, publication_ids in found.items()}
+
+    def unpublished_followers(self, publication_id: str) -> tuple[RunHeader, ...]:
         """Follow-ups of a publication that readers have seen nothing of.
 
-        Cost: the manifests of the unpublished runs that were planned since the publication.
+        Cost: one index range: the runs that follow it; no manifest is read.
         """
-        found = self._planned_since([publication_id], states=UNPUBLISHED)
-        return tuple(run for run in found if publication_id in run.manifest.cause.publications)
+        chosen = select(run_follows.c.run_id).where(run_follows.c.publication_id == publication_id)
+        headers = (self._runs.header(run_id) for run_id in self._values(chosen))
+        return tuple(run for run in headers if run.because is CauseKind.FOLLOW_UP and run.state in UNPUBLISHED)
 
     def unfinished_follow_ups(self, states: Collection[RunState]) -> tuple[RunRecord, ...]:
         """Follow-ups in one of these states that are still asked for, the first planned first.
 
-        Cost: the manifests of all runs in these states.
+        Cost: one index range: the follow-ups in these states; the manifests of those that are asked for are parsed.
         """
-        return tuple(
-            run
-            for run in reversed(self._runs.records(states=states))
-            if run.manifest.cause.kind is CauseKind.FOLLOW_UP and not self.no_longer_asked(run.manifest)
-        )
-
-    def _planned_since(
-        self, publication_ids: Iterable[str], *, table: str | None = None, states: Iterable[RunState] | None = None
-    ) -> tuple[RunRecord, ...]:
-        """Runs that were planned after the first of these publications was begun: only they can follow one."""
-        begun = [
-            sequence
-            for batch in batches(publication_ids)
-            for sequence in self._values(
-                select(func.min(publications.c.begun_sequence)).where(publications.c.publication_id.in_(batch))
-            )
-            if sequence is not None
-        ]
-        return self._runs.records(table=table, states=states, after=min(begun)) if begun else ()
+        found = [run.run_id for run in reversed(self._runs.headers(states=states, because=CauseKind.FOLLOW_UP))]
+        followed = self.followed_by(found)
+        return self._runs.named(run_id for run_id in found if not self.no_longer_asked(followed[run_id]))
 
     def unwithdrawn(self) -> tuple[str, ...]:
         """Publications that do not stand and still ask something of their dependents.
 
-        Cost: one row per entry of the ledger, compared in the database.
+        Cost: one index lookup per entry that is not withdrawn, compared in the database.
         """
         of_entry = publications.c.publication_id == outbox.c.publication_id
         chosen = select(outbox.c.publication_id).join_from(outbox, publications, of_entry)

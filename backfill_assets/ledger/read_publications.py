@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
 from datetime import date
+from typing import Any, TypedDict, Unpack
 
-from sqlalchemy import ScalarSelect, Table, and_, func, or_, select
+from sqlalchemy import ScalarSelect, Select, Table, and_, case, func, or_, select
 
 from backfill_assets.errors import UnknownName
+from backfill_assets.identity import EMPTY_FILE_SET
 from backfill_assets.ledger import rows
 from backfill_assets.ledger.queries import Queries, batches
 from backfill_assets.ledger.records import (
     Action,
     PartitionChange,
+    PublicationHeader,
     PublicationRecord,
     RollbackOrder,
     VerifiedPartition,
@@ -35,6 +38,45 @@ class Landing:
     verified: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Extent:
+    """How much a publication changes.
+
+    Attributes:
+        changed: Partitions that it swaps or records.
+        empty: Those of them that had no rows before and have none after.
+        verified: Partitions that it found equal.
+        rows: Rows that it swaps in.
+        first, last: Of all partitions that it names; None when it names none.
+    """
+
+    changed: int = 0
+    empty: int = 0
+    verified: int = 0
+    rows: int = 0
+    first: date | None = None
+    last: date | None = None
+
+
+NOTHING_CHANGED = Extent()
+
+
+class PublicationFilter(TypedDict, total=False):
+    """Which publications are meant; without any of these, all.
+
+    Attributes:
+        table: Only those of this table.
+        run_id: Only those that brought in or undid this run.
+        states: Only those in one of these states.
+        limit: At most this many, the last begun ones.
+    """
+
+    table: str
+    run_id: str
+    states: Collection[PublicationState]
+    limit: int
+
+
 class PublicationReads(Queries):
     """Publications and rollbacks."""
 
@@ -48,31 +90,81 @@ class PublicationReads(Queries):
         """
         row = self._row(select(publications).where(publications.c.publication_id == publication_id))
         if row is None:
-            raise UnknownName(
-                f"there is no publication {publication_id!r}.",
-                next_step=do(Act.STATUS),
-                publication_id=publication_id,
-            )
+            raise unknown_publication(publication_id)
         ids = [publication_id]
         return rows.publication_record(row, self._changes(ids)[publication_id], self._verified(ids)[publication_id])
 
-    def records(
-        self, *, run_id: str | None = None, states: Iterable[PublicationState] | None = None
-    ) -> tuple[PublicationRecord, ...]:
-        """Publications, the last begun first.
+    def header(self, publication_id: str) -> PublicationHeader:
+        """One publication without the partitions that it changes.
+
+        Cost: one primary key lookup.
+
+        Raises:
+            UnknownName: There is none of this id.
+        """
+        row = self._row(select(publications).where(publications.c.publication_id == publication_id))
+        if row is None:
+            raise unknown_publication(publication_id)
+        return rows.publication_header(row)
+
+    def headers(self, **chosen: Unpack[PublicationFilter]) -> tuple[PublicationHeader, ...]:
+        """Publications without the partitions that they change, the last begun first.
+
+        Cost: one index range: one short row per chosen publication.
+        """
+        return tuple(rows.publication_header(row) for row in self._rows(_chosen(chosen)))
+
+    def count(self, **chosen: Unpack[PublicationFilter]) -> int:
+        """How many publications there are.
+
+        Cost: one index range, counted in the database.
+        """
+        return int(self._values(select(func.count()).select_from(_chosen(chosen).subquery()))[0])
+
+    def extents(self, publication_ids: Iterable[str]) -> dict[str, Extent]:
+        """How much publications change, by publication.
+
+        Cost: one index range per publication, added up in the database; no file sets are read.
+        """
+        chosen = list(publication_ids)
+        found: dict[str, Extent] = dict.fromkeys(chosen, NOTHING_CHANGED)
+        made, verified = publication_changes, verifications
+        is_empty = and_(made.c.expected_files == EMPTY_FILE_SET, made.c.file_count == 0)
+        changed = select(
+            made.c.publication_id,
+            func.count().label("partitions"),
+            func.sum(case((is_empty, 1), else_=0)).label("empty"),
+            func.sum(made.c.row_count).label("rows"),
+            func.min(made.c.partition_date).label("first"),
+            func.max(made.c.partition_date).label("last"),
+        ).group_by(made.c.publication_id)
+        equal = select(
+            verified.c.publication_id,
+            func.count().label("partitions"),
+            func.min(verified.c.partition_date).label("first"),
+            func.max(verified.c.partition_date).label("last"),
+        ).group_by(verified.c.publication_id)
+        for batch in batches(chosen):
+            for row in self._rows(changed.where(made.c.publication_id.in_(batch))):
+                found[row.publication_id] = Extent(
+                    changed=row.partitions, empty=int(row.empty), rows=int(row.rows), first=row.first, last=row.last
+                )
+            for row in self._rows(equal.where(verified.c.publication_id.in_(batch))):
+                present = found[row.publication_id]
+                found[row.publication_id] = replace(
+                    present,
+                    verified=row.partitions,
+                    first=min(filter(None, (present.first, row.first))),
+                    last=max(filter(None, (present.last, row.last))),
+                )
+        return found
+
+    def records(self, **chosen: Unpack[PublicationFilter]) -> tuple[PublicationRecord, ...]:
+        """Publications with everything that they change, the last begun first.
 
         Cost: one index range, and one row per partition that they change or found equal.
-
-        Args:
-            run_id: Only those that brought in or undid this run.
-            states: Only those in one of these states.
         """
-        chosen = select(publications).order_by(publications.c.begun_sequence.desc())
-        if run_id is not None:
-            chosen = chosen.where(publications.c.run_id == run_id)
-        if states is not None:
-            chosen = chosen.where(publications.c.state.in_(tuple(states)))
-        found = list(self._rows(chosen))
+        found = self._rows(_chosen(chosen))
         ids = [row.publication_id for row in found]
         changes, verified = self._changes(ids), self._verified(ids)
         return tuple(
@@ -176,3 +268,21 @@ def _count(partitions: Table) -> ScalarSelect[int]:
         # A partition that is new and has no rows is recorded, and nothing changes for its readers.
         named = named.where(or_(partitions.c.expected_version > 0, partitions.c.file_count > 0))
     return named.where(partitions.c.publication_id == publications.c.publication_id).scalar_subquery()
+
+
+def unknown_publication(publication_id: str) -> UnknownName:
+    """The error for a publication that was never begun."""
+    return UnknownName(
+        f"there is no publication {publication_id!r}.", next_step=do(Act.STATUS), publication_id=publication_id
+    )
+
+
+def _chosen(chosen: PublicationFilter) -> Select[*tuple[Any, ...]]:
+    statement = select(publications).order_by(publications.c.begun_sequence.desc()).limit(chosen.get("limit"))
+    if "table" in chosen:
+        statement = statement.where(publications.c.table_name == chosen["table"])
+    if "run_id" in chosen:
+        statement = statement.where(publications.c.run_id == chosen["run_id"])
+    if "states" in chosen:
+        statement = statement.where(publications.c.state.in_(tuple(chosen["states"])))
+    return statement

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from typing import TypedDict, Unpack
 
 from sqlalchemy import Select, func, select
 
 from backfill_assets.errors import UnknownName
 from backfill_assets.ledger import rows
 from backfill_assets.ledger.queries import Queries, Unreadable, batches, readable
-from backfill_assets.ledger.records import Action, RunRecord
+from backfill_assets.ledger.records import Action, RunHeader, RunRecord
 from backfill_assets.ledger.schema import approvals, leases, manifests, publications, runs
 from backfill_assets.ledger.states import PublicationState, RunState
 from backfill_assets.next_steps import Act, do
+from backfill_assets.planning.manifest import CauseKind, Mode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,8 +30,48 @@ class RunInShort:
     published_at: datetime | None
 
 
+class RunFilter(TypedDict, total=False):
+    """Which runs are meant; without any of these, all.
+
+    Attributes:
+        table: Only those that target this table.
+        states: Only those in one of these states.
+        modes: Only those of one of these modes.
+        because: Only those of this cause.
+        after: Only those that were planned after the event of this sequence.
+        limit: At most this many, the last planned ones.
+    """
+
+    table: str
+    states: Collection[RunState]
+    modes: Collection[Mode]
+    because: CauseKind
+    after: int
+    limit: int
+
+
 class RunReads(Queries):
-    """Runs."""
+    """Runs: headers by default, and their manifests where they are asked for."""
+
+    def header(self, run_id: str) -> RunHeader:
+        """One run without its manifest.
+
+        Cost: one primary key lookup.
+
+        Raises:
+            UnknownName: There is no such run.
+        """
+        row = self._row(_headers().where(runs.c.run_id == run_id))
+        if row is None:
+            raise unknown_run(run_id)
+        return rows.run_header(row)
+
+    def headers(self, **chosen: Unpack[RunFilter]) -> tuple[RunHeader, ...]:
+        """Runs without their manifests, the last planned first.
+
+        Cost: one index range: one short row per chosen run.
+        """
+        return tuple(rows.run_header(row) for row in self._rows(_chosen(_headers(), chosen)))
 
     def get(self, run_id: str) -> RunRecord:
         """One run with its manifest.
@@ -40,40 +82,25 @@ class RunReads(Queries):
             UnknownName: There is no such run.
             Refused: Its manifest was edited in the database.
         """
-        row = self._row(_runs().where(runs.c.run_id == run_id))
+        row = self._row(_records().where(runs.c.run_id == run_id))
         if row is None:
             raise unknown_run(run_id)
         return rows.run_record(row)
 
-    def records(
-        self,
-        *,
-        table: str | None = None,
-        states: Iterable[RunState] | None = None,
-        limit: int | None = None,
-        after: int = 0,
-        unreadable: Unreadable | None = None,
-    ) -> tuple[RunRecord, ...]:
+    def records(self, *, unreadable: Unreadable | None = None, **chosen: Unpack[RunFilter]) -> tuple[RunRecord, ...]:
         """Runs with their manifests, the last planned first.
 
-        Cost: one index range; every manifest is parsed.
+        Cost: one index range; the manifest of every chosen run is parsed.
 
         Args:
-            table: Only those that target this table.
-            states: Only those in one of these states.
-            limit: At most this many.
-            after: Only those that were planned after the event of this sequence.
             unreadable: Called with the table of every run whose manifest cannot be read, which is then left out.
+            **chosen: Which runs.
 
         Raises:
             Refused: A manifest cannot be read, and `unreadable` is not given.
         """
-        chosen = _runs().where(runs.c.added_sequence > after).order_by(runs.c.added_sequence.desc()).limit(limit)
-        if table is not None:
-            chosen = chosen.where(runs.c.table_name == table)
-        if states is not None:
-            chosen = chosen.where(runs.c.state.in_(tuple(states)))
-        return tuple(readable(self._rows(chosen), rows.run_record, name="table_name", unreadable=unreadable))
+        found = self._rows(_chosen(_records(), chosen))
+        return tuple(readable(found, rows.run_record, name="table_name", unreadable=unreadable))
 
     def named(self, run_ids: Iterable[str]) -> tuple[RunRecord, ...]:
         """These runs with their manifests, in the order in which they are named.
@@ -88,7 +115,7 @@ class RunReads(Queries):
         found = {
             row.run_id: rows.run_record(row)
             for batch in batches(chosen)
-            for row in self._rows(_runs().where(runs.c.run_id.in_(batch)))
+            for row in self._rows(_records().where(runs.c.run_id.in_(batch)))
         }
         unknown = [run_id for run_id in chosen if run_id not in found]
         if unknown:
@@ -152,15 +179,10 @@ def unknown_run(run_id: str) -> UnknownName:
     return UnknownName(f"there is no run {run_id!r}.", next_step=do(Act.STATUS), run_id=run_id)
 
 
-def _runs() -> Select[*tuple[object, ...]]:
+def _headers() -> Select[*tuple[object, ...]]:
     return (
         select(
-            runs.c.run_id,
-            runs.c.table_name,
-            runs.c.state,
-            runs.c.note,
-            runs.c.updated_at,
-            manifests.c.body,
+            *(column for column in runs.c if column.name != "attempt"),
             manifests.c.digest,
             approvals.c.state.label("approval_state"),
             approvals.c.manifest_digest.label("approved_digest"),
@@ -172,3 +194,21 @@ def _runs() -> Select[*tuple[object, ...]]:
         .join(approvals, approvals.c.run_id == runs.c.run_id)
         .outerjoin(leases, leases.c.work_id == runs.c.run_id)
     )
+
+
+def _records() -> Select[*tuple[object, ...]]:
+    return _headers().add_columns(manifests.c.body)
+
+
+def _chosen(statement: Select[*tuple[object, ...]], chosen: RunFilter) -> Select[*tuple[object, ...]]:
+    if "table" in chosen:
+        statement = statement.where(runs.c.table_name == chosen["table"])
+    if "states" in chosen:
+        statement = statement.where(runs.c.state.in_(tuple(chosen["states"])))
+    if "modes" in chosen:
+        statement = statement.where(runs.c.mode.in_([str(mode) for mode in chosen["modes"]]))
+    if "because" in chosen:
+        statement = statement.where(runs.c.because == str(chosen["because"]))
+    if "after" in chosen:
+        statement = statement.where(runs.c.added_sequence > chosen["after"])
+    return statement.order_by(runs.c.added_sequence.desc()).limit(chosen.get("limit"))

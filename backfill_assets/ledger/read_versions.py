@@ -49,6 +49,23 @@ class VersionReads(Queries):
             found.update((row.partition_date, row.run_id) for row in self._rows(chosen))
         return found
 
+    def replaced_by(self, run_id: str) -> str | None:
+        """A run whose rows readers see in place of rows of this one; None when it was not replaced anywhere.
+
+        Cost: one index range: one row per replaced version of the run, each with one index lookup.
+        """
+        own, present = partition_versions.alias(), partition_versions.alias()
+        same = (own.c.table_name == present.c.table_name) & (own.c.partition_date == present.c.partition_date)
+        chosen = (
+            select(present.c.run_id)
+            .select_from(own.join(present, same & (present.c.state == VersionState.ACCEPTED)))
+            .where(own.c.run_id == run_id, own.c.state == VersionState.SUPERSEDED, present.c.run_id != run_id)
+            .order_by(present.c.partition_date.desc())
+            .limit(1)
+        )
+        row = self._row(chosen)
+        return None if row is None else str(row.run_id)
+
     def history(self, table: str, partition: date | None = None) -> tuple[PartitionVersion, ...]:
         """Every version that was ever accepted, newest first.
 

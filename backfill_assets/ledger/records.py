@@ -16,21 +16,22 @@ from backfill_assets.lease import Lease
 from backfill_assets.ledger.states import (
     ApprovalState,
     ChunkState,
-    ImportState,
     PublicationState,
     RunState,
     SetState,
     VersionState,
 )
-from backfill_assets.planning.manifest import Manifest
+from backfill_assets.planning.manifest import CauseKind, Kind, Manifest, Mode
 from backfill_assets.planning.sets import SetManifest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunRecord:
-    """A manifest and how far its run is.
+class RunHeader:
+    """A run without its manifest: what it is, and how far.
 
     Attributes:
+        kind, mode, because: As the manifest says; None where an earlier revision of the ledger could not read it.
+        sequence: The event that planned it: the order in which runs were planned.
         approval: APPROVED only while a valid approval of `manifest_digest` stands.
         approved_by: Who gave it; None while DRAFT.
         note: The last thing worth telling about its state, such as why it failed.
@@ -38,7 +39,11 @@ class RunRecord:
     """
 
     run_id: str
-    manifest: Manifest
+    table: str
+    kind: Kind | None
+    mode: Mode | None
+    because: CauseKind | None
+    sequence: int
     manifest_digest: str
     state: RunState
     approval: ApprovalState
@@ -47,6 +52,13 @@ class RunRecord:
     updated_at: datetime
     note: str = ""
     lease: Lease | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunRecord(RunHeader):
+    """A run with its manifest."""
+
+    manifest: Manifest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -249,6 +261,31 @@ class PublicationIntent:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PublicationHeader:
+    """A swap that was intended, without the partitions that it changes.
+
+    Attributes:
+        sequence: The event that began it: the order in which publications were begun.
+        by: The person who asked for it.
+        undoes: For a rollback, the publication that it undoes.
+    """
+
+    publication_id: str
+    run_id: str
+    table: str
+    action: Action
+    by: str
+    reason: str
+    undoes: str | None
+    sequence: int
+    state: PublicationState
+    started_at: datetime
+    finished_at: datetime | None
+    delta_version: int | None
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PublicationRecord:
     """A swap that was intended, and what became of it."""
 
@@ -318,85 +355,6 @@ class OutboxEntry:
     def is_open(self) -> bool:
         """Whether it still asks for something."""
         return self.delivered_at is None and self.withdrawn_at is None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ImportCounts:
-    """What became of a landed file's records: landed = accepted + duplicate + superseded + rejected."""
-
-    landed: int = 0
-    accepted: int = 0
-    duplicate: int = 0
-    superseded: int = 0
-    rejected: int = 0
-
-    @property
-    def reconciles(self) -> bool:
-        return self.landed == self.accepted + self.duplicate + self.superseded + self.rejected
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OfferedFile:
-    """A file that is about to land: what `ImportRecord` tells of it before anything was read."""
-
-    source: str
-    sha256: str
-    original_path: str
-    stored_path: str
-    size_bytes: int
-    format: str
-    compression: str
-    on_duplicate: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ImportRecord:
-    """One landed file.
-
-    Attributes:
-        import_id: `imp-` and a number; ids sort by arrival.
-        arrival: Position in the order of arrival, over all sources.
-        original_path: Where it came from, as the person typed it.
-        stored_path: Relative to the landing folder.
-        format: jsonl, csv or parquet.
-        compression: gzip, or empty.
-        schema_versions: The distinct values of `schema_version` found, sorted; empty when the column is absent.
-        ignored_columns: Columns the contract does not know, which were left out.
-    """
-
-    import_id: str
-    source: str
-    sha256: str
-    original_path: str
-    stored_path: str
-    size_bytes: int
-    format: str
-    compression: str
-    state: ImportState
-    arrival: int
-    first_seen_at: datetime
-    landed_at: datetime | None
-    landed_by: str
-    on_duplicate: str
-    counts: ImportCounts = ImportCounts()
-    schema_versions: tuple[int, ...] = ()
-    ignored_columns: tuple[str, ...] = ()
-    note: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ImportDay:
-    """One UTC event date that a landed file touches. Key: import_id, event_date.
-
-    Attributes:
-        events: Valid records of that date in the file, before deciding which version of a key wins.
-        displaced: Keys that other files had on that date and this file has on another one.
-    """
-
-    import_id: str
-    event_date: date
-    events: int
-    displaced: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,12 +25,16 @@ from backfill_assets.ledger.schema import (
     gate_results,
     import_days,
     imports,
+    manifests,
     partition_versions,
     publication_changes,
     publications,
+    run_follows,
+    runs,
     samples,
 )
 from backfill_assets.ledger.states import ApprovalState, ImportState, PublicationState, VersionState
+from backfill_assets.planning.manifest import Manifest
 
 Name = tuple[int, str]
 """A sample by the sequence of its event and its kind."""
@@ -51,12 +55,30 @@ class RowChecks(Queries):
 
         Cost: one pass over all events, and over all rows of publications, versions, gates, samples and imports.
         """
+        yield from self._runs_against_manifests()
         yield from self._publications_against_events()
         yield from self._versions_against_publications()
         yield from self._gates_against_events()
         yield from self._samples_against_events()
         yield from self._approvals_against_events()
         yield from self._imports_against_events()
+
+    def _runs_against_manifests(self) -> Iterator[str]:
+        """What the rows of runs repeat of their manifests; manifests that cannot be read are for `chain_checks`."""
+        columns = (runs.c.run_id, runs.c.table_name, runs.c.kind, runs.c.mode, runs.c.because, manifests.c.body)
+        follows: dict[str, set[str]] = {}
+        for row in self._rows(select(run_follows)):
+            follows.setdefault(row.run_id, set()).add(row.publication_id)
+        chosen = select(*columns).join_from(runs, manifests, manifests.c.run_id == runs.c.run_id)
+        for row in self._paged(chosen, runs.c.run_id, after="", size=20):
+            try:
+                manifest = Manifest.parse(row.body)
+            except (KeyError, ValueError, TypeError, AttributeError, RecursionError):
+                continue
+            stated = (manifest.table, str(manifest.kind), str(manifest.mode), str(manifest.cause.kind))
+            followed = follows.get(row.run_id, set())
+            if (row.table_name, row.kind, row.mode, row.because) != stated or followed != set(manifest.followed):
+                yield f"run {row.run_id} was edited: its row is not what its manifest says."
 
     def _publications_against_events(self) -> Iterator[str]:
         begun = select(events.c.sequence, events.c.entity_id, events.c.payload).where(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import date
+from enum import StrEnum
 from typing import Any, TypeVar
 
 from sqlalchemy import Row
@@ -11,31 +12,32 @@ from sqlalchemy import Row
 from backfill_assets.errors import Refused
 from backfill_assets.identity import EMPTY_FILE_SET, sha256_text
 from backfill_assets.lease import Lease
+from backfill_assets.ledger.import_records import ImportCounts, ImportDay, ImportRecord
 from backfill_assets.ledger.records import (
     CandidatePartition,
     ChunkRecord,
     EventRecord,
     GateResult,
-    ImportCounts,
-    ImportDay,
-    ImportRecord,
     OutboxEntry,
     PartitionChange,
     PartitionVersion,
+    PublicationHeader,
     PublicationIntent,
     PublicationRecord,
+    RunHeader,
     RunRecord,
     SetRecord,
     VerifiedPartition,
 )
 from backfill_assets.ledger.states import ApprovalState
 from backfill_assets.next_steps import Act, do, step
-from backfill_assets.planning.manifest import Manifest
+from backfill_assets.planning.manifest import CauseKind, Kind, Manifest, Mode
 from backfill_assets.planning.sets import SetManifest
 from backfill_assets.wording import visible
 
 AnyRow = Row[Any]
 Read = TypeVar("Read")
+Value = TypeVar("Value", bound=StrEnum)
 
 _MOST_CHARACTERS = 200
 
@@ -47,6 +49,11 @@ def lease(row: AnyRow, prefix: str = "") -> Lease | None:
     return Lease(
         **{name: row._mapping[f"{prefix}{name}"] for name in ("attempt", "holder", "machine", "since_at", "until_at")}
     )
+
+
+def run_header(row: AnyRow) -> RunHeader:
+    """A run without its manifest."""
+    return RunHeader(**_header_fields(row))
 
 
 def run_record(row: AnyRow) -> RunRecord:
@@ -62,19 +69,31 @@ def run_record(row: AnyRow) -> RunRecord:
             run_id=row.run_id,
         )
     manifest = _read(Manifest.parse, row.body, f"the manifest of run {row.run_id}", run_id=row.run_id)
+    return RunRecord(**_header_fields(row), manifest=manifest)
+
+
+def _header_fields(row: AnyRow) -> dict[str, Any]:
     approved = row.approval_state is ApprovalState.APPROVED and row.approved_digest == row.digest
-    return RunRecord(
-        run_id=row.run_id,
-        manifest=manifest,
-        manifest_digest=row.digest,
-        state=row.state,
-        approval=ApprovalState.APPROVED if approved else ApprovalState.DRAFT,
-        approved_by=row.approved_by if approved else None,
-        approved_at=row.approved_at if approved else None,
-        updated_at=row.updated_at,
-        lease=lease(row, "lease_"),
-        note=row.note,
-    )
+    return {
+        "run_id": row.run_id,
+        "table": row.table_name,
+        "kind": _known(Kind, row.kind),
+        "mode": _known(Mode, row.mode),
+        "because": _known(CauseKind, row.because),
+        "sequence": row.added_sequence,
+        "manifest_digest": row.digest,
+        "state": row.state,
+        "approval": ApprovalState.APPROVED if approved else ApprovalState.DRAFT,
+        "approved_by": row.approved_by if approved else None,
+        "approved_at": row.approved_at if approved else None,
+        "updated_at": row.updated_at,
+        "lease": lease(row, "lease_"),
+        "note": row.note,
+    }
+
+
+def _known(values: type[Value], text: str) -> Value | None:
+    return values(text) if text in values.__members__.values() else None
 
 
 def _read(parse: Callable[[str], Read], body: str, what: str, **ids: str) -> Read:
@@ -237,6 +256,25 @@ def verified_row(publication_id: str, found: VerifiedPartition) -> dict[str, obj
         "version": found.version,
         "provenance": dict(found.provenance),
     }
+
+
+def publication_header(row: AnyRow) -> PublicationHeader:
+    """A swap and what became of it, without the partitions that it changes."""
+    return PublicationHeader(
+        publication_id=row.publication_id,
+        run_id=row.run_id,
+        table=row.table_name,
+        action=row.action,
+        by=row.asked_by,
+        reason=row.reason,
+        undoes=row.undoes,
+        sequence=row.begun_sequence,
+        state=row.state,
+        started_at=row.started_at,
+        finished_at=row.finished_at,
+        delta_version=row.delta_version,
+        note=row.note,
+    )
 
 
 def publication_record(

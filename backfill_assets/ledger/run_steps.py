@@ -12,7 +12,7 @@ from backfill_assets.ledger.event_log import Event, EventLog
 from backfill_assets.ledger.leases import LeaseSteps
 from backfill_assets.ledger.queries import Queries
 from backfill_assets.ledger.recorded_text import one_line, storable_text
-from backfill_assets.ledger.schema import approvals, manifests, runs
+from backfill_assets.ledger.schema import approvals, manifests, run_follows, runs
 from backfill_assets.ledger.states import ApprovalState, RunState
 from backfill_assets.ledger.steps import Step
 from backfill_assets.next_steps import ANOTHER_PERSON, NAME, Act, Advice, do, outline, step, undo
@@ -69,8 +69,14 @@ class RunSteps(Queries):
                 note="",
                 added_sequence=sequence,
                 updated_at=self._log.now,
+                kind=str(manifest.kind),
+                mode=str(manifest.mode),
+                because=str(manifest.cause.kind),
             )
         )
+        follows = [{"run_id": run_id, "publication_id": each} for each in dict.fromkeys(manifest.followed)]
+        if follows:
+            self._connection.execute(insert(run_follows), follows)
         self._connection.execute(insert(approvals).values(run_id=run_id, state=ApprovalState.DRAFT, note=""))
 
     def move(

@@ -14,7 +14,6 @@ from sqlalchemy import (
     Boolean,
     CheckConstraint,
     Column,
-    Connection,
     Date,
     Enum,
     ForeignKey,
@@ -25,10 +24,10 @@ from sqlalchemy import (
     String,
     Table,
     Text,
-    event,
     text,
 )
 
+from backfill_assets.ledger.append_only import make_append_only
 from backfill_assets.ledger.columns import CanonicalJson, FileSetText, UtcDateTime
 from backfill_assets.ledger.records import Action, SampleKind
 from backfill_assets.ledger.states import (
@@ -41,7 +40,7 @@ from backfill_assets.ledger.states import (
     VersionState,
 )
 
-HEAD_REVISION = "0003"
+HEAD_REVISION = "0004"
 """The newest revision under `migrations/`; repeated here so that opening an up-to-date ledger need not load Alembic."""
 
 SHA256 = String(64)
@@ -49,6 +48,11 @@ SHA256 = String(64)
 
 def _one_of(values: type[StrEnum], name: str) -> Enum:
     return Enum(values, name=name, native_enum=False, create_constraint=True, length=16)
+
+
+def _index_of_some(name: str, column: str, condition: str) -> Index:
+    """An index of the rows that fulfil a condition."""
+    return Index(name, column, sqlite_where=text(condition), postgresql_where=text(condition))
 
 
 def _measured_file_set() -> tuple[Column[Any], ...]:
@@ -81,11 +85,28 @@ runs = Table(
     Column("added_sequence", BigInteger, nullable=False),
     Column("updated_at", UtcDateTime, nullable=False),
     Column("attempt", Text, nullable=False, server_default=""),
+    Column("kind", Text, nullable=False, server_default=""),
+    Column("mode", Text, nullable=False, server_default=""),
+    Column("because", Text, nullable=False, server_default=""),
     Index("runs_by_table", "table_name", "added_sequence"),
-    Index("runs_by_state", "state"),
+    Index("runs_by_table_and_state", "table_name", "state", "mode"),
+    Index("runs_by_state", "state", "because"),
+    Index("runs_by_cause", "because", "added_sequence"),
+    Index("runs_by_mode", "mode", "added_sequence"),
 )
 """How far each run is. `added_sequence` is the event that added it: the order in which runs were planned. `attempt`
-names the process that stages or gates it: one that was given up for dead has another name, and is refused."""
+names the process that stages or gates it: one that was given up for dead has another name, and is refused. `kind`,
+`mode` and `because` are the manifest's, repeated so that runs can be chosen without reading manifests; an audit
+compares them."""
+
+run_follows = Table(
+    "run_follows",
+    metadata,
+    Column("run_id", Text, ForeignKey("runs.run_id"), primary_key=True),
+    Column("publication_id", Text, primary_key=True),
+    Index("followers_by_publication", "publication_id", "run_id"),
+)
+"""Which publications a run follows, as its manifest names them; an audit compares them as well."""
 
 leases = Table(
     "leases",
@@ -132,6 +153,7 @@ events = Table(
     Column("hash", SHA256, nullable=False),
     Column("former_hash", SHA256),
     Index("events_by_entity", "entity_id", "sequence"),
+    _index_of_some("rollback_events", "sequence", "entity = 'rollback'"),
 )
 """What happened, chained by hash. Rows are never updated or deleted; triggers see to it. `former_hash` is the hash that
 an event had before an upgrade of the ledger moved row values out of the chain."""
@@ -225,6 +247,8 @@ publications = Table(
     Column("delta_version", BigInteger),
     Column("note", Text, nullable=False),
     Index("publications_by_run", "run_id"),
+    Index("publications_by_table", "table_name", "begun_sequence"),
+    Index("publications_by_state", "state", "begun_sequence"),
 )
 Index(
     "one_open_publication_per_table",
@@ -269,6 +293,7 @@ partition_versions = Table(
     Column("removed_at", UtcDateTime),
     CheckConstraint("version > 0 AND replaces < version", name="versions_count_up"),
     Index("versions_by_run", "run_id", "state"),
+    Index("versions_by_publication", "publication_id"),
 )
 Index(
     "one_accepted_version_per_partition",
@@ -286,6 +311,7 @@ verifications = Table(
     Column("partition_date", Date, primary_key=True),
     Column("version", Integer, nullable=False),
     Column("provenance", CanonicalJson, nullable=False),
+    Index("verifications_by_partition", "partition_date", "version"),
 )
 """Accepted versions that a publication found equal to what it computed, and left where they are (early cutoff)."""
 
@@ -322,6 +348,8 @@ outbox = Table(
     Column("withdrawn_at", UtcDateTime),
     Column("attempts", Integer, nullable=False, server_default="0"),
     Column("note", Text, nullable=False, server_default=""),
+    _index_of_some("open_outbox_entries", "sequence", "delivered_at IS NULL AND withdrawn_at IS NULL"),
+    _index_of_some("unwithdrawn_outbox_entries", "publication_id", "withdrawn_at IS NULL"),
 )
 """What publications ask of their dependents. An entry is delivered when every follow-up that it asks for is planned,
 and withdrawn when its publication is undone or a person cancels it. `attempts` counts the plans that failed, and
@@ -367,30 +395,4 @@ import_days = Table(
     Index("import_days_by_date", "event_date"),
 )
 
-MANIFEST_IS_FINAL = "a manifest never changes: a correction is a new manifest"
-EVENT_IS_FINAL = "an event never changes: what happened has happened"
-
-
-def _refusing_triggers(table: str, message: str) -> dict[str, tuple[str, ...]]:
-    """The statements, by database, that make a table append-only."""
-    sqlite = tuple(
-        f"CREATE TRIGGER {table}_refuse_{verb} BEFORE {verb.upper()} ON {table} "
-        f"BEGIN SELECT RAISE(ABORT, '{message}'); END"
-        for verb in ("update", "delete")
-    )
-    postgresql = (
-        f"CREATE FUNCTION {table}_refuse() RETURNS trigger LANGUAGE plpgsql AS "
-        f"$$ BEGIN RAISE EXCEPTION '{message}'; END $$",
-        f"CREATE TRIGGER {table}_refuse_change BEFORE UPDATE OR DELETE ON {table} "
-        f"FOR EACH ROW EXECUTE FUNCTION {table}_refuse()",
-        f"CREATE TRIGGER {table}_refuse_truncate BEFORE TRUNCATE ON {table} "
-        f"FOR EACH STATEMENT EXECUTE FUNCTION {table}_refuse()",
-    )
-    return {"sqlite": sqlite, "postgresql": postgresql}
-
-
-@event.listens_for(metadata, "after_create")
-def _create_triggers(_metadata: MetaData, connection: Connection, **_options: object) -> None:
-    for table, message in (("manifests", MANIFEST_IS_FINAL), ("events", EVENT_IS_FINAL)):
-        for statement in _refusing_triggers(table, message)[connection.dialect.name]:
-            connection.exec_driver_sql(statement)
+make_append_only(metadata)

@@ -12,11 +12,11 @@ from backfill_assets.errors import Refused
 from backfill_assets.lease import LeaseTerms
 from backfill_assets.ledger.event_log import Event, EventLog
 from backfill_assets.ledger.event_payloads import days_digest
+from backfill_assets.ledger.import_records import ImportCounts, ImportDay, ImportRecord, OfferedFile
 from backfill_assets.ledger.leases import LeaseSteps
 from backfill_assets.ledger.queries import batches
 from backfill_assets.ledger.read_imports import ImportReads, unknown_import
 from backfill_assets.ledger.recorded_text import first_few, one_line, storable_text
-from backfill_assets.ledger.records import ImportCounts, ImportDay, ImportRecord, OfferedFile
 from backfill_assets.ledger.schema import import_days, imports
 from backfill_assets.ledger.states import ImportState
 from backfill_assets.ledger.steps import Step, illegal

@@ -40,8 +40,10 @@ class OutboxSteps(OutboxReads):
             return
         self.set(entry, "withdrawn", actor, why=why, withdrawn_at=self._log.now, note=why)
         others: set[str] = set()
-        for run in self.unpublished_followers(publication_id):
-            others.update(run.manifest.followed)
+        followers = self.unpublished_followers(publication_id)
+        for followed in self.followed_by(run.run_id for run in followers).values():
+            others.update(followed)
+        for run in followers:
             note = f"it follows {publication_id}, which asks for nothing any more: {why}"
             self._run_steps.move(run.run_id, run.state, RunState.CANCELLED, actor=actor, note=note, payload={})
         for other in self.of_publications(sorted(others - {publication_id})).values():
@@ -96,7 +98,7 @@ class OutboxWrites(OutboxReads):
             )
         entries = self.of_publications(followed)
         is_open = len(entries) == len(followed) and all(entry.is_open for entry in entries.values())
-        if not is_open or self.no_longer_asked(manifest):
+        if not is_open or self.no_longer_asked(followed):
             return None
         taken = self.following(manifest.table, followed)
         if any(not days.isdisjoint(manifest.partitions) for days in taken.values()):

@@ -20,8 +20,8 @@ from backfill_assets.planning.policy import Policy
 from backfill_assets.planning.reads import MoreDays
 
 FORMAT = 4
-"""What is written now. Earlier formats are still read, and keep their own text: 1 is without chunk sizes, proof and
-set, 2 without what `_since_format_3` names; before 4 a proof had as many more days of every input."""
+"""The format that is written. Earlier formats are still read and keep their text: 1 has no chunk sizes, proof and set,
+2 lacks the fields of `_since_format_3`; before 4 a proof had the same number of more days for every input."""
 
 
 class Kind(StrEnum):
@@ -156,8 +156,8 @@ class Proof:
         partitions: The first output partitions, with a longer window; where there are no seams, and in earlier formats.
         last: The last output partition, when it is not among the first: the look-ahead is cut short there.
         more: By how many more days than its own window each input is read then, if they are there.
-        extra_days: Formats 2 and 3: by how many more days back every input is.
-        extra_days_ahead: Formats 2 and 3: by how many more days ahead.
+        extra_days: Formats 2 and 3: how many more days back every input is read.
+        extra_days_ahead: Formats 2 and 3: how many more days ahead.
         inputs: The input partitions of the longer window that the run itself does not read.
     """
 

@@ -1,1 +1,1 @@
-"""Publish, roll back, recover: the ledger and the swap brought together."""
+"""Publication: authority, verdict, publish, roll back and follow; it combines the ledger and the swap."""

@@ -1,4 +1,4 @@
-"""Who agrees to a run? A person who may, and on what grounds."""
+"""Approval of a run by a person who is authorized to give it, with the grounds."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from backfill_assets.workspace import Workspace
 
 
 def approve_run(ws: Workspace, run_id: str, *, by: str, note: str) -> RunRecord:
-    """Records that a person who may agrees to exactly this manifest.
+    """Records that an authorized person approves exactly this manifest.
 
     Raises:
         UnknownName: No such run.
         NotApproved: The person is the requester, no person, or not in a group that the policy names.
-        IllegalTransition: It is approved or published already, or is one of a set, which is agreed to as a whole.
+        IllegalTransition: It is approved or published already, or belongs to a set, which is approved as a whole.
     """
     with ws.ledger.write() as tx:
         run = tx.runs.get(run_id)
@@ -25,10 +25,10 @@ def approve_run(ws: Workspace, run_id: str, *, by: str, note: str) -> RunRecord:
 
 
 def renewed_grounds(ws: Workspace, tx: WriteTransaction, run: RunRecord, by: str) -> Grounds | None:
-    """Why the person may approve the run; an approval that does not count any more makes room for theirs."""
+    """Why the person may approve the run; one that is not valid any more is withdrawn to make room for theirs."""
     asked = demand_of(ws, tx, run)
     found = grounds_of(ws, run, asked, by)
     is_void = run.approval is ApprovalState.APPROVED and not counts(ws, run, asked)
     if is_void and run.state not in VISIBLE:
-        tx.approvals.withdraw(run.run_id, by=by, reason=f"the approval by {run.approved_by} does not count any more")
+        tx.approvals.withdraw(run.run_id, by=by, reason=f"the approval by {run.approved_by} is not valid any more")
     return found

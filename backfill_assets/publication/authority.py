@@ -1,7 +1,7 @@
-"""Whose word lets a run be published? Asked when somebody approves, and once more in the transaction that publishes.
+"""Authority: who may approve a run. Checked at the approval, and again in the transaction that publishes.
 
-The stricter of two policies counts: the one that the manifest pinned, and the one that is declared now. Who is in a
-group of approvers says `approvers.yaml` of the reference folder, as it is at that moment.
+The stricter of two policies applies: the one that the manifest pinned and the one that is declared now. The groups of
+approvers are read from `approvers.yaml` in the reference folder at that moment.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ EVER_PUBLISHED = (RunState.PUBLISHED, RunState.SUPERSEDED, RunState.ROLLED_BACK)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Approvers:
-    """Who is in which group: what `approvers.yaml` says. Names are kept as they are compared."""
+    """The groups of `approvers.yaml` and their members. Names are kept in the form in which they are compared."""
 
     version: str
     groups: Mapping[str, frozenset[str]]
@@ -40,7 +40,7 @@ class Approvers:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grounds:
-    """What an approval rests on: the approver's groups, and the version and digest of the file that says so."""
+    """The grounds of an approval: the approver's groups, and the version and digest of the file that defines them."""
 
     groups: tuple[str, ...]
     version: str
@@ -52,7 +52,7 @@ class Grounds:
 
 
 def parse_approvers(document: Any) -> Approvers:
-    """What `approvers.yaml` says: `version`, and under `groups` the names of people by group.
+    """Parses `approvers.yaml`: `version`, and under `groups` the names of people by group.
 
     Raises:
         ValueError: What is wrong with it.
@@ -87,13 +87,13 @@ WHO_APPROVES = Reference(name=APPROVERS, parse=parse_approvers)
 
 
 def demand_of(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> Demand:
-    """What publication of a run asks for: the stricter of what its manifest pinned and what is declared now.
+    """The approval that publication of a run requires: the stricter of the pinned and the declared policy.
 
-    Loosening is a decision as well: what the table was last published under can still ask for an approval. And what was
-    rolled back is not published again without a person.
+    Loosening a policy is a decision as well: the policy under which the table was last published can still require an
+    approval. What was rolled back is not published again without a person.
 
     Raises:
-        UnknownName: The domain has no such table any more.
+        UnknownName: The domain does not declare the table any more.
     """
     manifest, table = run.manifest, ws.domain.table(run.manifest.table)
     last = tx.runs.records(table=table.name, states=EVER_PUBLISHED, limit=1)
@@ -117,8 +117,8 @@ def _cause(manifest: Manifest) -> Cause:
 
 
 def _needs_a_person(run: RunRecord, table: Table) -> bool:
-    """Whether no policy agrees: to one run of a set, to what was rolled back, to what a tag made a follow-up in earlier
-    formats, and to a follow-up by another release than the present one."""
+    """Whether no policy can approve: for runs of a set, for what was rolled back, for what a tag made a follow-up in
+    earlier formats, and for a follow-up by another release than the present one."""
     manifest = run.manifest
     if manifest.member_of or manifest.because is not None or run.state is RunState.ROLLED_BACK:
         return True
@@ -134,11 +134,11 @@ def _known(*policies: Policy | None) -> tuple[Policy, ...]:
 
 
 def grounds_of(ws: Workspace, run: RunRecord, asked: Demand, approver: str) -> Grounds | None:
-    """Why a person may approve a run; None when anybody but the requester may.
+    """Why a person may approve a run; None when any person but the requester may.
 
     Raises:
-        NotApproved: The person may not, or there is no file that says who may.
-        InvalidReference: The file says something impossible.
+        NotApproved: The person is not authorized, or there is no file of approvers.
+        InvalidReference: The file of approvers is invalid.
     """
     loaded = _require_may_approve(ws, run, asked, approver)
     if loaded is None:
@@ -151,7 +151,7 @@ def grounds_of(ws: Workspace, run: RunRecord, asked: Demand, approver: str) -> G
 
 
 def _require_may_approve(ws: Workspace, run: RunRecord, asked: Demand, approver: str) -> LoadedReference | None:
-    """Refuses who may not approve a run; the file that says who may, or None when anybody but the requester may."""
+    """Refuses an unauthorized approver; returns the file of approvers, or None if any person but the requester may."""
     what, whole, ids = _approved_as(run)
     require_person("the approver", approver, NotApproved)
     if same_person(approver, run.manifest.requested_by):
@@ -177,7 +177,7 @@ def _require_may_approve(ws: Workspace, run: RunRecord, asked: Demand, approver:
 
 
 def _approved_as(run: RunRecord) -> tuple[str, str, Mapping[str, str]]:
-    """What is approved with a run, in words, its id, and the ids of a refusal: its set, or the run alone."""
+    """What is approved with a run, in words, its id, and the ids for a refusal: its set, or the run alone."""
     if set_id := run.manifest.member_of:
         return f"set {set_id}", set_id, {"set_id": set_id}
     return f"run {run.run_id}", run.run_id, {"run_id": run.run_id}
@@ -189,18 +189,18 @@ def _loaded(ws: Workspace, path: Path, table: str, asked: Demand) -> LoadedRefer
     except MissingInput as error:
         group = asked.groups[0][0]
         raise NotApproved(
-            f"{table} is approved by a member {asked.whom}, and the file that says who that is cannot be read.",
+            f"{table} is approved by a member {asked.whom}, and the file that lists the members cannot be read.",
             next_step=f'write {path}: version: "1", and below groups: the line {group}: [NAME, NAME]',
             table=table,
         ) from error
 
 
 def require_agreed(ws: Workspace, run: RunRecord, asked: Demand) -> None:
-    """Refuses a run that nobody has agreed to who counts now.
+    """Refuses a run without an approval that is valid now.
 
     Raises:
-        NotApproved: There is no approval, or not by somebody who may give it.
-        InvalidReference: The file that says who may says something impossible.
+        NotApproved: There is no approval, or it was given by an unauthorized person.
+        InvalidReference: The file of approvers is invalid.
     """
     if asked.policy is not None:
         return
@@ -216,14 +216,14 @@ def require_agreed(ws: Workspace, run: RunRecord, asked: Demand) -> None:
         _require_may_approve(ws, run, asked, run.approved_by)
     except NotApproved as error:
         raise NotApproved(
-            f"the approval of {what} by {run.approved_by} does not count: {error.message}",
+            f"the approval of {what} by {run.approved_by} is not valid: {error.message}",
             next_step=error.next_step,
             **ids,
         ) from error
 
 
 def counts(ws: Workspace, run: RunRecord, asked: Demand) -> bool:
-    """Whether a run has an approval that counts now."""
+    """Whether a run has an approval that is valid now."""
     try:
         require_agreed(ws, run, asked)
     except NotApproved:
@@ -232,7 +232,7 @@ def counts(ws: Workspace, run: RunRecord, asked: Demand) -> bool:
 
 
 def is_agreed(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> bool:
-    """Whether publication would find the agreement that it asks for, of a person or of a policy."""
+    """Whether publication would find the required approval, by a person or by a policy."""
     try:
         require_agreed(ws, run, demand_of(ws, tx, run))
     except Refused:

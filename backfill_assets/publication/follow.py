@@ -1,7 +1,7 @@
-"""How do dependents follow publications, each exactly once, whatever dies in between?
+"""Follow-ups: dependents follow each publication exactly once, even if processes stop in between.
 
-The outbox holds what was published and not yet followed. An entry leaves it when every run that it asks for is planned:
-from then on the ledger knows the runs. A plan that fails leaves the entry where it is, with the reason.
+The outbox holds publications that are not followed yet. An entry is delivered when every run that it asks for is
+planned: from then on the ledger has the runs. If planning fails, the entry stays open with the reason.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from backfill_assets.staleness.find import computed_from_other_inputs
 from backfill_assets.workspace import Workspace
 
 UNDER_WAY = (SetState.PUBLISHING, SetState.ROLLING_BACK)
-"""The states of sets whose dependents wait: when the set is done, they are computed once for all of it."""
+"""The states of sets whose dependents wait: when the set is complete, they are computed once for all of it."""
 
 
 Tries = Callable[[OutboxEntry], bool]
-"""Whether a process tries what an entry asks for."""
+"""Whether a process tries to plan what an entry asks for."""
 
 
 def always(_entry: OutboxEntry) -> bool:
-    """Tries everything, however often it has failed."""
+    """Tries everything, regardless of earlier failures."""
     return True
 
 
@@ -44,7 +44,7 @@ class Asking:
     """An open outbox entry and what it still asks for.
 
     Attributes:
-        set_id: The set that is being published or brought back, for which its dependents wait.
+        set_id: The set that is being published or rolled back; dependents wait until that is complete.
     """
 
     entry: OutboxEntry
@@ -67,7 +67,7 @@ class FailedFollowUp:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedFollowUps:
-    """What became of everything that the outbox asked for."""
+    """The result for everything that the outbox asked for."""
 
     runs: tuple[RunRecord, ...]
     failed: tuple[FailedFollowUp, ...]
@@ -76,7 +76,7 @@ class PlannedFollowUps:
 def plan_follow_ups(
     ws: Workspace, *, by: str, terms_of: Callable[[str], Terms], tries: Tries = always
 ) -> PlannedFollowUps:
-    """Plans every run that the outbox asks for, and nothing else: present release, exactly the partitions asked for.
+    """Plans every run that the outbox asks for and no others: with the present release and exactly these partitions.
 
     Args:
         ws: The workspace.
@@ -108,9 +108,9 @@ def plan_follow_ups(
 
 
 def what_is_asked(ws: Workspace, tx: ReadTransaction, entries: Iterable[OutboxEntry]) -> tuple[Asking, ...]:
-    """What open entries of the outbox ask of direct dependents that follow on their own, in their order.
+    """What open entries of the outbox ask of direct dependents that follow automatically, in the order of the entries.
 
-    Source tables ask nothing: what is derived from bronze is restated by decision, not because an event came in.
+    Source tables ask for nothing: what is derived from bronze is restated by decision, not because an event arrived.
     """
     found = []
     for entry in entries:
@@ -123,7 +123,7 @@ def what_is_asked(ws: Workspace, tx: ReadTransaction, entries: Iterable[OutboxEn
 
 
 def what_waits(ws: Workspace, tx: ReadTransaction) -> tuple[Asking, ...]:
-    """The open entries that ask for something, now or when what it needs is there."""
+    """The open entries that ask for something, now or once its inputs exist."""
     asking = what_is_asked(ws, tx, tx.outbox.entries(open_only=True))
     return tuple(each for each in asking if each.wanted or each.set_id)
 
@@ -156,10 +156,10 @@ def _wanted(ws: Workspace, tx: ReadTransaction, entry: OutboxEntry) -> Iterator[
 
 
 def _outdated(ws: Workspace, tx: ReadTransaction, node: TableNode, partitions: list[date]) -> set[date]:
-    """Those that were never built, or were computed from other inputs than what is accepted now.
+    """Those that were never built, or were computed from other inputs than the accepted ones.
 
-    What follows from the present inputs already is not computed again: a person may have done it, or the publication
-    was undone before anything had followed it.
+    What was computed from the accepted inputs is not computed again: a person may have done it, or the publication was
+    undone before anything had followed it.
     """
     if not partitions:
         return set()
@@ -169,7 +169,7 @@ def _outdated(ws: Workspace, tx: ReadTransaction, node: TableNode, partitions: l
 
 
 def built_with(tx: ReadTransaction, run_id: str, table: str) -> set[date]:
-    """The partitions of a table that the set of a run builds itself, so that no run has to follow for them."""
+    """The partitions of a table that the set of a run builds itself, so that they need no follow-up."""
     found = tx.sets.of_run(run_id)
     members = found.manifest.members if found else ()
     of_table = tx.runs.named(member.run_id for member in members if member.table == table)
@@ -187,11 +187,11 @@ def _plan(ws: Workspace, follow_up: FollowUp, terms: Terms, *, by: str) -> RunRe
 
 
 def _deliver(ws: Workspace, *, by: str) -> None:
-    """Marks the entries as delivered that ask for nothing more."""
+    """Marks the entries that ask for nothing more as delivered."""
     with ws.ledger.read() as tx:
         followed = _followed(ws, tx)
     if followed:
-        # Asked once more: a rollback since may have undone a planned run, and what else it followed is asked for again.
+        # Checked again: a rollback since then may have undone a planned run, whose other causes are open again.
         with ws.ledger.write() as tx:
             for entry in _followed(ws, tx, [entry.publication_id for entry in followed]):
                 tx.outbox.mark_delivered(entry.sequence, actor=by)

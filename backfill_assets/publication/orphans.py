@@ -1,8 +1,8 @@
-"""Which published partitions would be left without an input if publications were undone?
+"""Orphans: published partitions that would be left without an input if publications were undone.
 
-A partition whose input has an earlier version again follows it by itself (`backfill follow`). One whose input would
-have no accepted version at all cannot be computed again, and readers would see rows that rest on nothing: it is undone
-as well, before what it was computed from, or nothing is.
+A partition whose input has an earlier version again follows automatically (`backfill follow`). One whose input would
+have no accepted version at all cannot be recomputed, and readers would see rows without a basis: it is undone as well,
+before its input, or the rollback is refused.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ def require_no_orphans(graph: Graph, tx: ReadTransaction, undone: Sequence[Publi
 
     Args:
         graph: The tables.
-        reader: The ledger, inside the transaction that begins the rollback.
-        undone: What the rollback would do, dependents first.
+        tx: The transaction that begins the rollback.
+        undone: The publications that the rollback would undo, dependents first.
         of: The run or set that is rolled back.
 
     Raises:
@@ -60,18 +60,18 @@ def require_no_orphans(graph: Graph, tx: ReadTransaction, undone: Sequence[Publi
 
 
 def described_orphans(left: Iterable[Orphans]) -> str:
-    """Orphans as a person reads them."""
+    """Orphans in words."""
     return "; ".join(
         f"{each.table} {describe(each.grain, each.partitions)} by {each.set_id or each.run_id}" for each in left
     )
 
 
 def orphans_of(graph: Graph, tx: ReadTransaction, undone: Sequence[PublicationIntent]) -> tuple[Orphans, ...]:
-    """What would have to be undone before these publications are, in that order.
+    """What has to be undone before these publications, in that order.
 
     Raises:
         TargetChanged: A publication that would have to be undone as a whole was partly replaced since.
-        IllegalTransition: A dependent of what would be taken away is being published.
+        IllegalTransition: A dependent of what would be removed is being published.
     """
     if not any(change.restores == 0 for intent in undone for change in intent.changes):
         return ()
@@ -83,7 +83,7 @@ def orphans_of(graph: Graph, tx: ReadTransaction, undone: Sequence[PublicationIn
         _require_none_on_its_way(graph, tx, node, after)
         found: list[Orphans] = []
         while left := _without_input(graph, after, node):
-            # The latest publication first: what it replaced is only then what would be accepted.
+            # The latest publication first: only then is what it replaced the version that would be accepted.
             publication_id = max(left, key=lambda each: after.landed(node.name, each))
             run = tx.runs.get(tx.publications.get(publication_id).intent.run_id)
             found.append(
@@ -107,7 +107,7 @@ class _Table:
     """One table after some of its publications were undone.
 
     Attributes:
-        standing: What would be accepted.
+        standing: The versions that would be accepted.
         every: Every version that it ever had.
         accepted: The bases of what is accepted now.
     """
@@ -127,7 +127,7 @@ class _After:
         self.gone: dict[str, set[date]] = {}
 
     def table(self, name: str) -> _Table:
-        """A table, read when it is asked for."""
+        """A table, read on first use."""
         if name not in self._tables:
             self._tables[name] = _Table(
                 standing=self._tx.versions.accepted(name),
@@ -137,7 +137,7 @@ class _After:
         return self._tables[name]
 
     def undo(self, name: str, publication_id: str) -> None:
-        """Takes away what a publication brought in; what was there before it stands again."""
+        """Removes the versions of a publication; those that it replaced are accepted again."""
         table = self.table(name)
         for version in [v for v in table.every.values() if v.publication_id == publication_id]:
             present = table.standing.get(version.partition)
@@ -156,7 +156,7 @@ class _After:
         return max(v.delta_version for v in self.table(name).every.values() if v.publication_id == publication_id)
 
     def bases(self, name: str) -> Iterator[tuple[Basis, frozenset[date]]]:
-        """What the partitions that would stand rest on."""
+        """The bases of the partitions that would be accepted."""
         table = self.table(name)
         for basis in table.accepted:
             yield basis, frozenset(basis.partitions) & table.standing.keys() - table.restored
@@ -168,7 +168,7 @@ class _After:
 
 
 def _without_input(graph: Graph, after: _After, node: TableNode) -> Mapping[str, set[date]]:
-    """The partitions of a table with an input that would be gone, by the publication that shows them."""
+    """The partitions of a table that would lose an input, by the publication that shows them."""
     if node.is_source or not after.gone:
         return {}
     left: dict[str, set[date]] = {}
@@ -179,7 +179,7 @@ def _without_input(graph: Graph, after: _After, node: TableNode) -> Mapping[str,
 
 
 def _reached(graph: Graph, node: TableNode, basis: Basis, gone: Mapping[str, set[date]]) -> set[date]:
-    """The partitions of a table whose window, as the run agreed it, holds something that would be gone."""
+    """The partitions of a table whose window, as pinned by the run, contains a partition that would be gone."""
     return {
         partition
         for read in basis.inputs
@@ -188,7 +188,7 @@ def _reached(graph: Graph, node: TableNode, basis: Basis, gone: Mapping[str, set
 
 
 def _require_none_on_its_way(graph: Graph, tx: ReadTransaction, node: TableNode, after: _After) -> None:
-    """What is being published now is not accepted yet, and will be."""
+    """Refuses if a run is being published that was computed from what would be gone: it is not accepted yet."""
     for record in tx.publications.records(states=[PublicationState.PUBLISHING]):
         intent = record.intent
         if intent.table != node.name or intent.action is not Action.PUBLISH:

@@ -1,4 +1,4 @@
-"""How is the building of a source table planned, from landed files and from what somebody says of days without any?"""
+"""Plan of a load: a source table is built from landed files, and from days that the requester declares empty."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from backfill_assets.domain import SourceTable
 from backfill_assets.gates.terms import gate_terms
 from backfill_assets.landing.days import pending_days, require_explained, unexplained_days
 from backfill_assets.landing.imports import LOAD, LOAD_VERSION, contract_of, imports_for_days
-from backfill_assets.ledger.records import ImportRecord, RunRecord
+from backfill_assets.ledger.import_records import ImportRecord
+from backfill_assets.ledger.records import RunRecord
 from backfill_assets.people import require_person
 from backfill_assets.planning.graph import TableNode
 from backfill_assets.planning.manifest import WHAT_LANDED, Kind, Limits, Manifest, Mode
@@ -21,7 +22,7 @@ from backfill_assets.versions import client_versions
 from backfill_assets.workspace import Workspace
 
 _SOURCE_CHUNK = 100_000
-"""A source table is built in one go: its landed files are read once, however many days they touch."""
+"""A source table is built in one chunk: its landed files are read once, for all the days that they touch."""
 
 
 def plan_load(
@@ -39,9 +40,9 @@ def plan_load(
         ws: The workspace.
         source: The source table.
         partitions: The days to build, in order; None for every day that a landed file touches and bronze lacks.
-        by: Who asks.
+        by: The requester.
         reason: Why.
-        empty: The days of which `by` says that nothing happened; the manifest pins them.
+        empty: The days on which nothing happened, as the requester states; the manifest pins them.
 
     Returns:
         The planned run; None when there is nothing to load.
@@ -67,7 +68,7 @@ def plan_load(
 
 
 def days_without_events(ws: Workspace, source: str, days: Iterable[date]) -> tuple[date, ...]:
-    """Of these days of a source, those that would be empty without anything that says so."""
+    """Those of these days of a source that would be empty although no file or person states that they are."""
     with ws.ledger.read() as tx:
         return unexplained_days(tx, ws.domain.source_table(source), days)
 

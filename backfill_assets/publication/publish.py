@@ -1,7 +1,6 @@
-"""How do readers get to see a run's rows, and how are the earlier ones brought back?
+"""Publish and roll back one run: intent in the ledger, swap in the table, acknowledgement in the ledger.
 
-Intent in the ledger, swap in the table, acknowledgement in the ledger. Whatever stops in between, `recover` can tell
-from the table's log whether the swap landed.
+If a process stops in between, `recover` finds out from the table's log whether the swap landed.
 """
 
 from __future__ import annotations
@@ -15,7 +14,8 @@ from backfill_assets.candidates.inputs import require_read_as_staged
 from backfill_assets.crash_points import Point
 from backfill_assets.errors import IllegalTransition, InputsMovedOn, OutcomeUnknown, Refused, Retryable
 from backfill_assets.lake.swap import Exchange, SwapOrder, require_as_expected, swap
-from backfill_assets.ledger.records import Action, ImportDay, PublicationIntent, PublicationRecord, RunRecord
+from backfill_assets.ledger.import_records import ImportDay
+from backfill_assets.ledger.records import Action, PublicationIntent, PublicationRecord, RunRecord
 from backfill_assets.ledger.states import ApprovalState, ImportState, PublicationState, RunState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.next_steps import WHY, Act, NextStep, do, step
@@ -30,18 +30,18 @@ from backfill_assets.workspace import Workspace
 
 
 def publish_run(ws: Workspace, run_id: str, *, by: str) -> PublicationRecord:
-    """Makes a gated and approved run what readers see.
+    """Makes the rows of a gated and approved run visible to readers.
 
     Raises:
         UnknownName: There is no such run.
         IllegalTransition: It is not gated, is published already, or follows publications that were undone or withdrawn.
-        NotApproved: Nobody has agreed who may, neither a person nor a policy.
+        NotApproved: It has no valid approval, by a person or by a policy.
         GateFailed: A blocking gate did not pass for exactly these files.
         TargetChanged: A partition is not what the candidate was compared with.
-        InputsMovedOn: Readers see what follows from newer inputs than the run has read, or candidates of its set that
-            it has read were staged again since.
+        InputsMovedOn: Readers see rows from newer inputs than the run has read, or candidates of its set that it has
+            read were staged again since.
         LostRace: Other writers kept committing first; nothing changed.
-        OutcomeUnknown: It cannot be said whether the swap landed; `recover` finds out.
+        OutcomeUnknown: It is not known whether the swap landed; `recover` finds out.
     """
     _require_not_older(ws, run_id)
     with ws.ledger.write() as tx:
@@ -76,15 +76,15 @@ def publish_run(ws: Workspace, run_id: str, *, by: str) -> PublicationRecord:
 
 
 def _require_not_older(ws: Workspace, run_id: str) -> None:
-    """Refuses to take readers back to older inputs, unless that is what a replay was asked for.
+    """Refuses to publish rows from older inputs than readers see, except for a replay.
 
-    It is asked before the ledger's transaction, because it reads much: the accepted versions that it saw are those
-    that the candidate was compared with, or the transaction refuses.
+    Checked before the ledger's transaction, because it reads much: the accepted versions that it reads are those that
+    the candidate was compared with, or the transaction refuses.
     """
     with ws.ledger.read() as tx:
         run = tx.runs.get(run_id)
         tx.outbox.require_still_asked(run)
-        # Out of its set's turn it is refused by the ledger, with a better reason.
+        # Out of its order in the set it is refused by the ledger, with a better reason.
         upstream = {pin.from_run for pinned in run.manifest.inputs for pin in pinned.partitions if pin.from_run}
         is_early = any(found.state is not RunState.PUBLISHED for found in tx.runs.named(sorted(upstream)))
     manifest = run.manifest
@@ -102,7 +102,7 @@ def _require_not_older(ws: Workspace, run_id: str) -> None:
 
 
 def _require_inputs(tx: ReadTransaction, manifest: Manifest) -> None:
-    """Refuses what was computed from partitions that have no accepted version any more, whichever it was."""
+    """Refuses a run that was computed from partitions without an accepted version."""
     taken = {
         (record.intent.table, change.partition)
         for record in tx.publications.records(states=[PublicationState.PUBLISHING])
@@ -110,7 +110,7 @@ def _require_inputs(tx: ReadTransaction, manifest: Manifest) -> None:
         if change.restores == 0
     }
     for pinned in manifest.inputs:
-        # What another run of the set stages is published before, or the ledger refuses with a better reason.
+        # What another run of the set stages is published first, or the ledger refuses with a better reason.
         read = [pin.partition for pin in pinned.partitions if pin.from_run is None]
         there = tx.versions.claims(pinned.table, read).keys()
         if lacking := [p for p in read if p not in there or (pinned.table, p) in taken]:
@@ -125,7 +125,7 @@ def _require_inputs(tx: ReadTransaction, manifest: Manifest) -> None:
 
 
 def _rebuild_advice(manifest: Manifest, partitions: Sequence[date]) -> NextStep:
-    """What builds these partitions from what is there now; source tables are loaded, not planned."""
+    """The step that builds these partitions from the present inputs; source tables are loaded, not planned."""
     if manifest.imports:
         return joined(loads(manifest.table, partitions))
     last = days_of(manifest.grain, partitions[-1]).last
@@ -133,7 +133,7 @@ def _rebuild_advice(manifest: Manifest, partitions: Sequence[date]) -> NextStep:
 
 
 def rollback_run(ws: Workspace, run_id: str, *, by: str, reason: str) -> PublicationRecord:
-    """Brings back exactly the files that a run's publication replaced.
+    """Restores exactly the files that a run's publication replaced.
 
     Raises:
         UnknownName: There is no such run.
@@ -151,10 +151,10 @@ def rollback_run(ws: Workspace, run_id: str, *, by: str, reason: str) -> Publica
 
 
 def rollback_intent(ws: Workspace, tx: ReadTransaction, run: RunRecord, *, by: str, reason: str) -> PublicationIntent:
-    """What undoing a run's standing publication would do; it is not begun.
+    """The intent to undo a run's publication; it is not begun.
 
     Raises:
-        IllegalTransition: The run has no standing publication, or one that changed nothing and is of no set.
+        IllegalTransition: The run has no publication in effect, or one that changed nothing and is of no set.
         TargetChanged: Some of its partitions were published again since.
     """
     table = run.manifest.table
@@ -171,7 +171,7 @@ def rollback_intent(ws: Workspace, tx: ReadTransaction, run: RunRecord, *, by: s
             state=str(run.state),
         )
     undone = published[0].intent.publication_id
-    # With its set even a run that changed nothing is undone: what it found equal, it found with the set's own inputs.
+    # With its set even a run that changed nothing is undone: its equal rows were computed from the set's inputs.
     if not published[0].intent.changes and run.manifest.member_of is None:
         raise IllegalTransition(
             f"run {run.run_id} changed nothing: all of its partitions were equal to the accepted ones, so there is "
@@ -196,11 +196,11 @@ def rollback_intent(ws: Workspace, tx: ReadTransaction, run: RunRecord, *, by: s
 
 
 def swap_and_acknowledge(ws: Workspace, run: RunRecord, intent: PublicationIntent, *, by: str) -> PublicationRecord:
-    """Swaps what an intent in the ledger says, and acknowledges it there.
+    """Executes the swap of an intent in the ledger, and acknowledges it there.
 
-    A certain refusal closes the intent with nothing changed; an unknown outcome, or a ledger that cannot be told,
-    leaves it open for `recover`. Where every partition was found equal there is nothing to commit, but the table still
-    has to be what was compared with.
+    A certain refusal closes the intent with nothing changed; an unknown outcome, or a ledger that cannot be written,
+    leaves it open for `recover`. If every partition was found equal there is nothing to commit, but the table still has
+    to be what the candidate was compared with.
     """
     carry = swap if intent.changes else require_as_expected
     try:
@@ -219,12 +219,12 @@ def swap_and_acknowledge(ws: Workspace, run: RunRecord, intent: PublicationInten
 
 @contextmanager
 def _outcome_known(intent: PublicationIntent, happened: str) -> Iterator[None]:
-    """What the table's answer is, is certain; a ledger that cannot be told is not a reason to try the swap again."""
+    """The outcome in the table is known: a ledger that cannot be written is not a reason to try the swap again."""
     try:
         yield
     except (Retryable, OutcomeUnknown) as error:
         raise OutcomeUnknown(
-            f"{happened}, but the ledger could not be told: {error.message}",
+            f"{happened}, but the ledger could not be updated: {error.message}",
             next_step=do(Act.RECOVER),
             publication_id=intent.publication_id,
             run_id=intent.run_id,
@@ -233,10 +233,10 @@ def _outcome_known(intent: PublicationIntent, happened: str) -> Iterator[None]:
 
 
 def abandon(ws: Workspace, publication_id: str, *, by: str, reason: str) -> bool:
-    """Abandons a publication that has not landed and cannot any more; says whether it was still open.
+    """Abandons a publication that has not landed and cannot land any more; returns whether it was still open.
 
-    Its own process and a recovery may both come to this. Whoever is second has nothing to do, and what it was about to
-    tell its caller is still the reason.
+    Its own process and a recovery may both do this. The second one changes nothing, and its error is still raised to
+    its caller.
     """
     with ws.ledger.write() as tx:
         if tx.publications.get(publication_id).state is not PublicationState.PUBLISHING:
@@ -248,7 +248,7 @@ def abandon(ws: Workspace, publication_id: str, *, by: str, reason: str) -> bool
 def acknowledge(
     ws: Workspace, manifest: Manifest, intent: PublicationIntent, *, delta_version: int, by: str
 ) -> PublicationRecord:
-    """Tells the ledger that a swap landed: partition versions, run states, outbox, and for bronze its landed files."""
+    """Records in the ledger that a swap landed: partition versions, run states, outbox, and for bronze its files."""
     with ws.ledger.write() as tx:
         record = tx.publications.finish(intent.publication_id, delta_version=delta_version, actor=by)
         if manifest.imports and intent.action is Action.PUBLISH:
@@ -260,7 +260,7 @@ def acknowledge(
 
 
 def _wholly_loaded(manifest: Manifest, days: Iterable[ImportDay]) -> tuple[str, ...]:
-    """The landed files all of whose days this run has built."""
+    """The landed files of which this run has built every day."""
     built = set(manifest.partitions)
     missing = {day.import_id for day in days if day.event_date not in built}
     return tuple(import_id for import_id in manifest.imports if import_id not in missing)
@@ -277,7 +277,7 @@ def swap_order_of(intent: PublicationIntent, partition_column: str, *, at: datet
             Exchange(value=change.partition.isoformat(), expected=change.expected, new=change.new)
             for change in intent.changes
         )
-        # What was found equal is not exchanged, but the swap is refused when it is no longer there.
+        # What was found equal is not exchanged, but the swap is refused if the table does not contain it any more.
         + tuple(
             Exchange(value=found.partition.isoformat(), expected=found.files, new=found.files)
             for found in intent.verified
@@ -287,5 +287,5 @@ def swap_order_of(intent: PublicationIntent, partition_column: str, *, at: datet
 
 
 def _new_id(at: datetime) -> str:
-    """A publication id: never reused, because a table remembers every id it was given."""
+    """A publication id, never reused: a table's log keeps every id."""
     return f"pub-{at:%Y%m%d}-{secrets.token_hex(5)}"

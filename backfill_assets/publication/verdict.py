@@ -1,6 +1,6 @@
-"""May this run be published, and what exactly would change? Pure: from what the ledger says to a list of changes.
+"""Verdict: whether a run may be published, and what exactly would change. Pure: from ledger records to changes.
 
-It is asked inside the ledger transaction that writes the intent, so what it saw is what holds when the swap begins.
+It is evaluated in the ledger transaction that writes the intent, so that it still holds when the swap begins.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def _advice_for_state(run: RunRecord) -> Advice:
 
 
 def require_publishable(run: RunRecord) -> None:
-    """Refuses a run whose state or mode does not allow publication; whose word it needs says `publication.authority`.
+    """Refuses a run whose state or mode does not allow publication. Approval belongs to `publication.authority`.
 
     Raises:
         IllegalTransition: It is not gated, is published already, or is of a mode that never publishes.
@@ -71,11 +71,11 @@ def changes_for(
     """What publishing the candidate would do to each declared partition.
 
     Returns:
-        The partitions whose rows change, and those whose accepted rows are the same: these stay as they are, so that
-        nothing downstream moves for them (DESIGN, early cutoff).
+        The partitions whose rows change, and those whose accepted rows are equal: the latter stay, so that nothing
+        downstream is recomputed for them (early cutoff).
 
     Raises:
-        GateFailed: A blocking gate failed, or did not look at exactly these files.
+        GateFailed: A blocking gate failed, or was not evaluated on exactly these files.
         TargetChanged: A partition's accepted version is not the one that the candidate was compared with.
     """
     _require_every_partition(manifest, candidates)
@@ -112,7 +112,7 @@ def changes_for(
 def is_verified(kind: Kind, candidate: CandidatePartition, accepted: PartitionVersion) -> bool:
     """Whether the accepted files hold exactly the candidate's rows. The checksum begins with their number.
 
-    What the files hold by now counts, not only what they held when they were accepted: a damaged file is replaced.
+    The present content of the files counts, not only that at their acceptance: a damaged file is replaced.
     """
     if kind in ALWAYS_SWAPPED:
         return False
@@ -183,14 +183,14 @@ def rollback_changes(
     accepted: Mapping[date, PartitionVersion],
     replaced: Mapping[date, PartitionVersion],
 ) -> tuple[PartitionChange, ...]:
-    """What undoing a publication would do: every partition gets back the version that it replaced.
+    """The changes of undoing a publication: every partition returns to the version that it replaced.
 
     Args:
         table: The table.
         publication_id: The publication to undo.
-        published: The versions it made.
-        accepted: The versions readers see now.
-        replaced: The versions it replaced; partitions that had none are absent.
+        published: The versions that it made.
+        accepted: The versions that readers see now.
+        replaced: The versions that it replaced; partitions that had none are absent.
 
     Raises:
         TargetChanged: A partition has been published again since.

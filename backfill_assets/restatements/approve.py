@@ -1,4 +1,4 @@
-"""Who agrees to every run of a set? A person who may approve each of them, and on what grounds."""
+"""Approval of a set by a person who may approve each of its runs, with the grounds."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from backfill_assets.workspace import Workspace
 
 
 def approve_set(ws: Workspace, set_id: str, *, by: str, note: str) -> SetRecord:
-    """Records that a person who may approve every run of a set agrees to exactly this set.
+    """Records that a person who may approve every run of a set approves exactly this set.
 
     Raises:
         UnknownName: No such set.

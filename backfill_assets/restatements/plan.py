@@ -1,4 +1,4 @@
-"""Which runs does a change ask for, table by table, and what does each read of the others?
+"""Plan of a set: which runs a change requires, table by table, and what each reads of the others.
 
 The closure over the graph becomes a restatement set: one run per table, inputs before dependents. A run reads what the
 runs before it stage, so the whole set can be seen and approved before any of it is published.
@@ -43,7 +43,7 @@ TermsOf = Callable[[str], Terms]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Named:
-    """What is stale, as a request names it: by table, what to rebuild, what to build first, and what neither."""
+    """The stale partitions of a request by table: what to rebuild, what to build first, and what is left out."""
 
     stale: Mapping[str, Sequence[date]] = field(default_factory=dict)
     new: Mapping[str, Sequence[date]] = field(default_factory=dict)
@@ -55,7 +55,7 @@ def plan_set(ws: Workspace, request: SetRequest, terms_of: TermsOf) -> PlannedSe
 
     Args:
         ws: The workspace.
-        request: Who wants what, and why.
+        request: Who asks for what, and why.
         terms_of: What the declaration of a table contributes to its manifest.
 
     Returns:
@@ -65,10 +65,10 @@ def plan_set(ws: Workspace, request: SetRequest, terms_of: TermsOf) -> PlannedSe
         UnknownName: There is no such table.
         InvalidRange: Days outside a table's days.
         MissingInput: Input days without an accepted version.
-        Refused: Nothing was named, landed files are not loaded yet, or code changed under the same version.
+        Refused: The request names nothing, landed files are not loaded yet, or code changed under the same version.
     """
     if not request.because and not request.stale:
-        raise Refused("it was not said what has changed.", next_step="add --because TABLE:DAY..DAY, or --stale")
+        raise Refused("the request names no change.", next_step="add --because TABLE:DAY..DAY, or --stale")
     as_of = ws.clock()
     named = _stale(ws, request) if request.stale else _Named(left_out=_stale_as_well(ws))
     rebuilds = _rebuilds(ws, request, named, as_of)
@@ -111,7 +111,7 @@ def _changed(ws: Workspace, request: SetRequest, as_of: datetime) -> Mapping[str
 
 
 def _never_built(ws: Workspace, request: SetRequest, as_of: datetime) -> Iterator[LeftOut]:
-    """What rests on the named days and was never built, which is another thing than nothing to do."""
+    """Partitions that depend on the named days and were never built, so that an empty plan is explained."""
     with ws.ledger.read() as tx:
         found = never_built(ws.graph, _changed(ws, request, as_of), LedgerState(tx).accepted)
     for some in found:
@@ -120,7 +120,7 @@ def _never_built(ws: Workspace, request: SetRequest, as_of: datetime) -> Iterato
             table=some.table,
             grain=some.grain,
             partitions=some.partitions,
-            why="rests on these days, and was never built",
+            why="depends on these days, and was never built",
             include=how,
         )
 
@@ -142,10 +142,10 @@ def _stale(ws: Workspace, request: SetRequest) -> _Named:
             continue
         of_code: list[date] = []
         gaps: list[date] = []
-        # Where days are named, the input may be among what is built for the first time.
+        # If days are named, the input may be one of those that are built for the first time.
         blocked = frozenset(found.blocked) if request.days is None else frozenset[date]()
         if blocked:
-            to_include = step("build the input first, or roll back what rests on it: ", do(Act.STALE, found.table))
+            to_include = step("build the input first, or roll back what depends on it: ", do(Act.STALE, found.table))
             left_out.append(_left_out(found, sorted(blocked), _BLOCKED, to_include))
         for stretch in found.ranges:
             causes = {reason.cause for reason in stretch.reasons}
@@ -162,17 +162,17 @@ def _stale(ws: Workspace, request: SetRequest) -> _Named:
             )
         if gaps:
             named = step(do(Act.PLAN, found.table, stale=True, first=gaps[0], last=gaps[-1]))
-            left_out.append(_left_out(found, gaps, "never built, and nobody named the days", named))
+            left_out.append(_left_out(found, gaps, "never built, and the days were not named", named))
     if only_code and not stale and not new and not request.because:
         raise Refused(
-            f"the code changed under the same version, and nothing else did: {'; '.join(only_code)}.",
+            f"only the code changed, under the same version: {'; '.join(only_code)}.",
             next_step="give the transform a new version; or, to prove that the rows are the same, add --changed-code",
         )
     return _Named(stale=stale, new=new, left_out=tuple(left_out))
 
 
 def _stale_as_well(ws: Workspace) -> tuple[LeftOut, ...]:
-    """What is stale whatever somebody names: a set that brings a part of it to today's code has to say so."""
+    """Everything stale that the request does not name: a set that rebuilds only a part reports the rest."""
     left_out = []
     for found in stale_tables(ws):
         if isinstance(ws.domain.table(found.table), SourceTable):
@@ -194,7 +194,7 @@ def _left_out(found: Staleness, partitions: Sequence[date], why: str, include: N
 
 
 def _still_left_out(left_out: Iterable[LeftOut], rebuilds: Iterable[Rebuild]) -> tuple[LeftOut, ...]:
-    """Without what is rebuilt after all, because it rests on something that is."""
+    """Without what is rebuilt after all, because it depends on something that is."""
     built = {rebuild.table: set(rebuild.partitions) for rebuild in rebuilds}
     remaining = (
         replace(each, partitions=tuple(p for p in each.partitions if p not in built.get(each.table, ())))
@@ -226,7 +226,7 @@ def _plans(
     with ws.ledger.read() as tx:
         state = LedgerState(tx)
         for rebuild in rebuilds:
-            # One run, and so one commit, per table, whatever lies between its partitions.
+            # One run per table, and therefore one commit, even if there are gaps between its partitions.
             asked = PlanRequest(
                 table=rebuild.table,
                 days=DayRange(rebuild.partitions[0], days_of(rebuild.grain, rebuild.partitions[-1]).end),
@@ -246,7 +246,7 @@ def _plans(
 
 
 def parse_because(text: str) -> tuple[str, DayRange]:
-    """A table and its days as a person types them: `bronze.case_events:2006-03-15..2006-03-20`.
+    """Parses a table with its days: `bronze.case_events:2006-03-15..2006-03-20`.
 
     A single day needs no `..`, and a month or a year is all its days: `bronze.case_events:2006-02`.
 
@@ -257,7 +257,7 @@ def parse_because(text: str) -> tuple[str, DayRange]:
     first, dots, last = days.partition("..")
     if not colon or not table or not first or (dots and not last):
         raise InvalidRange(
-            f"{text!r} does not say which days of which table have changed.",
+            f"{text!r} does not name the days of a table that have changed.",
             next_step="write it like --because bronze.case_events:2006-03-15..2006-03-20",
         )
     return table, DayRange.inclusive(days_named(first).start, days_named(last or first).last)

@@ -1,7 +1,7 @@
-"""How are the tables of a restatement set published, one after the other, and how are they all brought back?
+"""Publish and roll back a restatement set, one table after the other.
 
-Each table is swapped as a whole; the set is not. So the ledger says first that its publication has begun, and whatever
-stops half-way is completed by `recover`, or reversed where it cannot be completed.
+Each table is swapped atomically; the set is not. Therefore the ledger records first that its publication has begun. If
+it stops half-way, `recover` completes it, or reverses it if it cannot be completed.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ from backfill_assets.publication.publish import publish_run, rollback_intent, ro
 from backfill_assets.workspace import Workspace
 
 PublishOne = Callable[[str], object]
-"""Publishes the run of that id; an orchestrator records it as it goes."""
+"""Publishes the run with that id; an orchestrator can record it."""
 
 CANNOT_BE_COMPLETED = (TargetChanged, InputsMovedOn, GateFailed, MissingInput)
-"""What will not go away by itself: a set that stopped for one of these is reversed by `recover`."""
+"""Errors that retrying does not resolve: a set that stopped for one of these is reversed by `recover`."""
 
 
 def publish_set(ws: Workspace, set_id: str, *, by: str, publish: PublishOne | None = None) -> SetRecord:
@@ -52,11 +52,11 @@ def publish_set(ws: Workspace, set_id: str, *, by: str, publish: PublishOne | No
     Raises:
         UnknownName: There is no such set.
         IllegalTransition: One of its runs has not passed, or the set is published already.
-        NotApproved: Nobody has agreed who may agree to every run of it.
+        NotApproved: It has no approval by a person who may approve every run of it.
         InputsMovedOn: A run has read candidates of the set that were staged again since; nothing has changed.
         Refused, Retryable: The first table could not be swapped; nothing has changed.
         HalfWay: A later table could not be swapped: the tables before it are published.
-        OutcomeUnknown: It cannot be said whether a swap landed; `recover` finds out.
+        OutcomeUnknown: It is not known whether a swap landed; `recover` finds out.
     """
     one = publish or (lambda run_id: publish_run(ws, run_id, by=by))
     with ws.ledger.write() as tx:
@@ -78,7 +78,7 @@ def publish_set(ws: Workspace, set_id: str, *, by: str, publish: PublishOne | No
         except (Refused, Retryable) as error:
             found, half_way = _stopped(ws, set_id, error, by=by)
             if found.state is SetState.PUBLISHED:
-                # Somebody else, or a recovery, has published the rest of it meanwhile.
+                # Another process has published the rest of it meanwhile.
                 return found
             if half_way is not None:
                 raise half_way from error
@@ -93,11 +93,11 @@ def publish_set(ws: Workspace, set_id: str, *, by: str, publish: PublishOne | No
 
 
 def _stopped(ws: Workspace, set_id: str, error: BackfillError, *, by: str) -> tuple[SetRecord, HalfWay | None]:
-    """Puts a set back of which nothing is published; otherwise says how far it is, if that is half-way."""
+    """Resets a set of which nothing is published; otherwise reports how far it is, if that is half-way."""
     with ws.ledger.write() as tx:
         record = tx.sets.get(set_id)
         members = members_of(tx.runs, record)
-        # Somebody else may publish the set as well: what counts is what the ledger says now, not what we did.
+        # Another process may publish the set as well: the ledger decides, not what this process did.
         moved = [m for m in members if m.state in (RunState.PUBLISHED, RunState.PUBLISHING)]
         if not moved:
             if record.state is SetState.PUBLISHING:
@@ -117,7 +117,7 @@ def _stopped(ws: Workspace, set_id: str, error: BackfillError, *, by: str) -> tu
 
 
 def is_outdated(ws: Workspace, run: RunRecord) -> bool:
-    """Whether what a run of a set has staged was computed from candidates that have been staged again since."""
+    """Whether the candidate of a run of a set was computed from candidates that have been staged again since."""
     with ws.ledger.read() as tx:
         return bool(read_before(tx, ws.graph, run.manifest))
 
@@ -161,15 +161,15 @@ def _before_publishing(record: SetRecord, member: RunRecord) -> Advice:
 
 
 def rollback_set(ws: Workspace, set_id: str, *, by: str, reason: str) -> Sequence[PublicationRecord]:
-    """Brings every table of a set back, dependents before what they were computed from.
+    """Rolls back every table of a set, dependents before their inputs.
 
     Raises:
         UnknownName: There is no such set.
         IllegalTransition: None of it is published, or one of its runs is being published; nothing has changed.
         TargetChanged: Partitions of it were published again since; nothing has changed.
         LeavesOrphans: Published partitions would be left without their input; see `undo.rollback_with_dependents`.
-        HalfWay: A later table could not be brought back: the tables before it are.
-        OutcomeUnknown: It cannot be said whether a swap landed; `recover` finds out.
+        HalfWay: A later table could not be rolled back: the tables before it are.
+        OutcomeUnknown: It is not known whether a swap landed; `recover` finds out.
     """
     with ws.ledger.write() as tx:
         record = tx.sets.get(set_id)
@@ -182,11 +182,11 @@ def rollback_set(ws: Workspace, set_id: str, *, by: str, reason: str) -> Sequenc
         members = members_of(tx.runs, record)
         _require_undone_together(tx, record, members)
         if record.state is not SetState.ROLLING_BACK:
-            # From here on whoever still publishes the set is refused its next table.
+            # From here on a process that still publishes the set is refused its next table.
             tx.sets.move(set_id, SetState.ROLLING_BACK, actor=by, note=reason)
         back = rollback_intents(ws, tx, record, by=by, reason=reason)
         for intent in back:
-            # All of them, before the first is touched; when one cannot be undone, this transaction leaves no trace.
+            # All of them before the first is changed; if one cannot be undone, this transaction is rolled back.
             tx.publications.require_possible(intent)
         require_no_orphans(ws.graph, tx, back, of=set_id)
     ws.reached(Point.SET_ROLLING_BACK)
@@ -214,7 +214,7 @@ def rollback_set(ws: Workspace, set_id: str, *, by: str, reason: str) -> Sequenc
 def rollback_intents(
     ws: Workspace, tx: ReadTransaction, record: SetRecord, *, by: str, reason: str
 ) -> Sequence[PublicationIntent]:
-    """What undoing the published runs of a set would do, dependents first; nothing is begun.
+    """The intents to undo the published runs of a set, dependents first; none is begun.
 
     Raises:
         TargetChanged: Partitions of it were published again since.
@@ -224,10 +224,10 @@ def rollback_intents(
 
 
 def _require_undone_together(tx: ReadTransaction, record: SetRecord, members: Iterable[RunRecord]) -> None:
-    """Refuses at once what would stop half-way.
+    """Refuses before any change a rollback that would stop half-way.
 
-    A run that had found everything equal is SUPERSEDED when what it found is undone or replaced: it has nothing to
-    undo, and there may be no later publication to roll back first.
+    A run that had found everything equal is SUPERSEDED when the version that it verified is undone or replaced: it has
+    nothing to undo, and there may be no later publication to roll back first.
     """
     for run in members:
         if run.state is RunState.SUPERSEDED and _has_changed(tx, run):
@@ -253,14 +253,14 @@ def _has_changed(tx: ReadTransaction, run: RunRecord) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What became of what was half done; what to do next where it did not end."""
+    """The outcome of recovering one piece of work, with the next step if it did not end."""
 
     sentence: str
     next_step: NextStep | None = None
 
 
 def recover_set(ws: Workspace, record: SetRecord, *, by: str) -> Outcome:
-    """Completes the publication of a set that was left half-way, or reverses it; says what became of it."""
+    """Completes the publication of a set that stopped half-way, or reverses it; returns the outcome."""
     set_id = record.set_id
     if record.state is SetState.ROLLING_BACK:
         return _reversed(ws, set_id, by=by, reason=record.note or "recovered")
@@ -275,7 +275,7 @@ def recover_set(ws: Workspace, record: SetRecord, *, by: str) -> Outcome:
             return Outcome(sentence=f"could not be published, and nothing of it has changed: {error.message}")
         cause = error.__cause__ if isinstance(error, HalfWay) else error
         if isinstance(cause, CANNOT_BE_COMPLETED):
-            # The message of the cause alone: how far it was is about to be untrue.
+            # Only the message of the cause: how far the set was is not true any more after the reversal.
             reversal = _reversed(ws, set_id, by=by, reason=cause.message)
             return replace(reversal, sentence=f"could not be completed ({cause.message}) and {reversal.sentence}")
         return Outcome(sentence=f"is still half-way: {error.message}", next_step=error.next_step)

@@ -1,8 +1,7 @@
-"""A rollback that takes along what would be left without its input.
+"""Rollback with dependents: also undoes published partitions that would be left without their input.
 
-The ledger notes first which runs are undone and in which order: dependents before what they were computed from, each
-with a swap of its own, so that at no moment a published partition lacks its input. What stops half-way is completed by
-`recover`.
+The ledger records first which runs are undone and in which order: dependents before their inputs, each with its own
+swap, so that a published partition never lacks its input. `recover` completes a rollback that stopped half-way.
 """
 
 from __future__ import annotations
@@ -32,9 +31,9 @@ def rollback_with_dependents(ws: Workspace, name: str, *, by: str, reason: str) 
         UnknownName: There is no such run or set.
         IllegalTransition: It has nothing to undo, or a dependent is being published.
         TargetChanged: A publication that would have to be undone as a whole was partly replaced since.
-        LeavesOrphans: A dependent belongs to another set, which is undone by itself and as a whole.
-        HalfWay: A later swap was refused: those before it are done, and nothing lacks its input.
-        OutcomeUnknown: It cannot be said whether a swap landed; `recover` finds out and goes on.
+        LeavesOrphans: A dependent belongs to another set, which is undone separately and as a whole.
+        HalfWay: A later swap was refused: those before it are done, and no partition lacks its input.
+        OutcomeUnknown: It is not known whether a swap landed; `recover` finds out and continues.
     """
     with ws.ledger.write() as tx:
         orphans = orphans_of(ws.graph, tx, _intents(ws, tx, name, by=by, reason=reason))
@@ -46,11 +45,11 @@ def rollback_with_dependents(ws: Workspace, name: str, *, by: str, reason: str) 
 
 
 def complete_rollback(ws: Workspace, order: RollbackOrder) -> Sequence[PublicationRecord]:
-    """Does what is left of a rollback that the ledger has noted.
+    """Executes the remaining swaps of a rollback that the ledger has recorded.
 
     Raises:
-        Refused, HalfWay: It cannot go on, and is given up; what was undone stays undone.
-        Retryable, OutcomeUnknown: It may go on later: `backfill recover`.
+        Refused, HalfWay: It cannot continue and is abandoned; what was undone stays undone.
+        Retryable, OutcomeUnknown: It may continue later: `backfill recover`.
     """
     done: list[PublicationRecord] = []
     try:
@@ -96,7 +95,7 @@ def _intents(ws: Workspace, tx: ReadTransaction, name: str, *, by: str, reason: 
     run = tx.runs.get(name)
     if run.manifest.member_of is not None:
         raise IllegalTransition(
-            f"run {name} belongs to set {run.manifest.member_of}, and is undone with it.",
+            f"run {name} belongs to set {run.manifest.member_of}, and is only undone with it.",
             next_step=do(Act.ROLLBACK, run.manifest.member_of, with_dependents=True, by=NAME, reason=WHY),
             run_id=name,
         )

@@ -1,1 +1,1 @@
-"""Staleness: which published partitions no longer follow from their inputs, code, configuration and references."""
+"""Staleness: published partitions that are out of date with their inputs, code, configuration or references."""

@@ -1,6 +1,6 @@
-"""Which accepted partitions no longer follow from what is there now, and why?
+"""Staleness decision: which accepted partitions are out of date, and why.
 
-Pure: from what runs rest on (`Basis`) and how things are now (`Present`) to ranges of partitions with their reasons.
+Pure: from what runs depend on (`Basis`) and the present state (`Present`) to ranges of partitions with their reasons.
 The work is done per run and by ranges of changed days, never per partition and day of its window.
 """
 
@@ -39,7 +39,7 @@ _PRESSING = {cause: place for place, cause in enumerate(Cause)}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Narrowed:
-    """What is known of a changed reference.
+    """What is known about a changed reference.
 
     Attributes:
         days: The days whose facts differ.
@@ -51,20 +51,20 @@ class Narrowed:
 
 
 Earlier = Callable[[Collection[date]], Iterable[Basis]]
-"""From accepted partitions to what else they rest on, besides their last bases."""
+"""From accepted partitions to their earlier bases."""
 
 
 def nothing_earlier(_partitions: Collection[date]) -> Iterable[Basis]:
-    """For tables whose partitions rest on their last bases alone."""
+    """For tables whose partitions have no earlier bases."""
     return ()
 
 
 Narrow = Callable[[str, tuple[PinnedReference, ...]], Narrowed | None]
-"""From a reference's name and the references that a run used to what is known; None when it could be any day."""
+"""From a reference's name and the references that a run used to what is known; None when any day may be affected."""
 
 
 def could_be_any_day(_name: str, _used: tuple[PinnedReference, ...]) -> Narrowed | None:
-    """For references that cannot say which days changed."""
+    """For references whose changed days are not known."""
     return None
 
 
@@ -74,11 +74,11 @@ class Present:
 
     Attributes:
         code_digest: Of the modules that its function reaches.
-        package_digest: Of the whole package: whoever recorded this one has the same code, by an earlier rule.
+        package_digest: Of the whole package: runs of earlier formats recorded this digest for the same code.
         digests: The accepted file sets of its inputs, by table and partition.
-        landed: For a source table, the landed files that touch each day; a day within what landed and without events
-            has none.
-        narrow: What is known of references that changed.
+        landed: For a source table, the landed files that touch each day; a day without events within what landed has
+            none.
+        narrow: What is known about references that changed.
     """
 
     transform: str
@@ -100,8 +100,8 @@ class Reason:
     Attributes:
         name: The input table, the reference, or the version whose code changed; empty for the other causes.
         was, now: The two versions, digests or settings, in words.
-        days: The input days that changed and that the range reads, or the days whose facts changed; None where no days
-            belong to the cause, or it could be any day.
+        days: The input days that changed and that the range reads, or the days whose facts changed; None if the cause
+            has no days, or any day may be affected.
         files: For a source table, the landed files that the range was built without.
     """
 
@@ -126,9 +126,9 @@ class Staleness:
     """What is stale of a table.
 
     Attributes:
-        accepted: How many accepted partitions were looked at.
-        waiting: Partitions that were never built and cannot be yet, because something that they need is not there.
-        blocked: Stale partitions that cannot be built again, because an input has no accepted version any more.
+        accepted: How many accepted partitions were examined.
+        waiting: Partitions that were never built and cannot be built yet, because an input does not exist.
+        blocked: Stale partitions that cannot be rebuilt, because an input has no accepted version any more.
     """
 
     table: str
@@ -146,7 +146,7 @@ class Staleness:
 
 @dataclass(frozen=True, slots=True)
 class _Mark:
-    """A reason, the partitions it was found for, and what the range's days and files are described from."""
+    """A reason, the partitions it was found for, and the source of the range's days and files."""
 
     reason: Reason
     partitions: AbstractSet[date]
@@ -167,17 +167,17 @@ def find_stale(
 ) -> Staleness:
     """What is stale of a table.
 
-    An accepted partition rests on the run that made it and on every later one that found it equal. It follows from what
-    is there now if it does so by any of them; if by none, the reasons are those of the last.
+    The bases of an accepted partition are the run that made it and every later one that found it equal. It is up to
+    date if any of them is; otherwise the reasons are those of the last.
 
     Args:
         node: The table.
         graph: The tables and their windows.
-        bases: What its accepted partitions rest on last; each accepted partition is in exactly one of them.
+        bases: The last bases of its accepted partitions; each accepted partition is in exactly one of them.
         present: How it would be computed now.
-        earlier: What they rest on besides; asked only about those that do not follow by their last basis.
-        asked: Look at these partitions only, and call those of them that could be built and never were `NEVER_BUILT`;
-            None for all accepted ones and the gaps between them.
+        earlier: Their earlier bases; only called for partitions that are not up to date by their last basis.
+        asked: Examine only these partitions, and report those that can be built and never were as `NEVER_BUILT`; None
+            for all accepted ones and the gaps between them.
     """
     known = list(bases)
     accepted = {partition for basis in known for partition in basis.partitions}
@@ -269,16 +269,18 @@ def _how_it_is_computed(node: TableNode, basis: Basis, present: Present, here: A
         yield _Mark(Reason(cause=Cause.SESSION_CHANGED, was=sessions[0], now=sessions[1]), here)
     bound = {read.edge.argument: read.edge.table for read in basis.inputs}, {e.argument: e.table for e in node.inputs}
     if basis.configuration != present.configuration or bound[0] != bound[1]:
-        said = _configured(basis.configuration, bound[0]), _configured(present.configuration, bound[1])
-        yield _Mark(Reason(cause=Cause.CONFIGURATION_CHANGED, was=said[0], now=said[1]), here)
+        before, after = _configured(basis.configuration, bound[0]), _configured(present.configuration, bound[1])
+        yield _Mark(Reason(cause=Cause.CONFIGURATION_CHANGED, was=before, now=after), here)
 
 
 def _configured(configuration: Mapping[str, Any], tables: Mapping[str, str]) -> str:
     """The windows in words; anything else as a digest."""
     windows = configuration.get("windows", {})
-    said = [f"{argument} = {tables.get(argument, '?')}, {parse_window(window)}" for argument, window in windows.items()]
+    texts = [
+        f"{argument} = {tables.get(argument, '?')}, {parse_window(window)}" for argument, window in windows.items()
+    ]
     rest = {name: value for name, value in configuration.items() if name != "windows"}
-    return "; ".join([*said, *([document_digest(rest)[:12]] if rest else [])])
+    return "; ".join([*texts, *([document_digest(rest)[:12]] if rest else [])])
 
 
 def _references(node: TableNode, basis: Basis, present: Present, here: AbstractSet[date]) -> Iterator[_Mark]:
@@ -312,7 +314,7 @@ def _without_files(node: TableNode, files: Mapping[date, frozenset[str]]) -> _Ma
     return _Mark(Reason(cause=Cause.INPUT_CHANGED, name=node.name), files.keys(), files=files)
 
 
-# ------------------------------------------------------------------------------------------------ said by ranges
+# ------------------------------------------------------------------------------------------ described by ranges
 
 
 def _ranges(node: TableNode, graph: Graph, marks: Sequence[_Mark]) -> Iterator[StaleRange]:

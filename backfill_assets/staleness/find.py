@@ -1,7 +1,4 @@
-"""Which published partitions no longer follow from what is there now?
-
-Brings together what the ledger, the declarations and the reference archive know, and leaves the judgement to planning.
-"""
+"""Staleness of tables: reads the ledger, the declarations and the reference archive, and calls `staleness.decide`."""
 
 from __future__ import annotations
 
@@ -29,7 +26,7 @@ def stale_tables(ws: Workspace, *, table: str | None = None, days: DayRange | No
     Args:
         ws: The workspace.
         table: Only this table; None for all.
-        days: Only these days, and then what could be built of them and never was; None for everything accepted and the
+        days: Only these days, including those that can be built and never were; None for everything accepted and the
             gaps between the first and the last accepted partition.
 
     Raises:
@@ -51,9 +48,9 @@ def stale_tables(ws: Workspace, *, table: str | None = None, days: DayRange | No
 
 
 def regressed_partitions(ws: Workspace, run_id: str) -> tuple[date, ...]:
-    """The accepted partitions of a run's table that follow from the present inputs, and would not once it is published.
+    """The accepted partitions of a run's table that are up to date, and would not be once the run is published.
 
-    Such a run was planned before its inputs moved on, and another one has published what follows from them since.
+    Such a run was planned before its inputs changed, and another run has been published from the newer ones since.
 
     Raises:
         UnknownName: There is no such run.
@@ -88,7 +85,7 @@ def computed_from_other_inputs(
 
 
 def _by_input(found: Staleness) -> frozenset[date]:
-    """The partitions whose inputs or references are not those that they rest on."""
+    """The partitions whose inputs or references are not those that they were computed from."""
     causes = (Cause.INPUT_CHANGED, Cause.REFERENCE_CHANGED)
     return frozenset(p for r in found.ranges if any(why.cause in causes for why in r.reasons) for p in r.partitions)
 
@@ -102,7 +99,7 @@ def _stale(
     earlier: Callable[[str, Collection[date]], Iterator[Basis]],
     asked: Sequence[date] | None,
 ) -> Staleness:
-    """What is stale of a table that rests on these bases."""
+    """What is stale of a table with these bases."""
     before: Earlier = partial(earlier, table.name)
     match table:
         case SourceTable():
@@ -144,7 +141,7 @@ def _present_source(ws: Workspace, tx: ReadTransaction, table: SourceTable) -> P
 
 
 def _without_reprocessed(tx: ReadTransaction, table: SourceTable) -> Callable[[Basis], Basis]:
-    """A basis without files that were landed again after the run was planned: it read what they held before."""
+    """A basis without files that were landed again after the run was planned: it read their earlier content."""
     records = tx.imports.records(table.name, LIVE)
     again = [(r.import_id, r.landed_at) for r in records if r.on_duplicate == OnDuplicate.REPROCESS and r.landed_at]
 

@@ -1,6 +1,6 @@
-"""Which days do references touch that have changed since a run used them?
+"""Reference changes: the days that are affected by references that changed since a run used them.
 
-The values from before come from the archive. Whatever cannot be found out there "could be any day".
+The earlier values come from the archive. If the archive does not have them, any day may be affected.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from backfill_assets.transforms.references import LoadedReference, load_pinned
 
 
 def narrowing(domain: Domain, table: DerivedTable, now: Mapping[str, LoadedReference], archive: Path) -> Narrow:
-    """What can be said of changed references of a table.
+    """What is known about changed references of a table.
 
     Args:
-        domain: Whose authors can tell which days changed.
-        table: Whose author can tell how far around a day facts count.
+        domain: Declares how to find the days that changed.
+        table: Declares how far around a day facts count.
         now: The references as they are now.
         archive: The folder with every reference that was ever used.
     """
@@ -69,7 +69,7 @@ def narrowing(domain: Domain, table: DerivedTable, now: Mapping[str, LoadedRefer
 
 
 def _wider(then: Window | None, now: Window | None) -> Window | None:
-    """What holds for the rows that are there and for those that would be: the longer of both, on either side."""
+    """The longer of both windows on either side, so that it holds for present rows and for recomputed ones."""
     if then is None or now is None:
         return None
     return Window(days_back=max(then.days_back, now.days_back), days_ahead=max(then.days_ahead, now.days_ahead))

@@ -1,1 +1,1 @@
-"""How is an author's function called? Context, references, schema enforcement, lineage columns."""
+"""Transforms: how an author's function is called, with its context, references, schema check and lineage columns."""

@@ -1,8 +1,8 @@
-"""Does a transform run a Spark job of its own? It may only describe rows; its caller decides when they are computed.
+"""Actions: refuses Spark jobs inside a transform, which may only describe rows; its caller computes them.
 
-The methods of DataFrames that start a job ask here first. They do so in every thread, and refuse only in one that is
-calling a transform, so that the rest of the process is not disturbed. Nothing of Spark's internals is touched, so it is
-the same for a session in this process and for Spark Connect.
+The methods of DataFrames that start a job are wrapped. The wrapper refuses only in a thread that is calling a
+transform, so that the rest of the process is not affected. It uses no internals of Spark, and works the same for a
+session in this process and for Spark Connect.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ METHODS = (
     *("collect", "count", "show", "take", "head", "first", "tail", "isEmpty", "toLocalIterator", "toPandas", "toArrow"),
     *("foreach", "foreachPartition", "checkpoint", "localCheckpoint", "writeTo", "toJSON"),
     *("approxQuantile", "corr", "cov", "crosstab", "freqItems", "transpose", "mergeInto"),
-    # These start no job by themselves, and leave something in the session that outlives the transform.
+    # These start no job, but leave something in the session that outlives the transform.
     *("cache", "persist", "unpersist"),
 )
 PROPERTIES = ("write", "writeStream", "rdd")
@@ -31,16 +31,16 @@ _watched: set[type] = set()
 
 
 class _Stopped(ContractBroken):
-    """What an action raises inside of a transform; the sentence that a person reads names the transform."""
+    """The error of an action inside a transform; the displayed message names the transform."""
 
 
 @contextmanager
 def without_actions(named: str, frame_type: type[DataFrame]) -> Iterator[None]:
-    """Refuses actions on DataFrames while a transform is called, also where the transform catches every error.
+    """Refuses actions on DataFrames while a transform is called, even if the transform catches every error.
 
     Args:
-        named: The transform, as a refusal calls it.
-        frame_type: The class of the DataFrames that it is given.
+        named: The transform, for the message.
+        frame_type: The class of the DataFrames that are passed to it.
 
     Raises:
         ContractBroken: It ran an action, which the message names.

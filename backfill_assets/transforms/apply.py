@@ -1,7 +1,7 @@
-"""How is an author's function called, and what becomes of the rows it returns?
+"""Call of an author's function, and processing of the rows that it returns.
 
-The function sees only its inputs and its context. What comes back must have exactly the declared columns; then rows
-outside the output partitions are dropped (that is how warm-up is never published) and every row is given its lineage.
+The function sees only its inputs and its context. The result must have exactly the declared columns; then rows outside
+the output partitions are dropped (so that warm-up is never published) and the lineage columns are added.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ def apply_transform(
         table: The declaration.
         release: The registered release to call.
         inputs: Input rows by argument name: exactly the pinned versions of the chunk's window.
-        ctx: What the function may know besides.
+        ctx: The context of the function.
         manifest: The run's contract, for the lineage columns.
 
     Raises:
         ContractBroken: The function failed, or returned other columns than declared.
-        WrongSession: It changed a setting that decides what rows mean.
+        WrongSession: It changed a setting that determines the meaning of rows.
     """
     named = f"the transform {table.transform} {release.version} of {table.name}"
     try:
@@ -51,10 +51,10 @@ def apply_transform(
     except PySparkException as error:
         raise ContractBroken(
             f"{named} failed: {spark_reason(error)}",
-            next_step="mend the transform and plan again",
+            next_step="fix the transform and plan again",
             table=table.name,
         ).record_as(f"{named} failed: {recorded_reason(error)}") from error
-    # A transform can open a session of its own, and Spark computes a frame by the settings of that one.
+    # A transform can open another session, and Spark computes a frame by the settings of that session.
     for session in (ctx.spark, frame.sparkSession):
         require_meaning(
             session,
@@ -64,7 +64,7 @@ def apply_transform(
     if problem := columns_differ(found, table.schema):
         raise ContractBroken(
             f"{named} returned other columns than it declares: {problem}.",
-            next_step="mend the transform's last select, and plan again",
+            next_step="fix the transform's last select, and plan again",
             table=table.name,
         )
     inside = _within(F.col(table.partition.column), table.partition.grain, ctx)
@@ -74,8 +74,8 @@ def apply_transform(
 def _within(column: Column, grain: Grain, ctx: TransformContext) -> Column:
     """True for rows of the output partitions.
 
-    A monthly row counts by its month, so that a value that is not the first of a month is kept, found when the files
-    are listed, and refused; dropping it here would lose it in silence.
+    A monthly row belongs to its month, so that a value that is not the first of a month is kept, found when the files
+    are listed, and refused; dropping it here would lose it silently.
     """
     inside = (column >= F.lit(ctx.output.start)) & (column < F.lit(ctx.output.end))
     if partitions_over(grain, ctx.output) == ctx.output_partitions:
@@ -85,7 +85,7 @@ def _within(column: Column, grain: Grain, ctx: TransformContext) -> Column:
 
 
 def columns_differ(found: StructType, declared: StructType) -> str | None:
-    """What differs in names, order or types, by column, as a sentence part; None when nothing does."""
+    """The differences in names, order or types, by column, as a part of a sentence; None when there are none."""
     return differing_columns(
         *([(f.name, f.dataType.simpleString()) for f in each.fields] for each in (found, declared))
     )
@@ -115,9 +115,9 @@ def input_version(inputs: tuple[PinnedInput, ...]) -> str:
 
 
 def spark_reason(error: Exception) -> str:
-    """Why Spark stopped, in one line and without its stack: its error class and sentence where it has one.
+    """Why Spark stopped, in one line and without a stack: its error class and its message.
 
-    What a transform raises itself (`raise_error`) is its own sentence, so that one stands alone.
+    The message of an error that a transform raises itself (`raise_error`) is shown alone.
     """
     text = str(error)
     found = _ERROR_CLASS.search(text)
@@ -129,8 +129,8 @@ def spark_reason(error: Exception) -> str:
 
 
 def recorded_reason(error: Exception) -> str:
-    """Why Spark stopped, as the ledger keeps it for ever: by the error's class, because messages quote values."""
+    """Why Spark stopped, as the ledger keeps it permanently: the error's class, because messages quote values."""
     if isinstance(error, AnalysisException):
         return spark_reason(error)  # about columns and types, before any row was read
     found = _ERROR_CLASS.search(str(error))
-    return f"{found.group(1) if found else type(error).__name__} (what it says is shown where the run was started)"
+    return f"{found.group(1) if found else type(error).__name__} (its message is shown where the run was started)"

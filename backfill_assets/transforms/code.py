@@ -1,7 +1,7 @@
-"""Which code would compute the rows? The digest of the modules that a transform's function reaches.
+"""Code identity: the digest of the modules that a transform's function reaches.
 
-What is counted is bytes, so a comment in a reached module is a change; one in any other module of the package is not.
-Installed packages and this project are not counted; their versions are recorded.
+The digest is over bytes, so a comment in a reached module is a change; one in any other module of the package is not.
+Installed packages and this project are not included; their versions are recorded.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ class Code:
 
     Attributes:
         digest: The sha256 over the names and bytes of the modules.
-        modules: Their names, in order; `package.*` when a module is imported by a computed name, so that all of the
-            package counts.
+        modules: Their names, in order; `package.*` when a module is imported by a computed name, so that the whole
+            package is included.
     """
 
     digest: str
@@ -40,7 +40,7 @@ class Code:
 
 @dataclass(frozen=True, kw_only=True)
 class DomainCode:
-    """The code of a domain's tables as its files are now; each module is read once."""
+    """The present code of a domain's tables; each module is read once."""
 
     domain: Domain
     _sources: Sources = field(init=False)
@@ -70,11 +70,11 @@ class DomainCode:
         return self._known[key]
 
     def is_present(self, table: Table, version: str, digest: str) -> bool:
-        """Whether a recorded digest is that of the present code, by the rule of now or by the one before it."""
+        """Whether a recorded digest is that of the present code, by the present rule or the previous one."""
         return digest in (self.of(table, version).digest, self.package_digest)
 
     def _reached(self, table: DerivedTable, release: Release) -> Code:
-        # The present release's module holds the declaration, and what older releases are made with.
+        # The present release's module contains the declaration, and what older releases use.
         roots = {*_modules_of(release.function), *_modules_of(table.releases[0].function)}
         found = self._sources.reached(roots)
         if found is None:
@@ -92,7 +92,7 @@ def _loader() -> Code:
 
 
 def _modules_of(function: Callable[..., Any]) -> Iterator[str]:
-    """The modules that a function was written in: also those of what it wraps, binds and encloses."""
+    """The modules of a function, including those of functions that it wraps, binds and encloses."""
     waiting: list[Any] = [function]
     seen: set[int] = set()
     while waiting:

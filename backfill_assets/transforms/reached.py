@@ -1,4 +1,4 @@
-"""Which of an author's modules does a module reach? Its imports, followed from file to file.
+"""Reached modules: the author's modules that a module imports, directly and indirectly.
 
 Imports are read from the source and nothing is executed: absolute and relative ones, at the top and inside functions,
 of modules of the domain's package and of modules beside it in the same folder of the path. A module that is imported by
@@ -24,7 +24,7 @@ _BY_NAME = {"import_module", "__import__"}
 
 @dataclass(frozen=True, kw_only=True)
 class Sources:
-    """The source files that an author can change: the domain's package, and what lies beside it on the same path.
+    """The source files that an author can change: the domain's package, and modules beside it on the same path.
 
     Attributes:
         package: The domain's package, or its only module.
@@ -84,7 +84,7 @@ class Sources:
             roots: The modules of a function. What they name as inputs of a table only is not followed.
 
         Returns:
-            None when it cannot be said from the source, or none of the roots is one of the author's modules.
+            None if it cannot be determined from the source, or none of the roots is one of the author's modules.
         """
         found: dict[str, Path] = {}
         whole: set[str] = set()
@@ -125,8 +125,8 @@ class Sources:
 class _Imports(ast.NodeVisitor):
     """What one module imports.
 
-    A table that is only named as an input (`inputs={"clocks": case_sla_daily}`) is no code of the table that reads it:
-    its rows are pinned.
+    A table that is only named as an input (`inputs={"clocks": case_sla_daily}`) is not part of the code of the table
+    that reads it: its rows are pinned.
 
     Attributes:
         found: The imported modules.
@@ -187,7 +187,7 @@ def _named_as_inputs(tree: ast.Module) -> Iterator[ast.Name]:
 
 
 def _names(node: ast.AST, arguments: frozenset[str]) -> Iterator[ast.Name]:
-    """The names in a part of a module that are the module's: the arguments of a function hide them in its body."""
+    """The names in a part of a module that refer to the module's names, and not to arguments of a function."""
     if isinstance(node, ast.Name) and node.id not in arguments:
         yield node
     if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):

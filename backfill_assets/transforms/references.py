@@ -1,7 +1,7 @@
-"""Which reference documents does a run use, and are they the ones it was planned with?
+"""References: the reference documents of a run, exactly those with which it was planned.
 
-A reference file is read once, identified by the sha256 of its bytes, and kept under that name: a run reads the bytes
-it was planned with, whatever the file says by then.
+A reference file is read once, identified by the sha256 of its bytes, and archived under that name: a run reads the
+bytes with which it was planned, even if the file has changed.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class LoadedReference:
 
     @property
     def pinned(self) -> PinnedReference:
-        """What a manifest says about it."""
+        """The reference as recorded in a manifest."""
         return PinnedReference(name=self.name, version=self.value.version, sha256=self.sha256)
 
 
@@ -43,8 +43,8 @@ def load_references(domain: Domain, folder: Path) -> Mapping[str, LoadedReferenc
     """Every reference of the domain, from `<name>.yaml` in the folder.
 
     Raises:
-        MissingInput: A file is not there.
-        InvalidReference: A file is not YAML, or says something impossible.
+        MissingInput: A file does not exist.
+        InvalidReference: A file is not YAML, or has invalid content.
     """
     return {reference.name: load_reference(reference, folder) for reference in domain.references}
 
@@ -53,8 +53,8 @@ def load_reference(reference: Reference, folder: Path) -> LoadedReference:
     """One reference, from `<name>.yaml` in the folder.
 
     Raises:
-        MissingInput: The file is not there.
-        InvalidReference: The file is not YAML, or says something impossible.
+        MissingInput: The file does not exist.
+        InvalidReference: The file is not YAML, or has invalid content.
     """
     path = folder / f"{reference.name}.yaml"
     try:
@@ -70,7 +70,7 @@ def load_reference(reference: Reference, folder: Path) -> LoadedReference:
 
 
 def archive(references: Iterable[LoadedReference], folder: Path) -> None:
-    """Keeps the references' bytes under their sha256, so that a run can be done again with them."""
+    """Archives the references' bytes under their sha256, so that a run can be repeated with them."""
     for reference in references:
         path = _archived_path(folder, reference.name, reference.sha256)
         if path.exists():
@@ -85,7 +85,7 @@ def load_pinned(domain: Domain, pinned: Iterable[PinnedReference], folder: Path)
     """The references that a manifest names, from the archive.
 
     Raises:
-        MissingInput: The archive does not hold those bytes any more, or holds others under their name.
+        MissingInput: The archive does not contain those bytes any more, or contains others under their name.
         InvalidReference: The domain's parser no longer accepts them.
     """
     parsers = {reference.name: reference for reference in domain.references}
@@ -113,7 +113,7 @@ def _parsed(reference: Reference, content: bytes, *, origin: str) -> LoadedRefer
         if len(content) > MOST_BYTES:
             raise ValueError(f"is larger than the {MOST_BYTES >> 20} MiB that a reference document can have")
         value = reference.parse(yaml.load(content, Loader=_StrictLoader))  # noqa: S506 - it is a SafeLoader
-    except Exception as error:  # a parser is its domain's, and whatever it raises is about what the file says
+    except Exception as error:  # the parser belongs to the domain, and its errors concern the file
         raise InvalidReference(
             f"{origin}: {_one_sentence(error)}.",
             next_step="correct the file; nothing was changed",
@@ -125,19 +125,19 @@ def _parsed(reference: Reference, content: bytes, *, origin: str) -> LoadedRefer
 
 
 def _one_sentence(error: Exception) -> str:
-    """The error in one line; a YAML error says where in the file."""
+    """The error in one line; a YAML error with its position in the file."""
     if isinstance(error, RecursionError):
         return "is nested too deeply"
-    said = " ".join(str(error).split()).rstrip(".")
+    text = " ".join(str(error).split()).rstrip(".")
     if not isinstance(error, (ValueError, yaml.YAMLError)):
-        said = f"{type(error).__name__}: {said}"
-    return said if len(said) <= _MOST_CHARACTERS else said[:_MOST_CHARACTERS] + "..."
+        text = f"{type(error).__name__}: {text}"
+    return text if len(text) <= _MOST_CHARACTERS else text[:_MOST_CHARACTERS] + "..."
 
 
 class _StrictLoader(yaml.SafeLoader):
-    """YAML without what a reviewer could not see: a key that is given twice, and values that are used again elsewhere.
+    """YAML without constructs that a reviewer can overlook: duplicate keys and aliases.
 
-    An alias would let a few lines stand for millions of values, and what one edits in one place changes another.
+    With aliases a few lines could represent millions of values, and an edit in one place would change another.
     """
 
     def compose_node(self, parent: Any, index: Any) -> Any:

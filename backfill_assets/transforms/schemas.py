@@ -1,4 +1,4 @@
-"""Which columns does a table have, and which of them count as its content?"""
+"""Schemas: the columns of a table, and those that are its content."""
 
 from __future__ import annotations
 

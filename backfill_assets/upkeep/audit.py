@@ -16,7 +16,8 @@ from backfill_assets.errors import Refused
 from backfill_assets.identity import EMPTY_FILE_SET
 from backfill_assets.lake.swap import Exchanged, exchanged
 from backfill_assets.lake.tables import changed_files, live_digests, missing_files, sha256_of_file
-from backfill_assets.ledger.records import ImportRecord, PartitionVersion, PublicationRecord
+from backfill_assets.ledger.import_records import ImportRecord
+from backfill_assets.ledger.records import PartitionVersion, PublicationRecord
 from backfill_assets.ledger.states import ImportState, PublicationState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.next_steps import Act, NextStep, do, step

@@ -25,7 +25,8 @@ from backfill_assets.lake.scratch import SCRATCH_FOLDER, remove_scratch, scratch
 from backfill_assets.lake.snapshot import read_files
 from backfill_assets.lake.staging import write_staged
 from backfill_assets.lake.tables import missing_files
-from backfill_assets.ledger.records import CandidatePartition, ImportRecord
+from backfill_assets.ledger.import_records import ImportRecord
+from backfill_assets.ledger.records import CandidatePartition
 from backfill_assets.planning.chunks import Chunk, chunks_of
 from backfill_assets.planning.graph import TableNode
 from backfill_assets.planning.manifest import Manifest

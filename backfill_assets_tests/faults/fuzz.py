@@ -21,7 +21,7 @@ from pyspark.sql import SparkSession
 
 from backfill_assets.errors import Refused
 from backfill_assets.landing.imports import LIVE
-from backfill_assets.ledger.records import ImportCounts
+from backfill_assets.ledger.import_records import ImportCounts
 from backfill_assets.settings import Settings
 from backfill_assets.spark import open_spark
 from backfill_assets_tests.faults.corpus import KINDS, Fate, Hostile, hostile_file

@@ -29,7 +29,7 @@ def is_followed_once(reader: ReadTransaction) -> Iterator[str]:
     """No two runs follow the same publications, and nothing is asked for a publication that does not stand."""
     followers: Counter[tuple[str, str]] = Counter()
     for run in reader.runs.records():
-        if run.state is not RunState.CANCELLED and not reader.outbox.no_longer_asked(run.manifest):
+        if run.state is not RunState.CANCELLED and not reader.outbox.no_longer_asked(run.manifest.cause.publications):
             followers.update((run.manifest.table, publication_id) for publication_id in run.manifest.followed)
     for (table, publication_id), runs in followers.items():
         if runs > 1:

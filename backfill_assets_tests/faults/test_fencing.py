@@ -94,7 +94,7 @@ def test_a_publisher_that_slept_cannot_publish_over_newer_work_and_says_why(scen
         newer = live_paths(scene.ws.lake, SILVER)
         said = sleeper.woken()
     assert said["error"] == "Refused"
-    assert "was given up by a recovery while it was under way" in said["message"]
+    assert "was abandoned by a recovery while it was in progress" in said["message"]
     assert said["next_step"] == "backfill publish backfill --by NAME"
     assert live_paths(scene.ws.lake, SILVER) == newer
     assert (state_of(scene, "live"), state_of(scene, "backfill")) == (RunState.PUBLISHED, RunState.PASSED)
@@ -110,7 +110,7 @@ def test_a_rollback_that_slept_cannot_take_newer_work_away(scene: Scene) -> None
         publish_run(scene.ws, "backfill", by="ben")
         newer = live_paths(scene.ws.lake, SILVER)
         said = sleeper.woken()
-    assert "was given up by a recovery" in said["message"]
+    assert "was abandoned by a recovery" in said["message"]
     assert live_paths(scene.ws.lake, SILVER) == newer
     assert state_of(scene, "backfill") is RunState.PUBLISHED
     assert audit(scene.ws).problems == ()

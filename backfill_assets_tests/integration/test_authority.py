@@ -27,7 +27,7 @@ from backfill_assets_tests.waiting_runs import AUTO, declared, run_of
 
 PLATFORM = Policy(approvers=("Platform ", "audit"))
 APPROVE = "backfill approve {run} --by ANOTHER_PERSON"
-FURTHER = f"the approval by ben does not count any more: {APPROVE}"
+FURTHER = f"the approval by ben is not valid any more: {APPROVE}"
 PUBLISH = "backfill publish {run} --by NAME"
 
 
@@ -90,10 +90,10 @@ def test_the_requester_approves_under_no_spelling_and_for_nobody_else(shop: Shop
 def test_a_run_of_a_person_is_published_and_undone_by_a_person(shop: Shop) -> None:
     run_id = run_of(shop.ws, "plain")
     operations.approve(shop.ws, run_id, by="ben")
-    with pytest.raises(Refused, match="kept for what acts without a person"):
+    with pytest.raises(Refused, match="reserved for the system"):
         operations.publish(shop.ws, run_id, by="sensor")
     shop.publish(run_id)
-    with pytest.raises(Refused, match="kept for what acts without a person"):
+    with pytest.raises(Refused, match="reserved for the system"):
         operations.rollback(shop.ws, run_id, by="recover", reason="why not")
 
 
@@ -130,7 +130,7 @@ def test_an_approver_who_has_left_the_group_does_not_count_and_makes_room_for_an
         operations.approve(shop.ws, run_id, by="cara")
     says(shop, "2", finance="cara")
     for ask in (operations.require_ready, lambda ws, run: operations.publish(ws, run, by="ben")):
-        with pytest.raises(NotApproved, match=f"the approval of run {run_id} by ben does not count"):
+        with pytest.raises(NotApproved, match=f"the approval of run {run_id} by ben is not valid"):
             ask(shop.ws, run_id)
     assert next_step(shop, run_id) == FURTHER.format(run=run_id)
     operations.approve(shop.ws, run_id, by="cara")
@@ -147,7 +147,7 @@ def test_an_approval_satisfies_the_pinned_and_the_present_groups(shop: Shop) -> 
         with pytest.raises(NotApproved, match="of finance and of Platform or audit"):
             operations.approve(later.ws, run_id, by=either)
     operations.approve(shop.ws, run_id, by="ben")
-    with pytest.raises(NotApproved, match="does not count"):
+    with pytest.raises(NotApproved, match="is not valid"):
         later.publish(run_id)
     assert next_step(shop, run_id) == PUBLISH.format(run=run_id)
     assert next_step(later, run_id) == FURTHER.format(run=run_id)

@@ -147,7 +147,7 @@ def test_a_launch_is_asked_for_by_a_person(loaded: Bench, by: str) -> None:
     before = events(loaded)
     for asset in (BRONZE, CANDIDATE):
         result = loaded.materialize([asset], date(2025, 2, 3), date(2025, 2, 5), by=by)
-        assert f"cannot be {by!r}: that name is kept for what acts without a person" in failures(result)[0]
+        assert f"cannot be {by!r}: that name is reserved for the system" in failures(result)[0]
     assert events(loaded) == before
 
 

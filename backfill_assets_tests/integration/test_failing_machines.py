@@ -61,7 +61,7 @@ def test_a_commit_that_landed_and_was_reported_as_failed_is_found_by_recover(
     run_id = shop.ready(MIDDLE)
     with monkeypatch.context() as broken:
         Seam.COMMIT.put(broken, answering_with(OSError("connection reset"), does_it=True))
-        with refused(OutcomeUnknown, match=r"does not say whether it landed.*backfill recover"):
+        with refused(OutcomeUnknown, match=r"does not show whether it landed.*backfill recover"):
             shop.publish(run_id)
     assert state_of(shop, run_id) is RunState.PUBLISHING, "what is not known is not called one or the other"
     (found,) = operations.recover(shop.ws, by="ops")

@@ -16,6 +16,7 @@ from dagster import DagsterInstance, build_sensor_context
 from rich.console import Console
 from typer.testing import CliRunner, Result
 
+from backfill_assets.application.follow import step_after_change
 from backfill_assets.cli.show import show
 from backfill_assets.cli.show_status import status_view
 from backfill_assets.crash_points import Point
@@ -76,7 +77,9 @@ def followed_by(hand: Hand, run_id: str) -> tuple[str, ...]:
 
 
 def test_a_month_follows_its_days_and_policy_publishes_it(hand: Hand) -> None:
+    assert step_after_change(hand.ws) is None, "nothing waits before anything is published"
     publication = hand.published({FIFTH: 15})
+    assert worded(step_after_change(hand.ws)).startswith("backfill follow computes again what depends on it")
     (asked,) = status(hand.ws).to_follow
     assert asked.publication_id == publication
     assert asked.dependents[0].partitions_described == "2026-01, 1 month"
@@ -86,6 +89,7 @@ def test_a_month_follows_its_days_and_policy_publishes_it(hand: Hand) -> None:
     assert (run.manifest.partitions, run.manifest.transform_version) == ((MONTH,), "1.0.0")
     assert (open_entries(hand), planned(hand)) == ([], ())
     hand.publish(hand.month(run_id))
+    assert step_after_change(hand.ws) is None, "no table depends on gold"
     assert hand.total() == BEFORE + 5
     approved_by = operations.run_named(hand.ws, run_id).approved_by or ""
     assert approved_by.startswith(f"policy:follow runs of {GOLD} are published automatically")

@@ -23,7 +23,7 @@ from backfill_assets.landing.days import pending_days
 from backfill_assets.landing.imports import OnDuplicate, imports_for_days
 from backfill_assets.landing.land import clean_up_landing, land
 from backfill_assets.landing.turn import landing_turn
-from backfill_assets.ledger.records import ImportCounts, ImportRecord, OfferedFile
+from backfill_assets.ledger.import_records import ImportCounts, ImportRecord, OfferedFile
 from backfill_assets.ledger.states import ImportState
 from backfill_assets.settings import PROJECT_ROOT, Settings
 from backfill_assets_tests.landing_examples import EVENTS, FINES, LandingRoom, event, json_lines, landing_room

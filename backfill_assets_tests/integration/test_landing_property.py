@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 
 from backfill_assets.clock import Clock
 from backfill_assets.landing.imports import OnDuplicate
-from backfill_assets.ledger.records import ImportCounts
+from backfill_assets.ledger.import_records import ImportCounts
 from backfill_assets.settings import Settings
 from backfill_assets_tests.landing_examples import LandingRoom, event, json_lines, landing_room
 from backfill_assets_tests.ledgers import ledger_environment

@@ -20,7 +20,9 @@ from backfill_assets.ledger.records import SampleKind
 from backfill_assets.ledger.schema import HEAD_REVISION
 from backfill_assets.ledger.states import RunState, SetState
 from backfill_assets.ledger.store import Ledger
+from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.ledger.upgrade import MIGRATIONS
+from backfill_assets.planning.manifest import CauseKind, Mode
 from backfill_assets_tests import ledger_examples
 from backfill_assets_tests.integration.test_ledger_schema import schema_of
 from backfill_assets_tests.ledger_examples import (
@@ -37,6 +39,9 @@ from backfill_assets_tests.ledger_examples import (
 from backfill_assets_tests.released_ledgers import RELEASED, Rows, dumped, fill
 
 EARLIER = sorted(path.stem for path in RELEASED.glob("*.json"))
+
+with_row_values = pytest.mark.parametrize("old_ledger", [each for each in EARLIER if each < "0003"], indirect=True)
+"""Revision 0003 moved values of rows out of the event chain."""
 
 
 def configured() -> Config:
@@ -84,7 +89,8 @@ def test_every_row_of_an_earlier_revision_is_there_after_the_upgrade(
     for name, rows in before.items():
         kept = [{column: row[column] for column in rows[0]} for row in after[name]] if rows else []
         assert without_row_values(name, kept)[: len(rows)] == without_row_values(name, rows), name
-    assert len(after["events"]) == len(before["events"]) + 1, "the upgrade appends what it did"
+    has_row_values = "samples" not in before
+    assert len(after["events"]) == len(before["events"]) + has_row_values, "the upgrade appends what it did"
     engine.dispose()
 
 
@@ -104,6 +110,7 @@ def without_row_values(table: str, rows: Rows) -> Rows:
     ]
 
 
+@with_row_values
 def test_no_value_of_a_row_is_left_where_it_can_never_be_erased(old_ledger: str, clock: Clock) -> None:
     ledger = Ledger.open(old_ledger, clock=clock)
     engine = connect_engine(old_ledger)
@@ -129,6 +136,7 @@ def test_no_value_of_a_row_is_left_where_it_can_never_be_erased(old_ledger: str,
     ledger.close()
 
 
+@with_row_values
 def test_every_head_that_an_audit_noted_before_the_upgrade_is_still_contained(old_ledger: str, clock: Clock) -> None:
     engine = connect_engine(old_ledger)
     heads = [f"{event['sequence']}:{event['hash']}" for event in raw(engine)["events"]]
@@ -142,6 +150,7 @@ def test_every_head_that_an_audit_noted_before_the_upgrade_is_still_contained(ol
     ledger.close()
 
 
+@with_row_values
 def test_an_upgrade_does_not_make_an_edited_history_whole(old_ledger: str, clock: Clock) -> None:
     disarm_updates(old_ledger)
     engine = connect_engine(old_ledger)
@@ -154,6 +163,7 @@ def test_an_upgrade_does_not_make_an_edited_history_whole(old_ledger: str, clock
     ledger.close()
 
 
+@with_row_values
 def test_an_edited_former_hash_shows(old_ledger: str, clock: Clock) -> None:
     ledger = Ledger.open(old_ledger, clock=clock)
     disarm_updates(old_ledger)
@@ -194,6 +204,49 @@ def test_an_upgraded_ledger_is_shaped_like_a_new_one(
         engine.dispose()
 
 
+def added_by_revision(reader: ReadTransaction) -> dict[str, RunState]:
+    """The runs that only ledgers of later revisions have, and the state that these have for a run that is staged."""
+    present = {run.run_id for run in reader.runs.headers()}
+    added = {"shown": RunState.BLOCKED, "member": RunState.PLANNED}
+    followers = {"dry": RunState.PLANNED, "follower": RunState.PLANNED, "staged": RunState.STAGED}
+    return (added if "shown" in present else {}) | (followers if "follower" in present else {})
+
+
+def test_kind_mode_and_cause_of_every_run_are_filled_from_its_manifest(old_ledger: str, clock: Clock) -> None:
+    ledger = Ledger.open(old_ledger, clock=clock)
+    with ledger.read() as reader:
+        records = {run.run_id: run for run in reader.runs.records()}
+        assert len(records) == len(reader.runs.headers()) > 5
+        for run in reader.runs.headers():
+            manifest = records[run.run_id].manifest
+            assert (run.kind, run.mode, run.because) == (manifest.kind, manifest.mode, manifest.cause.kind)
+            assert reader.outbox.followed_by([run.run_id]) == {run.run_id: manifest.followed}
+        if "follower" in records:
+            assert [run.run_id for run in reader.runs.headers(modes=[Mode.DRY_RUN])] == ["dry"]
+            assert [run.run_id for run in reader.runs.headers(because=CauseKind.FOLLOW_UP)] == ["follower"]
+            (first,) = records["follower"].manifest.followed
+            assert reader.outbox.following("gold.example", [first]) == {first: set(DAYS)}
+    ledger.close()
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        "UPDATE runs SET mode = 'LIVE' WHERE run_id = 'planned'",
+        "UPDATE runs SET because = 'FOLLOW_UP' WHERE run_id = 'planned'",
+        "INSERT INTO run_follows (run_id, publication_id) VALUES ('planned', 'pub-1')",
+    ],
+)
+def test_an_edit_of_what_a_row_repeats_of_a_manifest_shows(old_ledger: str, clock: Clock, edit: str) -> None:
+    ledger = Ledger.open(old_ledger, clock=clock)
+    tamper(old_ledger, edit)
+    with ledger.read() as reader:
+        assert list(reader.row_checks.violations()) == [
+            "run planned was edited: its row is not what its manifest says."
+        ]
+    ledger.close()
+
+
 def test_what_an_earlier_revision_wrote_still_agrees_with_itself(old_ledger: str, clock: Clock) -> None:
     ledger = Ledger.open(old_ledger, clock=clock)
     with ledger.read() as reader:
@@ -206,7 +259,7 @@ def test_what_an_earlier_revision_wrote_still_agrees_with_itself(old_ledger: str
             "elsewhere": RunState.PUBLISHING,
             "planned": RunState.PLANNED,
             "staged": RunState.GATING,
-        } | ({"shown": RunState.BLOCKED, "member": RunState.PLANNED} if reader.sets.records() else {})
+        } | added_by_revision(reader)
         for version in reader.versions.history("silver.example"):
             assert version.files.files[0].path.startswith("_runs/")
         assert states_of_versions(reader, DAYS[0]) == {1: "ACCEPTED", 2: "ROLLED_BACK"}

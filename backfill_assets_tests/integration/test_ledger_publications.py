@@ -75,6 +75,7 @@ def test_a_later_publication_supersedes_versions_and_at_last_the_run(ledger: Led
         assert states_of_versions(reader, DAYS[0]) == {2: "ACCEPTED", 1: "SUPERSEDED"}
         assert reader.versions.accepted(TABLE)[DAYS[0]].replaces == 1
         assert reader.versions.accepted(TABLE, DAYS[1:])[DAYS[1]].version == 1
+        assert [reader.versions.replaced_by(run_id) for run_id in ("bf-1", "bf-2", "bf-3")] == ["bf-2", None, None]
     publish(ledger, "bf-3", days=DAYS[1:], at=3)
     with ledger.read() as reader:
         assert reader.runs.get("bf-1").state is RunState.SUPERSEDED

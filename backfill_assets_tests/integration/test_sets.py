@@ -229,10 +229,10 @@ def test_a_set_is_agreed_by_somebody_who_may_approve_every_run_of_it(late: Shop)
         shop.staged(member.run_id)
     assert worded(set_document(shop.ws, set_id).next_step) == f"backfill publish {set_id} --by NAME"
     reference.write_text('version: "2"\ngroups: {finance: [ben, dora], platform: [cara]}\n', encoding="utf-8")
-    with pytest.raises(NotApproved, match=f"^the approval of set {set_id} by dora does not count: set {set_id} cha"):
+    with pytest.raises(NotApproved, match=f"^the approval of set {set_id} by dora is not valid: set {set_id} cha"):
         operations.publish_set(shop.ws, set_id, by="ben")
     document = set_document(shop.ws, set_id)
-    further = f"the approval by dora does not count any more: backfill approve {set_id} --by ANOTHER_PERSON"
+    further = f"the approval by dora is not valid any more: backfill approve {set_id} --by ANOTHER_PERSON"
     assert worded(document.next_step) == further
     assert [worded(member.run.next_step) for member in document.runs] == [further, further]
     with shop.ws.ledger.read() as reader:

@@ -49,20 +49,20 @@ def test_comparing_twice_makes_no_difference(name: str) -> None:
 @pytest.mark.parametrize("name", ["policy:backfill", "POLICY: x", "\uff50olicy\uff1ax", "pol\u200bicy:x", "policy : x"])
 def test_nobody_passes_for_a_policy(name: str) -> None:
     assert is_policy(name)
-    with pytest.raises(Refused, match="kept for what acts without a person"):
+    with pytest.raises(Refused, match="reserved for the system"):
         require_person("the approver", name)
 
 
 @pytest.mark.parametrize("name", sorted(SYSTEM_NAMES))
 def test_nobody_passes_for_what_acts_by_itself(name: str) -> None:
     for spelling in (name, name.upper(), f" {name}\u200b"):
-        with pytest.raises(Refused, match="kept for what acts without a person"):
+        with pytest.raises(Refused, match="reserved for the system"):
             require_person("the requester", spelling)
 
 
 @pytest.mark.parametrize("name", ["ANOTHER_PERSON", "WHO", "who", "NAME"])
 def test_the_word_that_a_printed_command_has_for_a_name_is_no_name(name: str) -> None:
-    with pytest.raises(Refused, match="stands in printed commands where a name belongs"):
+    with pytest.raises(Refused, match="is a placeholder for a name in printed commands"):
         require_person("the approver", name)
 
 

@@ -37,7 +37,7 @@ def test_a_plan_of_nothing_is_wrong_usage() -> None:
         (("--stale", "--kind", "REPAIR"), "--kind and --transform-version do not go with it"),
         (("--because", "bronze.x:soon"), "'soon' is neither a date like 2006-07-01 nor a month"),
         (("--because", "bronze.x:2006-02-30"), "'2006-02-30' is neither"),
-        (("--because", "bronze.x:2006-02-05.."), "does not say which days of which table"),
+        (("--because", "bronze.x:2006-02-05.."), "does not name the days of a table"),
         (("--because", "bronze.x:2006-03..2006-02"), "the range is reversed"),
     ],
 )
@@ -64,5 +64,5 @@ def test_a_month_is_all_its_days(text: str, first: date, last: date) -> None:
 
 
 def test_days_without_a_table_are_refused() -> None:
-    with pytest.raises(InvalidRange, match="does not say which days of which table"):
+    with pytest.raises(InvalidRange, match="does not name the days of a table"):
         parse_because("2006-02-03")

@@ -93,7 +93,7 @@ def test_approvers_are_found_by_their_names_however_these_are_written() -> None:
         ({"version": "1", "groups": ["ana"]}, "lists of names by group"),
         ({"version": "1", "groups": {"finance": "ana"}}, "list of names"),
         ({"version": "1", "groups": {"finance": [1]}}, "list of names"),
-        ({"version": "1", "groups": {"finance": ["policy:x"]}}, "kept for what acts without a person"),
+        ({"version": "1", "groups": {"finance": ["policy:x"]}}, "reserved for the system"),
         ({"version": "1", "groups": {"finance": [""]}}, "has no name"),
         ({"version": "1", "groups": {"finance": [], "FINANCE ": []}}, "the name of another group"),
         ({"version": "1", "groups": {3: []}}, "has no name"),

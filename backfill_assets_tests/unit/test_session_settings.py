@@ -23,7 +23,7 @@ from backfill_assets_tests.advice import advised
     ],
 )
 def test_a_setting_that_decides_what_rows_mean_cannot_be_given_by_the_environment(name: str) -> None:
-    with pytest.raises(Refused, match=rf"BACKFILL_SPARK_CONF holds {name}, which decides") as refusal:
+    with pytest.raises(Refused, match=rf"BACKFILL_SPARK_CONF holds {name}, which determines") as refusal:
         Settings.from_environment({"BACKFILL_SPARK_CONF": f"spark.ui.enabled=true;{name}={MEANING.get(name, 'x')}"})
     assert advised(refusal.value) == f"leave {name} out of BACKFILL_SPARK_CONF"
 

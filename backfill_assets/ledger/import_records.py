@@ -1,0 +1,87 @@
+"""What does the ledger hand out about landed files? Frozen records, as in `records`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date, datetime
+
+from backfill_assets.ledger.states import ImportState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportCounts:
+    """What became of a landed file's records: landed = accepted + duplicate + superseded + rejected."""
+
+    landed: int = 0
+    accepted: int = 0
+    duplicate: int = 0
+    superseded: int = 0
+    rejected: int = 0
+
+    @property
+    def reconciles(self) -> bool:
+        return self.landed == self.accepted + self.duplicate + self.superseded + self.rejected
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OfferedFile:
+    """A file that is about to land: what `ImportRecord` tells of it before anything was read."""
+
+    source: str
+    sha256: str
+    original_path: str
+    stored_path: str
+    size_bytes: int
+    format: str
+    compression: str
+    on_duplicate: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportRecord:
+    """One landed file.
+
+    Attributes:
+        import_id: `imp-` and a number; ids sort by arrival.
+        arrival: Position in the order of arrival, over all sources.
+        original_path: Where it came from, as the person typed it.
+        stored_path: Relative to the landing folder.
+        format: jsonl, csv or parquet.
+        compression: gzip, or empty.
+        schema_versions: The distinct values of `schema_version` found, sorted; empty when the column is absent.
+        ignored_columns: Columns the contract does not know, which were left out.
+    """
+
+    import_id: str
+    source: str
+    sha256: str
+    original_path: str
+    stored_path: str
+    size_bytes: int
+    format: str
+    compression: str
+    state: ImportState
+    arrival: int
+    first_seen_at: datetime
+    landed_at: datetime | None
+    landed_by: str
+    on_duplicate: str
+    counts: ImportCounts = ImportCounts()
+    schema_versions: tuple[int, ...] = ()
+    ignored_columns: tuple[str, ...] = ()
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportDay:
+    """One UTC event date that a landed file touches. Key: import_id, event_date.
+
+    Attributes:
+        events: Valid records of that date in the file, before deciding which version of a key wins.
+        displaced: Keys that other files had on that date and this file has on another one.
+    """
+
+    import_id: str
+    event_date: date
+    events: int
+    displaced: int = 0
