@@ -178,8 +178,8 @@ class WarmUpProof:
     Attributes:
         partitions: How many are computed again in a run of one chunk; where chunks meet, every seam is. None for three
             days or one month. 0 opts out.
-        extra_days: A run in which no partition lies between two others is proven by a longer window: how many more
-            days it has on each side; by default as many again as declared, at least 7.
+        extra_days: A run in which no partition lies between two others is proven by longer windows: how many more days
+            of each input on each side; by default as many again as its own window has, at least 7.
     """
 
     partitions: int | None = None
@@ -244,9 +244,9 @@ def warm_up_proof(
 
     Args:
         partitions: How many in a run of one chunk; by default 3 of a daily table, 1 of a monthly one. 0 opts out.
-        extra_days: Of a run in which no partition lies between two others, the ends are computed with a longer window
-            instead: how many more days it has on each side, as far as they are accepted; by default as many again as
-            declared, and at least 7.
+        extra_days: Of a run in which no partition lies between two others, the ends are computed with longer windows
+            instead: how many more days of each input on each side, as far as they are accepted; by default as many
+            again as its own window has, and at least 7.
         blocking: Whether a difference keeps the run from being published.
     """
     return WarmUpProof(partitions=partitions, extra_days=extra_days, blocking=blocking)
