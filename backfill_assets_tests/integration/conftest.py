@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterator
 from datetime import timedelta
 from itertools import count
@@ -86,21 +87,43 @@ def acts_are_carried_out_where_code_is_replaced(request: pytest.FixtureRequest) 
     MEMORY.is_trusted = True
 
 
-@pytest.fixture
-def postgres_url(postgres_server: str) -> Iterator[str]:
-    """The URL of an empty PostgreSQL database."""
-    name = f"test_{next(_numbers)}"
+@pytest.fixture(scope="session")
+def empty_database(postgres_server: str) -> str:
+    """The name of a PostgreSQL database that holds an empty ledger; others are copied from it."""
     with psycopg.connect(postgres_server, autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {name}".encode())
+        connection.execute("CREATE DATABASE empty_ledger")
+    Ledger.open(url_of(postgres_server, "empty_ledger"), clock=lambda: NOON).close()
+    return "empty_ledger"
+
+
+@pytest.fixture(scope="session")
+def empty_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A SQLite file that holds an empty ledger; others are copied from it."""
+    file = tmp_path_factory.mktemp("ledger") / "empty.db"
+    Ledger.open(f"sqlite:///{file}", clock=lambda: NOON).close()
+    return file
+
+
+@pytest.fixture
+def postgres_url(request: pytest.FixtureRequest, postgres_server: str) -> Iterator[str]:
+    """The URL of an empty PostgreSQL database; of one with an empty ledger, for a test that asks for `ledger`."""
+    name = f"test_{next(_numbers)}"
+    template = request.getfixturevalue("empty_database") if "ledger" in request.fixturenames else "template1"
+    with psycopg.connect(postgres_server, autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name} TEMPLATE {template}".encode())
         yield url_of(postgres_server, name)
         connection.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def ledger_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """The URL of a ledger that nobody has opened yet, once on each database."""
+    """The URL of a ledger that is not there yet, or is empty for a test that asks for `ledger`; once per database."""
     if request.param == "sqlite":
-        return f"sqlite:///{tmp_path / 'deep' / 'ledger.db'}"
+        file = tmp_path / "deep" / "ledger.db"
+        if "ledger" in request.fixturenames:
+            file.parent.mkdir()
+            shutil.copy(request.getfixturevalue("empty_file"), file)
+        return f"sqlite:///{file}"
     url: str = request.getfixturevalue("postgres_url")
     return url
 
