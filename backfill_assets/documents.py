@@ -1,4 +1,4 @@
-"""How do documents become JSON? Field by field, with the same names; nothing else decides what JSON looks like."""
+"""Documents to JSON: field by field, with the same names. No other module determines the JSON."""
 
 from __future__ import annotations
 

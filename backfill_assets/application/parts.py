@@ -1,4 +1,4 @@
-"""Which stages has a run or a set, and which parts of it are started by themselves? Nothing is executed here."""
+"""Stages of a run or a set, and the parts that are started separately. Nothing is executed here."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from backfill_assets.workspace import Workspace
 
 
 class Part(StrEnum):
-    """The parts of a run that are started by themselves: each is an asset of its own in Dagster."""
+    """The parts of a run that are started separately: each is a separate asset in Dagster."""
 
     STAGE = "stage"
     GATE = "gate"

@@ -30,7 +30,7 @@ def plan(ws: Workspace, request: PlanRequest) -> Plan:
         UnknownName: No such table or transform version.
         InvalidRange: Days outside the table's days.
         MissingInput: Input days without an accepted version, or a missing reference file.
-        InvalidReference: A reference file says something impossible.
+        InvalidReference: A reference file has invalid content.
         Refused: A run of kind LIVE.
     """
     _require_words(request)

@@ -133,7 +133,7 @@ def _landings(ws: Workspace, *, by: str, only: str | None, now: bool) -> Iterato
     for record in clean_up_landing(
         ws.ledger, ws.settings, ws.domain.sources, by=by, now=only if now else None, reached=ws.reached
     ):
-        yield Recovered(what="landing", id=record.import_id, outcome="given up; land the file again")
+        yield Recovered(what="landing", id=record.import_id, outcome="abandoned; land the file again")
     at = ws.clock()
     with ws.ledger.read() as tx:
         for record in tx.imports.records(states=[ImportState.LANDING]):
@@ -181,7 +181,7 @@ def _rollback(ws: Workspace, order: RollbackOrder) -> Outcome:
     try:
         complete_rollback(ws, order)
     except (Refused, HalfWay) as error:
-        return Outcome(sentence=f"could not be completed, and is given up: {error.message}", next_step=error.next_step)
+        return Outcome(sentence=f"could not be completed, and is abandoned: {error.message}", next_step=error.next_step)
     return Outcome(sentence="was half-way; now it is rolled back with its dependents")
 
 

@@ -1,6 +1,6 @@
 """The command `backfill`: parse, call, print.
 
-Exit codes: 0 done; 1 refused, with one sentence that says why and what to do next, and nothing changed; 2 wrong usage.
+Exit codes: 0 done; 1 refused, with one sentence about the reason and the next step, and nothing changed; 2 wrong usage.
 Every command takes `--json`; the fields are documented in docs/cli.md.
 """
 

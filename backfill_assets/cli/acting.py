@@ -26,7 +26,7 @@ from backfill_assets.planning.sets import is_set
 def approve(
     run: RunOrSet,
     by: By = "",
-    note: Annotated[str, typer.Option(callback=one_line, help="What the approval rests on.")] = "",
+    note: Annotated[str, typer.Option(callback=one_line, help="The grounds of the approval.")] = "",
     as_json: Json = False,
 ) -> None:
     """Agree to exactly this manifest, or to every run of a set, as another person than the requester."""
@@ -40,7 +40,7 @@ def approve(
 
 @app.command()
 def run(run: RunOrSet, by: By = "", as_json: Json = False) -> None:
-    """Stage and gate a planned run or set, from the first chunk that is not finished; nobody reads its rows yet."""
+    """Stage and gate a planned run or set, from the first unfinished chunk; its rows are not visible to readers."""
     with answering(as_json) as console:
         from backfill_assets.cli import views
 
@@ -95,7 +95,7 @@ def cancel(
     by: By = "",
     as_json: Json = False,
 ) -> None:
-    """End a run or a set that is not published, for good; a process at work on it stops at its next step."""
+    """Cancel a run or a set that is not published, permanently; its process stops at its next step."""
     with answering(as_json) as console:
         from backfill_assets.cli import views
 
@@ -143,7 +143,7 @@ def recover(
     by: By = "recover",
     as_json: Json = False,
 ) -> None:
-    """Finish or undo what a dead process left half done; what holds a lease is left alone."""
+    """Complete or undo what a stopped process left unfinished; work with a lease is skipped."""
     with answering(as_json) as console:
         from backfill_assets.application.recover import recover_document
         from backfill_assets.cli import views
@@ -179,7 +179,7 @@ def erase(
 
 @app.command()
 def vacuum(
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would go, and why.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only report what would be removed, and why.")] = False,
     by: By = "vacuum",
     as_json: Json = False,
 ) -> None:

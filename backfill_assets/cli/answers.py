@@ -1,4 +1,4 @@
-"""What do all commands share? How they are called, how they print, and what becomes of a refusal."""
+"""Answers: what all commands share, such as options, printing and the handling of errors."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _days_typed(text: str) -> DayRange:
 
 
 def one_line(value: str | None) -> str | None:
-    """Refuses what nobody types: control characters, marks that turn the direction of writing, endless texts."""
+    """Refuses control characters, marks that change the direction of writing, and texts that are too long."""
     fault = fault_of(value) if value is not None else None
     if fault:
         raise typer.BadParameter(f"it {fault}")
@@ -136,19 +136,19 @@ def answering(as_json: bool) -> Iterator[Console]:
     except (typer.Exit, typer.Abort, typer.BadParameter):
         raise
     except BrokenPipeError:
-        # Whoever read the output has gone, as `head` does; Python would complain about it once more at its end.
+        # The reader of the output has ended, as `head` does; Python would report it again at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         raise typer.Exit(1) from None
     except Exception as error:  # noqa: BLE001 - the last resort: a person reads one sentence, the file has the rest
         from backfill_assets.cli.last_resort import unexpected
 
-        told = unexpected(error)
-        _answer(told, as_json=as_json)
-        raise typer.Exit(told.exit_code) from None
+        failure = unexpected(error)
+        _answer(failure, as_json=as_json)
+        raise typer.Exit(failure.exit_code) from None
     except KeyboardInterrupt:
         sys.stderr.write(
             "\ninterrupted. next: the command again; "
-            f"{words_of(do(Act.STATUS))} says whether something was left half done\n"
+            f"{words_of(do(Act.STATUS))} shows whether something was left unfinished\n"
         )
         raise typer.Exit(130) from None
 
@@ -194,6 +194,6 @@ def print_json(document: object) -> None:
 
 
 def exit_with_problems(problems: Sequence[Problem]) -> None:
-    """Exit code 1 when a table could not be looked after; everything else was done and is printed."""
+    """Exit code 1 when a table could not be processed; everything else was done and is printed."""
     if problems:
         raise typer.Exit(1)

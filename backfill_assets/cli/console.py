@@ -1,4 +1,4 @@
-"""How does a long command show progress, and where does Spark's own chatter go?"""
+"""Console: progress of long commands, and the redirection of Spark's output to a log."""
 
 from __future__ import annotations
 

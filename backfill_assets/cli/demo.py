@@ -97,11 +97,11 @@ def run_demo(console: Console, *, size: int | None, seed: int | None, fresh: boo
     """Plays the demo.
 
     Args:
-        console: Where the story is told.
+        console: The console for the output.
         size: How much history to make up; the domain's usual size for None.
         seed: The same seed makes the same history.
-        fresh: Start anew even if somebody landed files of their own after an earlier demo.
-        quiet: Say nothing.
+        fresh: Start again even if other files were landed after an earlier demo.
+        quiet: Print nothing.
 
     Returns:
         What it did.

@@ -1,4 +1,4 @@
-"""The command that tells the whole story in a few minutes."""
+"""The command `demo`, which shows a complete backfill in a few minutes."""
 
 from __future__ import annotations
 

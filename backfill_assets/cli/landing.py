@@ -49,7 +49,7 @@ def load(
     last: To,
     by: By = "",
     empty: Annotated[
-        bool, typer.Option("--empty", help="Say that nothing happened on those of the days without landed events.")
+        bool, typer.Option("--empty", help="Declare that nothing happened on those of the days without landed events.")
     ] = False,
     reason: Annotated[str, typer.Option(callback=one_line, help="Why.")] = "build bronze from what has landed",
     as_json: Json = False,

@@ -1,4 +1,4 @@
-"""What does a person read when something fails that nobody foresaw, and where are the details?"""
+"""Last resort: the message for an unforeseen failure, and the file with its details."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _MACHINE = {
 
 
 def unexpected(error: Exception) -> Unexpected:
-    """An error that nobody foresaw as one sentence; its details go to a file below the home.
+    """An unforeseen error as one sentence; its details are written to a file below the home.
 
     Args:
         error: Anything but a `BackfillError`.
@@ -45,7 +45,7 @@ def unexpected(error: Exception) -> Unexpected:
     where = f"details in {written}" if written else f"its details could not be written; {DEBUG}=1 shows them"
     return Unexpected(
         f"{_sentence(error)}; {where}.",
-        next_step=step(do(Act.RECOVER), ", which ends what was half done; then the command again"),
+        next_step=step(do(Act.RECOVER), ", which ends unfinished work; then the command again"),
         log=written or "",
     )
 
@@ -54,15 +54,15 @@ def _sentence(error: Exception) -> str:
     reason = _MACHINE.get(error.errno or 0) if isinstance(error, OSError) else None
     if isinstance(error, OSError) and reason:
         return f"{reason}: {visible(str(error.filename))}" if error.filename else reason
-    said = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
-    told = f"unexpected {type(error).__name__}: {said}" if said else f"unexpected {type(error).__name__}"
-    told = visible(told).rstrip(".:")
-    return told if len(told) <= _MOST_CHARACTERS else told[:_MOST_CHARACTERS] + "..."
+    first_line = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
+    text = f"unexpected {type(error).__name__}" + (f": {first_line}" if first_line else "")
+    text = visible(text).rstrip(".:")
+    return text if len(text) <= _MOST_CHARACTERS else text[:_MOST_CHARACTERS] + "..."
 
 
 def _write(error: Exception) -> str | None:
     """The file that the details went to, or None when no file could be written."""
-    # Every line is indented and escaped: whatever an error quotes cannot pass for the beginning of another one.
+    # Every line is indented and escaped, so that quoted text cannot look like the beginning of another error.
     lines = "".join(traceback.format_exception(error)).splitlines()
     text = "".join([f"{system_clock().isoformat()}\n", *(f"    {visible(line)}\n" for line in lines)])
     for folder in (_logs(), Path(tempfile.gettempdir())):

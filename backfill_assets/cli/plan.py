@@ -1,4 +1,4 @@
-"""The command that says what would be done, and writes it down."""
+"""The command `plan`, which shows what would be done and records the manifest."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def plan(
         typer.Option(
             metavar="TABLE:DAY..DAY",
             callback=lines,
-            help="Rebuild everything that rests on these days (or months), as one set.",
+            help="Rebuild everything that depends on these days (or months), as one set.",
         ),
     ] = None,
     stale: Annotated[bool, typer.Option("--stale", help="Rebuild what `backfill stale` lists, as one set.")] = False,
@@ -76,7 +76,7 @@ def plan(
 ) -> None:
     """Show what would be read and replaced, step by step, and write the DRAFT manifest that `run` executes."""
     if table is None and not because and not stale:
-        raise typer.BadParameter("say what to plan: TABLE --from DAY --to DAY, or --because TABLE:DAY..DAY, or --stale")
+        raise typer.BadParameter("give TABLE --from DAY --to DAY, or --because TABLE:DAY..DAY, or --stale")
     limits = AskedLimits(
         chunk_partitions=chunk_partitions,
         chunk_rows=chunk_rows,
@@ -167,7 +167,7 @@ def _required_days(days: DayRange | None) -> DayRange:
 def _refuse_without_stale(*, changed_code: bool, stale: bool) -> None:
     if changed_code and not stale:
         raise Refused(
-            "--changed-code says what of the stale partitions to rebuild, so it goes with --stale only.",
+            "--changed-code selects stale partitions, so it goes with --stale only.",
             next_step="leave --changed-code out, or add --stale",
         )
 
@@ -184,7 +184,7 @@ def _refuse_together(
     """Refuses options that a set cannot have, rather than passing over them."""
     if because and not stale and (table is not None or days is not None):
         raise Refused(
-            "--because follows days to whatever rests on them, so no table and no range go with it.",
+            "--because follows days to everything that depends on them, so no table and no range go with it.",
             next_step="leave TABLE, --from and --to out; or plan the table alone, without --because",
         )
     if kind is not None or version is not None:

@@ -94,6 +94,6 @@ def opened(*, quiet: bool = True) -> Iterator[Session]:
 
 
 def _recording() -> Recording:
-    """What records the work: the installed entry point says so (`backfill_assets.main`)."""
+    """The recorder of the work, set by the installed entry point (`backfill_assets.main`)."""
     recording: Recording = (app.info.context_settings or {})["obj"]
     return recording

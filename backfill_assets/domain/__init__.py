@@ -1,4 +1,4 @@
-"""What an author declares: the only seam for users.
+"""Domain: the declarations of an author, and the only interface for users.
 
 A domain is source tables, derived tables, references and, per derived table, a window, a schema, gates and the
 registered releases of its transform. Assets, checks, partition mappings, plans and reports all follow from it. A

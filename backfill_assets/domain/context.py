@@ -1,4 +1,4 @@
-"""What may a transform know besides its inputs?"""
+"""Transform context: what a transform may use in addition to its inputs."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransformContext:
-    """The context of one call of a transform: no clock, no environment, nothing that another run would not see.
+    """The context of one call of a transform: no clock, no environment, nothing that differs for another run.
 
     Attributes:
-        run_id: The run on whose behalf it is called.
+        run_id: The run for which it is called.
         kind: Why history is computed.
         mode: How the run may act.
         transform_version: The registered release that was called.
@@ -53,7 +53,7 @@ class TransformContext:
             rows: Values in the order of the columns.
             schema: Columns and types as SQL writes them, such as `day date, is_countable boolean`.
         """
-        # Only a transform that runs needs these; whoever loads a domain does not wait for them.
+        # Imported here because only a running transform needs these, and loading a domain should be fast.
         import pyarrow as pa
         from pyspark.sql.pandas.types import to_arrow_schema
         from pyspark.sql.types import StructType

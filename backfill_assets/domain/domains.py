@@ -1,4 +1,4 @@
-"""What belongs together? A domain, and the demo it may have."""
+"""Domain: tables and references that belong together, and an optional demo."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from backfill_assets.planning.windows import SAME_DAYS
 
 
 class ReferenceValue(Protocol):
-    """What a parsed reference document must tell: the version it declares."""
+    """The protocol of a parsed reference document: it has the version that it declares."""
 
     @property
     def version(self) -> str: ...
@@ -36,8 +36,8 @@ class Reference:
         parse: From the YAML document to the value transforms use. Raises `ValueError` with a sentence about what is
             wrong in the document; the loader adds the file's name.
         changed_days: From the value before and the value now to the days whose facts differ. An empty answer is no day,
-            None is "could be any day", and so is a reference without this function. Only what is certain may be left
-            out: what is named too much is computed again, what is named too little stays wrong.
+            None means that any day may differ, as for a reference without this function. Only days that are certainly
+            unaffected may be left out: too many days are recomputed, too few leave wrong rows.
     """
 
     name: str
@@ -54,11 +54,11 @@ class Demo:
         table: The derived table that was computed wrongly.
         figures: The dependent table whose figures move, and the column of it to show.
         write_files: From a folder, a size and a seed to files in the order in which they came in.
-        size, seed: What is made up when nobody says otherwise.
-        covered: The days that the files tell about; those without events are empty, not missing.
+        size, seed: The defaults of the generated data.
+        covered: The days that the files cover; those without events are empty, not missing.
         history: What was published under the defective version.
         restated: The part of it that is restated under the corrected one.
-        defect: What was wrong, in words for a newcomer.
+        defect: The defect, in words for a new user.
     """
 
     source: SourceTable

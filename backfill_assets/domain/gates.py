@@ -1,4 +1,4 @@
-"""What can a candidate be asked to satisfy? Declarations only; the room `gates` measures them."""
+"""Gate declarations: the conditions of a candidate. The room `gates` measures them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What does a derived table read, and how far around a partition? `reads(...)` gives an input a window of its own."""
+"""Inputs of a derived table with their windows: `reads(...)` gives an input its own window."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How is the domain found that the settings name?"""
+"""Loading of the domain that the settings name."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ def load_domain(module_name: str) -> Domain:
     """The `DOMAIN` that a module declares.
 
     Raises:
-        InvalidDeclaration: The module cannot be imported, holds no `DOMAIN`, or declares something impossible.
+        InvalidDeclaration: The module cannot be imported, has no `DOMAIN`, or its declarations are invalid.
     """
     try:
         module = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
         if error.name is None or not module_name.startswith(error.name):
             raise InvalidDeclaration(
-                f"the module {module_name!r} cannot be loaded: it imports {error.name!r}, which is not there.",
+                f"the module {module_name!r} cannot be loaded: it imports {error.name!r}, which is not installed.",
                 next_step="correct the module that BACKFILL_DOMAIN names",
             ) from error
         raise InvalidDeclaration(
@@ -29,7 +29,7 @@ def load_domain(module_name: str) -> Domain:
         ) from error
     except BackfillError:
         raise
-    except Exception as error:  # whatever an author's module raises is for the author to read, in one line
+    except Exception as error:  # every error of an author's module is shown to the author, in one line
         place = traceback.extract_tb(error.__traceback__)[-1]
         raise InvalidDeclaration(
             f"the module {module_name!r} cannot be loaded: {type(error).__name__}: {error} "

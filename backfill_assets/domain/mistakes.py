@@ -1,4 +1,4 @@
-"""What is wrong with a declaration? Every mistake is named with its table, when the domain loads."""
+"""Validation of declarations: every mistake is reported with its table when the domain is loaded."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ def require_types(table: object, kinds: Mapping[str, Kind]) -> None:
     for attribute, kind in kinds.items():
         value = getattr(table, attribute)
         if not kind.test(value):
-            said = f"{repr(value)[:60]} ({type(value).__name__})"
-            raise InvalidDeclaration(f"{name}: its {attribute} is {said}, and has to be {kind.words}.", table=name)
+            found = f"{repr(value)[:60]} ({type(value).__name__})"
+            raise InvalidDeclaration(f"{name}: its {attribute} is {found}, and has to be {kind.words}.", table=name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +106,7 @@ def check_policy(table: Declared, policy: Policy) -> None:
     """Refuses rules that are no rules, and groups of approvers that cannot be names."""
     for rule in (policy.live, policy.backfill, policy.follow):
         if rule not in ("auto", "approve"):
-            raise wrong(table, f"its policy says {rule!r}, which is neither 'auto' nor 'approve'")
+            raise wrong(table, f"its policy has {rule!r}, which is neither 'auto' nor 'approve'")
     groups = policy.approvers
     if not isinstance(groups, tuple) or not all(isinstance(name, str) and name.strip() for name in groups):
         raise wrong(
@@ -120,7 +120,7 @@ def complete_gates(table: Declared, gates: tuple[Gate, ...], *, proves: int | No
     Args:
         table: The declaration.
         gates: What its author asked for.
-        proves: How many partitions a proof of the window computes again unless the author says otherwise; None for
+        proves: How many partitions a proof of the window recomputes unless the author overrides it; None for
             source tables, which have no window.
     """
     complete: list[Gate] = []

@@ -1,4 +1,4 @@
-"""What is a table, to its author? Source tables are built from landed files, derived ones by a transform."""
+"""Table declarations: source tables are built from landed files, derived tables by a transform."""
 
 from __future__ import annotations
 
@@ -96,8 +96,8 @@ class SourceTable:
         partition: The partition column, which the loader derives; it is not part of `schema`.
         schema: The contract of a landed record. Columns that are not nullable must have a value.
         json_columns: String columns that must hold a JSON object when they are not null.
-        plausible_gap_days: How many days in a row without events are believed to have had none. Longer gaps in landed
-            files are not filled; somebody has to say that nothing happened.
+        plausible_gap_days: How many days in a row without events are plausible. Longer gaps in landed files are not
+            filled; a person has to state that nothing happened.
     """
 
     name: str
@@ -185,7 +185,7 @@ class DerivedTable:
             if not callable(declared):
                 require_window(self, self.partition.grain, argument, declared)
         if self.reference_window is not None and not self.references:
-            raise wrong(self, "it says how far references count, and uses none")
+            raise wrong(self, "it declares how far references count, and uses none")
         self._check_releases()
         proves = 1 if self.partition.grain is Grain.MONTHLY else 3
         object.__setattr__(self, "gates", complete_gates(self, self.gates, proves=proves))

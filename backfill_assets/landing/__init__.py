@@ -1,1 +1,1 @@
-"""How do raw files come in? Copied as they came, recorded, checked, and built into bronze."""
+"""Landing: raw files are archived unchanged, recorded, checked, and built into bronze."""

@@ -1,4 +1,4 @@
-"""Where is an offered file kept, so that what was landed can never change?
+"""Archive of landed files: a content-addressed copy that never changes.
 
 Content-addressed: `<landing>/<source>/<sha256[:2]>/<sha256><suffix>`. A copy is written under a temporary name in the
 same folder, checked, flushed to the disk and renamed, so a name that exists always holds the complete content.
@@ -37,9 +37,9 @@ class Archived:
     """A raw file in the landing folder.
 
     Attributes:
-        original_path: Where it came from, as the person typed it.
+        original_path: Its origin, as given by the person.
         stored_path: Relative to the landing folder, with forward slashes.
-        probe: What a first look at the stored copy told.
+        probe: The result of probing the stored copy.
     """
 
     original_path: str
@@ -54,7 +54,7 @@ def kind_of(path: Path) -> FileKind:
     """The format that a file's name declares.
 
     Raises:
-        UnreadableFile: The name ends in nothing we read.
+        UnreadableFile: The name does not end in a supported suffix.
     """
     suffixes = [suffix.lower() for suffix in path.suffixes]
     compressed = suffixes[-1:] == [".gz"]
@@ -63,7 +63,7 @@ def kind_of(path: Path) -> FileKind:
     if file_format is None or (compressed and file_format is Format.PARQUET):
         raise UnreadableFile(
             f"{path.name} ends in {''.join(suffixes[-2:]) or 'no suffix'}; files that can be landed end in {_KNOWN}.",
-            next_step="rename the file so that its name says what is in it",
+            next_step="rename the file with the suffix of its format",
             path=str(path),
         )
     return FileKind(
@@ -74,12 +74,12 @@ def kind_of(path: Path) -> FileKind:
 
 
 def require_landable(path: Path) -> FileKind:
-    """What kind of file this is, as far as its name and the file system tell.
+    """The kind of file, by its name and the file system.
 
     Raises:
         MissingInput: There is no such file.
         Refused: The path is a folder, a pipe or a device, or no text.
-        UnreadableFile: The name ends in nothing we read.
+        UnreadableFile: The name does not end in a supported suffix.
     """
     try:
         str(path).encode("utf-8")
@@ -94,7 +94,7 @@ def require_landable(path: Path) -> FileKind:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         shown = visible(str(path))
         raise MissingInput(
-            f"{shown[:_MOST_SHOWN]} cannot be looked at: {str(reason).lower()}.",
+            f"{shown[:_MOST_SHOWN]} cannot be read: {str(reason).lower()}.",
             next_step="check the path",
             path=shown[:_MOST_SHOWN],
         ) from error
@@ -112,10 +112,10 @@ def require_landable(path: Path) -> FileKind:
 
 
 def archive(path: Path, *, landing: Path, source: SourceTable) -> Archived:
-    """Copies a file into the landing folder, unless its content is there already.
+    """Copies a file into the landing folder, unless its content exists there already.
 
     Args:
-        path: The offered file, as the person typed it.
+        path: The offered file, as given by the person.
         landing: The landing folder.
         source: The source table it is offered to.
 
@@ -184,9 +184,9 @@ def _flush_folder(folder: Path) -> None:
 
 
 def remove_incoming(landing: Path, source: SourceTable) -> int:
-    """Removes the temporary copies that a killed process left behind, and says how many there were.
+    """Removes the temporary copies that a killed process left, and returns their number.
 
-    Only safe while nobody else lands files of this source.
+    Only safe while no other process lands files of this source.
     """
     left = tuple((landing / source.short_name).glob(".incoming-*"))
     for temporary in left:

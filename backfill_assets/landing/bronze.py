@@ -1,4 +1,4 @@
-"""Which rows does a day of bronze have?
+"""Bronze: the rows of a day of a source table.
 
 Day d is built from every import that touches d: those with events of d, and those that moved a key away from d. Among
 all their versions of a key the latest arrival wins, and it belongs to one day only.

@@ -1,6 +1,6 @@
-"""What became of each valid record of a landed file, next to everything that arrived before?
+"""Classification of each valid record of a landed file, compared with everything that arrived before.
 
-The versions of a key are ordered by arrival, then by row. A version that says the same as the one right before it is a
+The versions of a key are ordered by arrival, then by row. A version with the same content as the one before it is a
 *duplicate*. Of the others, the last one is *accepted*, the earlier ones are *superseded*. So at any time the accepted
 records of all imports together are exactly the keys of bronze.
 """
@@ -43,7 +43,7 @@ class Account:
     """What a landed file holds and does.
 
     Attributes:
-        counts: What became of its records.
+        counts: Its records by classification.
         days: The event dates it touches.
         schema_versions: The distinct values of `schema_version`.
         ignored_columns: Columns of its valid records that the contract does not know.
@@ -166,7 +166,7 @@ def _in_order(source: SourceTable) -> WindowSpec:
 
 
 def _compared(versions: DataFrame, source: SourceTable) -> DataFrame:
-    """Each version, whether it says the `_same` as the one before it, and the place of the `_last` that does not."""
+    """Each version, whether it is the `_same` as the one before it, and the place of the `_last` that is not."""
     previous = F.lag(CONTENT_HASH).over(_in_order(source))
     news = F.when(~F.col("_same"), F.struct(ARRIVAL, ROW))
     return versions.withColumn("_same", F.coalesce(previous == F.col(CONTENT_HASH), F.lit(False))).withColumn(

@@ -1,9 +1,9 @@
-"""Where are the judged records of a landed file, and how are they read again?
+"""Conformed records: the judged records of a landed file, written once and read again.
 
 One Parquet folder per import, `<landing>/<source>/conformed/<import_id>/`, written in one pass over the raw file. It
 holds every record: valid ones with typed columns, rejected ones with their reason and text. A folder counts only
-through an import that the ledger says is LANDED or LOADED, so one that a killed process left half-written is never
-read, and is overwritten when the file is landed again.
+through an import that is LANDED or LOADED in the ledger, so one that a killed process left half-written is never read,
+and is overwritten when the file is landed again.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def write_conformed(found: Records, folder: Path, *, source: SourceTable, record
 
     Args:
         found: What `formats.records` gives.
-        folder: Where to; what is there is replaced.
+        folder: The target; its content is replaced.
         source: The contract.
         record: The import.
         bounds: The event times a record can have.
@@ -93,7 +93,7 @@ def write_conformed(found: Records, folder: Path, *, source: SourceTable, record
 
 
 def content_hash(source: SourceTable) -> Column:
-    """What makes two versions of a key the same: every contract column, with null told apart from blank.
+    """The content of a version of a key: every contract column, with null distinguished from blank.
 
     64 bits are enough: only consecutive versions of one key are ever compared, and only to count them.
     """

@@ -1,7 +1,7 @@
-"""Is this record what the source table's contract says, and if not, which rule does it break first?
+"""Contract: checks each record against the contract of its source table, with the first rule that it breaks.
 
-Pure column expressions: raw values in, typed columns and one reason out. They never throw, whatever the record holds:
-everything that could fail is a `try_` function, or guarded by a pattern.
+Pure column expressions: raw values in, typed columns and one reason out. They never throw: everything that could fail
+is a `try_` function, or guarded by a pattern.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def required_columns(source: SourceTable) -> frozenset[str]:
 
 
 def can_become(target: DataType, found: DataType, *, as_json: bool = False) -> bool:
-    """Whether values of a Parquet column's type can be the contract's type without loss, or be told apart when not."""
+    """Whether values of a Parquet type can become the contract's type without loss, or be recognized if they cannot."""
     if isinstance(found, StringType) or type(found) is type(target):
         return True
     if isinstance(target, StringType):
@@ -174,7 +174,7 @@ def judged(raw: DataFrame, source: SourceTable, *, bounds: Bounds) -> DataFrame:
 
     Args:
         raw: One row per record, the contract's columns among its own; a contract column it lacks is null throughout.
-            `_broken` says why a record could not even be taken apart, and is null when it could.
+            `_broken` is the reason why a record could not be parsed, and null when it could.
         source: The contract.
         bounds: The event times it can have.
 

@@ -1,4 +1,4 @@
-"""Which days of bronze are to be built, and which would be empty although nobody and no file says so?"""
+"""Days of bronze that have to be built, and days that would be empty without a declaration by a file or a person."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from backfill_assets.planning.partitions import ONE_DAY, DayRange, Grain, compre
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pending:
-    """What landed files leave to do in bronze.
+    """The days of bronze to build after files have landed.
 
     Attributes:
         days: The days to build, in order.
-        asked: Gaps that are longer than the source finds plausible: days that nobody has said anything about.
+        asked: Gaps that are longer than plausible for the source and that no person has declared empty.
     """
 
     days: tuple[date, ...]
@@ -46,7 +46,7 @@ def pending_days(tx: ReadTransaction, source: SourceTable) -> Pending:
 
 
 def unexplained_days(tx: ReadTransaction, source: SourceTable, days: Iterable[date]) -> tuple[date, ...]:
-    """Of these days, those that would be empty without anything that says so.
+    """Those of these days that would be empty without an explanation.
 
     A day is explained by a landed file with records of it, by a plausible gap, or by an accepted version that is empty.
     """
@@ -58,7 +58,7 @@ def unexplained_days(tx: ReadTransaction, source: SourceTable, days: Iterable[da
 
 
 def landed_days(tx: ReadTransaction, source: SourceTable, days: Iterable[date]) -> tuple[date, ...]:
-    """Of these days, those with events in a landed file."""
+    """Those of these days with events in a landed file."""
     return tuple(sorted(_event_days(tx.imports.days(source=source.name, days=days, states=LIVE))))
 
 
@@ -78,10 +78,10 @@ def _spans(touched: Iterable[ImportDay]) -> Sequence[DayRange]:
 
 
 def require_explained(tx: ReadTransaction, table: SourceTable, days: Sequence[date], declared: frozenset[date]) -> None:
-    """Refuses days that would be empty without a file or a person that says so, and a word against landed files.
+    """Refuses days that would be empty without an explanation, and declarations that contradict landed files.
 
     Raises:
-        MissingInput: Nothing has landed for some of the days, and nobody declares them empty.
+        MissingInput: Nothing has landed for some of the days, and they are not declared empty.
         Refused: A declared day has landed events, or is not one of the days.
     """
     if stray := declared - set(days):
@@ -94,8 +94,8 @@ def require_explained(tx: ReadTransaction, table: SourceTable, days: Sequence[da
         )
     if silent := [day for day in unexplained_days(tx, table, days) if day not in declared]:
         raise MissingInput(
-            f"nothing has landed for {describe(Grain.DAILY, silent)} of {table.name}, and nobody has said that nothing "
-            f"happened then.",
+            f"nothing has landed for {describe(Grain.DAILY, silent)} of {table.name}, and these days are not "
+            f"declared empty.",
             next_step=land_or_declare_empty(table.name, days),
             table=table.name,
             missing=[day.isoformat() for day in silent],

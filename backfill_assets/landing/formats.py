@@ -1,8 +1,8 @@
-"""How is a landed file taken apart into records?
+"""Formats: parses a landed file into records.
 
-Every format ends in the same frame: one row per record with the contract's columns as the file holds them, the number
-of its line or row as people count it, its text, why it could not be taken apart, and the columns nobody asked for.
-Nothing is judged here.
+Every format gives the same frame: one row per record with the contract's columns as in the file, the number of its line
+or row from 1, its text, the reason why it could not be parsed, and the columns that are not in the contract. Records
+are judged in `contract`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Records:
 
     Attributes:
         frame: Those of the contract's columns that the file has, and `_row`, `_broken`, `_ignored`, `_raw`.
-        text: From `_raw` to the record's text. Only a rejected record's text is wanted, so it is made last.
+        text: From `_raw` to the record's text. Only the text of rejected records is needed, so it is computed last.
     """
 
     frame: DataFrame
@@ -42,18 +42,18 @@ _CSV_TEXT = {"quote": '"', "escape": '"'}
 
 
 def records(spark: SparkSession, stored: Path, *, kind: FileKind, probe: Probe, source: SourceTable) -> Records:
-    """The records of a landed file, as they are.
+    """The records of a landed file, unchanged.
 
     Args:
         spark: The session.
         stored: The raw copy.
         kind: Its format and compression.
-        probe: What the first look told.
+        probe: The result of probing the file.
         source: The contract, for the names of its columns.
 
     Returns:
         Its records; values are strings, except those of a Parquet file. `_row` counts from 1: the line of a JSONL
-        file, the record of a CSV after its header, the row of a Parquet file. Blank lines are no records.
+        file, the record of a CSV after its header, the row of a Parquet file. Blank lines are not records.
     """
     if probe.empty:
         return _nothing(spark.createDataFrame([], _strings(source.schema.fieldNames())), source)

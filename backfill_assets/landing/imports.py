@@ -1,4 +1,4 @@
-"""Which landed files count, and which of them do the rows of a day of bronze follow from? Asked of the ledger alone."""
+"""Imports that count, and those from which the rows of a day of bronze are built, by the ledger."""
 
 from __future__ import annotations
 

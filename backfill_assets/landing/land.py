@@ -1,8 +1,8 @@
-"""How does a file come in?
+"""Landing of a file.
 
 Every step is durable before the next begins: the raw copy, the ledger's record that landing has begun, the conformed
-records, the quarantine, and last the ledger's record that it is landed. Only that last one makes anything visible, so
-a process that dies at any line loses nothing, and the same file can be landed again.
+records, the quarantine, and last the ledger's record that it is landed. Only the last step makes anything visible, so
+that a process that stops at any point loses nothing, and the same file can be landed again.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ _SPARKS_REASON = re.compile(r"\[((?:FAILED_READ_FILE|PARQUET_|UNSUPPORTED_|MALFO
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Landed:
-    """What landing a file came to.
+    """The result of landing a file.
 
     Attributes:
         record: The import, as the ledger has it now.
         days: The event dates that have to be built again, in order.
-        is_new: Something was landed, rather than ignored.
+        is_new: Whether something was landed, rather than ignored.
     """
 
     record: ImportRecord
@@ -87,7 +87,7 @@ def land(
     Raises:
         MissingInput: There is no such file.
         UnreadableFile: The file cannot be read at all, or lacks a required column.
-        Refused: The path is no file, or its content was landed before and `on_duplicate` is `reject`.
+        Refused: The path is not a file, or its content was landed before and `on_duplicate` is `reject`.
     """
     lease = LeaseTerms(attempt=secrets.token_hex(4), length=settings.lease)
     with landing_turn(settings.landing, source):
@@ -102,7 +102,7 @@ def land(
             record = _begin(ledger, source, archived, on_duplicate, by, lease)
         elif latest.state in LIVE and on_duplicate is not OnDuplicate.REPROCESS:
             return _known(ledger, latest, path, on_duplicate, by)
-        else:  # asked for, or a reprocessing that stopped on its way
+        else:  # requested, or a reprocessing that stopped before its end
             record, old_days = _reopen(ledger, latest, by, lease)
         reached(Point.LAND_BEGUN)
         with _failing(ledger, record, path, by, lease), _renewed(ledger, record, lease):
@@ -155,7 +155,7 @@ def _reopen(
 
 
 def _known(ledger: Ledger, record: ImportRecord, path: Path, on_duplicate: OnDuplicate, by: str) -> Landed:
-    """The content was landed before, and that is all: refused, or left alone and remembered."""
+    """The content was landed before: refused, or ignored with a record of it."""
     if on_duplicate is OnDuplicate.REJECT:
         raise Refused(
             f"{path} has the content of {record.import_id}, landed from {record.original_path}.",
@@ -193,7 +193,7 @@ def _conform(
     with ledger.read() as tx:
         others = [r.import_id for r in tx.imports.records(source.name, LIVE) if r.import_id != record.import_id]
     told = account(spark, settings.landing, source, record, others)
-    # A reprocessed file may have had rejected records that are valid by now: what was kept of them is replaced.
+    # A reprocessed file may have had rejected records that are valid now: the quarantined ones are replaced.
     if told.counts.rejected or record.on_duplicate == OnDuplicate.REPROCESS:
         name = Path(record.original_path).name
         quarantine(rejected_rows(spark, settings.landing, source, record, file_name=name), record.import_id)
@@ -245,13 +245,13 @@ def _failing(ledger: Ledger, record: ImportRecord, path: Path, by: str, lease: L
             raise
         raise UnreadableFile(
             f"{path.name} cannot be read to its end ({found.group(1)}).",
-            next_step="get the file again from where it came",
+            next_step="get the file again from its source",
             import_id=record.import_id,
         ) from error
 
 
 def _renewed(ledger: Ledger, record: ImportRecord, lease: LeaseTerms) -> AbstractContextManager[None]:
-    """While a file is landed other machines leave it alone. When that was lost, the last step is refused."""
+    """Holds a lease while a file is landed. If the lease was lost, the last step is refused."""
     return renewed(lambda: ledger.renew_lease(record.import_id, lease), length=lease.length, lost=lambda: None)
 
 
@@ -264,14 +264,14 @@ def clean_up_landing(
     now: str | None = None,
     reached: Reached = carry_on,
 ) -> tuple[ImportRecord, ...]:
-    """Fails the imports whose process died, and removes what they left; what is being landed right now is left alone.
+    """Fails the imports whose process has stopped, and removes what they left; imports in progress are skipped.
 
     Args:
         ledger: The ledger.
         settings: Where the landing folder is.
         sources: The source tables.
         by: Who cleans up.
-        now: An import that is given up even while the lease of another machine has not ended.
+        now: An import that is failed even if the lease of another machine has not ended.
         reached: Called after every durable step.
 
     Returns:
@@ -296,8 +296,8 @@ def _fail_abandoned(
     now: str | None = None,
     reached: Reached = carry_on,
 ) -> list[ImportRecord]:
-    """With the turn in hand: whatever is still LANDING belongs to no process of this machine, nor to one elsewhere
-    whose lease has ended."""
+    """Called with the turn: imports that are still LANDING belong to no process of this machine, and are failed unless
+    the lease of another machine has not ended."""
     remove_incoming(settings.landing, source)
     with ledger.write() as tx:
         landing = tx.imports.records(source.name, [ImportState.LANDING])
@@ -308,8 +308,8 @@ def _fail_abandoned(
         reached(Point.RECOVER_SWEPT)
     with ledger.read() as tx:
         used = {record.import_id for record in tx.imports.records(source.name, [*LIVE, ImportState.LANDING])}
-    # Of every import that is not used, not only of those that were found LANDING: whoever failed the others may have
-    # died on this line.
+    # For every unused import, not only for those that were LANDING: a process that failed the others may have stopped
+    # at this line.
     for folder in conformed_folder(settings.landing, source, "").glob("*"):
         if folder.name not in used:
             shutil.rmtree(folder, ignore_errors=True)
@@ -318,7 +318,7 @@ def _fail_abandoned(
 
 
 def _is_landed_elsewhere(tx: WriteTransaction, record: ImportRecord) -> bool:
-    """Whether a process of another machine is at work on it: the turn only tells of the processes of this one."""
+    """Whether a process of another machine works on it: the turn only covers the processes of this one."""
     held = tx.leases.get(record.import_id)
     host = this_process().partition(":")[0]
     return held is not None and held.is_alive(tx.now) and held.machine.partition(":")[0] != host

@@ -1,7 +1,7 @@
-"""As which types will Spark read the columns of a Parquet file?
+"""Parquet types: the types as which Spark reads the columns of a Parquet file.
 
-Asked of the file's own schema rather than of Spark, so that a column of a type Spark cannot read is left out when the
-contract does not know it, and named when it does.
+Derived from the file's schema rather than by Spark, so that a column of a type that Spark cannot read is left out if
+the contract does not have it, and named in the error if it does.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class PhysicalColumn:
 
     @property
     def read_type(self) -> DataType:
-        """What Spark has to be told to read."""
+        """The type with which Spark has to read it."""
         return LongType() if self.nanoseconds else self.data_type
 
 
@@ -94,7 +94,7 @@ def physical_columns(file: pq.ParquetFile) -> tuple[PhysicalColumn, ...]:
 
 def _timestamp(name: str, leaf: pq.ColumnSchema) -> PhysicalColumn:
     """A timestamp as the file stores it: Arrow's own schema may promise another unit than was written."""
-    if leaf.physical_type == "INT96":  # an instant by convention, without a flag that says so
+    if leaf.physical_type == "INT96":  # an instant by convention, without a flag
         return PhysicalColumn(name=name, data_type=TimestampType())
     logical = json.loads(leaf.logical_type.to_json())
     zoned = bool(logical.get("isAdjustedToUTC", True))

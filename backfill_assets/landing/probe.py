@@ -1,7 +1,7 @@
-"""Can this file be read at all, and which columns does it offer?
+"""Probe: whether a file can be read at all, and its columns.
 
-A first look without Spark: a damaged archive, a file that is not what its name says, or one without a required column
-is refused whole, with one sentence, before anything is recorded.
+A first check without Spark: a damaged archive, a file of another format than its name, or one without a required column
+is refused as a whole, with one sentence, before anything is recorded.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Format(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileKind:
-    """What a file's name declares: format, compression (`gzip` or empty), and the suffix it is stored under."""
+    """The kind that a file's name declares: format, compression (`gzip` or empty), and the suffix in the archive."""
 
     format: Format
     compression: str
@@ -67,11 +67,11 @@ class FileKind:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Probe:
-    """What a first look at a file told.
+    """The result of probing a file.
 
     Attributes:
-        empty: There is no record in it, and not even a header.
-        valid_utf8: Every byte of a text file belongs to a UTF-8 character; always true for Parquet.
+        empty: Whether it has no record and no header.
+        valid_utf8: Whether every byte of a text file belongs to a UTF-8 character; always true for Parquet.
         header: The columns of a CSV, in order, as often as they are named.
         columns: The columns of a Parquet file that Spark can read.
         ignored_columns: Columns of a CSV or Parquet file that the contract does not know, sorted. A JSONL file has no
@@ -86,13 +86,13 @@ class Probe:
 
 
 def probe(path: Path, kind: FileKind, source: SourceTable, *, name: str) -> Probe:
-    """Takes a first look at a file.
+    """Probes a file.
 
     Args:
         path: The file.
-        kind: What it claims to be.
-        source: The contract it is offered to.
-        name: What the person calls the file, for messages.
+        kind: The kind by its name.
+        source: The contract.
+        name: The file's name in messages.
 
     Raises:
         UnreadableFile: It cannot be read at all, or lacks a required column.
@@ -115,7 +115,7 @@ def _text_errors(name: str, kind: FileKind) -> Iterator[None]:
     except (gzip.BadGzipFile, zlib.error, EOFError) as error:
         raise UnreadableFile(
             f"{name} is not a complete gzip file: {error}.",
-            next_step="get the file again from where it came",
+            next_step="get the file again from its source",
             path=name,
             format=str(kind.format),
         ) from error
@@ -174,7 +174,7 @@ def _longest(chunk: bytes, lines: int, run: int, name: str) -> tuple[int, int]:
 def _refuse_padding(path: Path, name: str) -> None:
     """Refuses zeros behind a gzip file, as tapes and block devices add them: Python reads over them, Spark stops there.
 
-    Everything else that may follow is refused by Python, so only a file that ends in zero is looked at again.
+    Everything else that may follow is refused by Python, so only a file that ends in zero is checked again.
     """
     with path.open("rb") as stream:
         if not stream.seek(0, os.SEEK_END):
@@ -210,7 +210,7 @@ def _refuse_binary(sample: bytes, name: str) -> None:
     for start, what in magic.items():
         if sample.startswith(start):
             raise UnreadableFile(
-                f"{name} holds {what}, not text.", next_step="rename the file so that its name says so", path=name
+                f"{name} holds {what}, not text.", next_step="rename the file with the suffix of its format", path=name
             )
     odd = len(sample) - len(sample.translate(None, _CONTROLS)) + sample.decode("utf-8", "replace").count("\ufffd")
     if odd > len(sample) * _MOST_BINARY:
@@ -284,7 +284,7 @@ def _probe_parquet(path: Path, source: SourceTable, name: str) -> Probe:
         reason = str(error).splitlines()[0].rstrip(".") if str(error) else type(error).__name__
         raise UnreadableFile(
             f"{name} is not a readable Parquet file: {reason}.",
-            next_step="get the file again from where it came",
+            next_step="get the file again from its source",
             path=name,
         ) from error
     readable = {column.name: column.data_type for column in columns}

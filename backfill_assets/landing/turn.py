@@ -1,7 +1,7 @@
-"""Who is landing files of a source right now?
+"""Turn: the lock under which one process at a time lands files of a source.
 
-One process at a time: the counts of a file depend on every file before it. The turn is a lock on a file, which the
-operating system takes back when its holder dies, so whoever has the turn knows that nobody else is landing.
+The counts of a file depend on every file before it. The turn is a file lock, which the operating system releases when
+its holder ends, so that the holder is the only process of this machine that lands files of the source.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ def landing_turn(landing: Path, source: SourceTable, *, wait: bool = True) -> It
     Args:
         landing: The landing folder.
         source: The source table.
-        wait: Wait for another one's turn to end, rather than give up.
+        wait: Wait until another process releases the turn, instead of raising an error.
 
     Raises:
-        TurnTaken: Somebody else has the turn, and we do not wait.
+        TurnTaken: Another process has the turn, and `wait` is False.
     """
     folder = landing / source.short_name
     folder.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Dagster: how do people and sensors set the operations going, and where do they see what became of them?
+"""Orchestration: assets, checks, jobs and the sensor of Dagster, derived from a domain.
 
-Assets, checks, jobs and the sensor are derived from a domain; every decision stays in `operations` and the ledger.
+They call `application`; every decision is made there and in the ledger.
 """

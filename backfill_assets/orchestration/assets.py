@@ -1,4 +1,4 @@
-"""Which assets does a domain have, and what does each of them call?
+"""Assets of a domain, and the parts of a run that each executes.
 
 ```
 bronze/<source>      plans a load, executes every part; its gates are checks on itself

@@ -1,8 +1,8 @@
-"""How are thousands of Dagster's events stored in seconds and in little space? Many in one commit, each once.
+"""Batches of Dagster events: many in one commit, each stored once, to save time and space.
 
 Dagster's own SQL event logs open a connection for every event, or several, and commit each by itself: 10 ms and more on
 SQLite, and a run over 92 days with ten gates has over a thousand. They also keep every evaluation of a check three
-times, and with every event what its run says already.
+times, and repeat in every event what is recorded for its run.
 """
 
 from __future__ import annotations
@@ -195,7 +195,7 @@ class BatchedEventLog(SqlEventLogStorage):
         return found
 
     def forget(self, run_id: str) -> None:
-        """Removes everything that was recorded of a run, but the run itself."""
+        """Removes everything that was recorded for a run, except the run itself."""
         self.delete_events(run_id)
 
     def disk_bytes(self) -> int:
@@ -211,12 +211,12 @@ def _asset_of(stored: tuple[EventLogEntry, int]) -> str:
 
 
 def tells_of_a_partition(event: EventLogEntry) -> bool:
-    """Whether it says that one partition of an asset is materialized, or is going to be."""
+    """Whether it is a materialization, or a planned materialization, of one partition of an asset."""
     return event.dagster_event_type in OF_PARTITIONS and event.get_dagster_event().partition is not None
 
 
 def _text(event: EventLogEntry) -> str:
-    """The event as Dagster reads it; of a partition's, without what other events of its run and step say already."""
+    """The text of the event as Dagster reads it; for a partition, without what other events of its step contain."""
     found = event.dagster_event
     is_evaluation = _is_evaluation_of_a_partition(event)
     if found is None or not (is_evaluation or tells_of_a_partition(event)):

@@ -1,4 +1,4 @@
-"""What does Dagster load? Everything that follows from a domain, without starting Spark or touching the ledger."""
+"""Definitions that Dagster loads, built from a domain without starting Spark or opening the ledger."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from backfill_assets.settings import Settings
 from backfill_assets.workspace import Workspace
 
 SPARK_POOL = "spark"
-"""The concurrency pool of assets that use Spark; `dagster.yaml` says how many may run at once."""
+"""The concurrency pool of assets that use Spark; `dagster.yaml` sets how many may run at once."""
 
 
 def build_definitions(settings: Settings) -> Definitions:
@@ -23,7 +23,7 @@ def build_definitions(settings: Settings) -> Definitions:
 
     Raises:
         InvalidDeclaration: The domain cannot be loaded.
-        MissingInput, InvalidReference: A reference file is absent or says something impossible. Windows may depend on
+        MissingInput, InvalidReference: A reference file does not exist or is invalid. Windows may depend on
             references, so there is no lineage to show without them; the UI shows this sentence instead.
     """
     workspace = Workspace.open(settings)

@@ -1,7 +1,7 @@
-"""How do gate results become asset checks, with a status for every partition?
+"""Asset checks: gate results with a status for every partition.
 
-The checks report what the ledger already knows. What keeps a blocked candidate from readers is the ledger, not the
-order in which Dagster runs assets.
+The checks report results of the ledger. The ledger refuses to publish a blocked candidate, independently of the order
+in which Dagster runs assets.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What of Dagster's internals is this built on, because its public API has nothing for it?
+"""Internals of Dagster that this package uses because the public API has no equivalent.
 
 - A storage of one's own: Dagster loads one that `dagster.yaml` names, and has no public base class for it.
 - The tables of its event log, and how an event becomes text, for the batches of `batches`.

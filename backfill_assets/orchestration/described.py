@@ -1,4 +1,4 @@
-"""What do Dagster's pages say about a table and about what a run did to it?"""
+"""Descriptions and metadata of tables and runs for Dagster's pages."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ GATES = TableSchema(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Numbers:
-    """What a materialization tells: about the whole run, and about each partition."""
+    """The metadata of a materialization: of the whole run, and of each partition."""
 
     of_run: Mapping[str, Any]
     by_partition: Mapping[date, Mapping[str, Any]]
@@ -43,9 +43,9 @@ def source(table: SourceTable) -> str:
 def candidate(table: DerivedTable) -> str:
     """The description of a candidate asset."""
     return (
-        f"Staged rows of `{table.name}` that nobody reads yet. Its partition mapping is the window of days that "
+        f"Staged rows of `{table.name}`, not visible to readers. Its partition mapping is the window of days that "
         f"the transform reads, warm-up included.\n\nLaunch a range to stage an ad-hoc run; the tag "
-        f"`backfill/by` names who asks and is required, `backfill/reason` says why, and `backfill/transform_version` "
+        f"`backfill/by` names who asks and is required, `backfill/reason` states why, and `backfill/transform_version` "
         f"asks for another release.\n\n"
         f"{table.description}"
     )

@@ -1,4 +1,4 @@
-"""Which runs follow publications, and when does Dagster launch them?
+"""Follow sensor: launches the runs that follow publications.
 
 The ledger decides what follows (`application.follow`). What is launched here are manifests that it wrote: a tag
 names one and grants nothing. A run that is launched twice does nothing the second time.

@@ -1,4 +1,4 @@
-"""Which jobs does the UI offer, and which job does a step of a run belong to?"""
+"""Jobs of the UI, and the job that executes given parts of a run."""
 
 from __future__ import annotations
 

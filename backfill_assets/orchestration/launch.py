@@ -1,4 +1,4 @@
-"""How does a command run assets in its own process, so that the UI shows the run like any other?"""
+"""Launch: a command executes assets in its own process, and the UI shows the run like any other."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ SILENT = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What became of a run that this process executed.
+    """The result of a run that this process executed.
 
     Attributes:
         dagster_run_id: For links into the UI.
@@ -153,7 +153,7 @@ def _execute(
             instance=instance, tags=dict(run_tags), run_config=SILENT, run_id=dagster_run_id, asset_selection=only
         )
     except Failure:
-        # What an asset says on purpose. Anything else is a mistake of ours, and is not dressed up as an outcome.
+        # An intentional failure of an asset. Any other error is a defect of this project, and is raised.
         return dagster_run_id, False, session.errors
     return dagster_run_id, True, session.errors
 

@@ -1,4 +1,4 @@
-"""Which Dagster partitions does a table have, and which mapping is its window?
+"""Dagster partitions of a table, and the partition mapping of its windows.
 
 Both are read off the planner's view, so that Dagster's lineage cannot disagree with what a run reads.
 """
@@ -38,8 +38,7 @@ def partitions_definition(grain: Grain, first_day: date) -> TimeWindowPartitions
 def window_mapping(*edges: TableInput) -> TimeWindowPartitionMapping:
     """From the partitions of a derived table to those of one table that it reads: its window.
 
-    Days that an input cannot have are left out here. Whether they are missing is the planner's to say, and it
-    refuses.
+    Days that an input cannot have are left out here. The planner decides whether they are missing, and refuses.
 
     Args:
         edges: The inputs that this table is, more than one where it is read by several arguments. Every window holds

@@ -1,4 +1,4 @@
-"""How does Dagster keep its runs and events in PostgreSQL?
+"""Dagster's runs and events in PostgreSQL.
 
 In a schema of its own, so that one database holds both the ledger and Dagster's tables; both have a table `runs`. The
 module needs the extra `postgres`, so only `storage` imports it, and only when it is asked for.

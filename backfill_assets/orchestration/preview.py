@@ -1,4 +1,4 @@
-"""Which features of Dagster that it does not call finished is this built on?
+"""Preview and beta features of Dagster that this package uses.
 
 - `BackfillPolicy.single_run()`: one run over a range of partitions (beta).
 - `AssetCheckSpec(partitions_def=...)`: a check status per partition (preview).

@@ -1,8 +1,8 @@
-"""Which runs of Dagster's history are old and on no page, and how much space do they leave?
+"""Pruning of Dagster's history: removes runs that are old and that no page shows.
 
 A run stays while it is in progress, and while it holds the latest materialization or the latest evaluation of a
-partition: what the pages of assets and checks show does not change when others go. What was agreed and published is in
-the ledger, which this does not touch.
+partition: the pages of assets and checks do not change when other runs are removed. Approvals and publications are in
+the ledger, which is not changed.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ FINISHED = [DagsterRunStatus.SUCCESS, DagsterRunStatus.FAILURE, DagsterRunStatus
 
 
 def prune_history(settings: Settings, *, as_of: datetime, dry_run: bool) -> Pruned:
-    """Removes finished runs from Dagster's record that are older than the setting says and that no page shows.
+    """Removes finished runs from Dagster's record that are older than the setting and that no page shows.
 
     Args:
         settings: Where the record is, and how long a run is kept.
         as_of: The present.
-        dry_run: Only say what would go.
+        dry_run: Only report what would be removed.
 
     Returns:
-        What went; its note says why when the record cannot be opened or is not this project's.
+        What was removed; its note is the reason if the record cannot be opened or belongs to another project.
     """
     days = settings.dagster_days
     if not (os.environ.get("DAGSTER_HOME") or settings.dagster_url or dagster_folder(settings).exists()):
@@ -39,7 +39,7 @@ def prune_history(settings: Settings, *, as_of: datetime, dry_run: bool) -> Prun
     try:
         with open_instance(settings) as instance:
             return prune(instance, days=days, as_of=as_of, dry_run=dry_run)
-    except Exception as error:  # noqa: BLE001 - whatever Dagster raises, the lake is vacuumed and it is said
+    except Exception as error:  # noqa: BLE001 - an error of Dagster is reported, and the lake is still vacuumed
         return Pruned(days=days, note=f"Dagster's record cannot be used: {type(error).__name__}: {error}")
 
 

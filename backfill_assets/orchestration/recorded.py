@@ -1,4 +1,4 @@
-"""What does an asset yield, so that Dagster's pages show each partition's own numbers and each gate's status?"""
+"""Events that an asset yields, so that Dagster shows the numbers of each partition and the status of each gate."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What does a run get handed: a workspace whose Spark comes from Dagster, and the published tables?"""
+"""Resources of a Dagster run: the workspace, whose Spark session Dagster provides, and the published tables."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ PYSPARK = "pyspark"
 
 @dataclass(frozen=True, kw_only=True)
 class Session:
-    """What the assets of one Dagster run act through.
+    """The session of the assets of one Dagster run.
 
     Attributes:
-        workspace: Everything the operations need.
-        progress: Told about each step of an operation, besides the run's log.
-        errors: What the operations refused, in order, for the caller of a run in this process.
+        workspace: The workspace of the application.
+        progress: Notified of each step, in addition to the run's log.
+        errors: The errors of the application, in order, for the caller of a run in this process.
     """
 
     workspace: Workspace

@@ -1,4 +1,4 @@
-"""On whose behalf does a Dagster run act? Which manifest, which partitions, who asked and why?
+"""Runs of Dagster: their manifest, partitions, requester and reason, from the tags of the launch.
 
 The tag `backfill/run_id` names the manifest. Without it, the candidate plans an ad-hoc one and leaves its id as a tag
 of the Dagster run, where the assets after it find it. An asset that is launched by itself later takes the newest run of
@@ -35,9 +35,9 @@ from backfill_assets.workspace import Workspace
 
 @contextmanager
 def refusals_as_failures(session: Session) -> Iterator[None]:
-    """What the operations refuse fails the step with their own sentence, and is not tried again by itself.
+    """A refusal of the application fails the step with its message, and is not retried automatically.
 
-    Ctrl-C, and somebody who terminates the run in the UI, reach the operations as a KeyboardInterrupt.
+    Ctrl-C and the termination of a run in the UI reach the application as a KeyboardInterrupt.
     """
     try:
         with _plain_interrupts():
@@ -50,7 +50,7 @@ def refusals_as_failures(session: Session) -> Iterator[None]:
 
 @contextmanager
 def _plain_interrupts() -> Iterator[None]:
-    """Dagster raises an exception of its own for signals, which the operations do not know."""
+    """Converts Dagster's exception for signals into a KeyboardInterrupt, which the application handles."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -69,15 +69,15 @@ def launch_tags(context: AssetExecutionContext) -> Mapping[str, str]:
 
 
 def actor(session: Session, context: AssetExecutionContext) -> str:
-    """Who asked for the Dagster run, as its tag or the setting BACKFILL_USER says: Dagster does not know its users.
+    """Who requested the Dagster run, from its tag or the setting BACKFILL_USER: Dagster has no identity of its users.
 
     Raises:
-        Refused: Neither says it.
+        Refused: Neither is given.
     """
     name = launch_tags(context).get(tags.BY, "").strip() or session.workspace.settings.user.strip()
     if not name:
         raise Refused(
-            "the launch does not say who asks for it.",
+            "the launch does not name its requester.",
             next_step=f"launch it again with the tag {tags.BY} and your name, or set BACKFILL_USER for this process",
         )
     return name
@@ -105,7 +105,7 @@ def run_to_stage(session: Session, table: DerivedTable, context: AssetExecutionC
         return None if is_done else target
     if given.get(tags.BECAUSE):
         raise Refused(
-            f"the tag {tags.BECAUSE} is given, and a launch cannot say what it follows: only the ledger asks for that.",
+            f"the tag {tags.BECAUSE} is given, and a launch cannot state what it follows: the ledger decides that.",
             next_step=step(
                 f"remove the tag {tags.BECAUSE}; a person then has to approve the run. What is asked for is computed ",
                 *("by `", do(Act.FOLLOW), "` and the sensor"),

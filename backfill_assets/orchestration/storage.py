@@ -1,4 +1,4 @@
-"""Where does Dagster keep its runs and events?
+"""Storage of Dagster's runs and events.
 
 `dagster.yaml` names `HomeStorage`. Its place follows the settings, so the command line, `dagster dev` in a checkout and
 a daemon elsewhere look at the same runs; and it stores events in batches (see `batches`).
@@ -35,10 +35,9 @@ WAIT_SECONDS = 60
 
 
 class HomeStorage(DagsterSqliteStorage):
-    """Dagster's storage where the settings say: SQLite files below `BACKFILL_HOME`, or a PostgreSQL database.
+    """Dagster's storage by the settings: SQLite files below `BACKFILL_HOME`, or a PostgreSQL database.
 
-    In `dagster.yaml`, `base_dir` puts the files elsewhere, and `postgres_url` names a database, whatever the settings
-    say.
+    In `dagster.yaml`, `base_dir` and `postgres_url` take precedence over the settings.
     """
 
     def __init__(self, base_dir: str, inst_data: ConfigurableClassData | None = None) -> None:
@@ -80,7 +79,7 @@ def dagster_folder(settings: Settings) -> Path:
 
 
 def storage_below(settings: Settings) -> Mapping[str, Any]:
-    """The `storage` part of `dagster.yaml` for these settings, whatever the environment says."""
+    """The `storage` part of `dagster.yaml` for these settings, independent of the environment."""
     place = {"postgres_url": settings.dagster_url}
     config = place if settings.dagster_url else {"base_dir": str(dagster_folder(settings))}
     return {"custom": {"module": HomeStorage.__module__, "class": HomeStorage.__name__, "config": config}}
@@ -96,7 +95,7 @@ class SqliteEventLog(BatchedEventLog, SqliteEventLogStorage):
         self._db_lock = threading.RLock()  # type: ignore[assignment]
 
     def store_event(self, event: EventLogEntry) -> None:
-        """Keeps an event that tells of one partition in the index alone, once the run's own log shows some like it."""
+        """Stores further events of single partitions only in the index, once the run's log shows some of them."""
         if not tells_of_a_partition(event):
             super().store_event(event)
             return

@@ -1,4 +1,4 @@
-"""Which tags does a Dagster run carry, and what do they tell us?
+"""Tags of a Dagster run and their meaning.
 
 A launch may set any of them by hand in the launch dialog of the UI. The command line and the sensor always do.
 """
@@ -17,12 +17,12 @@ KIND = "backfill/kind"
 REASON = "backfill/reason"
 BY = "backfill/by"
 EMPTY = "backfill/empty"
-"""The days of a source on which nothing happened, on the word of who asks: `2026-01-01..2026-01-03,2026-01-07`."""
+"""The days of a source on which nothing happened, as the requester states: `2026-01-01..2026-01-03,2026-01-07`."""
 
 TRANSFORM_VERSION = "backfill/transform_version"
 
 BECAUSE = "backfill/because"
-"""What earlier releases took for the publication that a run follows. It is refused: only the ledger says so."""
+"""The publication that a run follows, in earlier releases. It is refused now: only the ledger decides that."""
 
 TABLE = "backfill/table"
 PROCESS = ".dagster/backfill_process"
@@ -32,7 +32,7 @@ RANGE_START = "dagster/asset_partition_range_start"
 RANGE_END = "dagster/asset_partition_range_end"
 
 NO_REASON = "launched without a reason"
-"""Why, when a launch does not say it; who asks has to be said."""
+"""The reason of a launch that gives none; the requester is required."""
 
 
 def own_run_id(short_name: str) -> str:

@@ -1,4 +1,4 @@
-"""How far around a partition does a table read an input? In days for daily tables, in months for monthly ones.
+"""Windows: how far around a partition a table reads an input, in days for daily tables, in months for monthly ones.
 
 A window counts partitions of the table that declares it, whatever the partitions of the input are: the same rule by
 which Dagster's mappings count, so that a window always has a mapping that says the same.

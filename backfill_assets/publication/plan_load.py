@@ -63,8 +63,8 @@ def plan_load(
         imports = imports_for_days(tx, table, days)
         loading = _load_manifest(ws, table, tuple(days), imports, by=by, reason=reason)
         replaced = superseded(tx.versions.claims(table.name, loading.partitions).values())
-        said = replace(loading, supersedes=replaced, declared_empty=tuple(sorted(empty)))
-        return tx.runs.add(said, actor=by)
+        manifest = replace(loading, supersedes=replaced, declared_empty=tuple(sorted(empty)))
+        return tx.runs.add(manifest, actor=by)
 
 
 def days_without_events(ws: Workspace, source: str, days: Iterable[date]) -> tuple[date, ...]:

@@ -1,1 +1,1 @@
-"""Upkeep: what is kept, what is removed, and whether everything still agrees and can be reproduced."""
+"""Upkeep: retention, vacuum, audit and reproduction."""

@@ -1,8 +1,8 @@
-"""Do the ledger, the tables and their logs tell the same story?
+"""Audit: verifies that the ledger, the tables and their logs agree.
 
-Everything is compared with everything: the event chain with itself, the ledger's rows with its events, accepted
-versions with the files that readers see and with their bytes, publications with the commits that carry them, and every
-commit with the publication that explains it. What this finds and what it cannot is in docs/guarantees.md.
+It compares the event chain with itself, the ledger's rows with its events, accepted versions with the files that
+readers see and with their bytes, publications with the commits that contain them, and every commit with the publication
+that explains it. docs/guarantees.md lists what it finds and what it cannot find.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def audit(ws: Workspace, *, head: str | None = None, is_quick: bool = False) -> 
 
     Args:
         ws: The workspace.
-        head: What an earlier audit said the head was; the chain must still contain it.
+        head: The head that an earlier audit printed; the chain must still contain it.
         is_quick: Files are looked at, their bytes are not read.
 
     Raises:
@@ -121,7 +121,7 @@ def _ledger_problems(tx: ReadTransaction, head: str | None) -> Iterator[str]:
         yield f"the event chain does not contain the head {head}, which it had once."
     broken = tx.chain_checks.violations()
     yield from broken
-    # Rows are held against events; where these are not what was written, that would say everything twice.
+    # Rows are compared with events; if events were changed, that would report everything twice.
     if not broken:
         yield from tx.row_checks.violations()
     for name in tx.outbox.unwithdrawn():

@@ -1,7 +1,6 @@
-"""Do the rows of a published run still follow from its manifest?
+"""Reproduction: recomputes a published run from its manifest and compares the rows.
 
-The run is computed once more, from the recorded input versions, references and release. Nothing but an event in the
-ledger remains.
+The run is computed from the recorded input versions, references and release. Only an event in the ledger remains.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ class ReproductionVersions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReproductionReport:
-    """What rebuilding a run came to.
+    """The result of rebuilding a run.
 
     Attributes:
         run_id: The run.

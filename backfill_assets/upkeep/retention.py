@@ -1,4 +1,4 @@
-"""Which staged files does nobody need any more? Pure: from what the ledger and the logs say to a reason per file.
+"""Retention: which staged files are still needed. Pure: from the ledger and the logs to a reason per file.
 
 A file is removed only when nothing holds it. What holds a file is listed in `Why`, the strongest reason first; a file
 below a folder that this ledger knows nothing about is kept.
@@ -81,7 +81,7 @@ class Facts:
         versions: Every partition version of every table.
         live: Per table, the files that its log shows to readers.
         left_alone: Tables that nothing is decided about, and why.
-        quarantines: Tables of rejected records: their log alone says what is needed.
+        quarantines: Tables of rejected records: only their log determines what is needed.
         imports: Every landed file's id, and whether it is being landed right now.
     """
 
@@ -100,7 +100,7 @@ class Facts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Horizons:
-    """How far back somebody may want to go."""
+    """How long rollback and reproduction stay possible."""
 
     as_of: datetime
     rollback_days: int
@@ -144,9 +144,9 @@ def decide(facts: Facts, listed: Mapping[str, Iterable[str]], horizons: Horizons
     """A reason for every listed file to stay or to go.
 
     Args:
-        facts: What the ledger and the logs say; read after the files were listed.
+        facts: The state of the ledger and the logs, read after the files were listed.
         listed: Per table, the files below `_runs/`, relative to the table.
-        horizons: How far back somebody may want to go.
+        horizons: How long rollback and reproduction stay possible.
     """
     held = _held(facts, horizons)
     named = _named(facts)
@@ -176,7 +176,7 @@ def decide(facts: Facts, listed: Mapping[str, Iterable[str]], horizons: Horizons
 
 
 def _held(facts: Facts, horizons: Horizons) -> Mapping[str, Mapping[str, Why]]:
-    """Every file that somebody needs, with the strongest reason."""
+    """Every file that is needed, with the strongest reason."""
     found: dict[str, dict[str, Why]] = {}
     for why, table, paths in _holdings(facts, horizons):
         of_table = found.setdefault(table, {})

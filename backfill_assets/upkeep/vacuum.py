@@ -1,4 +1,4 @@
-"""How are files removed that are not needed any more, and no other one?
+"""Vacuum: removes exactly the files that are not needed any more.
 
 The files are listed first and judged afterwards, by one state of the ledger, so that a file which comes in meanwhile is
 not among them. That takes its time, and no tx waits for it. The writing transaction only asks whether what the
@@ -37,7 +37,7 @@ def vacuum_lake(ws: Workspace, *, by: str, quarantines: Iterable[str] = (), dry_
         ws: The workspace.
         by: Who asks.
         quarantines: The tables of rejected records; what their logs show is kept.
-        dry_run: Only say what would be removed and why.
+        dry_run: Only report what would be removed and why.
 
     Returns:
         What went, or would go; tables that could not be looked at are among its problems, and the others are done.
@@ -58,7 +58,7 @@ def vacuum_lake(ws: Workspace, *, by: str, quarantines: Iterable[str] = (), dry_
     ws.reached(Point.VACUUM_MARKED)
     for table, removed in planned.decision.removed.items():
         with planned.problems.noted(table):
-            # Whoever restores a table without our knowledge may have made some of them visible since they were judged.
+            # Another writer that restores a table may have made some of them visible since they were judged.
             shown = live_paths(ws.lake, table)
             remove_files(ws.lake, table, (path for path in removed if path not in shown))
         ws.reached(Point.VACUUM_TABLE_DONE)
@@ -143,7 +143,7 @@ def _moved(tx: ReadTransaction, planned: _Planned) -> tuple[str, ...]:
 
 
 def _mark(tx: WriteTransaction, planned: _Planned, *, by: str) -> None:
-    """Tells the ledger what goes. From now on nothing that needs these files is published or brought back."""
+    """Records the removal in the ledger. From now on nothing that needs these files is published or rolled back."""
     tx.versions.mark_removed(planned.decision.versions)
     for table, removed in planned.decision.removed.items():
         gone = counted(planned.sizes[table][path] for path in removed)

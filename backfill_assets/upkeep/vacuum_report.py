@@ -1,4 +1,4 @@
-"""What did a clean-up remove and keep, and why?"""
+"""Report of a vacuum: what it removed and kept, and why."""
 
 from __future__ import annotations
 

@@ -138,7 +138,7 @@ def test_a_launch_that_does_not_say_who_asks_is_refused_before_anything_is_plann
     before = events(loaded)
     for given in ({}, {"by": " "}):
         said = failures(loaded.materialize([asset], date(2025, 2, 3), date(2025, 2, 5), **given))[0]
-        assert "the launch does not say who asks for it. Next: launch it again with the tag backfill/by" in said
+        assert "the launch does not name its requester. Next: launch it again with the tag backfill/by" in said
     assert events(loaded) == before
 
 
@@ -225,7 +225,7 @@ def test_nobody_is_approved_by_policy_for_claiming_to_follow_or_to_be_live(loade
         load = next(p for p in reader.publications.records() if p.intent.table == "bronze.sales").intent.publication_id
     claimed = {"because": load, "transform_version": "0.9.0", "by": "x"}
     result = loaded.materialize([CANDIDATE, VALIDATION, PUBLISHED], date(2025, 2, 5), date(2025, 2, 7), **claimed)
-    assert "a launch cannot say what it follows: only the ledger asks for that" in failures(result)[0]
+    assert "a launch cannot state what it follows: the ledger decides that" in failures(result)[0]
     assert not loaded.materialized(PUBLISHED) & keys(date(2025, 2, 6), date(2025, 2, 7))
 
 

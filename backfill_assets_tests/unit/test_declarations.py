@@ -135,7 +135,7 @@ MISTAKES: dict[str, tuple[Callable[[], object], str]] = {
     "months that go forward": (lambda: Months(back=-1), "back=-1, ahead=0"),
     "a reach of references on a table without any": (
         lambda: derived(source(), reference_window=Window(days_back=1)),
-        "silver.daily: it says how far references count, and uses none",
+        "silver.daily: it declares how far references count, and uses none",
     ),
     "a gate on a missing column": (
         lambda: derived(source(), gates=(not_null("nobody"),)),

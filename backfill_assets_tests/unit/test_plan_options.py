@@ -24,15 +24,15 @@ def test_a_plan_of_nothing_is_wrong_usage() -> None:
     for words in (("plan",), ("plan", *WHY), ("plan", *DAYS, *WHY), ("plan", "--json", *WHY)):
         result = typed(*words)
         assert result.exit_code == 2
-        assert "say what to plan" in " ".join(result.output.split())
+        assert "give TABLE" in " ".join(result.output.split())
 
 
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
         (("silver.x", *DAYS, "--name", "spring"), "--name names a set"),
-        (("silver.x", *DAYS, "--changed-code"), "--changed-code says what of the stale partitions"),
-        (("--because", "bronze.x:2006-02", "--changed-code"), "--changed-code says what of the stale partitions"),
+        (("silver.x", *DAYS, "--changed-code"), "--changed-code selects stale partitions"),
+        (("--because", "bronze.x:2006-02", "--changed-code"), "--changed-code selects stale partitions"),
         (("--because", "bronze.x:2006-02", *DAYS), "no table and no range go with it"),
         (("--stale", "--kind", "REPAIR"), "--kind and --transform-version do not go with it"),
         (("--because", "bronze.x:soon"), "'soon' is neither a date like 2006-07-01 nor a month"),
