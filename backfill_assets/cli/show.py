@@ -1,4 +1,4 @@
-"""How do facts and lists look on a terminal? What every view is made of."""
+"""Facts and lists on a terminal: the elements of every view."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def next_line(following: NextStep | None) -> Sequence[NextStep]:
 
 
 def following(advice: NextStep | None) -> str:
-    """How a sentence goes on that has a next step."""
+    """The continuation of a sentence with a next step."""
     return f" Next: {words_of(advice)}" if advice else ""
 
 
@@ -104,7 +104,7 @@ def _cell(value: object) -> RenderableType:
 
 
 def problems_view(problems: Sequence[Problem]) -> Sequence[RenderableType]:
-    """What could not be looked after, why, and what to do about it."""
+    """What could not be processed, why, and what to do about it."""
     return [Text(visible(problem.sentence + following(problem.next_step)), style="red") for problem in problems]
 
 

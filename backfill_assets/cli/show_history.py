@@ -1,4 +1,4 @@
-"""How does what a table or a partition has been look on a terminal?"""
+"""Terminal views of the history of a table or a partition."""
 
 from __future__ import annotations
 

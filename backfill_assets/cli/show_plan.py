@@ -1,4 +1,4 @@
-"""How do the plans of runs and of sets look on a terminal?"""
+"""Terminal views of the plans of runs and sets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How do a run, its report and its publications look on a terminal?"""
+"""Terminal views of a run, its report and its publications."""
 
 from __future__ import annotations
 

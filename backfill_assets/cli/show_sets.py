@@ -1,4 +1,4 @@
-"""How does a restatement set look on a terminal?"""
+"""Terminal views of restatement sets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How does what is stale look on a terminal?"""
+"""Terminal view of what is stale."""
 
 from __future__ import annotations
 
@@ -39,6 +39,6 @@ def _blocked(table: StaleTable) -> list[RenderableType]:
         return []
     text = (
         f"cannot be built again, because an input has no accepted version any more: {table.table} "
-        f"{table.blocked_described}. Build the input, or roll back what rests on it."
+        f"{table.blocked_described}. Build the input, or roll back what depends on it."
     )
     return [Text(text), ""]

@@ -1,4 +1,4 @@
-"""How do the state of everything, and landed files, look on a terminal?"""
+"""Terminal views of the status of everything, and of landed files."""
 
 from __future__ import annotations
 

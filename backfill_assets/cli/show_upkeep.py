@@ -1,4 +1,4 @@
-"""How do an audit, a reproduction and a clean-up look on a terminal?"""
+"""Terminal views of an audit, a reproduction and a vacuum."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def audit_view(audit: AuditReport) -> RenderableType:
 
 
 def recovered_lines(recovered: Sequence[RecoveredWork]) -> Sequence[str]:
-    """What was half done, what became of it, and what to do next."""
+    """What was left unfinished, its outcome, and what to do next."""
     lines = [f"{each.what} {each.id} {each.outcome}{following(each.next_step)}" for each in recovered]
     return lines or ["nothing was half done"]
 

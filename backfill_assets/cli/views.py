@@ -1,4 +1,4 @@
-"""How do documents look on a terminal? Every view that commands print."""
+"""Terminal views of all documents that commands print."""
 
 from __future__ import annotations
 

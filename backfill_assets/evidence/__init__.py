@@ -1,1 +1,1 @@
-"""What do a reviewer and an auditor read?"""
+"""Evidence: the documents for reviewers and auditors."""

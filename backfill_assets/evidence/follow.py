@@ -1,4 +1,4 @@
-"""What waits to be followed, why it waits, and what became of what followed?"""
+"""Documents of follow-ups: what waits and why, and the results of what followed."""
 
 from __future__ import annotations
 
@@ -199,7 +199,7 @@ def follow_report(
 
     Args:
         runs: What was executed, and what could not be planned.
-        elsewhere: Runs that another process is at work on.
+        elsewhere: Runs that another process is executing.
         waiting: Sentences about what cannot follow yet.
     """
     at_work = [f"{run.manifest.table}: {run.run_id} is under way in another process" for run in elsewhere]

@@ -1,4 +1,4 @@
-"""What has a table ever been?"""
+"""History of a table: its publications and versions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What became of a landed file?"""
+"""Documents of landed files."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class ImportDocument:
         meaning: The same in words.
         arrival: Its position in the order of arrival, over all sources.
         landed: How many records it holds.
-        accepted: How many of them are what the source says now.
+        accepted: How many of them are the latest version of their key.
         duplicate: How many were there before with the same values.
         superseded: How many have a later record of the same key.
         rejected: How many are in quarantine, each with its reason.

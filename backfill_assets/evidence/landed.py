@@ -1,4 +1,4 @@
-"""What should be known of files that were landed, beyond their counts?"""
+"""Remarks about landed files, in addition to their counts."""
 
 from __future__ import annotations
 

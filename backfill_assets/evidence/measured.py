@@ -1,4 +1,4 @@
-"""What did the gates of a run find, partition by partition and gate by gate?"""
+"""Documents of gate results, by partition and by gate."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class PartitionMoves:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateSummary:
-    """What one gate of a run said.
+    """The result of one gate of a run.
 
     Attributes:
         gate: Its name.

@@ -1,4 +1,4 @@
-"""What moves a run or a set on? Whether it has to be approved says what publication asks."""
+"""Next step of a run or a set, by what publication would require."""
 
 from __future__ import annotations
 

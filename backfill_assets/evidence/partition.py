@@ -1,4 +1,4 @@
-"""For any number that was ever read: where did it come from?"""
+"""History of a partition: the origin of every number that readers saw."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from backfill_assets.workspace import Workspace
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateVerdict:
-    """What a gate said of one partition.
+    """The result of a gate for one partition.
 
     Attributes:
         gate: Its name.
@@ -83,7 +83,7 @@ class VersionHistory:
         supersedes: The runs whose accepted rows its run replaced.
         references: The versions of the reference documents that were read, by name.
         provenance: What it was computed from: landed files, or the digests of the inputs in its window.
-        checks: What the gates said of it.
+        checks: Its gate results.
         verified_by: The runs that computed it again and found it equal, the latest first.
         undone: Who rolled it back, when and why, in words; null when it was not rolled back.
         restored_at: When a rollback brought it back; null when readers see it since it was published.

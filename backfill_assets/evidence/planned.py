@@ -1,4 +1,4 @@
-"""What does a plan of one run say?"""
+"""Document of the plan of one run."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ class PlannedCost:
     Attributes:
         rows: How many rows.
         size_bytes: Of all data files; null when no rows of the table are known.
-        seconds: To stage it; null when no earlier run says.
+        seconds: To stage it; null when there is no earlier run.
         based_on: Where the numbers come from, in words.
     """
 

@@ -1,4 +1,4 @@
-"""What does a plan of a restatement set say?"""
+"""Document of the plan of a restatement set."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class RebuildDocument:
         partitions: How many there are.
         described: The same in words.
         new_partitions: How many of them have no accepted version yet.
-        because: What they rest on that changes; empty for partitions that were asked for by themselves.
+        because: Their changing inputs; empty for partitions that were only requested themselves.
         only_read: What they read and the set does not build: warm-up, look-ahead, and what had changed.
     """
 

@@ -1,4 +1,4 @@
-"""What did a swap change, who made it, and what became of it?"""
+"""Documents of publications: what a swap changed, who made it, and its outcome."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was half done, and how did it end?"""
+"""Document of a recovery: unfinished work and its outcome."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ class RecoveredWork:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecoveryReport:
-    """What became of everything that was half done.
+    """The outcome of everything that was left unfinished.
 
     Attributes:
-        recovered: One per thing that was under way.
+        recovered: One per piece of work that was in progress.
         problems: What could not be ended, while everything else was.
     """
 

@@ -1,4 +1,4 @@
-"""Does a run go back to an earlier release? A plan and a report say so."""
+"""Warning in plans and reports if a run goes back to an earlier release."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What does a reviewer read before agreeing to a run, and an auditor afterwards?"""
+"""Report of a run, for its reviewer and for an auditor."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class ApprovalGrounds:
 
     Attributes:
         groups: The approver's groups that count.
-        approvers_version: The version of `approvers.yaml` that says so.
+        approvers_version: The version of `approvers.yaml` that lists these groups.
         approvers_sha256: sha256 of that file.
     """
 
@@ -132,7 +132,7 @@ class RunReport:
         equal_partitions: How many partitions equal the accepted rows and stay as they are; null before the gates.
         new_empty_partitions: How many have no accepted version and get no rows; null before the gates.
         changed_columns: Rows that differ, by column, the most changed column first.
-        gates: What each gate said.
+        gates: The result of each gate.
         sample: Some rows that move; empty once they are erased.
         failing_keys: Keys of some rows that fail a gate; empty once they are erased.
         samples_erased: Who erased these rows; null when they were not erased.

@@ -1,4 +1,4 @@
-"""Where does a run stand, and what moves it on?"""
+"""Documents of runs: their state and next step."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class RunSummary:
         updated_at: When its state changed last.
         note: What is to be known of its state, such as why it failed; empty when there is nothing.
         at_work: The process that stages or gates it, or null.
-        next_step: What a person can do next, by what publication would ask for now: an approval that does not count any
+        next_step: What a person can do next, by what publication would ask for now: an approval that is not valid any
             more needs a further one. Of a run of a set that has passed, what moves the set on. Null when there is
             nothing.
     """

@@ -1,4 +1,4 @@
-"""How far is a restatement set, and at which versions can its tables be read as one?"""
+"""Documents of restatement sets: their progress, and the versions at which their tables can be read together."""
 
 from __future__ import annotations
 

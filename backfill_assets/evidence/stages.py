@@ -1,4 +1,4 @@
-"""What will a run or a set do, in order?"""
+"""Documents of the stages of a run or a set."""
 
 from __future__ import annotations
 
@@ -194,7 +194,7 @@ StageDocument = ComputeStage | MeasureStage | ProveStage | AgreeStage | SwapStag
 
 
 def stage_document(stage: Stage) -> StageDocument:
-    """One stage of what `planning.stages_of` says will be done."""
+    """One stage of the list of `planning.stages_of`."""
     words = sentence(stage)
     match stage:
         case Compute():

@@ -1,4 +1,4 @@
-"""What does every table hold, and what waits for a person?"""
+"""Status: the content of every table, and what waits for a person."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What was agreed and what happened? Manifests, states, hash-chained events, partition versions."""
+"""Ledger: manifests, states, hash-chained events and partition versions in a database."""

@@ -1,4 +1,4 @@
-"""Who agreed to a run's manifest? An approval is of exactly one text, and is withdrawn by a rollback."""
+"""Approvals of manifests. An approval is for exactly one text, and is withdrawn by a rollback."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who decided against a run or a set that readers do not see? A cancellation is final."""
+"""Cancellations of runs and sets that are not visible to readers. A cancellation is final."""
 
 from __future__ import annotations
 

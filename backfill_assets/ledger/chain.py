@@ -1,4 +1,4 @@
-"""Does the recorded history still say what was written? Pure: hashes and comparisons, no database."""
+"""Event chain: verifies that recorded events are unchanged. Pure: hashes and comparisons, no database."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class ChainHead:
 
 def hash_of(entry: EventRecord) -> str:
     """The hash that an entry must carry: over the hash before it and everything that it says itself."""
-    said = {
+    content = {
         "sequence": entry.sequence,
         "at": entry.at.isoformat(),
         "actor": entry.actor,
@@ -33,7 +33,7 @@ def hash_of(entry: EventRecord) -> str:
         "to_state": entry.to_state,
         "payload": dict(entry.payload),
     }
-    return sha256_text(entry.previous_hash + canonical_json(said))
+    return sha256_text(entry.previous_hash + canonical_json(content))
 
 
 def broken_links(entries: Iterable[EventRecord], head: ChainHead) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Was the ledger changed by something else than this package? The chain, the manifests and the states.
+"""Chain checks: whether another program changed the chain, the manifests or the states.
 
 An edited row that has no state is found by `row_checks`.
 """

@@ -1,4 +1,4 @@
-"""What does the planner see of the ledger? What is accepted, and what could still be published; it cannot write."""
+"""Claims: the planner's read-only view of the ledger, what is accepted and what could still be published."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How are values kept so that SQLite and PostgreSQL hand back the same ones?
+"""Column types with which SQLite and PostgreSQL return the same values.
 
 Instants come back aware and in UTC, documents as canonical JSON text, file sets with every file in them.
 """

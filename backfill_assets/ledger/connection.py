@@ -1,4 +1,4 @@
-"""How is the ledger's database reached, and what does one transaction mean on it?
+"""Connection to the ledger's database, and the meaning of one transaction on it.
 
 A reading transaction sees one state of the ledger from its first query to its last. Writing transactions come one after
 the other: on SQLite by BEGIN IMMEDIATE, on PostgreSQL by locking the head of the event chain (see `writing`).

@@ -1,4 +1,4 @@
-"""How does a writer append to the event chain, and change a state? One instant, one chain, one way to do either.
+"""Event log: appends to the event chain and changes states, with one instant per transaction.
 
 Every aggregate that writes is given the log of its transaction; only through it do states change.
 """

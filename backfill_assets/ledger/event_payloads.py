@@ -1,4 +1,4 @@
-"""What does the payload of an event hold of rows that are too many for it? Digests, so that an edited row is found."""
+"""Event payloads: digests in place of rows that are too many for an event, so that an edited row is found."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What happened, in which order?"""
+"""Events of the ledger, in order."""
 
 from __future__ import annotations
 

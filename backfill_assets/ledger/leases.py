@@ -1,4 +1,4 @@
-"""Which process is at work on what, and until when?
+"""Leases in the ledger: which process works on what, and until when.
 
 A lease is taken and dropped with the step that begins or ends the work.
 """
@@ -36,7 +36,7 @@ class LeaseReads(Queries):
         Cost: one primary key lookup.
 
         Raises:
-            AtWork: Another process is at work on it.
+            AtWork: Another process holds the lease.
         """
         held = self.get(work_id)
         if held is not None and held.is_alive(at):

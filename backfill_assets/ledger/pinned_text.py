@@ -1,4 +1,4 @@
-"""Did a manifest pin exactly what is accepted now? Answered on its text, so that pins need not be parsed.
+"""Pinned text: whether a manifest pins exactly what is accepted now, compared as text without parsing the pins.
 
 Ten years of days over 30 tables with windows of 90 days are a million pins in a hundred runs per table, and hardly any
 differs from what is accepted. The text of a manifest is canonical, so equal pins are equal texts.

@@ -1,4 +1,4 @@
-"""May this swap be tried at all, as far as the ledger knows?"""
+"""Publication checks: whether the ledger allows a swap to be tried."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What do all queries of the ledger share? A connection inside one transaction, and lists of any length in batches."""
+"""Base of all ledger queries: a connection inside one transaction, and lists of any length in batches."""
 
 from __future__ import annotations
 

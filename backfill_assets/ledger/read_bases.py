@@ -1,4 +1,4 @@
-"""What were accepted partitions computed from? Light answers: no file sets and no provenance are read.
+"""Reads of bases: what accepted partitions were computed from, without reading file sets or provenance.
 
 Ten years of days over 30 tables are 110,000 accepted partitions; what planning asks of them are a few columns each.
 """

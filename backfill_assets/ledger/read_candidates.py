@@ -1,4 +1,4 @@
-"""What has been staged for a run, and what did the gates measure on it?"""
+"""Reads of candidates: what has been staged for a run, and its gate results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which files have landed, with what content, and which days do they touch?"""
+"""Reads of imports: landed files, their content, and the days that they touch."""
 
 from __future__ import annotations
 

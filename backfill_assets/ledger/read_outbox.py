@@ -1,4 +1,4 @@
-"""What do publications ask of the tables that depend on them, and which runs follow them already?"""
+"""Reads of the outbox: what publications ask of dependent tables, and which runs follow them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which swaps were intended, what did they change, and what became of them?"""
+"""Reads of publications: intended swaps, their changes, and their outcome."""
 
 from __future__ import annotations
 

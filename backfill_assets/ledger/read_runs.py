@@ -1,4 +1,4 @@
-"""What was agreed, and how far is it? What was staged and measured for a run is in `read_candidates`."""
+"""Reads of runs: their manifests and states. What was staged and measured for a run is in `read_candidates`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which runs were agreed together, and how far is their publication?"""
+"""Reads of restatement sets: their runs, and the progress of their publication."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What do readers see, and what did they see before?"""
+"""Reads of partition versions: what readers see, and what they saw before."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which texts may the ledger keep? Names, reasons and notes, checked before they are written."""
+"""Recorded texts: checks of names, reasons and notes before they are written to the ledger."""
 
 from __future__ import annotations
 

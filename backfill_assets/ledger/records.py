@@ -1,4 +1,4 @@
-"""What does the ledger hand out? Frozen records, one per row of what was agreed or what happened.
+"""Records of the ledger: frozen dataclasses, one per row.
 
 Times are aware UTC. Partitions are first days. `files` are complete file sets, so a snapshot needs no table log.
 """

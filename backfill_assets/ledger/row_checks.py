@@ -1,4 +1,4 @@
-"""Do the rows of the ledger still say what its events said when they were written?
+"""Row checks: whether the rows of the ledger agree with its events.
 
 The event chain finds an edited event; this finds an edited row: what a publication changed, which versions are
 accepted, what the gates found, who approved, and how many records a file had. Each is computed again from the events.
@@ -91,7 +91,7 @@ class RowChecks(Queries):
                 yield f"publication {publication_id} was added without an event."
                 continue
             present = publication_payload(self._publications.get(publication_id).intent)
-            # An earlier release said less about a publication: what it said has to be so.
+            # An earlier release recorded less about a publication; what it recorded has to agree.
             if wrong := sorted(name for name in payload if name in present and present[name] != payload[name]):
                 yield f"publication {publication_id} was edited: {', '.join(wrong)} are not what its event says."
 
@@ -133,7 +133,7 @@ class RowChecks(Queries):
                 yield f"{table} {day}: version {version} was removed."
 
     def _copies_against_changes(self) -> Iterator[str]:
-        """What a version says about its files is what its publication said."""
+        """The files of a version are those that its publication recorded."""
         held, made = partition_versions, publication_changes
         same = and_(made.c.publication_id == held.c.publication_id, made.c.partition_date == held.c.partition_date)
         differs = or_(

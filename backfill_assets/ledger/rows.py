@@ -1,4 +1,4 @@
-"""Which record does a row make, and which row does a record make?"""
+"""Rows: conversion between database rows and records."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def _read(parse: Callable[[str], Read], body: str, what: str, **ids: str) -> Rea
     """A document whose text has its digest.
 
     Raises:
-        Refused: It is not one that this release can read; somebody else wrote it.
+        Refused: This release cannot read it; another program wrote it.
     """
     try:
         return parse(body)

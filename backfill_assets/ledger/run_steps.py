@@ -1,4 +1,4 @@
-"""How does a run change? What the aggregates that change runs share; not a part of a transaction's surface."""
+"""Steps of runs, shared by the aggregates that change runs. Not part of the interface of a transaction."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which values of rows does the ledger hold, and how are they erased?
+"""Samples: the values of rows that the ledger holds, and how they are erased.
 
 Values of rows are in one table, `samples`, and never in an event. The event that recorded a sample names its salted
 digest; an event of a later erasure names the sample.

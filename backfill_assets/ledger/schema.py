@@ -1,4 +1,4 @@
-"""Which tables hold the ledger, and what does the database itself refuse?
+"""Schema of the ledger: its tables, and the constraints that the database enforces.
 
 The Alembic revisions under `migrations/` build exactly this; a test compares the two on both databases. `table_name`
 and `partition_date` are called so because `table` and `partition` are words of SQL.

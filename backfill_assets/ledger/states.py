@@ -1,4 +1,4 @@
-"""What states can things be in, and which step may follow which?
+"""States of runs, publications, sets and imports, and their transition tables.
 
 One table per kind of thing. The store refuses every step that is not in it, with an `UPDATE ... WHERE state = :from`.
 """

@@ -1,4 +1,4 @@
-"""What is one step of a transition table, and how is a step refused?"""
+"""Steps of transition tables, and the error for a step that is not allowed."""
 
 from __future__ import annotations
 

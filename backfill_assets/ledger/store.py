@@ -1,4 +1,4 @@
-"""How is the ledger opened, read and written?
+"""Store: opens, reads and writes the ledger.
 
 A reading transaction sees one state of the ledger. A writing one is the only one at its turn, and what it does is done
 as a whole or not at all. What they offer is in `transactions`.

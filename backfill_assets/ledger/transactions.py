@@ -1,4 +1,4 @@
-"""What does one transaction of the ledger offer? One aggregate per subject, each of which can be passed around alone.
+"""Transactions of the ledger: one aggregate per subject, each of which can be passed separately.
 
 `XReads` and `XWrites` are what a transaction offers of an aggregate. `XSteps` are changes that several aggregates
 share: a publication moves a run, withdraws an approval and announces itself in the outbox. They are put together here

@@ -1,4 +1,4 @@
-"""Is the ledger's database of the present shape, and if not, how does it get there?"""
+"""Upgrade: brings the ledger's database to the present schema."""
 
 from __future__ import annotations
 

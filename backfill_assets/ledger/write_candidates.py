@@ -1,4 +1,4 @@
-"""What was staged for a run, and what did the gates measure on it?"""
+"""Writes to candidates: what is staged for a run, and its gate results."""
 
 from __future__ import annotations
 

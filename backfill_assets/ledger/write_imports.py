@@ -1,4 +1,4 @@
-"""Which file has arrived, and what became of its records?"""
+"""Writes to imports: landed files and the counts of their records."""
 
 from __future__ import annotations
 

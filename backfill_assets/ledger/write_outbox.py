@@ -1,4 +1,4 @@
-"""What do publications ask for, who follows it, and what withdraws it?
+"""Writes to the outbox: entries of publications, the runs that follow them, and withdrawals.
 
 A follow-up may be published without a person, so it comes from here alone: its manifest is written in the transaction
 that has seen that the outbox asks for it.

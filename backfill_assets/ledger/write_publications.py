@@ -1,4 +1,4 @@
-"""Which swap is about to be tried, and what is true once it has landed or was given up?
+"""Writes to publications: the intent of a swap, its acknowledgement, and its abandonment.
 
 Everything about a publication's partitions is done by a few statements over whole sets, inside the database.
 """

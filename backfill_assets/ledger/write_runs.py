@@ -1,4 +1,4 @@
-"""How is a run planned, taken by a process, moved on and cancelled? Its approval is in `approvals`."""
+"""Writes to runs: planning, taking by a process, state changes and cancellation. Approval is in `approvals`."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class RunWrites(RunReads):
 
         Raises:
             UnknownName: There is no such run.
-            AtWork: Another process has it, and its lease has not ended.
+            AtWork: Another process holds its lease.
             IllegalTransition: The run cannot be staged any more; or it is not staged, so it cannot be gated.
         """
         found = self.state(run_id)

@@ -1,4 +1,4 @@
-"""Who agreed to several runs at once, and how far is their publication?"""
+"""Writes to restatement sets: their approval, and the progress of their publication."""
 
 from __future__ import annotations
 

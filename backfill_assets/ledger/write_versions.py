@@ -1,4 +1,4 @@
-"""Which partition versions does a landed swap accept, supersede, roll back and restore?
+"""Writes to partition versions: a landed swap accepts, supersedes, rolls back and restores them.
 
 One statement per question, over all partitions of the publication: 5,000 of them never travel through Python.
 """

@@ -1,4 +1,4 @@
-"""What does a person read who asks what is stale?"""
+"""Document of what is stale."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ class VacuumReport:
     """What a clean-up of staged files did, or would do.
 
     Attributes:
-        dry_run: Whether it only said what would go.
+        dry_run: Whether it only reported what would be removed.
         at: The present, by which files are judged.
         rollback_days: For how long a replaced version can be brought back.
         reproduction_days: For how long a run can be reproduced after its publication.

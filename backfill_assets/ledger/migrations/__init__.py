@@ -1,1 +1,1 @@
-"""Which steps led to the present schema? Alembic revisions, run by `upgrade` on the connection that it hands over."""
+"""Migrations: Alembic revisions to the present schema, run by `upgrade` on its connection."""

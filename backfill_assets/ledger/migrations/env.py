@@ -1,4 +1,4 @@
-"""How does Alembic reach the ledger? Only through the connection and the transaction that `upgrade` has opened."""
+"""Alembic environment: uses only the connection and the transaction that `upgrade` has opened."""
 
 from alembic import context
 

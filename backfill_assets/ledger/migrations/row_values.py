@@ -1,4 +1,4 @@
-"""How does an upgrade take values of rows out of what can never be erased?
+"""Upgrade step: removes values of rows from records that can never be erased.
 
 Samples go from the events to the table `samples`, and examples of a failed proof from the gate results as well; bounds
 of columns leave the file sets. Events whose payload changes, and all that follow, get new hashes. Every one of them
