@@ -167,7 +167,7 @@ def day_of(ws: Workspace, name: str, number: int, length: Length) -> date:
 
 
 def ancestors(ws: Workspace, name: str) -> set[str]:
-    """The tables that a table rests on, at any distance."""
+    """The tables that a table depends on, at any distance."""
     above = {edge.table for edge in ws.graph.table(name).inputs}
     return above.union(*(ancestors(ws, each) for each in above))
 

@@ -1,6 +1,6 @@
-"""What does a history of ten years look like to whoever reads the ledger, without anything having been computed?
+"""A generated history of ten years for readers of the ledger, without computation.
 
-Tables in layers, each derived one reading two tables of the layer above, with what their days rest on; and a SQLite
+Tables in layers, each derived one reading two tables of the layer above, with the bases of their days; and a SQLite
 ledger filled with the rows of it.
 """
 
@@ -53,7 +53,7 @@ class Size:
 
 @dataclass(frozen=True, kw_only=True)
 class World:
-    """Tables, the days they are built for, and what the built days rest on."""
+    """Tables, the days they are built for, and the bases of the built days."""
 
     size: Size
     graph: Graph
@@ -106,7 +106,7 @@ def name_of(layer: int, place: int) -> str:
 def bases_of(
     size: Size, graph: Graph, node: TableNode, days: Sequence[date], digests: Mapping[str, Mapping[date, str]]
 ) -> Iterator[Basis]:
-    """What the days rest on: runs of equal length."""
+    """The bases of the days: runs of equal length."""
     length = -(-len(days) // size.runs_per_table)
     for number, start in enumerate(range(0, len(days), length)):
         some = tuple(days[start : start + length])

@@ -154,7 +154,7 @@ def through_ledger(world: World, ledger: Ledger, url: str) -> Iterator[Figure]:
 
 
 def staleness_through_ledger(world: World, ledger: Ledger, url: str) -> Iterator[Figure]:
-    """Staleness, with what partitions rest on read from a ledger."""
+    """Staleness, with bases read from a ledger."""
 
     def everything(state: LedgerState) -> Sequence[Staleness]:
         resting = state.tx.bases.of_accepted(world.graph.tables)

@@ -129,7 +129,7 @@ def governed(ws: Workspace, watch: Watch, run_id: str, what: str) -> None:
 
 
 def bare(ws: Workspace, watch: Watch, what: str) -> None:
-    """What somebody would write without any of this: read, compute, overwrite."""
+    """The backfill without this package: read, compute, overwrite."""
     table = ws.domain.derived_table(SILVER)
     window = table.window_of("events", {name: loaded.value for name, loaded in ws.references.items()})
     days = window.around(QUARTER)

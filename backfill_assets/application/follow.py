@@ -137,7 +137,7 @@ def step_after_change(ws: Workspace) -> NextStep | None:
     try:
         waits = any(wanted.partitions for asking in asked_follow_ups(ws) for wanted in asking.wanted)
     except Refused:
-        # What depends on it cannot be told, because a reference is unreadable, for example; `follow` says why.
+        # Its dependents cannot be determined, for example because a reference is unreadable; `follow` reports why.
         waits = True
     if not waits:
         return None

@@ -116,8 +116,8 @@ class ApprovalWrites:
         Args:
             run_id: A run.
             by: Who agrees.
-            note: What the approval rests on, in their words.
-            grounds: Why they may; None when anybody but the requester may.
+            note: The grounds of the approval, in their words.
+            grounds: Why they may; None when any person but the requester may.
 
         Raises:
             UnknownName: There is no such run.
@@ -128,7 +128,7 @@ class ApprovalWrites:
         set_id = found.manifest.member_of
         if set_id is not None:
             raise IllegalTransition(
-                f"run {run_id} is one of the set {set_id}, and nobody agrees to a part of it.",
+                f"run {run_id} belongs to set {set_id}, which is only approved as a whole.",
                 next_step=do(Act.APPROVE, set_id, by=ANOTHER_PERSON),
                 run_id=run_id,
                 set_id=set_id,

@@ -37,7 +37,7 @@ class Cancellation:
 
 
 def cancel_run(steps: RunSteps, run_id: str, state: RunState, decision: Cancellation) -> None:
-    """Ends a run that readers do not see. The process at work on it is refused its next step.
+    """Cancels a run that is not visible to readers. Its process is refused its next step.
 
     Raises:
         IllegalTransition: Readers see it, or it is being published.

@@ -23,7 +23,7 @@ class LeaseReads(Queries):
     """Leases of runs and landed files."""
 
     def get(self, work_id: str) -> Lease | None:
-        """The process that is at work on a run or a landed file, or was when it stopped; None when the work has ended.
+        """The process that works on a run or a landed file, or did when it stopped; None when the work has ended.
 
         Cost: one primary key lookup.
         """

@@ -20,7 +20,7 @@ _PINS, _END = '"partitions":[[', ']],"table":'
 
 
 class Stretch(Mapping[date, str]):
-    """The partitions of a mapping from one place to another, set out when somebody looks: mostly nobody does."""
+    """The partitions of a mapping from one place to another, computed on first use, which is rare."""
 
     def __init__(self, whole: Mapping[date, str], start: int, end: int) -> None:
         self._whole, self._start, self._end = whole, start, end

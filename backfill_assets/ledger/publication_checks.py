@@ -123,7 +123,7 @@ class PublicationChecks(Queries):
             )
         if found.approval is not ApprovalState.APPROVED:
             raise NotApproved(
-                f"nobody but the requester has agreed to the manifest of run {found.run_id}.",
+                f"no other person than the requester has approved the manifest of run {found.run_id}.",
                 next_step=do(Act.APPROVE, found.run_id, by=ANOTHER_PERSON),
                 run_id=found.run_id,
             )

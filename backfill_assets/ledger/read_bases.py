@@ -35,7 +35,7 @@ RunPartition = tuple[str, str, date]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProvenanceIndex:
-    """What accepted partitions rest on.
+    """The bases of accepted partitions.
 
     Attributes:
         bases: The last basis of every accepted partition, by table; each partition is in exactly one.
@@ -62,9 +62,9 @@ class BasisReads(Queries):
     """The bases of partitions, as planning and staleness compare them."""
 
     def of_accepted(self, tables: Iterable[str], *, inputs: Iterable[str] = ()) -> ProvenanceIndex:
-        """What the accepted partitions of tables rest on, and what is accepted of them and of what they read.
+        """The bases of the accepted partitions of tables, and what is accepted of them and of their inputs.
 
-        A version rests on the run that made it, and on every later run that computed it again and found it equal and
+        The bases of a version are the run that made it, and every later run that recomputed it, found it equal and
         whose publication stands. The last of them is read at once, the others when they are asked for.
 
         Cost: one short row per accepted partition of the tables, and the manifest of every run that stands for one.
@@ -102,7 +102,7 @@ class BasisReads(Queries):
         return ProvenanceIndex(bases=bases, earlier=earlier, digests=digests)
 
     def of_run(self, run_id: str, partitions: Sequence[date]) -> Basis:
-        """What partitions of a run rest on, whether readers see them or not.
+        """The bases of partitions of a run, whether they are visible to readers or not.
 
         Cost: one primary key lookup; the manifest is parsed without its pins.
 

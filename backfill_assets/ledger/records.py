@@ -35,7 +35,7 @@ class RunHeader:
         approval: APPROVED only while a valid approval of `manifest_digest` stands.
         approved_by: Who gave it; None while DRAFT.
         note: The last thing worth telling about its state, such as why it failed.
-        lease: Who is at work on it, or was when it stopped; None when nobody stages or gates it.
+        lease: The process that works on it, or did when it stopped; None when no process stages or gates it.
     """
 
     run_id: str

@@ -43,7 +43,7 @@ _MOST_CHARACTERS = 200
 
 
 def lease(row: AnyRow, prefix: str = "") -> Lease | None:
-    """Which process is at work, from the columns of a lease, whose names may begin with a prefix; None without one."""
+    """The working process from the columns of a lease, whose names may begin with a prefix; None without one."""
     if row._mapping[f"{prefix}attempt"] is None:
         return None
     return Lease(

@@ -19,7 +19,7 @@ from backfill_assets.next_steps import ANOTHER_PERSON, NAME, Act, Advice, do, ou
 from backfill_assets.planning.manifest import Manifest
 
 NO_ATTEMPT = ""
-"""The attempt of a run that no process is at work on."""
+"""The attempt of a run on which no process works."""
 
 
 class RunSteps(Queries):

@@ -118,7 +118,7 @@ leases = Table(
     Column("since_at", UtcDateTime, nullable=False),
     Column("until_at", UtcDateTime, nullable=False),
 )
-"""Who is at work on a run or a landed file, and until when that holds unless it is renewed. A renewal is no event: it
+"""The process that works on a run or a landed file, until when unless it is renewed. A renewal is not an event: it
 changes no state, and what an attempt may still do is decided by `runs.attempt`."""
 
 approvals = Table(

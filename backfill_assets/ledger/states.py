@@ -164,7 +164,7 @@ def may_follow(present: State, following: State) -> bool:
 
 MEANING: Mapping[State, str] = {
     RUN.PLANNED: "the manifest is written; nothing has been computed",
-    RUN.STAGING: "Spark is writing candidate files that nobody reads",
+    RUN.STAGING: "Spark is writing candidate files, not visible to readers",
     RUN.STAGED: "the candidate is written; its gates have not been measured yet",
     RUN.GATING: "the candidate is written and its gates are being measured",
     RUN.PASSED: "every blocking gate passed; it can be published once it is approved",
@@ -175,7 +175,7 @@ MEANING: Mapping[State, str] = {
     RUN.SUPERSEDED: "a later publication replaced all of its rows",
     RUN.ROLLED_BACK: "its publication was undone; the rows before it are back",
     RUN.CANCELLED: "it was decided against: readers do not see it and will not, and its files may be removed",
-    ApprovalState.DRAFT: "nobody but the requester has agreed yet",
+    ApprovalState.DRAFT: "no other person than the requester has approved it yet",
     ApprovalState.APPROVED: "another person than the requester agreed to exactly this manifest",
     PublicationState.PUBLISHING: "intended; the table may or may not have changed yet",
     PublicationState.PUBLISHED: "the swap landed and the ledger knows",

@@ -40,7 +40,7 @@ class ReadTransaction:
 
     Attributes:
         runs: What was agreed, and how far it is.
-        leases: Which process is at work on what.
+        leases: Which process works on what.
         candidates: What was staged and measured for a run.
         samples: Values of rows that reviewers are shown.
         publications: Swaps that were intended, and what became of them.

@@ -132,7 +132,7 @@ class RunWrites(RunReads):
             run_id: A run.
             to: Its next state; STAGED ends its staging.
             actor: Who moves it.
-            attempt: Names the process at work, which must be the one that has the run.
+            attempt: Identifies the process, which must be the one that has the run.
             note: What is worth telling about the new state.
             payload: What the event keeps besides.
 
@@ -171,7 +171,7 @@ class RunWrites(RunReads):
             )
 
     def cancel(self, run_id: str, *, by: str, reason: str) -> None:
-        """Ends a run that readers do not see. The process at work on it is refused its next step.
+        """Cancels a run that is not visible to readers. Its process is refused its next step.
 
         Raises:
             UnknownName: There is no such run.

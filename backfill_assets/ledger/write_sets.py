@@ -94,8 +94,8 @@ class SetWrites(SetReads):
         Args:
             set_id: A set.
             by: Who agrees.
-            note: What the approval rests on, in their words.
-            grounds: By run, why they may; nothing for runs that anybody but the requester may approve.
+            note: The grounds of the approval, in their words.
+            grounds: By run, why they may; nothing for runs that any person but the requester may approve.
 
         Raises:
             UnknownName: There is no such set.

@@ -1,9 +1,9 @@
 """Vacuum: removes exactly the files that are not needed any more.
 
 The files are listed first and judged afterwards, by one state of the ledger, so that a file which comes in meanwhile is
-not among them. That takes its time, and no tx waits for it. The writing transaction only asks whether what the
-judgement rests on is still so, and marks the versions that lose files; what begins later finds the mark and is refused.
-Only then are files removed. A process that dies in between leaves files that the next clean-up finds again.
+not among them. That takes time, and no transaction waits for it. The write transaction only checks that the facts of
+the judgement are unchanged, and marks the versions that lose files; what begins later finds the mark and is refused.
+Only then are files removed. A process that stops in between leaves files that the next vacuum finds again.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def vacuum_lake(ws: Workspace, *, by: str, quarantines: Iterable[str] = (), dry_
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Planned:
-    """What is to go, and what that rests on.
+    """What is to be removed, and the facts of that decision.
 
     Attributes:
         states: Of the runs as they were.

@@ -1,4 +1,4 @@
-"""How does a made-up enforcement case unfold, from its opening to the last appeal?
+"""Case histories: generated enforcement cases, from their opening to the last appeal.
 
 Pure and seeded: the same seed and number of cases give the same events on every machine. Events have real times of
 day, in office hours or at night through a web portal, so that the UTC date differs from the local one for some of

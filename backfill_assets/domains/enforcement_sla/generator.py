@@ -1,4 +1,4 @@
-"""What do the demo's files look like, in the order in which they came in?
+"""Generator of the demo's files, in the order of their arrival.
 
 One export a month, as authorities really send them: in three formats, with events reported too late for their month,
 records sent twice, corrections of earlier records, and a few that are broken.

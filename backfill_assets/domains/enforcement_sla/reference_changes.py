@@ -1,4 +1,4 @@
-"""Which days does a new calendar or policy touch?
+"""Reference changes: the days that a new calendar or policy affects.
 
 A holiday that moved in 2006 says nothing about 2010, and the years between need not be computed again. What cannot be
 narrowed for certain is left open: then everything is computed again.

@@ -1,4 +1,4 @@
-"""Which facts outside the events do the deadlines depend on, and what makes such a file acceptable?
+"""References of the deadlines: facts outside the events, and the validation of their files.
 
 Two documents, each naming its version: when the days of a jurisdiction count (`jurisdiction_calendar`), and which
 clocks a case carries there (`sla_policy`). A document is parsed into values that cannot change, or refused with one
@@ -30,7 +30,7 @@ class DayKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Jurisdiction:
-    """Where a case is decided: its time zone, and the days on which nobody works there.
+    """Where a case is decided: its time zone, and the days on which it is closed.
 
     Attributes:
         name: The name that events use.
@@ -117,7 +117,7 @@ class DeadlineRules:
 
         A clock whose jurisdiction the calendar lacks could only be left out, and its cases would vanish from the
         published table. So that is refused, as early as the window is asked for. The other way round is fine: a
-        jurisdiction without clocks owes nobody a deadline.
+        jurisdiction without clocks has no deadlines.
 
         Raises:
             InvalidReference: The policy has a clock for a jurisdiction that the calendar does not list.

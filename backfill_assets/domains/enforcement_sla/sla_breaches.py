@@ -1,4 +1,4 @@
-"""How many cases missed their deadlines in a month?"""
+"""SLA breaches: the number of cases that missed their deadlines in a month."""
 
 from __future__ import annotations
 

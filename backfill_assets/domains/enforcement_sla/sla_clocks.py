@@ -1,4 +1,4 @@
-"""Where does every clock of every case stand on a given day?
+"""SLA clocks: the state of every clock of every case on a given day.
 
 Events become *moves* of a clock, moves become *segments* (stretches of days in which the clock runs, or is paused), and
 segments become rows, one per day. Days are never walked: how many count between two dates is the difference of two

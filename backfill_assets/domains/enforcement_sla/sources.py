@@ -1,4 +1,4 @@
-"""What lands here, and what must be true of a record before anything is computed from it?"""
+"""Sources: the landed files, and the contract of their records."""
 
 from __future__ import annotations
 

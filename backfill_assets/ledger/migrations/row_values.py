@@ -129,7 +129,7 @@ def _events(connection: Connection) -> Iterator[Mapping[str, Any]]:
 
 def _rehash(moved: Moved, event: Mapping[str, Any], examples: tuple[list[Any], str, str] | None) -> None:
     """The next event, with what it says of rows moved out, and its new hash if it needs one."""
-    # What hashing anew would make whole must be told for ever.
+    # What new hashes would make consistent must stay recorded permanently.
     if event["previous_hash"] != moved.former or _hash(event, event["payload"], moved.former) != event["hash"]:
         moved.broken.append(event["sequence"])
     payload = _moved_out(moved, event, examples)
@@ -155,7 +155,7 @@ def _moved_out(moved: Moved, event: Mapping[str, Any], examples: tuple[list[Any]
     try:
         payload = json.loads(event["payload"])
     except ValueError:
-        return str(event["payload"])  # somebody's edit, which the chain tells of
+        return str(event["payload"])  # an edit, which the chain reveals
     digests: dict[str, str] = {}
     if event["entity"] == "run" and "sample" in payload:
         digests |= _sampled(moved, event, "CHANGED_ROWS", payload.pop("sample"))
