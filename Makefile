@@ -53,7 +53,7 @@ test-postgres: setup
 	$(RUN) BACKFILL_TEST_LEDGER=postgresql $(PYTEST) backfill_assets_tests/integration
 
 test-faults: setup
-	$(RUN) .venv/bin/python -m pytest --hypothesis-profile=thorough backfill_assets_tests/unit
+	$(RUN) .venv/bin/python -m pytest --hypothesis-profile=thorough backfill_assets_tests/unit backfill_assets_tests/acceptance/test_traffic_fines.py
 	$(RUN) .venv/bin/python -m backfill_assets_tests.faults.crashes --workers 2
 	$(RUN) .venv/bin/python -m backfill_assets_tests.faults.interleavings --count 10000 --workers 2
 	$(RUN) .venv/bin/python -m backfill_assets_tests.faults.interleavings --count 1000 --workers 2 --sweep

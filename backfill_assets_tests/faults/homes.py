@@ -18,7 +18,6 @@ KEPT_FOR_NOTHING = {
     "BACKFILL_ROLLBACK_DAYS": "1",
     "BACKFILL_REPRODUCTION_DAYS": "1",
     "BACKFILL_SPARK_MEMORY": "768m",
-    "BACKFILL_SPARK_CONF": "spark.sql.shuffle.partitions=1",
 }
 """Vacuum keeps what is visible or open, and nothing else: then whatever is left beyond that has leaked."""
 

@@ -1,6 +1,6 @@
 """Which operations are killed at every place between two durable steps, and how is each taken up again?
 
-A scenario prepares a home once, acts in a process that will be killed, and is then finished by whoever comes next. What
+A scenario prepares a home once, acts in a process that will be killed, and is then finished by the next process. What
 readers see afterwards, and what the ledger holds, has to be what a run without a kill leaves.
 """
 
@@ -10,6 +10,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import date, timedelta
+from functools import partial
 from pathlib import Path
 
 from backfill_assets.crash_points import Point
@@ -35,11 +36,15 @@ LATE_FILE = "late.jsonl"
 
 
 def _late_file(shop: Shop) -> Path:
-    """A late sale, one that is there already, and one that nobody can read."""
+    """A late sale, one that is there already, and one that cannot be read."""
     path = shop.folder / LATE_FILE
     lines = [json.dumps(sale(FIFTH, amount=100, sale_id="late")), json.dumps(sale(FIFTH)), '{"sale_id": "no time"}']
     path.write_text("".join(line + "\n" for line in lines), encoding="utf-8")
     return path
+
+
+def _landing(shop: Shop) -> Notes:
+    return {"file": str(_late_file(shop))}
 
 
 def _land(ws: Workspace, notes: Notes) -> None:
@@ -58,7 +63,7 @@ def _loaded(shop: Shop, notes: Notes) -> None:
 
 
 def _planned_load(shop: Shop) -> Notes:
-    _land(shop.ws, {"file": str(_late_file(shop))})
+    _land(shop.ws, _landing(shop))
     load = operations.plan_load(shop.ws, SALES, partitions=None, by="ana", reason="landed")
     assert load is not None
     return {"run": load.run_id}
@@ -79,31 +84,31 @@ def _planned(shop: Shop) -> Notes:
 def _half_staged(shop: Shop) -> Notes:
     notes = _planned(shop)
     with suppress(Stopped):
-        operations.stage(stopping_at(shop.ws, Point.STAGE_CHUNK_FINISHED), notes["run"], actor="ana")
+        _stage(stopping_at(shop.ws, Point.STAGE_CHUNK_FINISHED), notes)
     return notes
 
 
 def _staged(shop: Shop) -> Notes:
     notes = _planned(shop)
-    operations.stage(shop.ws, notes["run"], actor="ana")
+    _stage(shop.ws, notes)
     return notes
 
 
 def _ready(shop: Shop) -> Notes:
     notes = _staged(shop)
-    operations.gate(shop.ws, notes["run"], actor="ana")
+    _gate(shop.ws, notes)
     return notes
 
 
 def _visible(shop: Shop) -> Notes:
     notes = _ready(shop)
-    operations.publish(shop.ws, notes["run"], by="ben")
+    _publish(shop.ws, notes)
     return notes
 
 
 def _brought_back(shop: Shop, notes: Notes) -> None:
     if operations.run_named(shop.ws, notes["run"]).state is RunState.PUBLISHED:
-        operations.rollback(shop.ws, notes["run"], by="ben", reason="was right before")
+        _roll_back(shop.ws, notes)
 
 
 def _cancelled(shop: Shop, notes: Notes) -> None:
@@ -117,22 +122,21 @@ def _stopped_publication(at: Point) -> Callable[[Shop], Notes]:
     def prepare(shop: Shop) -> Notes:
         notes = _ready(shop)
         with suppress(Stopped):
-            operations.publish(stopping_at(shop.ws, at), notes["run"], by="ben")
+            _publish(stopping_at(shop.ws, at), notes)
         return notes
 
     return prepare
 
 
 def _with_leftovers(shop: Shop) -> Notes:
-    """A run that was staged twice, so that files of its first attempt are needed by nobody."""
+    """A run that was staged twice, so that files of its first attempt are not needed any more."""
     notes = _ready(shop)
     with shop.ws.ledger.read() as reader:
         candidates = reader.candidates.of_run(notes["run"])
     for candidate in candidates.values():
         (shop.ws.lake.path(RECENT) / candidate.files.files[0].path).unlink()
         break
-    operations.stage(shop.ws, notes["run"], actor="ana")
-    operations.gate(shop.ws, notes["run"], actor="ana")
+    _stage_and_gate(shop.ws, notes)
     return notes
 
 
@@ -164,13 +168,13 @@ def _ready_after(shop: Shop, sales: Sequence[Mapping[str, object]]) -> Notes:
 
 def _visible_set(shop: Shop) -> Notes:
     notes = _ready_set(shop)
-    operations.publish_set(shop.ws, notes["set"], by="ben")
+    _publish_set(shop.ws, notes)
     return notes
 
 
 def _visible_half_equal_set(shop: Shop) -> Notes:
     notes = _half_equal_set(shop)
-    operations.publish_set(shop.ws, notes["set"], by="ben")
+    _publish_set(shop.ws, notes)
     return notes
 
 
@@ -193,18 +197,18 @@ def _published_set(shop: Shop, notes: Notes) -> None:
             is_draft = any(reader.runs.get(m.run_id).approval is ApprovalState.DRAFT for m in members)
         if is_draft:
             operations.approve_set(shop.ws, notes["set"], by="ben")
-        operations.publish_set(shop.ws, notes["set"], by="ben")
+        _publish_set(shop.ws, notes)
 
 
 def _brought_back_set(shop: Shop, notes: Notes) -> None:
     if _set_state(shop, notes) is not SetState.ROLLED_BACK:
-        operations.rollback_set(shop.ws, notes["set"], by="ben", reason="was right before")
+        _roll_back_set(shop.ws, notes)
 
 
 def _cancelled_set(shop: Shop, notes: Notes) -> None:
     """A set that is not wanted after all."""
     if _set_state(shop, notes) is SetState.PUBLISHED:
-        operations.rollback_set(shop.ws, notes["set"], by="ben", reason="was right before")
+        _roll_back_set(shop.ws, notes)
     if _set_state(shop, notes) is not SetState.CANCELLED:
         operations.cancel(shop.ws, notes["set"], by="ana", reason="not wanted")
 
@@ -218,156 +222,93 @@ def _first_silver(shop: Shop) -> Notes:
 
 def _brought_back_with_gold(shop: Shop, notes: Notes) -> None:
     if operations.run_named(shop.ws, notes["run"]).state is RunState.PUBLISHED:
-        operations.rollback_with_dependents(shop.ws, notes["run"], by="ben", reason="was never right")
+        _roll_back_with_dependents(shop.ws, notes)
 
 
-def _staged_and_gated(ws: Workspace, notes: Notes) -> None:
+# ------------------------------------------------------------------------------------------------------- what is killed
+
+
+def _stage(ws: Workspace, notes: Notes) -> None:
     operations.stage(ws, notes["run"], actor="ana")
+
+
+def _gate(ws: Workspace, notes: Notes) -> None:
     operations.gate(ws, notes["run"], actor="ana")
 
+
+def _stage_and_gate(ws: Workspace, notes: Notes) -> None:
+    _stage(ws, notes)
+    _gate(ws, notes)
+
+
+def _publish(ws: Workspace, notes: Notes) -> None:
+    operations.publish(ws, notes["run"], by="ben")
+
+
+def _roll_back(ws: Workspace, notes: Notes) -> None:
+    operations.rollback(ws, notes["run"], by="ben", reason="was right before")
+
+
+def _roll_back_with_dependents(ws: Workspace, notes: Notes) -> None:
+    operations.rollback_with_dependents(ws, notes["run"], by="ben", reason="was never right")
+
+
+def _publish_set(ws: Workspace, notes: Notes) -> None:
+    operations.publish_set(ws, notes["set"], by="ben")
+
+
+def _roll_back_set(ws: Workspace, notes: Notes) -> None:
+    operations.rollback_set(ws, notes["set"], by="ben", reason="was right before")
+
+
+def _recover(ws: Workspace, _: Notes) -> None:
+    operations.recover(ws, by="ops")
+
+
+def _vacuum(ws: Workspace, _: Notes) -> None:
+    operations.vacuum(ws, by="ops")
+
+
+_run = partial(Scenario, home="published", finish=published)
+_set = partial(Scenario, home="month")
 
 SCENARIOS = {
     scenario.name: scenario
     for scenario in (
-        Scenario(
-            name="land",
-            home="published",
-            prepare=lambda shop: {"file": str(_late_file(shop))},
-            act=_land,
-            finish=_loaded,
-            needs_spark=True,
-        ),
-        Scenario(
-            name="load",
-            home="published",
-            prepare=_planned_load,
-            act=_staged_and_gated,
-            finish=published,
-            needs_spark=True,
-        ),
-        Scenario(
-            name="stage",
-            home="published",
-            prepare=_planned,
-            act=lambda ws, notes: operations.stage(ws, notes["run"], actor="ana"),
-            finish=published,
-            needs_spark=True,
-        ),
-        Scenario(
-            name="resume",
-            home="published",
-            prepare=_half_staged,
-            act=lambda ws, notes: operations.stage(ws, notes["run"], actor="ana"),
-            finish=published,
-            needs_spark=True,
-        ),
-        Scenario(
-            name="stage what is cancelled",
-            home="published",
-            prepare=_planned,
-            act=lambda ws, notes: operations.stage(ws, notes["run"], actor="ana"),
-            finish=_cancelled,
-            needs_spark=True,
-        ),
-        Scenario(
-            name="gate",
-            home="published",
-            prepare=_staged,
-            act=lambda ws, notes: operations.gate(ws, notes["run"], actor="ana"),
-            finish=published,
-            needs_spark=True,
-        ),
-        Scenario(
-            name="publish",
-            home="published",
-            prepare=_ready,
-            act=lambda ws, notes: operations.publish(ws, notes["run"], by="ben"),
-            finish=published,
-        ),
-        Scenario(
-            name="publish what is cancelled",
-            home="published",
-            prepare=_ready,
-            act=lambda ws, notes: operations.publish(ws, notes["run"], by="ben"),
-            finish=_cancelled,
-        ),
-        Scenario(
-            name="publish a set that is cancelled",
-            home="month",
-            prepare=_ready_set,
-            act=lambda ws, notes: operations.publish_set(ws, notes["set"], by="ben"),
-            finish=_cancelled_set,
-        ),
-        Scenario(
-            name="roll back",
-            home="published",
-            prepare=_visible,
-            act=lambda ws, notes: operations.rollback(ws, notes["run"], by="ben", reason="was right before"),
-            finish=_brought_back,
-        ),
-        Scenario(
-            name="publish a set",
-            home="month",
-            prepare=_ready_set,
-            act=lambda ws, notes: operations.publish_set(ws, notes["set"], by="ben"),
-            finish=_published_set,
-        ),
-        Scenario(
-            name="roll back a set",
-            home="month",
-            prepare=_visible_set,
-            act=lambda ws, notes: operations.rollback_set(ws, notes["set"], by="ben", reason="was right before"),
-            finish=_brought_back_set,
-        ),
-        Scenario(
+        _run(name="land", prepare=_landing, act=_land, finish=_loaded, needs_spark=True),
+        _run(name="load", prepare=_planned_load, act=_stage_and_gate, needs_spark=True),
+        _run(name="stage", prepare=_planned, act=_stage, needs_spark=True),
+        _run(name="resume", prepare=_half_staged, act=_stage, needs_spark=True),
+        _run(name="stage what is cancelled", prepare=_planned, act=_stage, finish=_cancelled, needs_spark=True),
+        _run(name="gate", prepare=_staged, act=_gate, needs_spark=True),
+        _run(name="publish", prepare=_ready, act=_publish),
+        _run(name="publish what is cancelled", prepare=_ready, act=_publish, finish=_cancelled),
+        _set(name="publish a set that is cancelled", prepare=_ready_set, act=_publish_set, finish=_cancelled_set),
+        _run(name="roll back", prepare=_visible, act=_roll_back, finish=_brought_back),
+        _set(name="publish a set", prepare=_ready_set, act=_publish_set, finish=_published_set),
+        _set(name="roll back a set", prepare=_visible_set, act=_roll_back_set, finish=_brought_back_set),
+        _set(
             name="roll back a set with an equal table",
-            home="month",
             prepare=_visible_half_equal_set,
-            act=lambda ws, notes: operations.rollback_set(ws, notes["set"], by="ben", reason="was right before"),
+            act=_roll_back_set,
             finish=_brought_back_set,
         ),
-        Scenario(
+        _set(
             name="publish a set with an equal table again",
-            home="month",
             prepare=_half_equal_set_agreed_again,
-            act=lambda ws, notes: operations.publish_set(ws, notes["set"], by="ben"),
+            act=_publish_set,
             finish=_published_set,
         ),
-        Scenario(
+        _set(
             name="roll back with dependents",
-            home="month",
             prepare=_first_silver,
-            act=lambda ws, notes: operations.rollback_with_dependents(ws, notes["run"], by="ben", reason="never right"),
+            act=_roll_back_with_dependents,
             finish=_brought_back_with_gold,
         ),
-        Scenario(
-            name="recover an intent",
-            home="published",
-            prepare=_stopped_publication(Point.SWAP_INTENDED),
-            act=lambda ws, _: operations.recover(ws, by="ops"),
-            finish=published,
-        ),
-        Scenario(
-            name="recover a commit",
-            home="published",
-            prepare=_stopped_publication(Point.SWAP_COMMITTED),
-            act=lambda ws, _: operations.recover(ws, by="ops"),
-            finish=published,
-        ),
-        Scenario(
-            name="recover staging",
-            home="published",
-            prepare=_half_staged,
-            act=lambda ws, _: operations.recover(ws, by="ops"),
-            finish=published,
-        ),
-        Scenario(
-            name="vacuum",
-            home="published",
-            prepare=_with_leftovers,
-            act=lambda ws, _: operations.vacuum(ws, by="ops"),
-            finish=published,
-        ),
+        _run(name="recover an intent", prepare=_stopped_publication(Point.SWAP_INTENDED), act=_recover),
+        _run(name="recover a commit", prepare=_stopped_publication(Point.SWAP_COMMITTED), act=_recover),
+        _run(name="recover staging", prepare=_half_staged, act=_recover),
+        _run(name="vacuum", prepare=_with_leftovers, act=_vacuum),
         *FOLLOWING,
     )
 }

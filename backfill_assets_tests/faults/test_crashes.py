@@ -15,19 +15,12 @@ from backfill_assets_tests.faults.crashes import Bench, Case, Outcome, cases, ta
 from backfill_assets_tests.faults.dying import Victims
 from backfill_assets_tests.faults.scenarios import SCENARIOS
 
-EVERYWHERE = (
-    "publish",
-    "roll back a set with an equal table",
-    "roll back with dependents",
-    "roll back what is being followed",
-    "recover a commit",
-)
+EVERYWHERE = ("publish", "recover a commit", "roll back with dependents")
 SOMEWHERE = (
-    ("publish a set with an equal table again", Point.SET_TABLE_PUBLISHED),
-    ("follow", Point.FOLLOW_UP_PLANNED),
+    ("roll back a set with an equal table", Point.SET_TABLE_BROUGHT_BACK),
+    ("roll back what is being followed", Point.SWAP_COMMITTED),
     ("land", Point.LAND_CONFORMED),
     ("stage", Point.STAGE_FILES_WRITTEN),
-    ("gate", Point.GATE_APPENDED),
 )
 
 
