@@ -46,7 +46,7 @@ def ledger_environment(home: Path) -> Mapping[str, str]:
 
 
 def copy_home(template: Path, home: Path) -> Path:
-    """A home of one's own, like the template, ledger included. No process may be at work in the template."""
+    """A home of one's own, like the template, ledger included. No process may work in the template."""
     shutil.copytree(template, home)
     if in_postgresql():
         copy = database_of(home)

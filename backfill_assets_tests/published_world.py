@@ -117,7 +117,7 @@ class World:
         self.rests_on[name][partition] = [run_id]
 
     def find_equal_late(self, name: str, run_id: str) -> None:
-        """A run that was planned and staged long ago is published: what came out as it is accepted rests on it too."""
+        """A run that was staged long ago is published: partitions that it found equal depend on it too."""
         for partition, number in self.staged[run_id].items():
             if self.numbers[name].get(partition) == number:
                 self.rests_on[name][partition].append(run_id)

@@ -143,5 +143,5 @@ def usual_sales() -> list[Mapping[str, object]]:
 
 
 def ticking_clock(start: datetime) -> Clock:
-    """A clock that moves on by a second whenever somebody looks."""
+    """A clock that advances by a second whenever it is read."""
     return TickingClock(start)

@@ -1,4 +1,4 @@
-"""How is a publication undone: by a rollback, or after what has replaced some of it?"""
+"""How to undo a publication: by a rollback, or after undoing what has replaced some of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which rows fail a gate? Up to five keys of each gate, so that a reviewer knows where to look.
+"""Failing rows: up to five keys of rows that fail each gate, for a reviewer.
 
 Keys are values of rows: they are kept where they can be erased, never in a verdict or among what a gate observed.
 """

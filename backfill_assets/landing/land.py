@@ -106,18 +106,18 @@ def land(
             record, old_days = _reopen(ledger, latest, by, lease)
         reached(Point.LAND_BEGUN)
         with _failing(ledger, record, path, by, lease), _renewed(ledger, record, lease):
-            told = _conform(ledger, spark, settings, source, archived, record, quarantine, reached)
-            days = _with_old_days(record, told.days, old_days)
+            found = _conform(ledger, spark, settings, source, archived, record, quarantine, reached)
+            days = _with_old_days(record, found.days, old_days)
             again = record.landed_at is not None
-            recounted = _recounted(ledger, spark, settings, source, record, told) if again else {}
+            recounted = _recounted(ledger, spark, settings, source, record, found) if again else {}
             with ledger.write() as tx:
                 tx.imports.finish(
                     record.import_id,
-                    counts=told.counts,
+                    counts=found.counts,
                     days=days,
-                    schema_versions=told.schema_versions,
-                    ignored_columns=told.ignored_columns or archived.probe.ignored_columns,
-                    superseded_elsewhere={} if again else told.superseded_elsewhere,
+                    schema_versions=found.schema_versions,
+                    ignored_columns=found.ignored_columns or archived.probe.ignored_columns,
+                    superseded_elsewhere={} if again else found.superseded_elsewhere,
                     actor=by,
                     attempt=lease.attempt,
                 )
@@ -192,13 +192,13 @@ def _conform(
     reached(Point.LAND_CONFORMED)
     with ledger.read() as tx:
         others = [r.import_id for r in tx.imports.records(source.name, LIVE) if r.import_id != record.import_id]
-    told = account(spark, settings.landing, source, record, others)
+    found = account(spark, settings.landing, source, record, others)
     # A reprocessed file may have had rejected records that are valid now: the quarantined ones are replaced.
-    if told.counts.rejected or record.on_duplicate == OnDuplicate.REPROCESS:
+    if found.counts.rejected or record.on_duplicate == OnDuplicate.REPROCESS:
         name = Path(record.original_path).name
         quarantine(rejected_rows(spark, settings.landing, source, record, file_name=name), record.import_id)
         reached(Point.LAND_QUARANTINED)
-    return told
+    return found
 
 
 def _recounted(
@@ -207,14 +207,14 @@ def _recounted(
     settings: Settings,
     source: SourceTable,
     record: ImportRecord,
-    told: Account,
+    found: Account,
 ) -> Mapping[str, ImportCounts]:
     """The counts of the other imports that change because this one was reprocessed in its place among them."""
     with ledger.read() as tx:
         others = [r for r in tx.imports.records(source.name, LIVE) if r.import_id != record.import_id]
     if not others:
         return {}
-    present = replace(record, counts=told.counts)
+    present = replace(record, counts=found.counts)
     counts = recount(spark, settings.landing, source, [*others, present])
     return {r.import_id: counts[r.import_id] for r in others if counts[r.import_id] != r.counts}
 

@@ -1,4 +1,4 @@
-"""Which tables does the database itself keep from being changed? Manifests and events, by triggers."""
+"""Append-only tables: manifests and events, which triggers of the database protect from changes."""
 
 from __future__ import annotations
 

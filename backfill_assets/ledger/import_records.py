@@ -1,4 +1,4 @@
-"""What does the ledger hand out about landed files? Frozen records, as in `records`."""
+"""Records of landed files: frozen dataclasses, as in `records`."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ def _followed(shop: Shop, _: Notes) -> None:
     _nothing_waits(shop, published_follow_ups=1)
 
 
-def _taken_back(shop: Shop, notes: Notes) -> None:
+def _regressed(shop: Shop, notes: Notes) -> None:
     """Silver is rolled back, and with it goes what would have followed."""
     if operations.run_named(shop.ws, notes["run"]).state is RunState.PUBLISHED:
         operations.rollback(shop.ws, notes["run"], by="ben", reason="was right before")
@@ -66,6 +66,6 @@ FOLLOWING = (
         home="month",
         prepare=_planned,
         act=lambda ws, notes: operations.rollback(ws, notes["run"], by="ben", reason="was right before"),
-        finish=_taken_back,
+        finish=_regressed,
     ),
 )

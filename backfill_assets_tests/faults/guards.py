@@ -182,7 +182,7 @@ GUARDS: Mapping[str, Guard] = {
         seen_by=("backfill", "restage"),
     ),
     "leases": Guard(
-        without="Any process takes a run from the one that is at work on it.",
+        without="Any process takes a run from the one that works on it.",
         removed={Seam.REQUIRE_FREE: _always()},
         seen_by=("restage", "recover"),
     ),

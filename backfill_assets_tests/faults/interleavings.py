@@ -62,7 +62,7 @@ SHARE = 250
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interleaving:
-    """One run: who acted, in which order, and what was amiss.
+    """One run: who acted, in which order, and what was found_violations.
 
     Attributes:
         name: What to say to see it again: a seed, or a number among a pair's orders.
@@ -86,7 +86,7 @@ class Interleaving:
 
 @dataclass(kw_only=True)
 class Report:
-    """How many runs each group of actors had, and which of them show something amiss."""
+    """How many runs each group of actors had, and which of them show something found_violations."""
 
     runs: dict[str, int] = field(default_factory=dict)
     failed: list[Interleaving] = field(default_factory=list)
@@ -136,23 +136,23 @@ class Races:
         """One run in the order that `choose` says."""
         scene = self._prepared.copy()
         actors = [actor(each, scene, everywhere=everywhere) for each in who]
-        amiss: list[str] = []
+        found_violations: list[str] = []
         turns: list[Turn] = []
         try:
             looks = partial(readers_find_every_file, scene) if "vacuum" in who else tuple
-            turns = play(actors, choose, after=lambda: amiss.extend(looks()))
+            turns = play(actors, choose, after=lambda: found_violations.extend(looks()))
         except Stuck as stuck:
-            amiss.append(str(stuck))
+            found_violations.append(str(stuck))
         else:
-            amiss += outcomes_are_told(actors)
-            amiss += living_work_is_left_alone(actors)
-            amiss += self._afterwards(scene, who)
+            found_violations += outcomes_are_told(actors)
+            found_violations += living_work_is_left_alone(actors)
+            found_violations += self._afterwards(scene, who)
         return Interleaving(
             name=name,
             actors=tuple(who),
             turns=tuple(turns),
             outcomes=tuple(f"{each.name}: {_said(each)}" for each in actors),
-            violations=tuple(dict.fromkeys(amiss)),
+            violations=tuple(dict.fromkeys(found_violations)),
         )
 
     def _afterwards(self, scene: Scene, who: Sequence[str]) -> list[str]:
@@ -160,14 +160,14 @@ class Races:
         try:
             recover(scene.soon, by="ops")
             with scene.ws.ledger.read() as reader:
-                amiss = [*is_followed_once(reader), *nothing_lacks_its_input(reader)]
-            if amiss := amiss + list(nothing_is_amiss(scene, audited=not publishers)):
-                return amiss
-            if amiss := list(losers_can_try_again(scene, publishers)):
-                return amiss
+                found_violations = [*is_followed_once(reader), *nothing_lacks_its_input(reader)]
+            if found_violations := found_violations + list(nothing_is_amiss(scene, audited=not publishers)):
+                return found_violations
+            if found_violations := list(losers_can_try_again(scene, publishers)):
+                return found_violations
             if not any(each.startswith("foreign") for each in who) and set(who) & set(FOLLOWING):
-                if amiss := list(gold_catches_up(scene)):
-                    return amiss
+                if found_violations := list(gold_catches_up(scene)):
+                    return found_violations
                 return [f"after following: {problem}" for problem in nothing_is_amiss(scene)]
             return [f"after trying again: {problem}" for problem in nothing_is_amiss(scene)] if publishers else []
         except Exception as error:  # noqa: BLE001 - whatever it is, it is a violation of this seed
@@ -281,7 +281,7 @@ def _sweep(count: int, workers: int) -> int:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command; its exit code is 1 when something was amiss."""
+    """The command; its exit code is 1 when something was found_violations."""
     parser = argparse.ArgumentParser(prog="python -m backfill_assets_tests.faults.interleavings")
     parser.add_argument("--count", type=int, default=1_000, help="how many interleavings in all")
     parser.add_argument("--first-seed", type=int, default=0)

@@ -214,7 +214,7 @@ def _cancelled_set(shop: Shop, notes: Notes) -> None:
 
 
 def _first_silver(shop: Shop) -> Notes:
-    """The run that built silver for the first time; gold rests on it."""
+    """The run that built silver for the first time; gold depends on it."""
     with shop.ws.ledger.read() as reader:
         (run,) = reader.runs.records(table=RECENT)
     return {"run": run.run_id}

@@ -99,7 +99,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Story:
-    """A seed's steps, and what was amiss after the last of them."""
+    """A seed's steps, and what was found_violations after the last of them."""
 
     seed: int
     steps: tuple[Step, ...]
@@ -149,7 +149,7 @@ class Teller:
         return f"plan {operations.plan(ws, request).manifest.run_id}"
 
     def plan_set(self, ws: Workspace) -> str:
-        """A set: all that rests on some days, or all that is stale."""
+        """A set: all that depends on some days, or all that is stale."""
         stale = self.chance.random() < 0.4
         because = () if stale else (("bronze.orders", self._some_days()),)
         planned = operations.plan_set(ws, SetRequest(reason="wrong", by="ana", stale=stale, because=because))
@@ -239,7 +239,7 @@ class Teller:
         dies = act is not Teller.recover and self.chance.random() < 0.15
         death = Death(after=self.chance.randrange(8) if dies else None)
         ws = replaced(self.ws, death)
-        amiss: list[str] = []
+        found_violations: list[str] = []
         ended = "done"
         what = act.__name__
         try:
@@ -251,13 +251,13 @@ class Teller:
         except BackfillError as error:
             ended = f"refused: {error} Next: {advised(error)}"
             if "plan bronze." in advised(error) or not error.next_step:
-                amiss.append(f"it was not said what to do: {error}")
+                found_violations.append(f"it was not said what to do: {error}")
         except Exception as error:  # noqa: BLE001 - a violation of this seed
-            amiss.append(f"{what} ended with {error!r}\n{''.join(traceback.format_exception(error)[-3:])}")
-        return Step(number=number, what=what, ended=ended), amiss
+            found_violations.append(f"{what} ended with {error!r}\n{''.join(traceback.format_exception(error)[-3:])}")
+        return Step(number=number, what=what, ended=ended), found_violations
 
     def look(self, most_runs: int = 4) -> Iterator[str]:
-        """What is amiss now."""
+        """What is found_violations now."""
         yield from readers_see_what_the_ledger_says(self.ws, is_half_done=self.killed)
         yield from documents_answer(self.ws, is_half_done=self.killed, most_runs=most_runs)
 
@@ -366,26 +366,26 @@ def begun(folder: Path) -> Iterator[tuple[Path, Paper]]:
 
 
 def tell(seed: int, start: Path, paper: Paper, folder: Path, steps: int = STEPS) -> Story:
-    """The story of a seed, up to the first step after which something is amiss."""
+    """The story of a seed, up to the first step after which something is found_violations."""
     home = folder / "home"
     shutil.copytree(start, home)
     teller = Teller(home=home, chance=random.Random(seed), paper=Paper(files=dict(paper.files)))
     taken: list[Step] = []
-    amiss: list[str] = []
+    found_violations: list[str] = []
     try:
         with without_spark(teller.paper):
             for number in range(1, steps + 1):
-                step, amiss = teller.step(number)
+                step, found_violations = teller.step(number)
                 taken.append(step)
-                amiss += list(teller.look())
-                if amiss:
+                found_violations += list(teller.look())
+                if found_violations:
                     break
             else:
-                amiss = list(teller.end())
+                found_violations = list(teller.end())
     finally:
         teller.ws.close()
         shutil.rmtree(home)
-    return Story(seed=seed, steps=tuple(taken), violations=tuple(dict.fromkeys(amiss)))
+    return Story(seed=seed, steps=tuple(taken), violations=tuple(dict.fromkeys(found_violations)))
 
 
 def tell_all(seeds: Iterable[int], steps: int = STEPS, *, progress: bool = False) -> list[Story]:
@@ -406,7 +406,7 @@ def tell_all(seeds: Iterable[int], steps: int = STEPS, *, progress: bool = False
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command; its exit code is 1 when something was amiss."""
+    """The command; its exit code is 1 when something was found_violations."""
     parser = argparse.ArgumentParser(prog="python -m backfill_assets_tests.faults.stories")
     parser.add_argument("--count", type=int, default=200)
     parser.add_argument("--first-seed", type=int, default=0)

@@ -141,7 +141,7 @@ def test_a_recovery_that_slept_does_not_close_what_another_one_has_closed(scene:
     assert audit(scene.ws).problems == ()
 
 
-def test_while_a_vacuum_sleeps_nobody_brings_back_what_it_is_about_to_remove(scene: Scene) -> None:
+def test_while_a_vacuum_sleeps_what_it_is_about_to_remove_is_not_rolled_back(scene: Scene) -> None:
     with asleep(scene, "vacuum", "VACUUM_MARKED") as vacuum:
         with pytest.raises(MissingInput, match="was removed by retention"):
             rollback_run(scene.ws, "second", by="ben", reason="was wrong")

@@ -9,5 +9,5 @@ STEPS = 15
 
 
 def test_after_every_step_documents_answer_and_readers_see_what_the_ledger_says_and_nothing_is_stuck() -> None:
-    amiss = [story.text for story in tell_all(SEEDS, STEPS) if story.violations]
-    assert not amiss, "\n".join(amiss[:2])
+    found_violations = [story.text for story in tell_all(SEEDS, STEPS) if story.violations]
+    assert not found_violations, "\n".join(found_violations[:2])

@@ -34,11 +34,11 @@ def outcomes_are_told(actors: Sequence[Actor]) -> Iterator[str]:
             case Refused() as error if actor.name == "recover":
                 yield f"recover did not end what it could: {error!r}"
             case IllegalTransition() as error if "cannot become ABANDONED" in error.message:
-                yield f"{actor.name} was told what the ledger did not do, and not why it lost: {error!r}"
+                yield f"{actor.name} got a result that is not in the ledger, without the reason why it lost: {error!r}"
             case BackfillError() as error if error.message and error.next_step:
                 continue
             case BackfillError() as error:
-                yield f"{actor.name} was not told what to do: {error!r}"
+                yield f"{actor.name} got no next step: {error!r}"
             case BaseException() as error:
                 yield f"{actor.name} ended with {error!r}"
 

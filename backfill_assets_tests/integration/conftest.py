@@ -32,7 +32,7 @@ ONE_HOUR = timedelta(hours=1)
 
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[str]:
-    """The URL of a running PostgreSQL, without a database of its own for anybody."""
+    """The URL of a running PostgreSQL, without databases of its own."""
     try:
         with running_server() as url:
             yield url

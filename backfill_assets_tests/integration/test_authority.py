@@ -79,7 +79,7 @@ def test_a_run_without_a_named_requester_is_not_planned(shop: Shop, by: str) -> 
 @pytest.mark.parametrize(
     "by", ["ana", " ANA ", "\uff41\uff4e\uff41", "an\u200da", "policy:backfill", "sensor", "recover"]
 )
-def test_the_requester_approves_under_no_spelling_and_for_nobody_else(shop: Shop, by: str) -> None:
+def test_the_requester_cannot_approve_under_another_spelling_or_name(shop: Shop, by: str) -> None:
     run_id = run_of(shop.ws, "plain")
     with pytest.raises(NotApproved):
         operations.approve(shop.ws, run_id, by=by)
@@ -198,11 +198,11 @@ def test_reading_a_status_archives_nothing(shop: Shop) -> None:
     assert sorted(shop.ws.reference_archive.rglob("*")) == before
 
 
-def test_a_domain_of_ones_own_that_asks_nobody_is_not_enough_where_rows_were_approved(shop: Shop) -> None:
+def test_a_domain_without_approvals_is_not_enough_where_rows_were_approved(shop: Shop) -> None:
     loose, run_id = declared(shop, AUTO), run_of(shop.ws, "auto")
     with pytest.raises(NotApproved, match="is not approved"):
         loose.publish(run_id)
-    # Whoever agrees to that run agrees to what it pins: from then on nobody is asked.
+    # An approval of that run approves what it pins: from then on no approval is needed.
     operations.approve(loose.ws, run_id, by="ben")
     loose.publish(run_id)
     days = DayRange.inclusive(date(2026, 1, 7), date(2026, 1, 7))

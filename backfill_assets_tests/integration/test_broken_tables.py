@@ -64,7 +64,7 @@ def garbage(shop: Shop) -> None:
 
 
 def no_folder(shop: Shop) -> None:
-    """As it looks to somebody who may not read it."""
+    """As it looks to a user without read permission."""
     shutil.rmtree(_log(shop))
     _log(shop).write_bytes(b"")
 

@@ -126,7 +126,7 @@ def test_nothing_can_be_done_with_a_cancelled_run(ledger: Ledger, number: int) -
         everything_else()[number](writer)
 
 
-def test_whoever_is_at_work_on_a_cancelled_run_is_refused_its_next_step(ledger: Ledger) -> None:
+def test_the_process_of_a_cancelled_run_is_refused_its_next_step(ledger: Ledger) -> None:
     plan(ledger, "bf-1")
     with ledger.write() as writer:
         writer.runs.take("bf-1", RunState.STAGING, actor="ann", attempt="a1", lease=timedelta(minutes=2))
@@ -145,7 +145,7 @@ def test_whoever_is_at_work_on_a_cancelled_run_is_refused_its_next_step(ledger: 
             step(writer)
 
 
-def test_somebody_cancels_for_a_reason(ledger: Ledger) -> None:
+def test_a_cancellation_needs_a_person_and_a_reason(ledger: Ledger) -> None:
     plan(ledger, "bf-1")
     for by, reason in (("", "why not"), ("ben", " "), ("ben", "two\nlines")):
         with pytest.raises(Refused), ledger.write() as writer:

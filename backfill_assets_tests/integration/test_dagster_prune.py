@@ -221,7 +221,7 @@ def test_a_record_that_cannot_be_used_is_said_and_stops_nothing(
     assert "file is not a database" in note
 
 
-def test_a_storage_of_somebody_elses_is_left_alone(tmp_path: Path) -> None:
+def test_a_foreign_storage_is_not_pruned(tmp_path: Path) -> None:
     with DagsterInstance.local_temp(str(tmp_path)) as other:
         record_run(other, days(2), gates(1))
         found = prune(other, days=90, as_of=later(), dry_run=False)

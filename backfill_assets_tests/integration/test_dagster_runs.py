@@ -98,7 +98,7 @@ def test_a_load_of_days_with_a_gap_reports_exactly_the_days_that_landed(loaded: 
     assert loaded.materialized(BRONZE) == keys(FIRST, LAST) | {"2025-06-01", "2025-06-02"}
 
 
-def test_a_bronze_day_on_which_nothing_landed_is_built_on_somebodys_word_alone(loaded: Bench) -> None:
+def test_a_bronze_day_on_which_nothing_landed_is_only_built_when_declared_empty(loaded: Bench) -> None:
     silent = date(2025, 8, 1)
     result = loaded.materialize([BRONZE], silent, silent, by="uma")
     assert not result.success
@@ -218,7 +218,7 @@ def test_a_manifest_is_executed_over_exactly_its_partitions_or_not_at_all(loaded
     assert the_run(loaded, run_id).state is RunState.PLANNED
 
 
-def test_nobody_is_approved_by_policy_for_claiming_to_follow_or_to_be_live(loaded: Bench) -> None:
+def test_a_run_that_claims_to_follow_or_to_be_live_is_not_approved_by_policy(loaded: Bench) -> None:
     live = loaded.materialize([CANDIDATE], *FEBRUARY, by="uma", kind="LIVE")
     assert "is 'LIVE', which a launch cannot ask for" in failures(live)[0]
     with loaded.workspace.ledger.read() as reader:

@@ -34,7 +34,7 @@ TABLE = "silver.recent_sales"
 
 
 class Database:
-    """The ledger's database, for whoever pulls its plug."""
+    """The ledger's database, which a test can stop."""
 
     def __init__(self, server: str, url: str) -> None:
         self.server = server
@@ -123,7 +123,7 @@ def test_a_connection_lost_while_reading_is_one_sentence(ledger: Ledger, databas
     assert said(ledger) == []
 
 
-def test_connections_that_were_lost_while_nobody_used_them_are_not_noticed(ledger: Ledger, database: Database) -> None:
+def test_connections_that_were_lost_while_unused_are_replaced_silently(ledger: Ledger, database: Database) -> None:
     said(ledger)
     database.cut()
     with ledger.write() as writer:
@@ -174,7 +174,7 @@ def opened(tmp_path: Path, database: Database, clock: Clock) -> Iterator[Callabl
         ws.ledger.close()
 
 
-def test_a_ledger_that_is_away_when_the_swap_has_landed_is_told_by_recover(
+def test_a_ledger_that_is_away_when_the_swap_has_landed_is_updated_by_recover(
     opened: Callable[..., Workspace], database: Database
 ) -> None:
     ws = opened(Point.SWAP_COMMITTED, database.go_away)
@@ -194,7 +194,7 @@ def test_a_ledger_that_is_away_when_the_swap_has_landed_is_told_by_recover(
     must_agree(ws, [TABLE])
 
 
-def test_a_ledger_that_is_away_when_the_swap_was_refused_is_told_by_recover(
+def test_a_ledger_that_is_away_when_the_swap_was_refused_is_updated_by_recover(
     opened: Callable[..., Workspace], database: Database
 ) -> None:
     ws = opened()

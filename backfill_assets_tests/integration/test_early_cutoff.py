@@ -83,7 +83,7 @@ def test_a_source_day_that_holds_the_same_rows_is_not_swapped(shop: Shop) -> Non
     assert len(shop.live_paths(SALES) & before) == len(before) - 1
 
 
-def test_a_run_that_changes_nothing_commits_nothing_tells_nobody_and_cannot_be_undone(shop: Shop) -> None:
+def test_a_run_that_changes_nothing_commits_nothing_notifies_no_dependent_and_cannot_be_undone(shop: Shop) -> None:
     version = shop.ws.lake.open(RECENT).version()
     told = len(undelivered(shop, RECENT))
     run_id = shop.published()

@@ -156,7 +156,7 @@ def test_a_staged_file_that_was_cut_is_not_published_and_only_its_chunk_is_stage
     assert audit(shop.ws).problems == ()
 
 
-def test_a_ledger_that_somebody_holds_too_long_is_said_and_nothing_is_lost(
+def test_a_ledger_that_is_locked_too_long_is_reported_and_nothing_is_lost(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """SQLite: another program has locked the database. After that the same process goes on."""

@@ -234,7 +234,7 @@ def planned(
 
 
 def rewritten(shop: Shop, run_id: str, body: str, *, with_digest: bool) -> None:
-    """Another text for a manifest, by somebody who can write to the database and took its triggers away."""
+    """Another text for a manifest, by a user who can write to the database and removed its triggers."""
     digest = ", digest = :digest" if with_digest else ""
     values = {"digest": sha256_text(body)} if with_digest else {}
     statement = f"UPDATE manifests SET body = :body{digest} WHERE run_id = :run_id"
@@ -297,7 +297,7 @@ def broken_by(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
     monkeypatch.setattr(look, "status", fail)
 
 
-def test_what_nobody_foresaw_is_one_sentence_and_its_details_are_in_a_file(
+def test_an_unforeseen_error_is_one_sentence_and_its_details_are_in_a_file(
     person: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     broken_by(monkeypatch, KeyError("a\x1b[2J\n2026-01-01T00:00:00+00:00 forged"))
@@ -327,7 +327,7 @@ def test_the_details_are_shown_to_who_asks_for_them(person: Path, monkeypatch: p
     assert "stopped: unexpected RuntimeError: a mistake of ours" in result.stderr
 
 
-def test_what_nobody_foresaw_is_json_for_machines(person: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unforeseen_error_is_json_for_machines(person: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     broken_by(monkeypatch, RuntimeError("a mistake of ours"))
     result = types("status", "--json")
     assert result.exit_code == 1
@@ -377,7 +377,7 @@ def test_a_ledger_that_is_no_database_is_one_sentence(tmp_path: Path, monkeypatc
     assert "Traceback" not in result.output
 
 
-def test_dagster_is_never_told_to_read_a_value_as_markdown() -> None:
+def test_no_value_is_passed_to_dagster_as_markdown() -> None:
     from backfill_assets import orchestration
 
     assert orchestration.__file__ is not None

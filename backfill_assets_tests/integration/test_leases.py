@@ -1,4 +1,4 @@
-"""Living work is left alone, dead work is taken over, and whoever lost its lease adds nothing."""
+"""Work in progress is respected, stopped work is taken over, and a process that lost its lease adds nothing."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_a_renewed_lease_lasts_and_is_no_event(ledger: Ledger, hands: Hands) -> 
         assert reader.runs.get("bf-1").lease is not None
 
 
-def test_a_lease_that_has_ended_and_that_nobody_took_is_renewed(ledger: Ledger, hands: Hands) -> None:
+def test_a_lease_that_has_ended_and_was_not_taken_over_is_renewed(ledger: Ledger, hands: Hands) -> None:
     take(ledger, "a1")
     hands.after(3600)
     assert renew(ledger, "a1")
@@ -234,7 +234,7 @@ def test_a_staged_run_waits_for_its_gates_through_every_recovery(shop: Shop) -> 
 
 @pytest.mark.parametrize("step", ["stage", "gate"])
 @pytest.mark.parametrize("stopped_by", [KeyboardInterrupt, OSError])
-def test_whoever_stops_the_work_gives_the_lease_back_at_once(
+def test_a_process_that_stops_the_work_releases_its_lease_at_once(
     shop: Shop, step: str, stopped_by: type[BaseException]
 ) -> None:
     run_id = shop.planned(OUTPUT)
@@ -254,7 +254,7 @@ def test_whoever_stops_the_work_gives_the_lease_back_at_once(
 
 
 def working(shop: Shop, run_id: str, *, seconds: float) -> tuple[Shop, LeasedRun]:
-    """Somebody with a real clock and a short lease who has begun to stage a run."""
+    """A process with a real clock and a short lease that has begun to stage a run."""
     real = replace(shop, ws=replace(shop.ws, clock=lambda: datetime.now(UTC)))
     lease = LeaseTerms(attempt="a1", length=timedelta(seconds=seconds))
     with real.ws.ledger.write() as writer:
@@ -287,7 +287,7 @@ def test_a_spark_job_is_stopped_when_its_lease_was_taken_away(shop: Shop) -> Non
 
 
 def test_a_landing_of_a_dead_process_of_this_machine_is_ended_at_once(shop: Shop) -> None:
-    """The turn is a lock of the operating system: whoever has it knows that nobody else here is landing."""
+    """The turn is a lock of the operating system: its holder is the only process here that lands."""
     source = shop.ws.domain.source_table("sales")
     path = shop.folder / "late.jsonl"
     path.write_text('{"sale_id": "late", "sold_at": "2026-01-05T12:00:00Z", "amount": 5}\n', encoding="utf-8")

@@ -109,7 +109,7 @@ def test_a_state_that_no_event_explains_shows(ledger: Ledger, ledger_url: str) -
     assert violations(ledger) == ("approval bf-1 is APPROVED, and its last event says DRAFT.",)
 
 
-def test_a_state_nobody_has_heard_of_is_refused_by_the_database(ledger: Ledger, ledger_url: str) -> None:
+def test_an_unknown_state_is_refused_by_the_database(ledger: Ledger, ledger_url: str) -> None:
     plan(ledger, "bf-1")
     with pytest.raises(IntegrityError):
         tamper(ledger_url, "UPDATE runs SET state = 'FINE'")

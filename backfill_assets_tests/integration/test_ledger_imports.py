@@ -55,7 +55,7 @@ def test_files_are_numbered_in_the_order_of_arrival_over_all_sources(ledger: Led
             reader.imports.get("imp-000009")
 
 
-def test_a_landed_file_comes_back_as_it_was_told(ledger: Ledger) -> None:
+def test_a_landed_file_is_read_as_it_was_recorded(ledger: Ledger) -> None:
     import_id = begin(ledger)
     with ledger.read() as reader:
         offered = reader.imports.get(import_id)

@@ -89,7 +89,7 @@ def test_a_text_that_no_database_keeps_is_refused(ledger: Ledger) -> None:
 
 
 @pytest.mark.parametrize("approver", ["Ann Lee", " ann lee", "ANN  LEE", "\uff21nn Lee", "", "   ", "policy:auto"])
-def test_nobody_approves_their_own_plan_nor_as_nobody_nor_as_a_policy(ledger: Ledger, approver: str) -> None:
+def test_an_approver_is_not_the_requester_not_empty_and_not_a_policy(ledger: Ledger, approver: str) -> None:
     plan(ledger, "bf-1")
     with pytest.raises(NotApproved), ledger.write() as writer:
         writer.approvals.approve("bf-1", by=approver)
@@ -163,7 +163,7 @@ def test_only_a_publication_makes_a_run_published(ledger: Ledger, state: RunStat
 def test_a_step_from_a_state_that_is_no_longer_the_present_one_changes_nothing(ledger: Ledger, ledger_url: str) -> None:
     plan(ledger, "bf-1")
     with pytest.raises(IllegalTransition, match="FAILED"), ledger.write() as writer:
-        # As if somebody had moved the run between the look at its state and the update.
+        # As if another process had changed the run between the read of its state and the update.
         writer.events._connection.exec_driver_sql("UPDATE runs SET state = 'FAILED'")
         writer.runs._steps.move("bf-1", RunState.PLANNED, RunState.STAGING, actor="ann", note="", payload={})
     with ledger.read() as reader:

@@ -1,4 +1,4 @@
-"""What the ledger says accepted partitions rest on, through verifications, rollbacks and runs of a set."""
+"""Bases of accepted partitions in the ledger, through verifications, rollbacks and runs of a set."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ def test_twenty_runs_at_once_end_published_or_refused_in_words(ws: Workspace, tm
     tables = {table_of(number) for number in range(RUNS)}
     for table in tables:
         ws.lake.ensure(table, NUMBERS, "day")
-    # The first to come also makes the tables of the ledger: nobody has opened it yet.
+    # The first process also creates the tables of the ledger.
     with ThreadPoolExecutor(RUNS) as pool:
         waiting = [pool.submit(one_run, tmp_path / "home", ws.settings.ledger_url, number) for number in range(RUNS)]
         ended = [future.result(timeout=SECONDS) for future in waiting]

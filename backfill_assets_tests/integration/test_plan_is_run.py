@@ -73,7 +73,7 @@ def test_staging_computes_the_chunks_of_the_printed_list_from_its_reads(
 
 
 def test_the_list_itself_decides_what_is_computed_next(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever changes the list changes the run: there is no second description of it."""
+    """A change of the list changes the run: there is no second description of it."""
     run_id = shop.planned(OUTPUT)
 
     def with_half_a_chunk(manifest: Manifest, graph: Graph) -> tuple[Compute, ...]:

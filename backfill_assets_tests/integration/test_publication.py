@@ -268,7 +268,7 @@ def test_missing_warm_up_is_refused_with_the_days_and_the_command(shop: Shop) ->
     )
 
 
-def test_a_dry_run_and_a_reconciliation_stand_in_nobodys_way_and_are_not_found_to_be_published(shop: Shop) -> None:
+def test_a_dry_run_and_a_reconciliation_block_no_other_run_and_are_not_found_to_be_published(shop: Shop) -> None:
     shop.published(MIDDLE)
     real = shop.ready(MIDDLE)
     for mode in (Mode.DRY_RUN, Mode.RECONCILIATION):
@@ -352,7 +352,7 @@ def test_a_late_sale_moves_bronze_and_what_a_restatement_computes(shop: Shop) ->
     assert {day for day, amount in shop.amounts().items() if amount == 140} == moved
 
 
-def test_a_day_without_sales_is_empty_on_somebodys_word_and_counts_as_built(shop: Shop) -> None:
+def test_a_day_without_sales_is_declared_empty_by_a_person_and_counts_as_built(shop: Shop) -> None:
     eleventh = date(2026, 1, 11)
     load = partial(operations.plan_load, shop.ws, SALES, by="ana", reason="closed that day")
     with refused(MissingInput, match=r"nothing has landed for 2026-01-11, 1 day.*--to 2026-01-11 --empty --by"):
@@ -509,7 +509,7 @@ def test_a_transform_with_an_action_is_refused_with_its_name_and_the_action(
         ContractBroken, match=rf"the transform recent-sales 1\.0\.0 of {RECENT} runs the action {name} on"
     ):
         operations.stage(shop.ws, run_id, actor="ana")
-    assert shop.ws.spark().range(3).count() == 3, "actions elsewhere are nobody's business"
+    assert shop.ws.spark().range(3).count() == 3, "actions elsewhere are not affected"
 
 
 def test_what_a_transform_raises_itself_is_the_reason_a_person_reads(

@@ -186,7 +186,7 @@ def test_staging_waits_as_long_as_the_manifest_asks(shop: Shop) -> None:
 
 
 def later(shop: Shop) -> Shop:
-    """The shop to a process an hour later, when every lease has ended that nobody renewed."""
+    """The shop to a process an hour later, when every lease that was not renewed has ended."""
     return replace(shop, ws=replace(shop.ws, clock=lambda: shop.ws.clock() + ONE_HOUR))
 
 
@@ -303,7 +303,7 @@ def gates(shop: Shop, run_id: str) -> None:
         (recovers, RunState.FAILED),
     ],
 )
-def test_of_two_processes_that_gate_a_run_the_earlier_one_is_told_that_it_lost(
+def test_of_two_processes_that_gate_a_run_the_earlier_one_is_refused(
     shop: Shop, others: Callable[[Shop, str], None], left: RunState, fails: bool
 ) -> None:
     run_id = planned(shop, OUTPUT, AskedLimits(chunk_partitions=2))

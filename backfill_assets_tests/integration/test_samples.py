@@ -96,7 +96,7 @@ def test_erased_rows_that_come_back_show(shown: Ledger, ledger_url: str) -> None
     assert any("was added" in problem for problem in violations(shown))
 
 
-def test_nothing_to_erase_and_nobody_who_erases_are_refused(ledger: Ledger) -> None:
+def test_an_erasure_without_samples_or_without_a_person_is_refused(ledger: Ledger) -> None:
     plan(ledger, "bf-1")
     show_rows(ledger, "shown")
     with ledger.write() as writer, pytest.raises(Refused, match="no values of rows of run bf-1"):

@@ -41,7 +41,7 @@ def shop(published_home: Path, tmp_path: Path, spark: SparkSession) -> Iterator[
 
 
 def over(shop: Shop, session: SparkSession) -> Workspace:
-    """The workspace, with somebody's own session."""
+    """The workspace, with a session of the user."""
     return replace(shop.ws, open_session=lambda: session)
 
 

@@ -185,14 +185,14 @@ def asked(shop: Shop) -> int:
     return sum(len(each.partitions) for asking in operations.asked_follow_ups(shop.ws) for each in asking.wanted)
 
 
-def test_nobody_has_to_follow_for_what_the_set_builds_itself(late: Shop) -> None:
+def test_no_follow_up_is_needed_for_what_the_set_builds_itself(late: Shop) -> None:
     set_id = ready_set(late, planned_set(late))
     waiting = asked(late)
     operations.publish_set(late.ws, set_id, by="ben")
     assert asked(late) == waiting
 
 
-def test_a_set_is_agreed_by_somebody_else_and_as_a_whole(late: Shop) -> None:
+def test_a_set_is_approved_by_another_person_and_as_a_whole(late: Shop) -> None:
     planned = planned_set(late)
     for member in planned.manifest.members:
         late.staged(member.run_id)
@@ -208,7 +208,7 @@ def test_a_set_is_agreed_by_somebody_else_and_as_a_whole(late: Shop) -> None:
     assert set_document(late.ws, set_id).approved_by == "ben"
 
 
-def test_a_set_is_agreed_by_somebody_who_may_approve_every_run_of_it(late: Shop) -> None:
+def test_a_set_is_approved_by_a_person_who_may_approve_every_run_of_it(late: Shop) -> None:
     ours = replace(recent_sales, policy=Policy(approvers=("finance",)))
     theirs = replace(sales_monthly, inputs={"recent": ours}, policy=Policy(approvers=("platform",)))
     domain = replace(late.ws.domain, derived=(ours, theirs))
@@ -336,7 +336,7 @@ def test_two_who_publish_a_set_at_once_leave_it_published_or_going_on(late: Shop
 
     with pytest.raises(HalfWay, match="1 of 2 runs"):
         operations.publish_set(late.ws, set_id, by="ben", publish=somebody_was_first)
-    assert set_state(late, set_id) is SetState.PUBLISHING, "one table is published: nobody may call that planned"
+    assert set_state(late, set_id) is SetState.PUBLISHING, "one table is published: that is not planned any more"
     operations.publish_set(late.ws, set_id, by="cleo")
     assert total(late) == 28 * 40 + 4 * 5
 
@@ -399,7 +399,7 @@ def test_a_rollback_that_stopped_half_way_can_be_given_up(late: Shop, monkeypatc
 
     def only_one(ws: Workspace, run_id: str, *, by: str, reason: str) -> PublicationRecord:
         if rolled_back:
-            raise LostRace("somebody else committed first, again and again.")
+            raise LostRace("other writers committed first in every attempt.")
         rolled_back.append(run_id)
         return rollback_run(ws, run_id, by=by, reason=reason)
 
@@ -473,7 +473,7 @@ def test_days_that_were_not_loaded_are_loaded_range_by_range(shop: Shop) -> None
 
 
 def with_other_code(ws: Workspace) -> Workspace:
-    """The workspace after somebody edited the domain's package."""
+    """The workspace after an edit of the domain's package."""
 
     return edit(Workspace(settings=ws.settings, domain=ws.domain, clock=ws.clock, open_session=ws.open_session))
 
@@ -483,7 +483,7 @@ def test_what_a_stale_plan_leaves_out_is_said_with_the_way_to_include_it(late: S
     planned = planned_set(edited, stale=True)
     assert [rebuild.partitions for rebuild in planned.rebuilds] == [tuple(REACHED), (FEBRUARY.start,)]
     (left_out,) = planned.left_out
-    # The month would be left out as well, if it did not rest on what is rebuilt.
+    # The month would be left out as well, if it did not depend on what is rebuilt.
     assert (left_out.table, set(left_out.partitions)) == (RECENT, set(FEBRUARY) - set(REACHED))
     assert "only the code changed" in left_out.why
     assert "--changed-code" in words_of(left_out.include)
@@ -520,7 +520,7 @@ def test_what_a_set_has_brought_in_is_read_at_once_and_agrees_with_its_publicati
             )
 
 
-def test_nobody_agrees_to_a_part_of_a_set_and_its_requester_is_told_so_by_its_name(late: Shop) -> None:
+def test_a_part_of_a_set_cannot_be_approved_and_the_refusal_names_the_set(late: Shop) -> None:
     manifest = planned_set(late).manifest
     set_id, one = manifest.set_id, manifest.members[0].run_id
     with pytest.raises(IllegalTransition, match=f"one of the set {set_id}") as refusal:

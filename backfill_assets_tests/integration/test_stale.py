@@ -70,13 +70,13 @@ def land_only(shop: Shop, name: str, *records: Mapping[str, object]) -> str:
     return landed.record.import_id
 
 
-def test_an_earlier_version_is_stale_and_a_restatement_mends_it(shop: Shop) -> None:
+def test_an_earlier_version_is_stale_and_a_restatement_rebuilds_it(shop: Shop) -> None:
     assert stale(shop) == [(RECENT, 3, 9, "VERSION_CHANGED", "")]
     shop.published(DayRange.inclusive(january(5), january(6)))
     assert [each[1:3] for each in stale(shop)] == [(3, 4), (7, 9)]
     run_id = shop.published()
     assert stale(shop) == []
-    # Two of its days came out equal, and rest on it now; undone, they rest on the restatement before it.
+    # Two of its days came out equal, and depend on it now; undone, they depend on the restatement before it.
     operations.rollback(shop.ws, run_id, by="ben", reason="second thoughts")
     assert [each[1:3] for each in stale(shop)] == [(3, 4), (7, 9)]
 
@@ -135,7 +135,7 @@ def test_never_built_is_what_could_be_built_of_the_days_that_were_asked_about(sh
     assert stale(shop, RECENT) == []
 
 
-def test_a_gap_that_nobody_named_is_said_to_be_left_out_even_when_nothing_else_is_stale(
+def test_a_gap_that_was_not_named_is_listed_as_left_out_even_when_nothing_else_is_stale(
     stocked_home: Path, tmp_path: Path, spark: SparkSession
 ) -> None:
     copy_home(stocked_home, tmp_path / "home")
@@ -166,7 +166,7 @@ def test_changed_code_under_the_same_version_is_said_to_be_an_error(shop: Shop) 
     ws.close()
 
 
-def test_a_table_that_nobody_declares_is_refused(shop: Shop) -> None:
+def test_an_undeclared_table_is_refused(shop: Shop) -> None:
     with pytest.raises(UnknownName):
         stale(shop, "silver.nothing")
 

@@ -1,4 +1,4 @@
-"""Somebody edits the ledger, a table or a landed file behind our back: `audit` says what."""
+"""The ledger, a table or a landed file is edited by another program: `audit` reports it."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def problems(shop: Shop) -> str:
     return "\n".join(audit(shop.ws).problems)
 
 
-def test_nothing_is_said_about_what_nobody_touched(shop: Shop) -> None:
+def test_an_unchanged_home_has_no_problems(shop: Shop) -> None:
     found = audit(shop.ws)
     assert found.problems == ()
     assert found.size_bytes > 0

@@ -46,7 +46,7 @@ def accepted(ws: Workspace) -> Mapping[tuple[str, str], tuple[int, str]]:
 
 @dataclass(frozen=True, kw_only=True)
 class Colleague:
-    """Somebody at a keyboard: the tags that can be typed, and the processes that can be started over one home."""
+    """A user: the tags that can be entered, and the processes that can be started over one home."""
 
     home: Path
     folder: Path

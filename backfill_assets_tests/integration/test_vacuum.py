@@ -1,4 +1,4 @@
-"""Files that nobody needs go, and with them only what is said to go; whatever needs a file finds it or is told."""
+"""Vacuum removes unneeded files and nothing else; what needs a removed file is refused with the reason."""
 
 from __future__ import annotations
 
@@ -272,7 +272,7 @@ def test_a_process_that_dies_before_removing_leaves_files_for_the_next_one(
         with pytest.raises(KeyboardInterrupt):
             vacuumed(old)
     assert old.files() == before
-    # What is marked is gone as far as anybody else is concerned.
+    # Marked files count as removed for every other process.
     with pytest.raises(MissingInput, match="removed by retention"):
         operations.rollback(old.ws, second, by="ben", reason="was wrong")
     found = vacuumed(old)

@@ -110,7 +110,7 @@ def test_a_dry_run_is_proven_too(shop: Shop) -> None:
     assert state_of(short.ws, run_id) is RunState.BLOCKED
 
 
-def test_an_author_can_opt_out_or_only_be_told(shop: Shop) -> None:
+def test_an_author_can_opt_out_or_only_be_warned(shop: Shop) -> None:
     window = Window(days_back=1, days_ahead=1)
     silent = redeclared(shop, window=window, gates=(warm_up_proof(partitions=0),))
     run_id = silent.staged(silent.planned(LATE))

@@ -20,7 +20,7 @@ wrong. In every state these hold:
 - a run is taken only from a process that slept past its lease, or by a person; who lost it changes nothing any more, so
   what has passed the gates is what one process staged and what the gates saw;
 - whatever else is stopped for good, `recover` alone ends everything that is open, and then ledger and table agree, but
-  for partitions that somebody else wrote to.
+  for partitions that another writer changed.
 
 Every guard can be taken away by name; `test_protocol_model` does so one by one.
 """
@@ -124,7 +124,7 @@ class Model:
         if self.has(Guard.SAME_TARGET) and any(state.accepted[p][1] != held for p, held in run.compared.items()):
             return None
         if not run.approved:
-            raise Wrong("a run is being published that nobody agrees to")
+            raise Wrong("a run is being published without an approval")
         if run.is_equal:
             present = {p: state.accepted[p][1] for p in run.files}
             return Publication(owner=me.name, run=me.run, state="OPEN", expected={}, versions={}, new={}, equal=present)
@@ -219,7 +219,7 @@ class Model:
         if mine.state == "PUBLISHED" and self.has(Guard.FINISH_TWICE):
             return state
         if mine.state == "ABANDONED" and not mine.new:
-            return state  # A recovery was faster; nothing had landed that anybody could miss.
+            return state  # A recovery was faster; nothing had landed.
         if mine.state == "ABANDONED" and self.has(Guard.CONDITIONAL_STEP):
             raise Wrong(f"{name} landed, and is abandoned")
         accepted, highest = list(state.accepted), list(state.highest)
@@ -322,7 +322,7 @@ class Model:
 
 
 def _states(state: State) -> tuple[tuple[str, str], ...]:
-    """What vacuum's judgement rests on: the states of publications and runs."""
+    """The facts of vacuum's judgement: the states of publications and runs."""
     named = {**{name: p.state for name, p in state.publications.items()}, **{n: r.state for n, r in state.runs.items()}}
     return tuple(sorted(named.items()))
 

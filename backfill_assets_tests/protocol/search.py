@@ -72,7 +72,7 @@ def require_settled(model: Model, present: State) -> None:
     if still := [name for name, p in present.publications.items() if p.state == "OPEN"]:
         raise Wrong(f"{still} cannot be ended")
     if working := [name for name, run in present.runs.items() if run.state in work.AT_WORK]:
-        raise Wrong(f"no process is at work on {working}, and nothing ends it")
+        raise Wrong(f"no process works on {working}, and nothing ends it")
     for p, (_, files) in enumerate(present.accepted):
         if p not in present.foreign and present.table[p] != files:
             raise Wrong(f"the ledger accepts {sorted(files)} in {p}, and readers see {sorted(present.table[p])}")

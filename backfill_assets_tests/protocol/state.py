@@ -49,7 +49,7 @@ class Guard(StrEnum):
     VACUUM_BEING_WRITTEN = "upkeep.retention._by_folder: files of a run that is being staged or gated are kept"
     HOLDER = "ledger.write_runs.RunWrites.require_holder: what a process adds to a run names the attempt that has it"
     LEASE_LEFT_ALONE = "ledger.leases.LeaseReads.require_free: a run is not taken from a process whose lease lasts"
-    LEASE_RENEWED = "lease.renewed: a process at work renews its lease"
+    LEASE_RENEWED = "lease.renewed: a working process renews its lease"
     LEASE_GIVEN_UP = "application.recover._computation: a run whose lease has ended is given up"
     CANCEL_UNSEEN = "ledger.cancellations.cancel_run: what is being published is not cancelled"
     CANCELLED_IS_FINAL = "ledger.states.TRANSITIONS: nothing follows CANCELLED"

@@ -130,5 +130,5 @@ def _lost(me: Process, run: Run, state: State, has: Has, present: str) -> Step |
     if (run.attempt == me.name or not has(Guard.HOLDER)) and run.state == present:
         return None
     if not run.cancelled and me.name not in state.excused:
-        raise Wrong(f"{me.name} was at work and alive, and lost {me.run}")
-    return replace(me, at="end"), state, "is told that it lost the run"
+        raise Wrong(f"{me.name} was working and alive, and lost {me.run}")
+    return replace(me, at="end"), state, "finds that it lost the run"

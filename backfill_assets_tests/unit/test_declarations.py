@@ -195,7 +195,7 @@ MISTAKES: dict[str, tuple[Callable[[], object], str]] = {
         lambda: domain(*[derived(events) for events in [source()] * 2], sources=(source(),)),
         "silver.daily",
     ),
-    "an input that nobody declares": (
+    "an input that is not declared": (
         lambda: domain(derived(source()), sources=()),
         "silver.daily: it reads bronze.events as 'events', which the domain does not declare",
     ),
@@ -267,7 +267,7 @@ def test_a_mistake_is_named_with_its_table(mistake: str) -> None:
     assert sentence in refusal.value.message
 
 
-def test_a_reference_nobody_declares_is_named() -> None:
+def test_an_undeclared_reference_is_named() -> None:
     events = source()
     with pytest.raises(InvalidDeclaration, match=r"silver\.daily: it uses reference 'calendar'"):
         domain(derived(events, references=("calendar",)), sources=(events,))

@@ -216,7 +216,7 @@ def more_holidays(document: Any) -> None:
     next(iter(document["jurisdictions"].values()))["holidays"] += ["2006-08-16", "2006-08-17"]
 
 
-def test_what_changed_is_told_from_the_archived_document(tmp_path: Path) -> None:
+def test_what_changed_is_found_from_the_archived_document(tmp_path: Path) -> None:
     references = References(tmp_path, {"jurisdiction_calendar": more_holidays})
     narrowed = references.narrowed()
     assert narrowed is not None and narrowed.window is not None

@@ -169,7 +169,7 @@ def test_nothing_changed_touches_nothing() -> None:
     assert impact(GRAPH, {}, ALL) == ()
 
 
-def test_a_table_that_nobody_declares_is_refused() -> None:
+def test_an_undeclared_table_is_refused() -> None:
     with pytest.raises(UnknownName, match=r"bronze\.other"):
         impact(GRAPH, {"bronze.other": [MARCH_28]}, ALL)
 

@@ -47,14 +47,14 @@ def test_comparing_twice_makes_no_difference(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["policy:backfill", "POLICY: x", "\uff50olicy\uff1ax", "pol\u200bicy:x", "policy : x"])
-def test_nobody_passes_for_a_policy(name: str) -> None:
+def test_no_name_of_a_person_is_that_of_a_policy(name: str) -> None:
     assert is_policy(name)
     with pytest.raises(Refused, match="reserved for the system"):
         require_person("the approver", name)
 
 
 @pytest.mark.parametrize("name", sorted(SYSTEM_NAMES))
-def test_nobody_passes_for_what_acts_by_itself(name: str) -> None:
+def test_no_person_has_a_name_of_the_system(name: str) -> None:
     for spelling in (name, name.upper(), f" {name}\u200b"):
         with pytest.raises(Refused, match="reserved for the system"):
             require_person("the requester", spelling)

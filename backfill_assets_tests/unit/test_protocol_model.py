@@ -41,7 +41,7 @@ def planned(state: State) -> State:
 
 
 def damaged(state: State) -> State:
-    """A staged file is gone before anybody acts."""
+    """A staged file is gone before any actor acts."""
     return replace(state, files=state.files - {"a-0"})
 
 

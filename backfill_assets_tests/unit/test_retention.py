@@ -150,7 +150,7 @@ def needed(facts: Facts) -> set[tuple[str, str]]:
 
 
 @given(histories())
-def test_nothing_that_somebody_may_need_is_ever_removed_and_everything_else_is(
+def test_nothing_that_may_be_needed_is_ever_removed_and_everything_else_is(
     history: tuple[Facts, Mapping[str, Sequence[str]]],
 ) -> None:
     facts, listed = history

@@ -42,7 +42,7 @@ def test_each_part_can_be_elsewhere(tmp_path: Path) -> None:
     assert settings.spark_conf == {"spark.ui.enabled": "true", "spark.x": "a=b"}
 
 
-def test_dagsters_runs_are_beside_the_ledger_unless_told_otherwise() -> None:
+def test_dagsters_runs_are_beside_the_ledger_by_default() -> None:
     def dagster_url(**given: str) -> str:
         return Settings.from_environment(given).dagster_url
 

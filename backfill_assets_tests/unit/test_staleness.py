@@ -202,7 +202,7 @@ def test_a_changed_input_day_stales_the_days_whose_window_holds_it_and_is_named(
     assert only == (day(9), day(16), (reason,))
 
 
-def test_an_input_day_that_nobody_has_any_more_counts_as_changed() -> None:
+def test_an_input_day_without_an_accepted_version_counts_as_changed() -> None:
     left = {d: digest for d, digest in DIGESTS.items() if d != day(31)}
     (only,) = found(replace(PRESENT, digests={"bronze.events": left}))
     assert only[:2] == (day(30), day(31))
