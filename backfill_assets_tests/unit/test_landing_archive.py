@@ -90,9 +90,9 @@ def parquet(tmp_path: Path, table: pa.Table) -> bytes:
 @pytest.mark.parametrize(
     ("content", "name", "says"),
     [
-        (gzip.compress(json_lines(event()) * 1000)[:-20], "a.jsonl.gz", "not a complete gzip file"),
+        (gzip.compress(json_lines(event()) * 1000, mtime=0)[:-20], "a.jsonl.gz", "not a complete gzip file"),
         (json_lines(event()), "a.jsonl.gz", "not a complete gzip file"),
-        (gzip.compress(json_lines(event())), "a.jsonl", "holds gzip, not text"),
+        (gzip.compress(json_lines(event()), mtime=0), "a.jsonl", "holds gzip, not text"),
         (b"PAR1" + bytes(100), "a.csv", "holds Parquet, not text"),
         ('{"event_id": "1"}\n'.encode("utf-16"), "a.jsonl", "is UTF-16 text"),
         (bytes(range(256)) * 4, "a.jsonl", "is not text"),
