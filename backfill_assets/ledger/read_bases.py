@@ -61,7 +61,9 @@ class Staged:
 class BasisReads(Queries):
     """The bases of partitions, as planning and staleness compare them."""
 
-    def of_accepted(self, tables: Iterable[str], *, inputs: Iterable[str] = ()) -> ProvenanceIndex:
+    def of_accepted(
+        self, tables: Iterable[str], *, inputs: Iterable[str] = (), partitions: Collection[date] | None = None
+    ) -> ProvenanceIndex:
         """The bases of the accepted partitions of tables, and what is accepted of them and of their inputs.
 
         The bases of a version are the run that made it, and every later run that recomputed it, found it equal and
@@ -72,6 +74,7 @@ class BasisReads(Queries):
         Args:
             tables: The tables whose bases are wanted.
             inputs: Tables whose digests are wanted as well; those that a basis has read are added to them.
+            partitions: Only the bases of these partitions are wanted.
 
         Raises:
             Refused: A manifest was edited in the database.
@@ -81,9 +84,11 @@ class BasisReads(Queries):
         last: dict[str, StandsFor] = {}
         before: dict[str, dict[date, list[str]]] = {}
         for table in named:
-            its = dict(accepted[table].made_by)
+            made_by = accepted[table].made_by
+            its = {p: run for p, run in made_by.items() if partitions is None or p in partitions}
             others = before.setdefault(table, {})
-            for partition, run_id in self._found_equal(table):
+            equal = self._found_equal(table)
+            for partition, run_id in ((p, run) for p, run in equal if p in its):
                 others.setdefault(partition, []).append(its[partition])
                 its[partition] = run_id
             last[table] = _by_run(its.items())

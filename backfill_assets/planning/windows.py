@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date
+from functools import lru_cache
 
 from backfill_assets.errors import InvalidDeclaration
 from backfill_assets.planning.partitions import DayRange, count_of
@@ -117,6 +118,13 @@ class Months(AnyWindow):
 
 def parse_window(document: Mapping[str, int]) -> AnyWindow:
     """The window that a manifest keeps; `parse_window(window.document) == window`."""
+    return _window_of(tuple(document.items()))
+
+
+@lru_cache(maxsize=1_000)
+def _window_of(named: tuple[tuple[str, int], ...]) -> AnyWindow:
+    # Thousands of manifests of a history have the same few windows.
+    document = dict(named)
     if "months_back" in document:
         return Months(back=document["months_back"], ahead=document["months_ahead"])
     return Window(**document)

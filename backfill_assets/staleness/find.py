@@ -62,7 +62,7 @@ def regressed_partitions(ws: Workspace, run_id: str) -> tuple[date, ...]:
         tables = {edge.table for edge in ws.graph.table(table.name).inputs} | {
             read.edge.table for read in candidate.inputs
         }
-        known = tx.bases.of_accepted([table.name], inputs=sorted(tables))
+        known = tx.bases.of_accepted([table.name], inputs=sorted(tables), partitions=set(manifest.partitions))
         older = _by_input(_stale(ws, tx, table, known, [candidate], lambda *_: iter(()), manifest.partitions))
         if not older:
             return ()
@@ -77,7 +77,7 @@ def computed_from_other_inputs(
 ) -> frozenset[date]:
     """Those of the accepted partitions that were computed from other inputs than what is accepted now."""
     inputs = [edge.table for edge in ws.graph.table(table.name).inputs]
-    known = tx.bases.of_accepted([table.name], inputs=inputs)
+    known = tx.bases.of_accepted([table.name], inputs=inputs, partitions=set(partitions))
     found = _stale(ws, tx, table, known, known.bases[table.name], known.earlier, partitions)
     return frozenset(
         p for r in found.ranges if any(why.cause is Cause.INPUT_CHANGED for why in r.reasons) for p in r.partitions

@@ -113,6 +113,19 @@ def earlier(reader: ReadTransaction, *days: date) -> Mapping[str, tuple[date, ..
     return {basis.run_id: basis.partitions for basis in reader.bases.of_accepted([TABLE]).earlier(TABLE, days)}
 
 
+def test_only_the_bases_of_the_partitions_that_are_asked_for_are_read(ledger: Ledger) -> None:
+    make_publishable(ledger, "bf-1")
+    publish(ledger, "bf-1")
+    ready(ledger, "bf-2")
+    publish_equal(ledger, "bf-2", DAYS[:2])
+    with ledger.read() as reader:
+        (found,) = reader.bases.of_accepted([TABLE], partitions=DAYS[:1]).bases[TABLE]
+        assert (found.run_id, found.partitions) == ("bf-2", DAYS[:1])
+        known = reader.bases.of_accepted([TABLE], partitions=DAYS[:1])
+        assert [basis.run_id for basis in known.earlier(TABLE, DAYS)] == ["bf-1"]
+        assert len(known.digests[TABLE]) == len(DAYS), "what is accepted is compared as a whole"
+
+
 def test_a_version_rests_on_every_run_that_stands_by_it(ledger: Ledger) -> None:
     make_publishable(ledger, "bf-1")
     publish(ledger, "bf-1")
