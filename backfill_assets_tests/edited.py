@@ -33,5 +33,9 @@ def edit(ws: Workspace) -> Workspace:
 def drift(ws: Workspace, domain: Domain) -> Workspace:
     """The workspace over another domain that passes for the one before: rows that drift under the same code."""
     other = replace(ws, domain=domain)
+    # A remembered home was planned by another workspace, so this one may not have asked for its code yet.
+    for table in ws.domain.derived:
+        for release in table.releases:
+            ws.code.of(table, release.version)
     other.__dict__["code"] = ws.code
     return other
