@@ -102,6 +102,9 @@ def execute(
                     pass
                 case _:
                     assert_never(stage)
+    if Part.PUBLISH in chosen and done.publication is None and not done.is_blocked:
+        # A run whose mode is never published has no stages of this part: that is a refusal, not an empty success.
+        require_ready(ws, run_id)
     return done
 
 
