@@ -200,14 +200,14 @@ def test_a_ledger_that_is_away_when_the_swap_was_refused_is_updated_by_recover(
     ws = opened()
     candidates = gated(ws, "bf-1", TABLE, DAYS, 1)
 
-    def refused(*args: object, **more: object) -> int:
+    def refuse(*args: object, **more: object) -> int:
         database.go_away()
         raise Refused("a partition is not what it was.")
 
     said = r"a partition is not what it was.*nothing was published.*backfill recover"
     try:
-        with pytest.MonkeyPatch.context() as patch, pytest.raises(OutcomeUnknown, match=said):
-            Seam.SWAP_OF_PUBLICATIONS.put(patch, refused)
+        with pytest.MonkeyPatch.context() as patch, refused(OutcomeUnknown, match=said):
+            Seam.SWAP_OF_PUBLICATIONS.put(patch, refuse)
             publish_numbers(ws, candidates)
     finally:
         database.come_back()

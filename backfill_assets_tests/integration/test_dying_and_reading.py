@@ -145,7 +145,7 @@ def test_a_publisher_that_was_only_slow_cannot_commit_what_recover_gave_up(shop:
     order, before = swap_order_of(record.intent, "day", at=NOON), shop.live_paths()
     assert fence(shop.ws.lake, RECENT, record.intent.publication_id) is None
     # The sleeper wakes up and goes on where it was.
-    with pytest.raises(Refused, match="given up"):
+    with pytest.raises(Refused, match="abandoned by a recovery"):
         swap(shop.ws.lake, order)
     assert shop.live_paths() == before
 

@@ -302,10 +302,10 @@ def test_a_landing_of_a_dead_process_of_this_machine_is_ended_at_once(shop: Shop
             lease=LeaseTerms(attempt="l2", length=TWO_MINUTES, machine="elsewhere:1"),
         )
     found = {each.id: each.outcome for each in operations.recover(shop.ws, by="ops")}
-    assert "given up" in found[here.import_id]
+    assert "abandoned" in found[here.import_id]
     assert "elsewhere:1" in found[there.import_id]
     (taken,) = operations.recover(shop.ws, by="ops", only=there.import_id, now=True)
-    assert "given up" in taken.outcome
+    assert "abandoned" in taken.outcome
     with shop.ws.ledger.read() as reader:
         assert reader.imports.records(states=[ImportState.LANDING]) == ()
     assert clean_up_landing(shop.ws.ledger, shop.ws.settings, [source], by="ops") == ()

@@ -523,7 +523,8 @@ def test_what_a_set_has_brought_in_is_read_at_once_and_agrees_with_its_publicati
 def test_a_part_of_a_set_cannot_be_approved_and_the_refusal_names_the_set(late: Shop) -> None:
     manifest = planned_set(late).manifest
     set_id, one = manifest.set_id, manifest.members[0].run_id
-    with pytest.raises(IllegalTransition, match=f"one of the set {set_id}") as refusal:
+    words = f"belongs to set {set_id}, which is only approved as a whole"
+    with pytest.raises(IllegalTransition, match=words) as refusal:
         operations.approve(late.ws, one, by="ben")
     assert advised(refusal.value) == f"backfill approve {set_id} --by ANOTHER_PERSON"
     with pytest.raises(NotApproved, match="was requested by ana") as own:

@@ -163,7 +163,7 @@ def test_empty_partitions_are_swapped_and_compared_like_any_other(lake: Lake) ->
 
 def test_a_fenced_publication_can_never_land(lake: Lake) -> None:
     assert fence(lake, TABLE, "slow") is None
-    with pytest.raises(Refused, match="given up"):
+    with pytest.raises(Refused, match="abandoned by a recovery"):
         swap(lake, order("slow", Exchange(value=DAYS[0], new=staged(lake, "new", DAYS[0], 2))))
     assert fence(lake, TABLE, "slow") is None
     assert seen(lake) == {}
