@@ -10,6 +10,10 @@ RUN = @cd "$(ROOT)" && . ./.venv/setup.env &&
 # Each worker has a Spark of its own, which takes 4 GB; modules are not divided, because their tests share fixtures.
 PYTEST = .venv/bin/python -m pytest --numprocesses $(WORKERS) --dist loadfile --durations=10 $(PYTEST_ARGS)
 
+# Tests that are about more data, orders and surroundings at length.
+LONGER = backfill_assets_tests/acceptance/test_traffic_fines.py $(addprefix backfill_assets_tests/integration/test_, \
+	determinism.py enforcement_sla_by_the_rules.py enforcement_sla_traffic_fines.py landing_property.py)
+
 .PHONY: help setup demo test lint types tests unit test-postgres test-faults dev lock upgrade clean docs
 .DEFAULT_GOAL := help
 
@@ -53,7 +57,7 @@ test-postgres: setup
 	$(RUN) BACKFILL_TEST_LEDGER=postgresql $(PYTEST) backfill_assets_tests/integration
 
 test-faults: setup
-	$(RUN) .venv/bin/python -m pytest --hypothesis-profile=thorough backfill_assets_tests/unit backfill_assets_tests/acceptance/test_traffic_fines.py
+	$(RUN) .venv/bin/python -m pytest --hypothesis-profile=thorough backfill_assets_tests/unit $(LONGER)
 	$(RUN) .venv/bin/python -m backfill_assets_tests.faults.crashes --workers 2
 	$(RUN) .venv/bin/python -m backfill_assets_tests.faults.interleavings --count 10000 --workers 2
 	$(RUN) .venv/bin/python -m backfill_assets_tests.faults.interleavings --count 1000 --workers 2 --sweep

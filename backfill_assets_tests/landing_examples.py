@@ -42,25 +42,6 @@ EVENTS = SourceTable(
     json_columns=("attributes",),
 )
 
-FINES = SourceTable(
-    name="bronze.fines",
-    key=("event_id",),
-    event_time="event_time",
-    partition=daily("event_date"),
-    schema=StructType(
-        [
-            StructField("event_id", StringType(), nullable=False),
-            StructField("case_id", StringType(), nullable=False),
-            StructField("jurisdiction", StringType(), nullable=False),
-            StructField("event_type", StringType(), nullable=False),
-            StructField("event_time", TimestampType(), nullable=False),
-            StructField("attributes", StringType()),
-            StructField("schema_version", IntegerType()),
-        ]
-    ),
-    json_columns=("attributes",),
-)
-
 LANDED_AT = datetime(2026, 1, 15, 12, 0, tzinfo=UTC)
 BOUNDS = Bounds(first_day=date(1999, 1, 1), landed_at=LANDED_AT)
 

@@ -28,6 +28,7 @@ from backfill_assets.errors import InvalidReference
 from backfill_assets.planning.manifest import Kind, Mode
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets_tests.integration.sla_oracle import Event, SlaRow, expected_rows
+from backfill_assets_tests.searches import examples
 
 FIRST = date(2018, 10, 1)
 DAYS = 50
@@ -187,7 +188,7 @@ def october(day: int) -> date:
     return date(2018, 10, day)
 
 
-AWKWARD = awkward_events(1, cases=2_000)
+AWKWARD = awkward_events(1, cases=examples(2_000))
 
 
 @pytest.fixture(scope="module")

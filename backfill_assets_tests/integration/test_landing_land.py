@@ -7,11 +7,9 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from datetime import UTC, date, datetime
-from pathlib import Path
+from datetime import date, datetime
 from textwrap import dedent
 
-import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
@@ -26,7 +24,7 @@ from backfill_assets.landing.turn import landing_turn
 from backfill_assets.ledger.import_records import ImportCounts, ImportRecord, OfferedFile
 from backfill_assets.ledger.states import ImportState
 from backfill_assets.settings import PROJECT_ROOT, Settings
-from backfill_assets_tests.landing_examples import EVENTS, FINES, LandingRoom, event, json_lines, landing_room
+from backfill_assets_tests.landing_examples import EVENTS, LandingRoom, event, json_lines, landing_room
 from backfill_assets_tests.ledgers import ledger_environment
 
 MAY_1, MAY_2, MAY_3 = date(2024, 5, 1), date(2024, 5, 2), date(2024, 5, 3)
@@ -315,22 +313,3 @@ def test_a_killed_landing_loses_nothing_and_the_file_lands_afterwards(room: Land
     landed = room.land_path(path)
     assert counts(landed.record) == (2, 1, 0, 0, 1)
     assert [row["event_id"] for row in room.bronze([MAY_1])] == ["a"]
-
-
-def test_the_traffic_fines_land_whole(room: LandingRoom, traffic_fines: Path) -> None:
-    path = traffic_fines / "events.parquet"
-    landed = land(
-        ledger=room.ledger,
-        spark=room.spark,
-        settings=room.settings,
-        source=FINES,
-        path=path,
-        by="ada",
-        quarantine=room.keep,
-    )
-    assert counts(landed.record) == (561_470, 561_470, 0, 0, 0)
-    times = pq.read_table(path, columns=["event_time"])["event_time"].to_pylist()
-    assert landed.days == tuple(sorted({at.astimezone(UTC).date() for at in times}))
-    assert landed.record.ignored_columns == ("event_date_local", "event_index", "event_time_raw", "trace_index")
-    with room.ledger.read() as reader:
-        assert len(pending_days(reader, FINES).days) == (landed.days[-1] - landed.days[0]).days + 1

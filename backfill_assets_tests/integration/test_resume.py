@@ -27,10 +27,10 @@ from backfill_assets_tests import operations
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.integration.conftest import ONE_HOUR
 from backfill_assets_tests.ledgers import copy_home
-from backfill_assets_tests.month import FEBRUARY, open_month, stock_month
+from backfill_assets_tests.month import FEBRUARY, open_month
 from backfill_assets_tests.shop import OUTPUT, RECENT, Shop, open_shop, shop_environment, ticking_clock
 
-TWELVE = DayRange(FEBRUARY.start, FEBRUARY.start + timedelta(days=12))
+SIX = DayRange(FEBRUARY.start, FEBRUARY.start + timedelta(days=6))
 ONE_BY_ONE = AskedLimits(chunk_partitions=1)
 
 STAGER = """
@@ -42,13 +42,6 @@ STAGER = """
     ws = Workspace.open(Settings.from_environment(), clock=system_clock)
     operations.stage(ws, {run_id!r}, actor="ana")
 """
-
-
-@pytest.fixture(scope="module")
-def month_home(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Path:
-    home = tmp_path_factory.mktemp("month") / "home"
-    stock_month(home, spark)
-    return home
 
 
 @pytest.fixture
@@ -100,28 +93,28 @@ def killed_in_the_middle(shop: Shop, run_id: str, *, after: int) -> None:
     assert process.wait() == -signal.SIGKILL
 
 
-def test_a_run_of_twelve_chunks_killed_twice_is_resumed_with_equal_checksums_and_no_chunk_done_twice(
+def test_a_run_of_six_chunks_killed_twice_is_resumed_with_equal_checksums_and_no_chunk_done_twice(
     month: Shop,
 ) -> None:
-    clean = month.staged(planned(month, TWELVE, ONE_BY_ONE))
-    run_id = planned(month, TWELVE, ONE_BY_ONE)
-    killed_in_the_middle(month, run_id, after=3)
+    clean = month.staged(planned(month, SIX, ONE_BY_ONE))
+    run_id = planned(month, SIX, ONE_BY_ONE)
+    killed_in_the_middle(month, run_id, after=2)
     operations.recover(month.ws, by="ops", only=run_id, now=True)
-    killed_in_the_middle(month, run_id, after=7)
+    killed_in_the_middle(month, run_id, after=4)
     (found,) = operations.recover(month.ws, by="ops", only=run_id, now=True)
     assert found.id == run_id
     month.staged(run_id)
     with month.ws.ledger.read() as reader:
         one, other = reader.candidates.of_run(clean), reader.candidates.of_run(run_id)
         chunks, clean_chunks = reader.candidates.chunks(run_id), reader.candidates.chunks(clean)
-    assert len(one) == 12
+    assert len(one) == 6
     assert {p: c.checksum for p, c in one.items()} == {p: c.checksum for p, c in other.items()}
     assert [c.checksum for c in chunks] == [c.checksum for c in clean_chunks]
     assert [c.checksum for c in chunks] == [other[p].checksum for p in sorted(other)], "one partition per chunk"
     assert [c.seam_checksum for c in chunks] == ["", *(c.checksum for c in chunks[:-1])], (
         "each after the first proves a seam"
     )
-    assert times(month, run_id, "chunk_finished") == dict.fromkeys(range(1, 13), 1)
+    assert times(month, run_id, "chunk_finished") == dict.fromkeys(range(1, 7), 1)
     assert all(c.finished_at and c.finished_at >= c.started_at and c.output_rows == 1 for c in chunks)
 
 
