@@ -115,6 +115,9 @@ def fill(ws: Workspace, length: Length) -> None:
                 end(history, templates[name], number, length)
         history.insert()
         supersede(history)
+        if engine.dialect.name == "postgresql":
+            # Its autovacuum does so within a minute.
+            connection.exec_driver_sql("ANALYZE")
     engine.dispose()
 
 
@@ -217,6 +220,8 @@ def plan(history: History, manifest: Manifest, state: RunState) -> list[Event]:
         kind=manifest.kind,
         mode=manifest.mode,
         because=manifest.cause.kind,
+        first_partition=manifest.partitions[0],
+        last_partition=manifest.partitions[-1],
     )
     for publication_id in manifest.followed:
         history.add(schema.run_follows, run_id=run_id, publication_id=publication_id)

@@ -14,7 +14,7 @@ from backfill_assets.ledger.records import RunRecord
 from backfill_assets.ledger.states import RunState
 from backfill_assets.next_steps import Act, NextStep, do, step
 from backfill_assets.publication import follow as outbox
-from backfill_assets.publication.authority import demand_of
+from backfill_assets.publication.authority import demands_of
 from backfill_assets.publication.follow import Asking, FailedFollowUp, PlannedFollowUps, Tries, always
 from backfill_assets.workspace import Workspace
 
@@ -115,11 +115,10 @@ def plan_follow_ups(ws: Workspace, *, by: str, tries: Tries = always) -> Planned
 def unfinished(ws: Workspace) -> Iterator[Unfinished]:
     """Follow-ups that are planned and not executed to their end."""
     with ws.ledger.read() as tx:
-        runs = [
-            (run, demand_of(ws, tx, run).policy is not None)
-            for run in tx.outbox.unfinished_follow_ups((*UNFINISHED, RunState.PASSED))
-        ]
-    for run, is_automatic in runs:
+        runs = tx.outbox.unfinished_follow_ups((*UNFINISHED, RunState.PASSED))
+        demands = demands_of(ws, tx, runs)
+    for run in runs:
+        is_automatic = demands[run.run_id].policy is not None
         if run.state in UNFINISHED:
             yield Unfinished(run=run, parts=tuple(Part) if is_automatic else (Part.STAGE, Part.GATE))
         elif is_automatic:

@@ -33,8 +33,7 @@ class LedgerState:
     def open_runs(self, table: str, partitions: Sequence[date]) -> Sequence[str]:
         """Runs over some of these partitions that could still be published."""
         wanted = set(partitions)
-        open_ = self.tx.runs.headers(table=table, states=OPEN_STATES, modes=EVER_PUBLISHED)
-        runs = self.tx.runs.named(run.run_id for run in open_)
+        runs = self.tx.runs.records(table=table, states=OPEN_STATES, modes=EVER_PUBLISHED, over=partitions)
         return [run.run_id for run in runs if not wanted.isdisjoint(run.manifest.partitions)]
 
     def pace(self, table: str) -> Pace | None:

@@ -81,17 +81,16 @@ class BasisReads(Queries):
         """
         named = list(tables)
         accepted = {table: self._accepted_now(table) for table in dict.fromkeys([*named, *inputs])}
-        last: dict[str, StandsFor] = {}
-        before: dict[str, dict[date, list[str]]] = {}
+        stands: dict[str, dict[date, str]] = {}
+        before: dict[str, dict[date, list[str]]] = {table: {} for table in named}
         for table in named:
             made_by = accepted[table].made_by
-            its = {p: run for p, run in made_by.items() if partitions is None or p in partitions}
-            others = before.setdefault(table, {})
-            equal = self._found_equal(table)
-            for partition, run_id in ((p, run) for p, run in equal if p in its):
-                others.setdefault(partition, []).append(its[partition])
-                its[partition] = run_id
-            last[table] = _by_run(its.items())
+            stands[table] = {p: run for p, run in made_by.items() if partitions is None or p in partitions}
+        for run_id, table, partition in self._found_equal(named):
+            if partition in stands[table]:
+                before[table].setdefault(partition, []).append(stands[table][partition])
+                stands[table][partition] = run_id
+        last = {table: _by_run(its.items()) for table, its in stands.items()}
         drawn_up = self._drawn_up({run: some for by_run in last.values() for run, some in by_run.items()}, accepted)
         by_id = {basis.run_id: basis for basis in drawn_up}
         bases = {table: tuple(by_id[run_id] for run_id in by_run) for table, by_run in last.items()}
@@ -133,7 +132,7 @@ class BasisReads(Queries):
                 accepted.add(partition, version, digest, run_id)
         return accepted
 
-    def _found_equal(self, table: str) -> list[tuple[date, str]]:
+    def _found_equal(self, tables: Sequence[str]) -> list[RunPartition]:
         """Accepted versions and the runs whose standing publications found them equal, the last begun last."""
         held, found, made = partition_versions, verifications, publications
         is_version = and_(
@@ -142,14 +141,14 @@ class BasisReads(Queries):
             held.c.version == found.c.version,
         )
         chosen = (
-            select(held.c.partition_date, made.c.run_id)
+            select(made.c.run_id, held.c.table_name, held.c.partition_date)
             .join_from(made, found, made.c.publication_id == found.c.publication_id)
             .join(held, is_version)
-            .where(made.c.table_name == table, made.c.state == PublicationState.PUBLISHED)
+            .where(made.c.table_name.in_(tables), made.c.state == PublicationState.PUBLISHED)
             .where(held.c.state == VersionState.ACCEPTED)
             .order_by(made.c.begun_sequence)
         )
-        return [(partition, run_id) for partition, run_id in self._columns(chosen)]
+        return [(run_id, table, partition) for run_id, table, partition in self._columns(chosen)]
 
     def _drawn_up(self, stands_for: Mapping[str, Sequence[date]], accepted: Mapping[str, Accepted]) -> Iterator[Basis]:
         """The bases of some runs."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from datetime import date
 
-from sqlalchemy import func, select
+from sqlalchemy import exists, func, select
 
 from backfill_assets.identity import FileSet
 from backfill_assets.ledger import rows
@@ -36,10 +36,11 @@ class CandidateReads(Queries):
             table: A table.
             latest: From how many runs.
         """
-        done = select(chunk_runs.c.run_id).where(chunk_runs.c.state == ChunkState.DONE)
+        # EXISTS, because SQLite makes a list of every chunk of the ledger for IN.
+        done = exists().where(chunk_runs.c.run_id == runs.c.run_id, chunk_runs.c.state == ChunkState.DONE)
         chosen = (
             select(runs.c.run_id)
-            .where(runs.c.table_name == table, runs.c.run_id.in_(done))
+            .where(runs.c.table_name == table, done)
             .order_by(runs.c.added_sequence.desc())
             .limit(latest)
         )

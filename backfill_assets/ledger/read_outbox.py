@@ -131,9 +131,14 @@ class OutboxReads(Queries):
             for row in named
             if row.state in (*UNPUBLISHED, RunState.CANCELLED) and row.because == CauseKind.FOLLOW_UP
         }
-        followed = self.followed_by(can_be_dead)
-        dead = {run_id for run_id in can_be_dead if self.no_longer_asked(followed[run_id])}
+        dead = can_be_dead - self._still_asked(can_be_dead)
         return [(row.run_id, row.publication_id) for row in named if row.run_id not in dead]
+
+    def _still_asked(self, run_ids: Collection[str]) -> set[str]:
+        """Those of these follow-ups of which every publication still asks."""
+        followed = self.followed_by(run_ids)
+        gone = self.no_longer_asked({publication_id for some in followed.values() for publication_id in some})
+        return {run_id for run_id, some in followed.items() if gone.keys().isdisjoint(some)}
 
     def followed_by(self, run_ids: Iterable[str]) -> dict[str, tuple[str, ...]]:
         """The publications that runs follow, by run; nothing for a run that follows none.
@@ -162,8 +167,8 @@ class OutboxReads(Queries):
         Cost: one index range: the follow-ups in these states; the manifests of those that are asked for are parsed.
         """
         found = [run.run_id for run in reversed(self._runs.headers(states=states, because=CauseKind.FOLLOW_UP))]
-        followed = self.followed_by(found)
-        return self._runs.named(run_id for run_id in found if not self.no_longer_asked(followed[run_id]))
+        asked = self._still_asked(found)
+        return self._runs.named(run_id for run_id in found if run_id in asked)
 
     def unwithdrawn(self) -> tuple[str, ...]:
         """Publications that do not stand and still ask something of their dependents.

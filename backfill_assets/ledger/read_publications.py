@@ -119,7 +119,7 @@ class PublicationReads(Queries):
 
         Cost: one index range, counted in the database.
         """
-        return int(self._values(select(func.count()).select_from(_chosen(chosen).subquery()))[0])
+        return int(self._values(select(func.count()).select_from(_chosen(chosen).order_by(None).subquery()))[0])
 
     def extents(self, publication_ids: Iterable[str]) -> dict[str, Extent]:
         """How much publications change, by publication.

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime
 from typing import TypedDict, Unpack
 
-from sqlalchemy import Select, func, select
+from sqlalchemy import Select, and_, func, or_, select
 
 from backfill_assets.errors import UnknownName
 from backfill_assets.ledger import rows
@@ -39,6 +39,7 @@ class RunFilter(TypedDict, total=False):
         modes: Only those of one of these modes.
         because: Only those of this cause.
         after: Only those that were planned after the event of this sequence.
+        over: Only those whose first and last partition leave room for one of these.
         limit: At most this many, the last planned ones.
     """
 
@@ -47,6 +48,7 @@ class RunFilter(TypedDict, total=False):
     modes: Collection[Mode]
     because: CauseKind
     after: int
+    over: Sequence[date]
     limit: int
 
 
@@ -179,10 +181,13 @@ def unknown_run(run_id: str) -> UnknownName:
     return UnknownName(f"there is no run {run_id!r}.", next_step=do(Act.STATUS), run_id=run_id)
 
 
+_NOT_IN_HEADERS = ("attempt", "first_partition", "last_partition")
+
+
 def _headers() -> Select[*tuple[object, ...]]:
     return (
         select(
-            *(column for column in runs.c if column.name != "attempt"),
+            *(column for column in runs.c if column.name not in _NOT_IN_HEADERS),
             manifests.c.digest,
             approvals.c.state.label("approval_state"),
             approvals.c.manifest_digest.label("approved_digest"),
@@ -211,4 +216,8 @@ def _chosen(statement: Select[*tuple[object, ...]], chosen: RunFilter) -> Select
         statement = statement.where(runs.c.because == str(chosen["because"]))
     if "after" in chosen:
         statement = statement.where(runs.c.added_sequence > chosen["after"])
+    if chosen.get("over"):
+        reaches = and_(runs.c.first_partition <= max(chosen["over"]), runs.c.last_partition >= min(chosen["over"]))
+        # An upgrade leaves the columns of a manifest empty that it cannot read.
+        statement = statement.where(or_(reaches, runs.c.first_partition.is_(None)))
     return statement.order_by(runs.c.added_sequence.desc()).limit(chosen.get("limit"))

@@ -65,19 +65,22 @@ class RowChecks(Queries):
 
     def _runs_against_manifests(self) -> Iterator[str]:
         """What the rows of runs repeat of their manifests; manifests that cannot be read are for `chain_checks`."""
-        columns = (runs.c.run_id, runs.c.table_name, runs.c.kind, runs.c.mode, runs.c.because, manifests.c.body)
+        of_run = runs.c["table_name", "kind", "mode", "because", "first_partition", "last_partition"]
         follows: dict[str, set[str]] = {}
         for row in self._rows(select(run_follows)):
             follows.setdefault(row.run_id, set()).add(row.publication_id)
-        chosen = select(*columns).join_from(runs, manifests, manifests.c.run_id == runs.c.run_id)
+        chosen = select(runs.c.run_id, manifests.c.body, *of_run).join_from(
+            runs, manifests, manifests.c.run_id == runs.c.run_id
+        )
         for row in self._paged(chosen, runs.c.run_id, after="", size=20):
             try:
                 manifest = Manifest.parse(row.body)
             except (KeyError, ValueError, TypeError, AttributeError, RecursionError):
                 continue
             stated = (manifest.table, str(manifest.kind), str(manifest.mode), str(manifest.cause.kind))
+            ends = (min(manifest.partitions, default=None), max(manifest.partitions, default=None))
             followed = follows.get(row.run_id, set())
-            if (row.table_name, row.kind, row.mode, row.because) != stated or followed != set(manifest.followed):
+            if tuple(row[2:]) != (*stated, *ends) or followed != set(manifest.followed):
                 yield f"run {row.run_id} was edited: its row is not what its manifest says."
 
     def _publications_against_events(self) -> Iterator[str]:

@@ -72,6 +72,8 @@ class RunSteps(Queries):
                 kind=str(manifest.kind),
                 mode=str(manifest.mode),
                 because=str(manifest.cause.kind),
+                first_partition=min(manifest.partitions, default=None),
+                last_partition=max(manifest.partitions, default=None),
             )
         )
         follows = [{"run_id": run_id, "publication_id": each} for each in dict.fromkeys(manifest.followed)]

@@ -88,6 +88,9 @@ runs = Table(
     Column("kind", Text, nullable=False, server_default=""),
     Column("mode", Text, nullable=False, server_default=""),
     Column("because", Text, nullable=False, server_default=""),
+    Column("first_partition", Date),
+    Column("last_partition", Date),
+    Index("runs_by_sequence", "added_sequence"),
     Index("runs_by_table", "table_name", "added_sequence"),
     Index("runs_by_table_and_state", "table_name", "state", "mode"),
     Index("runs_by_state", "state", "because"),
@@ -96,8 +99,8 @@ runs = Table(
 )
 """How far each run is. `added_sequence` is the event that added it: the order in which runs were planned. `attempt`
 names the process that stages or gates it: one that was given up for dead has another name, and is refused. `kind`,
-`mode` and `because` are the manifest's, repeated so that runs can be chosen without reading manifests; an audit
-compares them."""
+`mode`, `because` and the first and last partition are the manifest's, repeated so that runs can be chosen without
+reading manifests; an audit compares them."""
 
 run_follows = Table(
     "run_follows",

@@ -6,7 +6,7 @@ approvers are read from `approvers.yaml` in the reference folder at that moment.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
@@ -95,15 +95,28 @@ def demand_of(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> Demand:
     Raises:
         UnknownName: The domain does not declare the table any more.
     """
-    manifest, table = run.manifest, ws.domain.table(run.manifest.table)
-    last = tx.runs.records(table=table.name, states=EVER_PUBLISHED, limit=1)
-    asked = demand(
-        table.name,
-        _cause(manifest),
-        counting=_known(manifest.policy, table.policy),
-        loosened=_known(*(earlier.manifest.policy for earlier in last)),
-    )
-    return replace(asked, policy=None) if _needs_a_person(run, table) else asked
+    return demands_of(ws, tx, [run])[run.run_id]
+
+
+def demands_of(ws: Workspace, tx: ReadTransaction, runs: Collection[RunRecord]) -> Mapping[str, Demand]:
+    """The same for several runs, by run; the last publication of a table is read once.
+
+    Raises:
+        UnknownName: The domain does not declare a table any more.
+    """
+    tables = {run.manifest.table: ws.domain.table(run.manifest.table) for run in runs}
+    last = {name: tx.runs.records(table=name, states=EVER_PUBLISHED, limit=1) for name in tables}
+    found: dict[str, Demand] = {}
+    for run in runs:
+        manifest, table = run.manifest, tables[run.manifest.table]
+        asked = demand(
+            table.name,
+            _cause(manifest),
+            counting=_known(manifest.policy, table.policy),
+            loosened=_known(*(earlier.manifest.policy for earlier in last[table.name])),
+        )
+        found[run.run_id] = replace(asked, policy=None) if _needs_a_person(run, table) else asked
+    return found
 
 
 def _cause(manifest: Manifest) -> Cause:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import date
 from itertools import count
 from pathlib import Path
 
@@ -212,7 +213,7 @@ def added_by_revision(reader: ReadTransaction) -> dict[str, RunState]:
     return (added if "shown" in present else {}) | (followers if "follower" in present else {})
 
 
-def test_kind_mode_and_cause_of_every_run_are_filled_from_its_manifest(old_ledger: str, clock: Clock) -> None:
+def test_what_a_row_repeats_of_every_run_is_filled_from_its_manifest(old_ledger: str, clock: Clock) -> None:
     ledger = Ledger.open(old_ledger, clock=clock)
     with ledger.read() as reader:
         records = {run.run_id: run for run in reader.runs.records()}
@@ -221,6 +222,9 @@ def test_kind_mode_and_cause_of_every_run_are_filled_from_its_manifest(old_ledge
             manifest = records[run.run_id].manifest
             assert (run.kind, run.mode, run.because) == (manifest.kind, manifest.mode, manifest.cause.kind)
             assert reader.outbox.followed_by([run.run_id]) == {run.run_id: manifest.followed}
+            ends = [reader.runs.headers(over=[day]) for day in (manifest.partitions[0], manifest.partitions[-1])]
+            assert all(run in found for found in ends)
+        assert reader.runs.headers(over=[date(2030, 1, 1)]) == ()
         if "follower" in records:
             assert [run.run_id for run in reader.runs.headers(modes=[Mode.DRY_RUN])] == ["dry"]
             assert [run.run_id for run in reader.runs.headers(because=CauseKind.FOLLOW_UP)] == ["follower"]
@@ -234,6 +238,8 @@ def test_kind_mode_and_cause_of_every_run_are_filled_from_its_manifest(old_ledge
     [
         "UPDATE runs SET mode = 'LIVE' WHERE run_id = 'planned'",
         "UPDATE runs SET because = 'FOLLOW_UP' WHERE run_id = 'planned'",
+        "UPDATE runs SET last_partition = '2030-01-01' WHERE run_id = 'planned'",
+        "UPDATE runs SET first_partition = NULL WHERE run_id = 'planned'",
         "INSERT INTO run_follows (run_id, publication_id) VALUES ('planned', 'pub-1')",
     ],
 )

@@ -1,7 +1,8 @@
-"""Kind, mode and cause of runs as columns, the publications they follow as rows, and indexes for long histories."""
+"""Kind, mode, cause and partitions of runs as columns, what they follow as rows, and indexes for long histories."""
 
 import json
 from collections.abc import Mapping
+from datetime import date
 from typing import Any
 
 import sqlalchemy as sa
@@ -12,11 +13,14 @@ down_revision = "0003"
 
 PAGE = 500
 ADDED = ("kind", "mode", "because")
+ENDS = ("first_partition", "last_partition")
 
 
 def upgrade() -> None:
     for name in ADDED:
         op.add_column("runs", sa.Column(name, sa.Text, nullable=False, server_default=""))
+    for name in ENDS:
+        op.add_column("runs", sa.Column(name, sa.Date))
     op.create_table(
         "run_follows",
         sa.Column("run_id", sa.Text, sa.ForeignKey("runs.run_id"), primary_key=True),
@@ -28,6 +32,7 @@ def upgrade() -> None:
 
 
 def add_indexes() -> None:
+    op.create_index("runs_by_sequence", "runs", ["added_sequence"])
     op.create_index("runs_by_table_and_state", "runs", ["table_name", "state", "mode"])
     op.create_index("runs_by_state", "runs", ["state", "because"])
     op.create_index("runs_by_cause", "runs", ["because", "added_sequence"])
@@ -53,7 +58,9 @@ def fill_from_manifests() -> None:
         "SELECT manifests.run_id, body FROM manifests JOIN runs ON runs.run_id = manifests.run_id "
         f"WHERE manifests.run_id > :after ORDER BY manifests.run_id LIMIT {PAGE}"
     )
-    update = sa.text("UPDATE runs SET kind = :kind, mode = :mode, because = :because WHERE run_id = :run_id")
+    columns = ", ".join(f"{name} = :{name}" for name in (*ADDED, *ENDS))
+    dates = [sa.bindparam(name, type_=sa.Date) for name in ENDS]
+    update = sa.text(f"UPDATE runs SET {columns} WHERE run_id = :run_id").bindparams(*dates)
     insert = sa.text("INSERT INTO run_follows (run_id, publication_id) VALUES (:run_id, :publication_id)")
     after = ""
     while found := connection.execute(page, {"after": after}).all():
@@ -70,11 +77,13 @@ def fill_from_manifests() -> None:
             connection.execute(insert, follows)
 
 
-def columns_of(body: str) -> tuple[Mapping[str, str], tuple[str, ...]] | None:
+def columns_of(body: str) -> tuple[Mapping[str, str | date | None], tuple[str, ...]] | None:
     """The columns of a manifest's run and the publications that it follows; None when the text cannot be read."""
     try:
         document: Any = json.loads(body)
-        columns = {"kind": str(document["kind"]), "mode": str(document["mode"])}
+        partitions = [date.fromisoformat(partition) for partition in document["target"]["partitions"]]
+        columns: dict[str, str | date | None] = {"kind": str(document["kind"]), "mode": str(document["mode"])}
+        columns |= dict(zip(ENDS, (min(partitions, default=None), max(partitions, default=None)), strict=True))
         if document["format"] < 3:
             # Before format 3 only a run of the kind LIVE was not asked for by a person.
             followed = [document["because"]] if document.get("because") else []
