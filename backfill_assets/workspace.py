@@ -55,15 +55,23 @@ class Workspace:
         clock: Clock = system_clock,
         open_session: Callable[[], SparkSession] | None = None,
         reached: Reached = carry_on,
+        conditions: bool = True,
     ) -> Workspace:
         """A workspace over the settings' domain.
+
+        Args:
+            settings: Read once.
+            clock: The only source of the present instant.
+            open_session: Opens a Spark session; None for one of this process.
+            reached: Called after every durable step.
+            conditions: Check the conditions of the domain's gates; not needed to look.
 
         Raises:
             InvalidDeclaration: The domain cannot be loaded.
         """
         return Workspace(
             settings=settings,
-            domain=load_domain(settings.domain),
+            domain=load_domain(settings.domain, conditions=conditions),
             clock=clock,
             open_session=open_session,
             reached=reached,

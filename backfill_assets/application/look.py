@@ -9,11 +9,11 @@ from __future__ import annotations
 from datetime import date
 from typing import TYPE_CHECKING
 
-from backfill_assets.application.recorder import Acting
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.workspace import Workspace
 
 if TYPE_CHECKING:
+    from backfill_assets.application.recorder import Acting
     from backfill_assets.evidence.history import TableHistory
     from backfill_assets.evidence.partition import PartitionHistory
     from backfill_assets.evidence.runs import RunSummary

@@ -11,12 +11,14 @@ from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from backfill_assets.application.parts import Part
 from backfill_assets.ledger.records import PublicationRecord
 from backfill_assets.progress import Listener, no_listener
 from backfill_assets.workspace import Workspace
+
+if TYPE_CHECKING:
+    from backfill_assets.application.parts import Part
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from backfill_assets.application.command_line import words_of
+from backfill_assets.cli.plain_values import PlainGroup
 from backfill_assets.documents import as_json
 from backfill_assets.errors import BackfillError, InvalidRange, Refused
 from backfill_assets.next_steps import Act, NextStep, do
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     name="backfill",
+    cls=PlainGroup,
     help="Backfills as controlled production changes: plan, stage, gate, swap, undo, and keep the evidence.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,

@@ -23,22 +23,23 @@ from backfill_assets.cli.answers import (
     one_line,
     print_json,
 )
+from backfill_assets.cli.plain_values import PlainCommand
 from backfill_assets.cli.session import named, opened
 from backfill_assets.planning.partitions import DayRange
 
 
-@app.command()
+@app.command(cls=PlainCommand)
 def report(run: RunOrSet, as_json: Json = False) -> None:
     """What a reviewer reads: what moves, which gates passed, some rows before and after."""
     with answering(as_json) as console:
         from backfill_assets.cli import views
 
-        with opened() as session:
+        with opened(looks=True) as session:
             document = session.subject(run).report()
         print_json(document) if as_json else views.show(console, views.view_of(document))
 
 
-@app.command()
+@app.command(cls=PlainCommand)
 def status(
     run: Annotated[str | None, typer.Argument(metavar="[RUN]", callback=one_line, help="Only this run or set.")] = None,
     as_json: Json = False,
@@ -46,17 +47,27 @@ def status(
     """What every table holds, the newest runs, and what waits for whom."""
     with answering(as_json) as console:
         from backfill_assets.application import look
-        from backfill_assets.cli import views
+        from backfill_assets.cli.show import show
         from backfill_assets.evidence.status import StatusDocument
 
-        with opened() as session:
+        with opened(looks=True) as session:
             document = look.status(session.ws, run)
-        print_json(document) if as_json else views.show(console, views.view_of(document))
+        if as_json:
+            print_json(document)
+        elif isinstance(document, StatusDocument):
+            # The views of all other documents take as long to import as everything that this one prints.
+            from backfill_assets.cli.show_status import status_view
+
+            show(console, status_view(document))
+        else:
+            from backfill_assets.cli.views import view_of
+
+            show(console, view_of(document))
         if isinstance(document, StatusDocument):
             exit_with_problems(document.problems)
 
 
-@app.command()
+@app.command(cls=PlainCommand)
 def stale(
     table: Annotated[str | None, typer.Argument(metavar="[TABLE]", callback=one_line, help="Only this table.")] = None,
     first: MaybeFrom = None,
@@ -71,7 +82,7 @@ def stale(
         from backfill_assets.cli import views
 
         days = None if first is None or last is None else DayRange.inclusive(first, last)
-        with opened() as session:
+        with opened(looks=True) as session:
             document = look.stale(session.ws, table, days)
         if as_json:
             print_json(document)
@@ -80,7 +91,7 @@ def stale(
             views.show(console, views.stale_view(document), *following)
 
 
-@app.command()
+@app.command(cls=PlainCommand)
 def history(
     table: TableName,
     partition: Annotated[
@@ -93,7 +104,7 @@ def history(
         from backfill_assets.application import look
         from backfill_assets.cli import views
 
-        with opened() as session:
+        with opened(looks=True) as session:
             document = look.history(session.ws, table, partition)
         print_json(document) if as_json else views.show(console, views.view_of(document))
 

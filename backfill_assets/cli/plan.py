@@ -24,11 +24,11 @@ from backfill_assets.errors import Refused
 from backfill_assets.next_steps import Act, do, step
 from backfill_assets.planning.manifest import Kind, Mode
 from backfill_assets.planning.partitions import DayRange
-from backfill_assets.planning.request import AskedLimits, PlanRequest
 
 if TYPE_CHECKING:
     from backfill_assets.evidence.planned import PlanDocument
     from backfill_assets.evidence.planned_sets import NothingPlanned, SetPlan
+    from backfill_assets.planning.request import PlanRequest
     from backfill_assets.planning.restatement import SetRequest
 
 
@@ -77,19 +77,20 @@ def plan(
     """Show what would be read and replaced, step by step, and write the DRAFT manifest that `run` executes."""
     if table is None and not because and not stale:
         raise typer.BadParameter("give TABLE --from DAY --to DAY, or --because TABLE:DAY..DAY, or --stale")
-    limits = AskedLimits(
-        chunk_partitions=chunk_partitions,
-        chunk_rows=chunk_rows,
-        max_rows=max_rows,
-        rows_per_minute=rows_per_minute,
-        pause_s=pause,
-    )
     wanted = Mode(mode.upper().replace("-", "_"))
     with answering(as_json) as console:
         from backfill_assets.cli import views
+        from backfill_assets.planning.request import AskedLimits, PlanRequest
         from backfill_assets.planning.restatement import SetRequest
         from backfill_assets.restatements.plan import parse_because
 
+        limits = AskedLimits(
+            chunk_partitions=chunk_partitions,
+            chunk_rows=chunk_rows,
+            max_rows=max_rows,
+            rows_per_minute=rows_per_minute,
+            pause_s=pause,
+        )
         if not reason.strip():
             raise Refused("no reason is given why history has to change.", next_step="add --reason WHY")
         days = _days(first, last)

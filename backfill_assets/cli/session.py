@@ -73,11 +73,12 @@ class Session:
 
 
 @contextmanager
-def opened(*, quiet: bool = True) -> Iterator[Session]:
+def opened(*, quiet: bool = True, looks: bool = False) -> Iterator[Session]:
     """A session over the environment's settings, whose Spark writes its log to a file and not to the terminal.
 
     Args:
         quiet: Show no progress, for machines.
+        looks: The command only looks, and needs none of the domain's conditions.
     """
     from backfill_assets.application.recorder import LazyRecorder
     from backfill_assets.cli.console import quiet_spark
@@ -86,7 +87,7 @@ def opened(*, quiet: bool = True) -> Iterator[Session]:
 
     settings = Settings.from_environment()
     with ExitStack() as stack:
-        ws = Workspace.open(settings, open_session=quiet_spark(settings))
+        ws = Workspace.open(settings, open_session=quiet_spark(settings), conditions=not looks)
         stack.callback(ws.close)
         recording = _recording()
         recorder = stack.enter_context(LazyRecorder(lambda: recording(settings)))

@@ -2,7 +2,8 @@
 
 A domain is source tables, derived tables, references and, per derived table, a window, a schema, gates and the
 registered releases of its transform. Assets, checks, partition mappings, plans and reports all follow from it. A
-mistake in a declaration fails when the domain is loaded, naming the table and the mistake.
+mistake in a declaration fails when the domain is loaded, naming the table and the mistake; the conditions of gates are
+not examined by commands that only look.
 """
 
 from __future__ import annotations

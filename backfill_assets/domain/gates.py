@@ -5,9 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-import sqlglot
-from sqlglot import expressions as sql
-
 from backfill_assets.errors import InvalidDeclaration
 from backfill_assets.planning.partitions import count_of
 
@@ -104,11 +101,14 @@ class RowExpression:
         Raises:
             InvalidDeclaration: The condition is not SQL.
         """
+        # SQL parsing takes a tenth of a second to import, and commands that only look do without it.
+        import sqlglot
+
         try:
             parsed = sqlglot.parse_one(self.condition, dialect="spark")
         except sqlglot.errors.SqlglotError as error:
             raise InvalidDeclaration(f"the condition of gate {self.name} is not SQL: {self.condition!r}.") from error
-        return tuple(sorted({column.name for column in parsed.find_all(sql.Column)}))
+        return tuple(sorted({column.name for column in parsed.find_all(sqlglot.expressions.Column)}))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

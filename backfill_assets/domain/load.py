@@ -6,11 +6,16 @@ import importlib
 import traceback
 
 from backfill_assets.domain.domains import Domain
+from backfill_assets.domain.mistakes import check_conditions
 from backfill_assets.errors import BackfillError, InvalidDeclaration
 
 
-def load_domain(module_name: str) -> Domain:
+def load_domain(module_name: str, *, conditions: bool = True) -> Domain:
     """The `DOMAIN` that a module declares.
+
+    Args:
+        module_name: As BACKFILL_DOMAIN names it.
+        conditions: Check the conditions of gates as well; what only looks does not need them.
 
     Raises:
         InvalidDeclaration: The module cannot be imported, has no `DOMAIN`, or its declarations are invalid.
@@ -39,4 +44,7 @@ def load_domain(module_name: str) -> Domain:
     domain = getattr(module, "DOMAIN", None)
     if not isinstance(domain, Domain):
         raise InvalidDeclaration(f"the module {module_name!r} defines no DOMAIN of type Domain.")
+    if conditions:
+        for table in domain.tables.values():
+            check_conditions(table)
     return domain

@@ -1,4 +1,7 @@
-"""Validation of declarations: every mistake is reported with its table when the domain is loaded."""
+"""Validation of declarations: every mistake is reported with its table when the domain is loaded.
+
+Gate conditions are checked apart (`check_conditions`): commands that only look load a domain without parsing SQL.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,7 @@ from backfill_assets.domain.gates import (
     AcceptedValues,
     ComparedWithAccepted,
     Gate,
+    RowExpression,
     SchemaMatches,
     UniqueKey,
     WarmUpProof,
@@ -35,6 +39,8 @@ class Declared(Protocol):
     def key(self) -> tuple[str, ...]: ...
     @property
     def schema(self) -> StructType: ...
+    @property
+    def gates(self) -> tuple[Gate, ...]: ...
 
 
 def wrong(table: Declared, mistake: str) -> InvalidDeclaration:
@@ -148,10 +154,22 @@ def complete_gates(table: Declared, gates: tuple[Gate, ...], *, proves: int | No
         if gate.name in seen:
             raise wrong(table, f"two gates are named {gate.name!r}")
         seen.add(gate.name)
-        require_columns(table, gate.columns, f"gate {gate.name}: column")
+        if not isinstance(gate, RowExpression):
+            _require_gate_columns(table, gate)
         if isinstance(gate, AcceptedValues):
             _check_accepts(table, gate)
     return tuple(complete)
+
+
+def check_conditions(table: Declared) -> None:
+    """Refuses gates whose condition is not SQL, or mentions a column that the schema lacks."""
+    for gate in table.gates:
+        if isinstance(gate, RowExpression):
+            _require_gate_columns(table, gate)
+
+
+def _require_gate_columns(table: Declared, gate: Gate) -> None:
+    require_columns(table, gate.columns, f"gate {gate.name}: column")
 
 
 def _proof(table: Declared, gate: WarmUpProof, proves: int | None) -> WarmUpProof:

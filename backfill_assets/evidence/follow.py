@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from backfill_assets.ledger.records import RunRecord
 from backfill_assets.ledger.states import RunState
 from backfill_assets.next_steps import NAME, WHY, Act, Invocation, NextStep, do, step
-from backfill_assets.planning.following import Wanted
 from backfill_assets.planning.partitions import count_of, describe
-from backfill_assets.publication.follow import Asking, FailedFollowUp
+
+if TYPE_CHECKING:
+    from backfill_assets.planning.following import Wanted
+    from backfill_assets.publication.follow import Asking, FailedFollowUp
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

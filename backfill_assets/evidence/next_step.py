@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import date
 
-from backfill_assets.candidates.inputs import read_before
 from backfill_assets.errors import Refused
 from backfill_assets.evidence.how_to_undo import how_to_undo, published_together
 from backfill_assets.ledger.members import members_of
@@ -80,6 +79,9 @@ def outdated_partitions(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> S
     except Refused:
         # A reference cannot be read: `status` names that as a problem, and publication is refused for it.
         return ()
+    # Only of sets, and most of what is shown is no run of a set that is under way.
+    from backfill_assets.candidates.inputs import read_before
+
     return read_before(tx, graph, run.manifest)
 
 

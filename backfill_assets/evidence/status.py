@@ -13,7 +13,6 @@ from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.next_steps import Act, do, step
 from backfill_assets.planning.partitions import Grain, describe
 from backfill_assets.problems import Problem, Problems
-from backfill_assets.publication.follow import what_waits
 from backfill_assets.workspace import Workspace
 
 _MOST_SETS = 5
@@ -102,6 +101,11 @@ def table_status(ws: Workspace, tx: ReadTransaction, name: str) -> TableStatus:
 
 
 def _waiting(ws: Workspace, tx: ReadTransaction, problems: Problems) -> tuple[WaitingPublication, ...]:
+    if not tx.outbox.entries(open_only=True):
+        return ()
+    # What follow-ups need takes as long to import as everything else that a status needs of this project.
+    from backfill_assets.publication.follow import what_waits
+
     with problems.noted("publications that wait for their dependents"):
         return tuple(waiting_publication(each) for each in what_waits(ws, tx))
     return ()

@@ -1,7 +1,7 @@
 """Schema of the ledger: its tables, and the constraints that the database enforces.
 
-The Alembic revisions under `migrations/` build exactly this; a test compares the two on both databases. `table_name`
-and `partition_date` are called so because `table` and `partition` are words of SQL.
+The Alembic revisions under `migrations/` build exactly this and the `partial_indexes`; a test compares them on both
+databases. `table_name` and `partition_date` are called so because `table` and `partition` are words of SQL.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ from sqlalchemy import (
     String,
     Table,
     Text,
-    text,
 )
 
 from backfill_assets.ledger.append_only import make_append_only
@@ -48,11 +47,6 @@ SHA256 = String(64)
 
 def _one_of(values: type[StrEnum], name: str) -> Enum:
     return Enum(values, name=name, native_enum=False, create_constraint=True, length=16)
-
-
-def _index_of_some(name: str, column: str, condition: str) -> Index:
-    """An index of the rows that fulfil a condition."""
-    return Index(name, column, sqlite_where=text(condition), postgresql_where=text(condition))
 
 
 def _measured_file_set() -> tuple[Column[Any], ...]:
@@ -156,7 +150,6 @@ events = Table(
     Column("hash", SHA256, nullable=False),
     Column("former_hash", SHA256),
     Index("events_by_entity", "entity_id", "sequence"),
-    _index_of_some("rollback_events", "sequence", "entity = 'rollback'"),
 )
 """What happened, chained by hash. Rows are never updated or deleted; triggers see to it. `former_hash` is the hash that
 an event had before an upgrade of the ledger moved row values out of the chain."""
@@ -253,13 +246,6 @@ publications = Table(
     Index("publications_by_table", "table_name", "begun_sequence"),
     Index("publications_by_state", "state", "begun_sequence"),
 )
-Index(
-    "one_open_publication_per_table",
-    publications.c.table_name,
-    unique=True,
-    sqlite_where=text("state = 'PUBLISHING'"),
-    postgresql_where=text("state = 'PUBLISHING'"),
-)
 
 publication_changes = Table(
     "publication_changes",
@@ -297,14 +283,6 @@ partition_versions = Table(
     CheckConstraint("version > 0 AND replaces < version", name="versions_count_up"),
     Index("versions_by_run", "run_id", "state"),
     Index("versions_by_publication", "publication_id"),
-)
-Index(
-    "one_accepted_version_per_partition",
-    partition_versions.c.table_name,
-    partition_versions.c.partition_date,
-    unique=True,
-    sqlite_where=text("state = 'ACCEPTED'"),
-    postgresql_where=text("state = 'ACCEPTED'"),
 )
 
 verifications = Table(
@@ -351,8 +329,6 @@ outbox = Table(
     Column("withdrawn_at", UtcDateTime),
     Column("attempts", Integer, nullable=False, server_default="0"),
     Column("note", Text, nullable=False, server_default=""),
-    _index_of_some("open_outbox_entries", "sequence", "delivered_at IS NULL AND withdrawn_at IS NULL"),
-    _index_of_some("unwithdrawn_outbox_entries", "publication_id", "withdrawn_at IS NULL"),
 )
 """What publications ask of their dependents. An entry is delivered when every follow-up that it asks for is planned,
 and withdrawn when its publication is undone or a person cancels it. `attempts` counts the plans that failed, and

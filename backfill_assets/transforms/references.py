@@ -7,12 +7,9 @@ bytes with which it was planned, even if the file has changed.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-import yaml
 
 from backfill_assets.domain import Domain, Reference, ReferenceValue
 from backfill_assets.errors import InvalidReference, MissingInput
@@ -109,10 +106,13 @@ def _archived_path(folder: Path, name: str, sha256: str) -> Path:
 
 
 def _parsed(reference: Reference, content: bytes, *, origin: str) -> LoadedReference:
+    # YAML takes time to import, and most of what is asked of a domain needs no reference.
+    from backfill_assets.transforms.strict_yaml import parse_yaml
+
     try:
         if len(content) > MOST_BYTES:
             raise ValueError(f"is larger than the {MOST_BYTES >> 20} MiB that a reference document can have")
-        value = reference.parse(yaml.load(content, Loader=_StrictLoader))  # noqa: S506 - it is a SafeLoader
+        value = reference.parse(parse_yaml(content))
     except Exception as error:  # the parser belongs to the domain, and its errors concern the file
         raise InvalidReference(
             f"{origin}: {_one_sentence(error)}.",
@@ -129,33 +129,6 @@ def _one_sentence(error: Exception) -> str:
     if isinstance(error, RecursionError):
         return "is nested too deeply"
     text = " ".join(str(error).split()).rstrip(".")
-    if not isinstance(error, (ValueError, yaml.YAMLError)):
+    if not isinstance(error, ValueError):
         text = f"{type(error).__name__}: {text}"
     return text if len(text) <= _MOST_CHARACTERS else text[:_MOST_CHARACTERS] + "..."
-
-
-class _StrictLoader(yaml.SafeLoader):
-    """YAML without constructs that a reviewer can overlook: duplicate keys and aliases.
-
-    With aliases a few lines could represent millions of values, and an edit in one place would change another.
-    """
-
-    def compose_node(self, parent: Any, index: Any) -> Any:
-        """The next node, unless it is an alias."""
-        if self.check_event(yaml.events.AliasEvent):
-            mark = self.get_event().start_mark  # type: ignore[no-untyped-call]
-            raise yaml.constructor.ConstructorError(
-                None, None, "aliases (*name) are not read; write the value out", mark
-            )
-        return super().compose_node(parent, index)
-
-    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Hashable, Any]:
-        """A mapping, unless it names a key twice."""
-        seen: set[tuple[str, str]] = set()
-        for key, _ in node.value:
-            if isinstance(key, yaml.ScalarNode) and (key.tag, key.value) in seen:
-                raise yaml.constructor.ConstructorError(
-                    None, None, f"the key {key.value!r} is given twice", key.start_mark
-                )
-            seen.add((key.tag, str(key.value)))
-        return super().construct_mapping(node, deep=deep)

@@ -8,6 +8,7 @@ from sqlalchemy import Connection, text
 
 from backfill_assets.clock import Clock
 from backfill_assets.ledger.connection import connect_engine
+from backfill_assets.ledger.partial_indexes import PARTIAL_INDEXES
 from backfill_assets.ledger.schema import HEAD_REVISION, metadata
 from backfill_assets.ledger.store import Ledger
 from backfill_assets.ledger.upgrade import MIGRATIONS
@@ -61,6 +62,7 @@ def test_the_migrations_build_exactly_the_declared_schema(ledger_url: str, clock
         declared = schema_of(connection)
     engine.dispose()
     assert len(declared) > 25
+    assert {index.name for index in PARTIAL_INDEXES} <= {row[1] for row in declared}
     assert migrated == declared
 
 

@@ -35,6 +35,9 @@ ACTS = {"alembic", "dagster", "numpy", "pandas", "pyarrow"}
 LISTS = ACTS | {"deltalake", "pydantic_core._pydantic_core", "pyspark", "rich", "sqlalchemy", "sqlglot", "yaml"}
 """With those that know the domain, the ledger and the tables, and that print them."""
 
+LOOKS = ACTS | {"pydantic", "sqlalchemy.dialects.postgresql", "sqlglot", "yaml"}
+"""With those that convert values, declare what only PostgreSQL has, and parse conditions and references."""
+
 ROOMS = {
     "candidates.evaluate",
     "candidates.stage",
@@ -105,8 +108,14 @@ def test_the_list_of_commands_needs_neither_the_domain_nor_the_ledger(tmp_path: 
 def test_what_the_ledger_knows_is_shown_without_what_moves_rows(home: Path, asked: list[str]) -> None:
     shown = answer(home, *asked)
     assert RUN in shown.out
-    assert shown.imported(ACTS | ROOMS - {"restatements"}) == set()
+    assert shown.imported(LOOKS | ROOMS - {"restatements"}) == set()
     assert not shown.has_session
+
+
+def test_a_status_without_anything_to_follow_knows_nothing_of_follow_ups_and_other_views(home: Path) -> None:
+    plans = {"planning.request", "planning.stages", "publication.follow", "staleness.decide", "cli.views"}
+    answer(home, "follow")
+    assert answer(home, "status").imported(plans) == set()
 
 
 def test_with_nothing_to_follow_neither_spark_nor_dagster_is_started(home: Path) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from datetime import date
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -29,6 +31,8 @@ from backfill_assets.domain import (
     unique_key,
     warm_up_proof,
 )
+from backfill_assets.domain.load import load_domain
+from backfill_assets.domain.mistakes import check_conditions
 from backfill_assets.errors import InvalidDeclaration, UnknownName
 
 EVENTS = StructType(
@@ -142,11 +146,11 @@ MISTAKES: dict[str, tuple[Callable[[], object], str]] = {
         "silver.daily: gate not_null_nobody: column 'nobody' is not a column",
     ),
     "an expression over a missing column": (
-        lambda: derived(source(), gates=(expression("positive", "nobody > 0"),)),
+        lambda: check_conditions(derived(source(), gates=(expression("positive", "nobody > 0"),))),
         "silver.daily: gate positive: column 'nobody' is not a column",
     ),
     "an expression that is not SQL": (
-        lambda: derived(source(), gates=(expression("positive", "count > > ("),)),
+        lambda: check_conditions(derived(source(), gates=(expression("positive", "count > > ("),))),
         "the condition of gate positive is not SQL",
     ),
     "accepted values of a number": (
@@ -350,3 +354,15 @@ def test_an_input_has_its_own_window_and_the_others_share_one() -> None:
 
 def _as_long_as_known(references: Mapping[str, Any]) -> Window:
     return Window(days_ahead=references["known"])
+
+
+def test_conditions_are_checked_when_a_domain_is_loaded_but_not_to_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    events = source()
+    module = ModuleType("mistaken_domain")
+    module.__dict__["DOMAIN"] = domain(
+        derived(events, gates=(expression("positive", "nobody > 0"),)), sources=(events,)
+    )
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    with pytest.raises(InvalidDeclaration, match="gate positive: column 'nobody' is not a column"):
+        load_domain(module.__name__)
+    assert load_domain(module.__name__, conditions=False) is module.__dict__["DOMAIN"]

@@ -2,6 +2,7 @@
 
 from alembic import context
 
+from backfill_assets.ledger import partial_indexes  # noqa: F401 - the indexes belong to the schema
 from backfill_assets.ledger.schema import metadata
 
 context.configure(connection=context.config.attributes["connection"], target_metadata=metadata)
