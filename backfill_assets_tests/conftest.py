@@ -13,10 +13,12 @@ from backfill_assets.clock import Clock
 from backfill_assets.settings import PROJECT_ROOT, Settings
 from backfill_assets.spark import open_spark
 from backfill_assets_tests.ledgers import ledger_environment
+from backfill_assets_tests.quick_py4j import remember_java_names
 from backfill_assets_tests.quick_writers import nothing_slow_at_the_writers_turn
 from backfill_assets_tests.searches import register_profiles
 
 register_profiles()
+remember_java_names()
 
 NOON = datetime(2026, 1, 15, 12, 0, tzinfo=UTC)
 

@@ -23,7 +23,7 @@ from backfill_assets.gates.proven import Proven
 from backfill_assets.gates.sample import sample_rows
 from backfill_assets.gates.sampled import SampledRow
 from backfill_assets.identity import FileSet
-from backfill_assets.lake.checksums import NO_ROWS
+from backfill_assets.lake.checksums import NO_ROWS, partition_checksums
 from backfill_assets.lake.snapshot import read_files
 from backfill_assets.ledger.records import ChunkRecord
 from backfill_assets.planning.graph import windows_of
@@ -133,7 +133,7 @@ class _Found:
     examples: tuple[SampledRow, ...]
 
 
-def _compare(work: _Proving, calls: Sequence[Recomputation], unlike: Iterable[date] = ()) -> _Found:
+def _compare(work: _Proving, calls: Sequence[Recomputation], unlike: Collection[date] = ()) -> _Found:
     """Recomputes partitions and compares them with the staged ones.
 
     Args:
@@ -147,17 +147,30 @@ def _compare(work: _Proving, calls: Sequence[Recomputation], unlike: Iterable[da
     require_same_code(ws, manifest)
     rows = reduce(DataFrame.unionAll, (_computed_again(work, call) for call in calls))
     compared = [partition for call in calls for partition in call.compared]
-    schema, column = business_schema(table), table.partition.column
-    files = [work.staged[partition] for partition in compared]
-    old = read_files(ws.spark(), ws.lake, table.name, files, schema=schema, partition_column=column)
-    again = measure(rows, old, table, schema=schema)
-    differing = sorted({p for p in compared if _checksum(again, p) != _checksum(work.measured, p)} | set(unlike))
-    of_first = F.col(column) == F.lit(next((p for p in differing if p in compared), None))
+    checksums = partition_checksums(rows, table.partition.column, business_schema(table))
+    unequal = {p for p in compared if checksums.get(p, NO_ROWS) != _checksum(work.measured, p)}
+    differing = sorted(unequal.union(unlike))
+    shown = [partition for partition in differing if partition in compared]
+    again, examples = _differences(work, rows, shown) if shown else ({}, ())
     return _Found(
-        again={p: _with_surplus(again.get(p, Measured(partition=p)), work.measured.get(p)) for p in compared},
+        again={p: again[p] if p in again else _not_looked_at(work, p, unlike) for p in compared},
         differing=tuple(differing),
-        examples=sample_rows(rows.where(of_first), old.where(of_first), table) if differing else (),
+        examples=examples,
     )
+
+
+def _differences(
+    work: _Proving, rows: DataFrame, partitions: Sequence[date]
+) -> tuple[Mapping[date, Measured], tuple[SampledRow, ...]]:
+    """How the recomputed rows of partitions differ from the staged ones, with examples from the first."""
+    ws, table = work.ws, work.table
+    schema, column = business_schema(table), F.col(table.partition.column)
+    files = [work.staged[partition] for partition in partitions]
+    old = read_files(ws.spark(), ws.lake, table.name, files, schema=schema, partition_column=table.partition.column)
+    measured = measure(rows.where(column.isin(list(partitions))), old, table, schema=schema)
+    again = {p: _with_surplus(measured.get(p, Measured(partition=p)), work.measured.get(p)) for p in partitions}
+    of_first = column == F.lit(partitions[0])
+    return again, sample_rows(rows.where(of_first), old.where(of_first), table)
 
 
 def _with_surplus(again: Measured, staged: Measured | None) -> Measured:

@@ -6,9 +6,10 @@ It is a sum, so the checksum of a chunk is that of its partitions together, howe
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import date
 from typing import Any
 
-from pyspark.sql import Column
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import DoubleType, FloatType, StructType
 
@@ -52,3 +53,16 @@ def checksum_of(found: Mapping[str, Any], prefix: str = "") -> str:
     """The checksum from the aggregates and `rows` with a prefix; aggregates over no rows are null."""
     rows, low, high, mixed = (found[f"{prefix}{name}"] or 0 for name in ("rows", "low", "high", "mixed"))
     return checksum_text(rows, low, high, mixed)
+
+
+def partition_checksums(rows: DataFrame, column: str, schema: StructType) -> Mapping[date, str]:
+    """The checksum of every partition that has rows, in one aggregation.
+
+    Args:
+        rows: Rows with the business columns.
+        column: The partition column.
+        schema: The business columns, the partition column included.
+    """
+    hashed = rows.select(column, row_hash(schema).alias("row_hash"))
+    found = hashed.groupBy(column).agg(F.count(F.lit(1)).alias("rows"), *sums_of(F.col("row_hash"))).collect()
+    return {row[column]: checksum_of(row.asDict()) for row in found}
