@@ -45,12 +45,8 @@ class CandidateReads(Queries):
             .limit(latest)
         )
         run_ids = self._values(chosen)
-        timed = [
-            chunk
-            for run_id in run_ids
-            for chunk in self.chunks(run_id)
-            if chunk.finished_at is not None and chunk.output_rows is not None
-        ]
+        found = self._rows(select(chunk_runs).where(chunk_runs.c.run_id.in_(run_ids)))
+        timed = [c for c in map(rows.chunk_record, found) if c.finished_at is not None and c.output_rows is not None]
         if not timed:
             return None
         return Pace(
