@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
-from datetime import UTC, date, datetime, time
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime, time, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +19,14 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
+from backfill_assets.domain import Domain, Window
+from backfill_assets.domains.enforcement_sla import DOMAIN as ENFORCEMENT
+from backfill_assets.domains.enforcement_sla.sla_clocks import case_sla_daily
+from backfill_assets.domains.enforcement_sla.sources import case_events
 from backfill_assets.landing.imports import OnDuplicate
 from backfill_assets.ledger.import_records import ImportCounts
+from backfill_assets.ledger.records import GateResult
+from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.partitions import DayRange, Grain, partitions_over
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets.planning.restatement import PlannedSet, SetRequest
@@ -258,6 +264,40 @@ def test_what_was_restated_is_reproduced_from_its_manifest_alone(ws: Workspace, 
     assert outcome.identical
     assert (outcome.partitions, outcome.rows) == (len(part.restated), part.rows)
     assert audit(ws).problems == ()
+
+
+def test_a_month_of_warm_up_is_caught_and_the_declared_window_passes(ws: Workspace, part: Part, corrected: str) -> None:
+    passed = {result.verdict.rpartition(" with ")[2] for result in _proofs(ws, corrected)}
+    assert passed == {"exactly 251 days back and 1 ahead"}
+
+    short = replace(case_sla_daily, window=Window(days_back=31, days_ahead=1))
+    domain = Domain(
+        name=ENFORCEMENT.name,
+        package=ENFORCEMENT.package,
+        sources=(case_events,),
+        derived=(short,),
+        references=ENFORCEMENT.references,
+    )
+    wrong = replace(ws, domain=domain)
+    days = DayRange.inclusive(part.restated.start, part.restated.start + timedelta(days=4))
+    request = PlanRequest(table=SILVER, days=days, reason="deadlines", by="ana")
+    run_id = operations.plan(wrong, request).manifest.run_id
+    operations.stage(wrong, run_id, actor="ana")
+    operations.gate(wrong, run_id, actor="ana")
+    assert operations.run_named(wrong, run_id).state is RunState.BLOCKED
+    found = [result.verdict for result in _proofs(wrong, run_id) if "rows differ" in result.verdict]
+    assert found
+    for verdict in found:
+        assert verdict.startswith("with exactly 31 days back and 1 ahead, ")
+        assert verdict.endswith("the window is too short")
+    with wrong.ledger.read() as reader:
+        failed = {result.gate for result in reader.candidates.gate_results(run_id) if not result.passed}
+    assert failed == {"warm_up"}, "no other gate would have noticed"
+
+
+def _proofs(ws: Workspace, run_id: str) -> list[GateResult]:
+    with ws.ledger.read() as reader:
+        return [result for result in reader.candidates.gate_results(run_id) if result.gate == "warm_up"]
 
 
 def test_one_corrected_event_moves_only_the_days_and_months_whose_rows_really_change(

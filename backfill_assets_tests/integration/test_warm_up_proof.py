@@ -9,12 +9,10 @@ from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
-import pandas as pd
 import pytest
 from pyspark.sql import SparkSession
 
 from backfill_assets.domain import Domain, Window, warm_up_proof
-from backfill_assets.domains.enforcement_sla import DOMAIN as ENFORCEMENT
 from backfill_assets.domains.enforcement_sla.sla_clocks import case_sla_daily
 from backfill_assets.domains.enforcement_sla.sources import case_events
 from backfill_assets.errors import IllegalTransition
@@ -28,11 +26,11 @@ from backfill_assets.planning.request import PlanRequest
 from backfill_assets.settings import Settings
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests import operations
-from backfill_assets_tests.conftest import NOON, SPARK_ENVIRONMENT
+from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.edited import edit
 from backfill_assets_tests.example_domain import recent_sales, sales
 from backfill_assets_tests.integration.conftest import ONE_HOUR
-from backfill_assets_tests.ledgers import copy_home, ledger_environment
+from backfill_assets_tests.ledgers import copy_home
 from backfill_assets_tests.shop import DAYS, OUTPUT, RECENT, Shop, open_shop, shop_environment, ticking_clock
 from backfill_assets_tests.unit.test_readme import README
 
@@ -185,73 +183,6 @@ def test_the_example_of_the_readme_is_proven(
 
 
 # ------------------------------------------------------------------------------------------------- the traffic fines
-
-
-@pytest.fixture(scope="module")
-def year_2006(
-    tmp_path_factory: pytest.TempPathFactory, spark: SparkSession, traffic_fines: Path
-) -> Iterator[Workspace]:
-    """Bronze of the traffic fines of 2006, and nothing else."""
-    home = tmp_path_factory.mktemp("fines")
-    environment = {
-        "BACKFILL_HOME": str(home),
-        "BACKFILL_REFERENCE": str(traffic_fines / "reference"),
-        **ledger_environment(home),
-        **SPARK_ENVIRONMENT,
-    }
-    settings = Settings.from_environment(environment)
-    opened = Workspace.open(settings, clock=ticking_clock(NOON), open_session=lambda: spark)
-    events = pd.read_parquet(traffic_fines / "events.parquet")
-    days = pd.to_datetime(events["event_time"], utc=True).dt.date
-    path = home / "2006.parquet"
-    events[(days >= date(2006, 1, 1)) & (days <= date(2006, 12, 31))].to_parquet(path)
-    operations.land(opened, BRONZE, path, on_duplicate=OnDuplicate.IGNORE, by="ana")
-    load = operations.plan_load(opened, BRONZE, partitions=None, by="ana", reason="a year")
-    assert load is not None
-    operations.stage(opened, load.run_id, actor="ana")
-    operations.gate(opened, load.run_id, actor="ana")
-    operations.publish(opened, load.run_id, by="ana")
-    yield opened
-    opened.close()
-
-
-def gated(ws: Workspace) -> str:
-    request = PlanRequest(table=SILVER, days=OCTOBER, reason="deadlines", by="ana")
-    run_id = operations.plan(ws, request).manifest.run_id
-    operations.stage(ws, run_id, actor="ana")
-    operations.gate(ws, run_id, actor="ana")
-    return run_id
-
-
-def test_the_traffic_fines_with_a_month_of_warm_up_are_caught(year_2006: Workspace) -> None:
-    short = replace(case_sla_daily, window=Window(days_back=31, days_ahead=1))
-    domain = Domain(
-        name=ENFORCEMENT.name,
-        package=ENFORCEMENT.package,
-        sources=(case_events,),
-        derived=(short,),
-        references=ENFORCEMENT.references,
-    )
-    ws = replace(year_2006, domain=domain)
-    run_id = gated(ws)
-    assert state_of(ws, run_id) is RunState.BLOCKED
-    found = [result for day, result in proofs(ws, run_id).items() if day in OCTOBER and "rows differ" in result.verdict]
-    assert found
-    for result in found:
-        assert result.verdict.startswith("with exactly 31 days back and 1 ahead, ")
-        assert result.verdict.endswith("the window is too short")
-    failed = {r.gate for r in ws_results(ws, run_id) if not r.passed}
-    # Nothing else would have noticed.
-    assert failed == {"warm_up"}
-
-
-def test_the_traffic_fines_with_the_declared_window_pass(year_2006: Workspace) -> None:
-    run_id = gated(year_2006)
-    found = proofs(year_2006, run_id)
-    assert state_of(year_2006, run_id) is RunState.PASSED
-    assert {result.verdict.rpartition(" with ")[2] for result in found.values()} == {
-        "exactly 251 days back and 1 ahead"
-    }
 
 
 def ws_results(ws: Workspace, run_id: str) -> tuple[GateResult, ...]:
