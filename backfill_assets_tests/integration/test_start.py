@@ -17,7 +17,7 @@ from backfill_assets.clock import system_clock
 from backfill_assets_tests.number_examples import NUMBERS, gated, publish_numbers, workspace_of_numbers
 
 PROGRAM = """
-import sys, time
+import gc, sys, time
 from backfill_assets.main import main
 try:
     main()
@@ -25,7 +25,15 @@ except SystemExit as ended:
     code = ended.code or 0
 import json
 has_session = "pyspark" in sys.modules and sys.modules["pyspark"].sql.SparkSession.getActiveSession() is not None
-found = {"code": code, "modules": sorted(sys.modules), "has_session": has_session, "cpu_s": time.process_time()}
+ends_at_once = gc.get_freeze_count() > len(gc.get_objects())
+cpu_s = time.process_time()
+found = {
+    "code": code,
+    "modules": sorted(sys.modules),
+    "has_session": has_session,
+    "cpu_s": cpu_s,
+    "ends_at_once": ends_at_once,
+}
 print("\\n" + json.dumps(found), file=sys.stderr)
 """
 
@@ -56,12 +64,13 @@ RUN = "sales_monthly-20250101-0a1b2c"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What a command printed, and what its process had imported by then."""
+    """What a command printed, what its process had imported by then, and whether it ends without garbage collection."""
 
     out: str
     modules: frozenset[str]
     has_session: bool
     cpu_s: float
+    ends_at_once: bool
 
     def imported(self, names: set[str]) -> set[str]:
         """Those of the libraries and rooms that it imported."""
@@ -81,7 +90,11 @@ def answer(home: Path, *words: str) -> Answer:
     assert found["code"] == 0, ended.stdout + ended.stderr
     modules = frozenset(str(name) for name in found["modules"])  # type: ignore[attr-defined]
     return Answer(
-        out=ended.stdout, modules=modules, has_session=bool(found["has_session"]), cpu_s=float(str(found["cpu_s"]))
+        out=ended.stdout,
+        modules=modules,
+        has_session=bool(found["has_session"]),
+        cpu_s=float(str(found["cpu_s"])),
+        ends_at_once=bool(found["ends_at_once"]),
     )
 
 
@@ -110,6 +123,7 @@ def test_what_the_ledger_knows_is_shown_without_what_moves_rows(home: Path, aske
     assert RUN in shown.out
     assert shown.imported(LOOKS | ROOMS - {"restatements"}) == set()
     assert not shown.has_session
+    assert shown.ends_at_once
 
 
 def test_a_status_without_anything_to_follow_knows_nothing_of_follow_ups_and_other_views(home: Path) -> None:
