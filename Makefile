@@ -14,13 +14,14 @@ PYTEST = .venv/bin/python -m pytest --numprocesses $(WORKERS) --dist loadfile --
 LONGER = backfill_assets_tests/acceptance/test_traffic_fines.py $(addprefix backfill_assets_tests/integration/test_, \
 	determinism.py enforcement_sla_by_the_rules.py enforcement_sla_traffic_fines.py landing_property.py)
 
-.PHONY: help setup demo test lint types tests unit test-postgres test-faults dev lock upgrade clean docs
+.PHONY: help setup demo test lint types tests unit test-long test-postgres test-faults dev lock upgrade clean docs
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo     set up everything, then watch a wrong history being replaced (.venv/bin/backfill demo)"
 	@echo "make test     set up everything, then lint, types and tests (PYTEST_ARGS=... for pytest)"
 	@echo "make unit     only the unit tests (WORKERS=... for other than two processes, here and below)"
+	@echo "make test-long  the tests that 'make test' leaves out because they take longer (backfill_assets_tests/long_tests.py)"
 	@echo "make test-postgres  the integration tests with every ledger, and Dagster, in PostgreSQL"
 	@echo "make test-faults  kill, race and confuse everything, at length; prints what was tried and what was found"
 	@echo "make dev      the Dagster UI on http://127.0.0.1:$(PORT) (PORT=... for another port)"
@@ -47,7 +48,11 @@ types: setup
 
 tests: setup
 	@cd "$(ROOT)" && tools/setup.sh postgresql
-	$(RUN) $(PYTEST)
+	$(RUN) $(PYTEST) -m "not long"
+
+test-long: setup
+	@cd "$(ROOT)" && tools/setup.sh postgresql
+	$(RUN) $(PYTEST) -m long backfill_assets_tests/integration backfill_assets_tests/faults backfill_assets_tests/acceptance
 
 unit: setup
 	$(RUN) $(PYTEST) backfill_assets_tests/unit

@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 from backfill_assets.clock import Clock
 from backfill_assets.settings import PROJECT_ROOT, Settings
 from backfill_assets.spark import open_spark
+from backfill_assets_tests import long_tests
 from backfill_assets_tests.ledgers import ledger_environment
 from backfill_assets_tests.quick_py4j import remember_java_names
 from backfill_assets_tests.quick_writers import nothing_slow_at_the_writers_turn
@@ -39,6 +40,11 @@ SPARK_ENVIRONMENT = {
 """What a test asks Spark for, in this process and in those it starts; `test_determinism` compares it with the usual."""
 
 TRAFFIC_FINES = PROJECT_ROOT.parent / "shared" / "datasets" / "traffic_fines"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Marks what `make test` leaves to `make test-long`, before `-m` chooses."""
+    long_tests.mark(items)
 
 
 @pytest.fixture(scope="session", autouse=True)

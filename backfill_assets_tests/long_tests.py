@@ -1,0 +1,79 @@
+"""Which tests does `make test` leave to `make test-long`, so that one can run it while thinking?
+
+Those that need a browser, a second database or many processes, and most members of families that show one promise from
+many sides. Of every promise some test stays; `.ci/run` runs both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+import pytest
+
+ROOT = PurePosixPath("backfill_assets_tests")
+
+
+@dataclass(frozen=True, slots=True)
+class Long:
+    """A test function that is left out.
+
+    Attributes:
+        module: Its module, below the tests.
+        test: Its name.
+        stays: The identifiers of the members of its family that stay; none if it is left out as a whole.
+    """
+
+    module: str
+    test: str
+    stays: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """As pytest writes it, without parameters."""
+        return f"{ROOT / self.module}::{self.test}"
+
+
+RESUME, HOSTILE = "integration/test_resume.py", "integration/test_hostile_words.py"
+
+LONG: Sequence[Long] = (
+    Long(
+        RESUME, "test_a_process_that_was_given_up_changes_nothing_when_it_wakes_up", ("chunk 2 of 4: -recovers-FAILED",)
+    ),
+    Long(RESUME, "test_of_two_processes_that_gate_a_run_the_earlier_one_is_refused", ("gates-PASSED-False",)),
+    Long(RESUME, "test_who_lost_a_run_and_fails_does_not_fail_it_for_the_one_that_has_it", ("stages_half",)),
+    Long(HOSTILE, "test_files_may_have_any_name_and_their_records_any_text", ("some",)),
+    Long("integration/test_publication.py", "test_the_whole_way_is_the_same_with_the_ledger_in_postgresql"),
+    Long(
+        "integration/test_ledger_publications.py",
+        "test_five_thousand_partitions_are_staged_gated_published_and_rolled_back",
+        ("sqlite",),
+    ),
+    Long(
+        "integration/test_leases.py",
+        "test_a_process_that_stops_the_work_releases_its_lease_at_once",
+        ("KeyboardInterrupt-stage", "OSError-gate"),
+    ),
+)
+
+
+def mark(items: Iterable[pytest.Item]) -> None:
+    """Marks the tests that are left out.
+
+    Raises:
+        UsageError: Of a family nothing stays, because its identifiers were changed.
+    """
+    by_name = {long.name: long for long in LONG}
+    found: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        name, _, _ = item.nodeid.partition("[")
+        if name in by_name:
+            found.setdefault(name, []).append(item)
+    for name, members in found.items():
+        stays = {f"{name}[{each}]" for each in by_name[name].stays}
+        left_out = [item for item in members if item.nodeid not in stays]
+        for item in left_out:
+            item.add_marker("long")
+        if stays and len(members) > 1 and len(left_out) == len(members):
+            raise pytest.UsageError(f"of {name} nothing stays: {', '.join(sorted(stays))} is not among its tests")
