@@ -18,9 +18,9 @@ from backfill_assets.ledger.store import Ledger
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.integration.postgres_server import NoPostgres, running_server
 from backfill_assets_tests.ledgers import SERVER, copy_home, forget_ledgers_below, in_postgresql, url_of
-from backfill_assets_tests.month import stock_month
+from backfill_assets_tests.month import open_month, stock_month
 from backfill_assets_tests.remembered import MEMORY
-from backfill_assets_tests.shop import open_shop, ticking_clock, usual_sales
+from backfill_assets_tests.shop import Shop, open_shop, ticking_clock, usual_sales
 from backfill_assets_tests.waiting_runs import add_waiting_runs
 
 SWITCH = "BACKFILL_TEST_LEDGER"
@@ -162,6 +162,32 @@ def month_home(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) ->
     home = tmp_path_factory.mktemp("month") / "home"
     stock_month(home, spark)
     return home
+
+
+@pytest.fixture
+def shop(tmp_path: Path, stocked_home: Path, spark: SparkSession) -> Iterator[Shop]:
+    """A shop of the test's own in which January has landed, two hours later."""
+    yield from _opened(copy_home(stocked_home, tmp_path / "home"), spark)
+
+
+@pytest.fixture
+def published_shop(tmp_path: Path, published_home: Path, spark: SparkSession) -> Iterator[Shop]:
+    """One in which 0.9.0 is published for the third to the ninth as well."""
+    yield from _opened(copy_home(published_home, tmp_path / "home"), spark)
+
+
+def _opened(home: Path, spark: SparkSession) -> Iterator[Shop]:
+    opened = open_shop(home, clock=ticking_clock(NOON + 2 * ONE_HOUR), spark=spark)
+    yield opened
+    opened.ws.close()
+
+
+@pytest.fixture
+def month(tmp_path: Path, month_home: Path, spark: SparkSession) -> Iterator[Shop]:
+    """One with February in silver and gold."""
+    opened = open_month(copy_home(month_home, tmp_path / "home"), spark=spark, hours=13)
+    yield opened
+    opened.ws.close()
 
 
 @pytest.fixture(scope="session")

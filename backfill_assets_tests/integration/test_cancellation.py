@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
 from rich.console import Console
 
 from backfill_assets.cli.show import show
@@ -38,8 +36,7 @@ from backfill_assets_tests.ledger_examples import (
     stage,
     staged,
 )
-from backfill_assets_tests.ledgers import copy_home
-from backfill_assets_tests.shop import OUTPUT, RECENT, Shop, open_shop, ticking_clock
+from backfill_assets_tests.shop import OUTPUT, RECENT, Shop
 
 SET_ID = "set-1"
 
@@ -222,11 +219,8 @@ def test_a_set_of_which_readers_see_a_part_is_not_cancelled(ledger: Ledger) -> N
 
 
 @pytest.fixture
-def shop(tmp_path: Path, published_home: Path, spark: SparkSession) -> Iterator[Shop]:
-    copy_home(published_home, tmp_path / "home")
-    opened = open_shop(tmp_path / "home", clock=ticking_clock(NOON + timedelta(hours=2)), spark=spark)
-    yield opened
-    opened.ws.close()
+def shop(published_shop: Shop) -> Shop:
+    return published_shop
 
 
 def test_a_process_at_work_on_a_cancelled_run_stops_and_its_files_and_pins_are_free(shop: Shop) -> None:

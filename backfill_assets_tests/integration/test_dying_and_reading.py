@@ -8,12 +8,9 @@ import signal
 import subprocess
 import sys
 import textwrap
-from collections.abc import Iterator
 from datetime import date
-from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
 
 from backfill_assets.errors import IllegalTransition, Refused
 from backfill_assets.lake.swap import fence, swap
@@ -23,9 +20,7 @@ from backfill_assets.publication.publish import swap_order_of
 from backfill_assets.upkeep.audit import audit
 from backfill_assets_tests import operations
 from backfill_assets_tests.conftest import NOON
-from backfill_assets_tests.integration.conftest import ONE_HOUR
-from backfill_assets_tests.ledgers import copy_home
-from backfill_assets_tests.shop import OUTPUT, RECENT, Shop, open_shop, shop_environment, ticking_clock
+from backfill_assets_tests.shop import OUTPUT, RECENT, Shop, shop_environment
 
 MIDDLE = DayRange.inclusive(date(2026, 1, 5), date(2026, 1, 6))
 
@@ -67,11 +62,8 @@ READER = """
 
 
 @pytest.fixture
-def shop(tmp_path: Path, published_home: Path, spark: SparkSession) -> Iterator[Shop]:
-    copy_home(published_home, tmp_path / "home")
-    opened = open_shop(tmp_path / "home", clock=ticking_clock(NOON + 2 * ONE_HOUR), spark=spark)
-    yield opened
-    opened.ws.close()
+def shop(published_shop: Shop) -> Shop:
+    return published_shop
 
 
 def killed(shop: Shop, action: str, point: str) -> None:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import resource
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import date
-from pathlib import Path
 
 import pytest
 from deltalake import DeltaTable
@@ -22,21 +21,15 @@ from backfill_assets.planning.request import AskedLimits, PlanRequest
 from backfill_assets.upkeep.audit import audit
 from backfill_assets_tests import operations
 from backfill_assets_tests.advice import refused
-from backfill_assets_tests.conftest import NOON
-from backfill_assets_tests.integration.conftest import ONE_HOUR
-from backfill_assets_tests.ledgers import copy_home
 from backfill_assets_tests.seams import Seam
-from backfill_assets_tests.shop import RECENT, SALES, Shop, open_shop, ticking_clock
+from backfill_assets_tests.shop import RECENT, SALES, Shop, open_shop
 
 MIDDLE = DayRange.inclusive(date(2026, 1, 5), date(2026, 1, 6))
 
 
 @pytest.fixture
-def shop(tmp_path: Path, published_home: Path, spark: SparkSession) -> Iterator[Shop]:
-    copy_home(published_home, tmp_path / "home")
-    opened = open_shop(tmp_path / "home", clock=ticking_clock(NOON + 2 * ONE_HOUR), spark=spark)
-    yield opened
-    opened.ws.close()
+def shop(published_shop: Shop) -> Shop:
+    return published_shop
 
 
 def state_of(shop: Shop, run_id: str) -> RunState:

@@ -3,32 +3,23 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
-from pathlib import Path
 
 import pyspark
 import pytest
-from pyspark.sql import SparkSession
 
 from backfill_assets.evidence.report import run_report
 from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.manifest import FORMAT, Mode
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets_tests import operations
-from backfill_assets_tests.conftest import NOON
-from backfill_assets_tests.ledgers import copy_home
-from backfill_assets_tests.shop import OUTPUT, RECENT, SALES, Shop, open_shop, sale, ticking_clock
+from backfill_assets_tests.shop import OUTPUT, RECENT, SALES, Shop, sale
 
 
 @pytest.fixture
-def shop(published_home: Path, tmp_path: Path, spark: SparkSession) -> Iterator[Shop]:
-    """January has landed, and 0.9.0 is published for the 3rd to the 9th."""
-    home = copy_home(published_home, tmp_path / "home")
-    opened = open_shop(home, clock=ticking_clock(NOON + timedelta(hours=2)), spark=spark)
-    yield opened
-    opened.ws.close()
+def shop(published_shop: Shop) -> Shop:
+    return published_shop
 
 
 def test_a_manifest_names_the_runs_whose_accepted_rows_it_replaces(shop: Shop) -> None:

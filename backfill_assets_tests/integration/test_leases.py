@@ -7,10 +7,8 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
 from backfill_assets.application.command_line import explained, words_of
@@ -29,8 +27,7 @@ from backfill_assets.upkeep.audit import audit
 from backfill_assets_tests import operations
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.ledger_examples import DAYS, an_offered_file, plan
-from backfill_assets_tests.ledgers import copy_home
-from backfill_assets_tests.shop import OUTPUT, Shop, open_shop, ticking_clock
+from backfill_assets_tests.shop import OUTPUT, Shop
 
 TWO_MINUTES = timedelta(minutes=2)
 
@@ -167,14 +164,6 @@ def test_a_file_that_another_machine_lands_is_left_alone_until_its_lease_ends(le
 
 
 # --------------------------------------------------------------------------------------------------- with real work
-
-
-@pytest.fixture
-def shop(tmp_path: Path, stocked_home: Path, spark: SparkSession) -> Iterator[Shop]:
-    copy_home(stocked_home, tmp_path / "home")
-    opened = open_shop(tmp_path / "home", clock=ticking_clock(NOON + timedelta(hours=2)), spark=spark)
-    yield opened
-    opened.ws.close()
 
 
 def once_at(step: str, act: object) -> object:

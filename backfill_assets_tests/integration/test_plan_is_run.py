@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date, timedelta
-from pathlib import Path
 
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 
 from backfill_assets.candidates.compute import derived_rows
 from backfill_assets.candidates.inputs import PinnedFiles
@@ -24,19 +23,8 @@ from backfill_assets.planning.stages import Agree, Compute, Prove, computing
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests import operations
 from backfill_assets_tests.advice import advised
-from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.example_domain import recent_sales, sales
-from backfill_assets_tests.integration.conftest import ONE_HOUR
-from backfill_assets_tests.ledgers import copy_home
-from backfill_assets_tests.shop import OUTPUT, RECENT, Shop, open_shop, ticking_clock
-
-
-@pytest.fixture
-def shop(tmp_path: Path, stocked_home: Path, spark: SparkSession) -> Iterator[Shop]:
-    copy_home(stocked_home, tmp_path / "home")
-    opened = open_shop(tmp_path / "home", clock=ticking_clock(NOON + 2 * ONE_HOUR), spark=spark)
-    yield opened
-    opened.ws.close()
+from backfill_assets_tests.shop import OUTPUT, RECENT, Shop
 
 
 def redeclared(shop: Shop, **changed: object) -> Shop:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import date
 from functools import partial
@@ -43,20 +43,10 @@ from backfill_assets_tests import operations
 from backfill_assets_tests.advice import advised, refused
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.edited import edit
-from backfill_assets_tests.integration.conftest import ONE_HOUR
-from backfill_assets_tests.ledgers import copy_home
 from backfill_assets_tests.shop import DAYS, OUTPUT, RECENT, SALES, Shop, open_shop, sale, ticking_clock, usual_sales
 
 MIDDLE = DayRange.inclusive(date(2026, 1, 5), date(2026, 1, 6))
 FIFTH, SIXTH = date(2026, 1, 5), date(2026, 1, 6)
-
-
-@pytest.fixture
-def shop(tmp_path: Path, stocked_home: Path, spark: SparkSession) -> Iterator[Shop]:
-    copy_home(stocked_home, tmp_path / "home")
-    opened = open_shop(tmp_path / "home", clock=ticking_clock(NOON + 2 * ONE_HOUR), spark=spark)
-    yield opened
-    opened.ws.close()
 
 
 def run_state(shop: Shop, run_id: str) -> RunState:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import date, timedelta
 from itertools import pairwise
@@ -36,21 +35,12 @@ from backfill_assets_tests.shop import (
     RECENT,
     SALES,
     Shop,
-    open_shop,
     sale,
     shop_environment,
     ticking_clock,
 )
 
 SIXTH = date(2026, 1, 6)
-
-
-@pytest.fixture
-def shop(tmp_path: Path, stocked_home: Path, spark: SparkSession) -> Iterator[Shop]:
-    copy_home(stocked_home, tmp_path / "home")
-    opened = open_shop(tmp_path / "home", clock=ticking_clock(NOON + 2 * ONE_HOUR), spark=spark)
-    yield opened
-    opened.ws.close()
 
 
 def in_chunks_of(shop: Shop, size: int) -> Shop:

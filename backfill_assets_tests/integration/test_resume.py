@@ -9,13 +9,11 @@ import sys
 import textwrap
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import date, datetime, timedelta
-from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
 
 from backfill_assets.errors import ContractBroken, IllegalTransition, TakenOver
 from backfill_assets.ledger.read_candidates import CandidateReads
@@ -26,9 +24,8 @@ from backfill_assets.progress import Listener, Progress
 from backfill_assets_tests import operations
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.integration.conftest import ONE_HOUR
-from backfill_assets_tests.ledgers import copy_home
-from backfill_assets_tests.month import FEBRUARY, open_month
-from backfill_assets_tests.shop import OUTPUT, RECENT, Shop, open_shop, shop_environment, ticking_clock
+from backfill_assets_tests.month import FEBRUARY
+from backfill_assets_tests.shop import OUTPUT, RECENT, Shop, shop_environment
 
 SIX = DayRange(FEBRUARY.start, FEBRUARY.start + timedelta(days=6))
 ONE_BY_ONE = AskedLimits(chunk_partitions=1)
@@ -42,22 +39,6 @@ STAGER = """
     ws = Workspace.open(Settings.from_environment(), clock=system_clock)
     operations.stage(ws, {run_id!r}, actor="ana")
 """
-
-
-@pytest.fixture
-def month(tmp_path: Path, month_home: Path, spark: SparkSession) -> Iterator[Shop]:
-    copy_home(month_home, tmp_path / "home")
-    opened = open_month(tmp_path / "home", spark=spark, hours=13)
-    yield opened
-    opened.ws.close()
-
-
-@pytest.fixture
-def shop(tmp_path: Path, stocked_home: Path, spark: SparkSession) -> Iterator[Shop]:
-    copy_home(stocked_home, tmp_path / "home")
-    opened = open_shop(tmp_path / "home", clock=ticking_clock(NOON + 2 * ONE_HOUR), spark=spark)
-    yield opened
-    opened.ws.close()
 
 
 def planned(shop: Shop, days: DayRange, limits: AskedLimits, *, version: str | None = None) -> str:

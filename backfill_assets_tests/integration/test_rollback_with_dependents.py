@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from contextlib import suppress
-from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
 from backfill_assets.crash_points import Point
@@ -21,18 +18,14 @@ from backfill_assets.upkeep.audit import audit
 from backfill_assets_tests import operations
 from backfill_assets_tests.advice import advised
 from backfill_assets_tests.faults.scenario import Stopped, stopping_at
-from backfill_assets_tests.ledgers import copy_home
-from backfill_assets_tests.month import CARNIVAL, FEBRUARY, REACHED, TOTALS, open_month, planned_set, ready_set, total
+from backfill_assets_tests.month import CARNIVAL, FEBRUARY, REACHED, TOTALS, planned_set, ready_set, total
 from backfill_assets_tests.seams import Seam
 from backfill_assets_tests.shop import RECENT, SALES, Shop, sale, shop_environment
 
 
 @pytest.fixture
-def shop(tmp_path: Path, month_home: Path, spark: SparkSession) -> Iterator[Shop]:
-    copy_home(month_home, tmp_path / "home")
-    opened = open_month(tmp_path / "home", spark=spark, hours=13)
-    yield opened
-    opened.ws.close()
+def shop(month: Shop) -> Shop:
+    return month
 
 
 def only_run(shop: Shop, table: str) -> str:

@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import date, timedelta
-from pathlib import Path
 
 import pytest
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -28,9 +27,7 @@ from backfill_assets.workspace import Workspace
 from backfill_assets_tests import operations
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.example_domain import recent_sales, sales
-from backfill_assets_tests.integration.conftest import ONE_HOUR
-from backfill_assets_tests.ledgers import copy_home
-from backfill_assets_tests.shop import DAYS, OUTPUT, RECENT, Shop, open_shop, shop_environment, ticking_clock
+from backfill_assets_tests.shop import DAYS, OUTPUT, RECENT, Shop, shop_environment, ticking_clock
 
 HISTORY = DayRange.inclusive(date(2009, 11, 1), date(2010, 6, 12))
 COMPUTED = DayRange.inclusive(date(2010, 3, 2), date(2010, 6, 12))
@@ -132,14 +129,6 @@ def test_a_window_short_by_one_day_is_caught_in_chunks_of_a_hundred_days(
 
 
 # ------------------------------------------------------------------------------------------------------ a small shop
-
-
-@pytest.fixture
-def shop(tmp_path: Path, stocked_home: Path, spark: SparkSession) -> Iterator[Shop]:
-    copy_home(stocked_home, tmp_path / "home")
-    opened = open_shop(tmp_path / "home", clock=ticking_clock(NOON + 2 * ONE_HOUR), spark=spark)
-    yield opened
-    opened.ws.close()
 
 
 def in_chunks(ws: Workspace, size: int, days: DayRange = OUTPUT) -> str:

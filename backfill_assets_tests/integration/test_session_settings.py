@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
-from datetime import timedelta
-from pathlib import Path
 
 import pytest
 from dagster import DagsterInvalidConfigError
@@ -24,20 +22,14 @@ from backfill_assets.staleness.decide import Cause
 from backfill_assets.transforms.apply import apply_transform
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests import operations
-from backfill_assets_tests.conftest import NOON
-from backfill_assets_tests.ledgers import copy_home
-from backfill_assets_tests.shop import OUTPUT, RECENT, SALES, Shop, open_shop, ticking_clock
+from backfill_assets_tests.shop import OUTPUT, RECENT, SALES, Shop
 
 ZONE = "spark.sql.session.timeZone"
 
 
 @pytest.fixture
-def shop(published_home: Path, tmp_path: Path, spark: SparkSession) -> Iterator[Shop]:
-    """January has landed, and 0.9.0 is published for the 3rd to the 9th."""
-    home = copy_home(published_home, tmp_path / "home")
-    opened = open_shop(home, clock=ticking_clock(NOON + timedelta(hours=2)), spark=spark)
-    yield opened
-    opened.ws.close()
+def shop(published_shop: Shop) -> Shop:
+    return published_shop
 
 
 def over(shop: Shop, session: SparkSession) -> Workspace:

@@ -8,12 +8,9 @@ import signal
 import subprocess
 import sys
 import textwrap
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
 from rich.console import Console
 
 from backfill_assets.application.command_line import words_of
@@ -46,13 +43,11 @@ from backfill_assets_tests import operations
 from backfill_assets_tests.advice import advised, refused, worded
 from backfill_assets_tests.edited import edit
 from backfill_assets_tests.example_domain import recent_sales, sales_monthly
-from backfill_assets_tests.ledgers import copy_home
 from backfill_assets_tests.month import (
     CARNIVAL,
     FEBRUARY,
     REACHED,
     TOTALS,
-    open_month,
     planned_set,
     ready_set,
     total,
@@ -81,11 +76,8 @@ DYING = """
 
 
 @pytest.fixture
-def shop(tmp_path: Path, month_home: Path, spark: SparkSession) -> Iterator[Shop]:
-    copy_home(month_home, tmp_path / "home")
-    opened = open_month(tmp_path / "home", spark=spark, hours=13)
-    yield opened
-    opened.ws.close()
+def shop(month: Shop) -> Shop:
+    return month
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
@@ -29,22 +29,12 @@ from backfill_assets_tests import operations
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.edited import edit
 from backfill_assets_tests.example_domain import recent_sales, sales
-from backfill_assets_tests.integration.conftest import ONE_HOUR
-from backfill_assets_tests.ledgers import copy_home
-from backfill_assets_tests.shop import DAYS, OUTPUT, RECENT, Shop, open_shop, shop_environment, ticking_clock
+from backfill_assets_tests.shop import DAYS, OUTPUT, RECENT, Shop, shop_environment, ticking_clock
 from backfill_assets_tests.unit.test_readme import README
 
 LATE = DayRange.inclusive(date(2026, 1, 5), date(2026, 1, 9))
 SILVER, BRONZE = case_sla_daily.name, case_events.name
 OCTOBER = DayRange.inclusive(date(2006, 10, 1), date(2006, 10, 5))
-
-
-@pytest.fixture
-def shop(tmp_path: Path, stocked_home: Path, spark: SparkSession) -> Iterator[Shop]:
-    copy_home(stocked_home, tmp_path / "home")
-    opened = open_shop(tmp_path / "home", clock=ticking_clock(NOON + 2 * ONE_HOUR), spark=spark)
-    yield opened
-    opened.ws.close()
 
 
 def redeclared(shop: Shop, **changed: object) -> Shop:
