@@ -36,15 +36,20 @@ class Long:
 
 
 RESUME, HOSTILE = "integration/test_resume.py", "integration/test_hostile_words.py"
+FINES = "acceptance/test_traffic_fines.py"
 
 LONG: Sequence[Long] = (
+    Long(FINES, "test_a_part_of_the_log_is_published_wrong_restated_right_and_brought_back"),
+    Long(FINES, "test_what_was_restated_is_reproduced_from_its_manifest_alone"),
+    Long(FINES, "test_a_month_of_warm_up_is_caught_and_the_declared_window_passes"),
+    Long(FINES, "test_one_corrected_event_moves_only_the_days_and_months_whose_rows_really_change"),
     Long(
         RESUME, "test_a_process_that_was_given_up_changes_nothing_when_it_wakes_up", ("chunk 2 of 4: -recovers-FAILED",)
     ),
     Long(RESUME, "test_of_two_processes_that_gate_a_run_the_earlier_one_is_refused", ("gates-PASSED-False",)),
     Long(RESUME, "test_who_lost_a_run_and_fails_does_not_fail_it_for_the_one_that_has_it", ("stages_half",)),
     Long(HOSTILE, "test_files_may_have_any_name_and_their_records_any_text", ("some",)),
-    Long("integration/test_publication.py", "test_the_whole_way_is_the_same_with_the_ledger_in_postgresql"),
+    Long("integration/test_publication_and_inputs.py", "test_the_whole_way_is_the_same_with_the_ledger_in_postgresql"),
     Long(
         "integration/test_ledger_publications.py",
         "test_five_thousand_partitions_are_staged_gated_published_and_rolled_back",
