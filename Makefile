@@ -48,7 +48,7 @@ types: setup
 
 tests: setup
 	@cd "$(ROOT)" && tools/setup.sh postgresql
-	$(RUN) $(PYTEST) -m "not long"
+	$(RUN) .venv/bin/python -m backfill_assets_tests.faults.quick_java && $(PYTEST) -m "not long"
 
 test-long: setup
 	@cd "$(ROOT)" && tools/setup.sh postgresql

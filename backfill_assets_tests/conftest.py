@@ -13,6 +13,7 @@ from backfill_assets.clock import Clock
 from backfill_assets.settings import PROJECT_ROOT, Settings
 from backfill_assets.spark import open_spark
 from backfill_assets_tests import long_tests
+from backfill_assets_tests.java_options import java_options
 from backfill_assets_tests.ledgers import ledger_environment
 from backfill_assets_tests.quick_py4j import remember_java_names
 from backfill_assets_tests.quick_writers import nothing_slow_at_the_writers_turn
@@ -30,7 +31,7 @@ SPARK_ENVIRONMENT = {
     # Tests have little data and short processes: compiling for them, in Java and in Spark, takes longer than it saves.
     "BACKFILL_SPARK_CONF": ";".join(
         (
-            "spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+            f"spark.driver.extraJavaOptions={java_options()}",
             "spark.sql.codegen.wholeStage=false",
             "spark.sql.codegen.factoryMode=NO_CODEGEN",
             "spark.sql.adaptive.enabled=false",

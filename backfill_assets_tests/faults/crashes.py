@@ -39,7 +39,7 @@ from backfill_assets.upkeep.audit import audit
 from backfill_assets_tests import operations
 from backfill_assets_tests.faults.dying import RECOVER, Victims
 from backfill_assets_tests.faults.homes import copied, opened, stock
-from backfill_assets_tests.faults.quick_java import with_archive
+from backfill_assets_tests.faults.quick_java import make_archive
 from backfill_assets_tests.faults.scenario import TABLES, Notes, Scenario, held, seen
 from backfill_assets_tests.faults.scenarios import SCENARIOS
 from backfill_assets_tests.shop import SALES, Shop, shop_environment
@@ -240,9 +240,9 @@ def cases(names: Sequence[str], hows: Sequence[str], places: Mapping[str, int]) 
     return [Case(scenario=n, visit=visit, how=how) for n in names for visit in range(places[n]) for how in hows]
 
 
-def _worker(waiting: Queue[str], hows: Sequence[str], java_options: str) -> list[Outcome]:
+def _worker(waiting: Queue[str], hows: Sequence[str]) -> list[Outcome]:
     """Takes scenarios from the queue until there are no more."""
-    with tempfile.TemporaryDirectory(prefix="crashes-", dir=_memory()) as folder, Victims(java_options) as victims:
+    with tempfile.TemporaryDirectory(prefix="crashes-", dir=_memory()) as folder, Victims() as victims:
         environment = {**shop_environment(Path(folder) / "spark"), "BACKFILL_SPARK_MEMORY": "1g"}
         spark = open_spark(Settings.from_environment(environment))
         bench = Bench(Path(folder), spark, victims)
@@ -296,18 +296,16 @@ def main() -> int:
     given = parser.parse_args()
     names = given.scenario or list(SCENARIOS)
     began = time.monotonic()
+    make_archive()
     context = multiprocessing.get_context("spawn")
     with (
-        tempfile.TemporaryDirectory(prefix="crashes-", dir=_memory()) as folder,
         context.Manager() as manager,
         ProcessPoolExecutor(given.workers, mp_context=context) as pool,
     ):
         waiting = manager.Queue()
         for name in sorted(names, key=lambda name: not SCENARIOS[name].needs_spark):  # the long ones first
             waiting.put(name)
-        sys.stderr.write("Reading Spark's classes once for all.\n")
-        java_options = with_archive(Path(folder) / "spark.jsa")
-        workers = [pool.submit(_worker, waiting, given.how or HOW, java_options) for _ in range(given.workers)]
+        workers = [pool.submit(_worker, waiting, given.how or HOW) for _ in range(given.workers)]
         outcomes = [outcome for worker in workers for outcome in worker.result()]
     outcomes.sort(key=lambda outcome: (names.index(outcome.case.scenario), outcome.case.visit))
     sys.stdout.write(table(outcomes) + f"\n{time.monotonic() - began:.0f} s\n")

@@ -21,7 +21,7 @@ from typing import Any
 from backfill_assets.crash_points import Point
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests import operations
-from backfill_assets_tests.faults.homes import JAVA_OPTIONS, opened
+from backfill_assets_tests.faults.homes import opened
 from backfill_assets_tests.faults.scenario import Notes
 from backfill_assets_tests.faults.scenarios import SCENARIOS
 
@@ -30,16 +30,11 @@ RECOVER = "recover"
 
 
 class Victims:
-    """Where victims come from. Use it as a context; it ends with the block.
+    """Where victims come from. Use it as a context; it ends with the block."""
 
-    Args:
-        java_options: For the Java of every victim.
-    """
-
-    def __init__(self, java_options: str = "") -> None:
+    def __init__(self) -> None:
         self._source = subprocess.Popen(
             [sys.executable, "-m", "backfill_assets_tests.faults.dying"],
-            env={**os.environ, JAVA_OPTIONS: java_options},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

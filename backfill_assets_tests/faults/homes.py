@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from datetime import timedelta
 from pathlib import Path
 
@@ -22,15 +21,9 @@ KEPT_FOR_NOTHING = {
 """Vacuum keeps what is visible or open, and nothing else: then whatever is left beyond that has leaked."""
 
 
-JAVA_OPTIONS = "BACKFILL_TEST_JAVA_OPTIONS"
-"""The environment variable with options for the Java of processes that act in such a home."""
-
-
 def opened(home: Path, *, hours: int = 0, spark: SparkSession | None = None) -> Shop:
     """The shop in a home, some hours after it was stocked."""
     environment = {**shop_environment(home), **KEPT_FOR_NOTHING}
-    if options := os.environ.get(JAVA_OPTIONS):
-        environment["BACKFILL_SPARK_CONF"] += f";spark.driver.extraJavaOptions={options}"
     settings = Settings.from_environment(environment)
     ws = Workspace.open(
         settings,

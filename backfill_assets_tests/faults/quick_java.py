@@ -1,7 +1,7 @@
-"""How do hundreds of processes that are killed soon come by a Spark of their own without waiting for it?
+"""How do processes that live shortly come by a Spark of their own without waiting for it?
 
 Most of a short life goes into reading Spark's classes. A process that goes the whole way once leaves them in an archive
-that the others map into memory; they compile less, too.
+that the others map into memory (`java_options.py`).
 """
 
 from __future__ import annotations
@@ -12,29 +12,35 @@ import sys
 import tempfile
 from pathlib import Path
 
-from backfill_assets_tests.faults.homes import JAVA_OPTIONS, opened, stock
-
-SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-
-
-def with_archive(archive: Path) -> str:
-    """Java's options for processes that live shortly; makes the archive, which takes some twenty seconds.
-
-    A Java that cannot make or read archives goes without.
-    """
-    making = f"{SHORT_LIVED} -XX:ArchiveClassesAtExit={archive} -Xlog:cds=off -Xlog:cds+dynamic=off"
-    command = [sys.executable, "-m", "backfill_assets_tests.faults.quick_java"]
-    done = subprocess.run(
-        command, env={**os.environ, JAVA_OPTIONS: making}, capture_output=True, text=True, check=False, timeout=300
-    )
-    if not archive.exists():
-        sys.stderr.write(f"no archive of classes, so this takes longer: {(done.stderr or 'no reason')[-300:]}\n")
-        return SHORT_LIVED
-    return f"{SHORT_LIVED} -XX:SharedArchiveFile={archive} -Xlog:cds=off -Xlog:cds+dynamic=off"
+from backfill_assets_tests.faults.homes import opened, stock
+from backfill_assets_tests.java_options import MAKING, archive_of_classes
 
 
-def main() -> None:
-    """Goes the whole way once, and waits until Java has ended."""
+def make_archive() -> None:
+    """Makes the archive where there is none, which takes some twenty seconds; without it everything takes longer."""
+    archive = archive_of_classes()
+    if archive.exists():
+        return
+    sys.stderr.write("Reading Spark's classes once for all.\n")
+    with tempfile.TemporaryDirectory(dir=archive.parent) as folder:
+        made = Path(folder) / archive.name
+        done = subprocess.run(
+            [sys.executable, "-m", "backfill_assets_tests.faults.quick_java"],
+            env={**os.environ, MAKING: str(made)},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=300,
+        )
+        if made.exists():
+            made.replace(archive)
+        else:
+            reason = (done.stderr or "no reason")[-300:]
+            sys.stderr.write(f"no archive of classes, so this takes longer: {reason}\n")
+
+
+def go_the_whole_way() -> None:
+    """Once, and waits until Java has ended."""
     with tempfile.TemporaryDirectory() as folder:
         shop = opened(Path(folder) / "any")
         spark = shop.ws.spark()
@@ -49,4 +55,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    if os.environ.get(MAKING):
+        go_the_whole_way()
+    else:
+        make_archive()

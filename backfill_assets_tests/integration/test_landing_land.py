@@ -24,6 +24,7 @@ from backfill_assets.landing.turn import landing_turn
 from backfill_assets.ledger.import_records import ImportCounts, ImportRecord, OfferedFile
 from backfill_assets.ledger.states import ImportState
 from backfill_assets.settings import PROJECT_ROOT, Settings
+from backfill_assets_tests.conftest import SPARK_ENVIRONMENT
 from backfill_assets_tests.landing_examples import EVENTS, LandingRoom, event, json_lines, landing_room
 from backfill_assets_tests.ledgers import ledger_environment
 
@@ -298,8 +299,7 @@ def test_a_killed_landing_loses_nothing_and_the_file_lands_afterwards(room: Land
             "PYTHONPATH": str(PROJECT_ROOT),
             "BACKFILL_HOME": str(room.settings.home),
             **ledger_environment(room.settings.home),
-            "BACKFILL_SPARK_MASTER": "local[1]",
-            "BACKFILL_SPARK_MEMORY": "1g",
+            **SPARK_ENVIRONMENT,
         },
         capture_output=True,
         check=False,
