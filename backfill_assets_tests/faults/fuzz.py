@@ -24,7 +24,8 @@ from backfill_assets.landing.imports import LIVE
 from backfill_assets.ledger.import_records import ImportCounts
 from backfill_assets.settings import Settings
 from backfill_assets.spark import open_spark
-from backfill_assets_tests.faults.corpus import KINDS, Fate, Hostile, hostile_file
+from backfill_assets_tests.faults.corpus import KINDS, hostile_file
+from backfill_assets_tests.faults.corpus_values import Fate, Hostile
 from backfill_assets_tests.faults.refused import files_without_records, refused_files
 from backfill_assets_tests.landing_examples import LANDED_AT, LandingRoom, landing_room
 

@@ -12,17 +12,9 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from backfill_assets_tests.faults.corpus import (
-    AT,
-    GZIP_REFUSED,
-    Author,
-    Hostile,
-    csv_file,
-    gzip_file,
-    json_file,
-    parquet,
-    parquet_file,
-)
+from backfill_assets_tests.faults.corpus_json import GZIP_REFUSED, gzip_file, json_file
+from backfill_assets_tests.faults.corpus_tables import AT, csv_file, parquet, parquet_file
+from backfill_assets_tests.faults.corpus_values import Author, Hostile
 
 
 def refused_files(seed: int) -> Iterator[Hostile]:

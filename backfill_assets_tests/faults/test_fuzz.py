@@ -11,7 +11,10 @@ from pyspark.sql import SparkSession
 from backfill_assets.errors import UnreadableFile
 from backfill_assets.landing.archive import kind_of
 from backfill_assets.landing.probe import probe
-from backfill_assets_tests.faults.corpus import KINDS, Author, gzip_file, hostile_file, parquet_file
+from backfill_assets_tests.faults.corpus import KINDS, hostile_file
+from backfill_assets_tests.faults.corpus_json import gzip_file
+from backfill_assets_tests.faults.corpus_tables import parquet_file
+from backfill_assets_tests.faults.corpus_values import Author
 from backfill_assets_tests.faults.fuzz import expected_counts, fuzz, table
 from backfill_assets_tests.landing_examples import EVENTS
 
