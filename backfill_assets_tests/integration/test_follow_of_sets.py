@@ -18,7 +18,7 @@ from backfill_assets.upkeep.audit import audit
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests import operations
 from backfill_assets_tests.faults.paper import Paper, without_spark
-from backfill_assets_tests.faults.stories import BUILT, DAYS, SILVER, Time, open_home
+from backfill_assets_tests.faults.teller import BUILT, DAYS, SILVER, Time, open_home
 
 GOLD = "gold.palette"
 CORRECTED = BUILT[2]
