@@ -52,7 +52,7 @@ def _computed_again(partition: date, proven: Proven) -> Verdict:
         return Verdict(
             passed=False,
             sentence=f"{NOT_USABLE}: {count_of(found.surplus, 'row')} share their key with another row, so which rows "
-            f"differ with {_other(proven)} cannot be told",
+            f"differ with {_other(proven)} is not known",
             observed=observed,
         )
     moved = found.added + found.removed + found.changed
@@ -67,8 +67,8 @@ def _computed_again(partition: date, proven: Proven) -> Verdict:
 def _elsewhere(proven: Sequence[Proven]) -> Verdict:
     observed = {"proven_on": " and ".join(each.described for each in proven)}
     differing = [(p, each.again[p].surplus) for each in proven for p in each.differing]
-    if told := [partition for partition, surplus in differing if not surplus]:
-        return Verdict(passed=False, sentence=f"the window is too short, as {told[0]} shows", observed=observed)
+    if shown := [partition for partition, surplus in differing if not surplus]:
+        return Verdict(passed=False, sentence=f"the window is too short, as {shown[0]} shows", observed=observed)
     if differing:
         sentence = f"{NOT_USABLE}: the key is not unique on {differing[0][0]}"
         return Verdict(passed=False, sentence=sentence, observed=observed)

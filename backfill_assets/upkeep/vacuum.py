@@ -204,7 +204,7 @@ def _facts(
 
 
 def _needed_by(ws: Workspace, tables: Iterable[str]) -> frozenset[str]:
-    """These tables and what they are built from: what a run of theirs reads, its manifest would have said."""
+    """These tables and what they are built from, which is what a manifest of one of their runs would have named."""
     found: set[str] = set()
     waiting = list(tables)
     while waiting:
