@@ -39,6 +39,27 @@ RESUME, HOSTILE = "integration/test_resume.py", "integration/test_hostile_words.
 FINES = "acceptance/test_traffic_fines.py"
 
 LONG: Sequence[Long] = (
+    Long("faults/test_crashes.py", "test_nothing_is_lost_wherever_it_is_killed", ("publish",)),
+    Long(
+        "faults/test_crashes.py",
+        "test_nothing_is_lost_when_it_is_killed_at",
+        (
+            "land-land: its records are written beside the archive",
+            "stage-stage: the files of a chunk are written and not in the ledger",
+        ),
+    ),
+    Long(
+        "integration/test_dagster_postgres.py", "test_processes_that_come_first_at_the_same_time_make_the_tables_once"
+    ),
+    Long("integration/test_dagster_postgres.py", "test_the_whole_way_with_ledger_and_dagster_in_one_database"),
+    Long("integration/test_dagster_runs.py", "test_dependents_follow_a_publication_once"),
+    Long("integration/test_dagster_runs.py", "test_a_load_of_days_with_a_gap_reports_exactly_the_days_that_landed"),
+    Long(
+        "integration/test_landing_land.py",
+        "test_reprocessing_under_another_first_day_counts_every_import_that_it_changes",
+    ),
+    Long("integration/test_publication_and_inputs.py", "test_a_replay_may_take_readers_back"),
+    Long("integration/test_sets_half_way.py", "test_a_set_that_is_never_published_says_so"),
     Long(FINES, "test_a_part_of_the_log_is_published_wrong_restated_right_and_brought_back"),
     Long(FINES, "test_what_was_restated_is_reproduced_from_its_manifest_alone"),
     Long(FINES, "test_a_month_of_warm_up_is_caught_and_the_declared_window_passes"),
