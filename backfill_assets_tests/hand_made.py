@@ -13,7 +13,7 @@ from pyspark.sql.types import StructType
 from backfill_assets.identity import EMPTY_FILE_SET, DataFile, FileSet
 from backfill_assets.lake.tables import Lake
 from backfill_assets.ledger.records import CandidatePartition, GateResult, PartitionVersion
-from backfill_assets.planning.manifest import GateTerm
+from backfill_assets.planning.manifest_parts import GateTerm
 from backfill_assets_tests import example_domain
 
 SILVER, GOLD = "silver.recent_sales", "gold.sales_monthly"

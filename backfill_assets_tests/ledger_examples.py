@@ -18,7 +18,8 @@ from backfill_assets.ledger.records import Action, CandidatePartition, GateResul
 from backfill_assets.ledger.states import RunState
 from backfill_assets.ledger.store import Ledger
 from backfill_assets.ledger.transactions import ReadTransaction
-from backfill_assets.planning.manifest import Kind, Limits, Manifest, Mode
+from backfill_assets.planning.manifest import Manifest
+from backfill_assets.planning.manifest_parts import Kind, Limits, Mode
 from backfill_assets.planning.partitions import Grain
 
 TABLE = "silver.example"

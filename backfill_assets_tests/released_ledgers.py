@@ -22,7 +22,7 @@ from backfill_assets.ledger.import_records import ImportCounts, ImportDay
 from backfill_assets.ledger.records import Sample, SampleKind
 from backfill_assets.ledger.states import RunState
 from backfill_assets.ledger.store import Ledger
-from backfill_assets.planning.manifest import CauseKind, Mode, RunCause
+from backfill_assets.planning.manifest_parts import CauseKind, Mode, RunCause
 from backfill_assets.planning.sets import SetManifest, SetMember
 from backfill_assets_tests.ledger_examples import (
     DAYS,

@@ -26,13 +26,13 @@ from backfill_assets.ledger.event_log import Event, EventLog
 from backfill_assets.ledger.event_payloads import gates_payload, publication_payload
 from backfill_assets.ledger.records import Action, CandidatePartition, GateResult, PartitionChange, PublicationIntent
 from backfill_assets.ledger.states import ApprovalState, ChunkState, PublicationState, RunState, VersionState
-from backfill_assets.planning.manifest import (
+from backfill_assets.planning.manifest import Manifest
+from backfill_assets.planning.manifest_parts import (
     A_PERSON,
     WHAT_LANDED,
     CauseKind,
     Kind,
     Limits,
-    Manifest,
     Mode,
     PinnedInput,
     PinnedPartition,

@@ -23,7 +23,8 @@ from backfill_assets.ledger.states import ApprovalState, PublicationState, RunSt
 from backfill_assets.ledger.store import Ledger
 from backfill_assets.planning.basis import Basis, BasisInput
 from backfill_assets.planning.graph import Graph, TableInput, TableNode, topological
-from backfill_assets.planning.manifest import Kind, Limits, Manifest, Mode, PinnedInput, PinnedPartition
+from backfill_assets.planning.manifest import Manifest
+from backfill_assets.planning.manifest_parts import Kind, Limits, Mode, PinnedInput, PinnedPartition
 from backfill_assets.planning.partitions import DayRange, Grain
 from backfill_assets.planning.request import configuration_of
 from backfill_assets.planning.windows import Window

@@ -28,7 +28,7 @@ from pyspark.sql import DataFrame
 from backfill_assets.clock import system_clock
 from backfill_assets.domain import TransformContext
 from backfill_assets.landing.imports import OnDuplicate
-from backfill_assets.planning.manifest import Kind, Mode
+from backfill_assets.planning.manifest_parts import Kind, Mode
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets.settings import Settings

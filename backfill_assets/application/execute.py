@@ -18,7 +18,7 @@ from backfill_assets.candidates.evaluate import Evaluated, Gating, gating, measu
 from backfill_assets.candidates.stage import Staging, stage_chunk, staging
 from backfill_assets.ledger.records import CandidatePartition, GateResult, PublicationRecord
 from backfill_assets.people import require_person
-from backfill_assets.planning.manifest import CauseKind
+from backfill_assets.planning.manifest_parts import CauseKind
 from backfill_assets.planning.stages import Agree, Compute, Measure, Notify, Prove, Swap
 from backfill_assets.progress import Listener, no_listener
 from backfill_assets.publication.authority import demand_of, require_agreed

@@ -13,7 +13,7 @@ from backfill_assets.evidence.releases import goes_back
 from backfill_assets.ledger.claims import LedgerState
 from backfill_assets.ledger.recorded_text import one_line
 from backfill_assets.people import require_person
-from backfill_assets.planning.manifest import Kind, Mode
+from backfill_assets.planning.manifest_parts import Kind, Mode
 from backfill_assets.planning.request import Plan, PlanRequest, propose, require_inputs
 from backfill_assets.planning.restatement import NothingToRebuild, PlannedSet, SetRequest
 from backfill_assets.restatements.plan import plan_set as write_set

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from backfill_assets.domain import DerivedTable, WarmUpProof
 from backfill_assets.gates.terms import gate_terms
-from backfill_assets.planning.manifest import Limits
+from backfill_assets.planning.manifest_parts import Limits
 from backfill_assets.planning.proof import ProofTerms
 from backfill_assets.planning.request import Terms
 from backfill_assets.session_settings import session_digest

@@ -12,7 +12,7 @@ from backfill_assets.documents import INLINE
 from backfill_assets.ledger.members import versions_of
 from backfill_assets.ledger.records import RunRecord
 from backfill_assets.ledger.states import RunState
-from backfill_assets.planning.manifest import NEVER_PUBLISHED
+from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED
 from backfill_assets.upkeep.vacuum import vacuum_lake
 from backfill_assets.upkeep.vacuum_report import VacuumReport
 from backfill_assets.workspace import Workspace

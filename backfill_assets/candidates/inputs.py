@@ -10,7 +10,8 @@ from backfill_assets.identity import FileSet, document_digest
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.next_steps import Act, do, step
 from backfill_assets.planning.graph import Graph
-from backfill_assets.planning.manifest import Manifest, PinnedInput, PinnedPartition
+from backfill_assets.planning.manifest import Manifest
+from backfill_assets.planning.manifest_parts import PinnedInput, PinnedPartition
 from backfill_assets.planning.partitions import describe
 from backfill_assets.planning.reads import Reads
 from backfill_assets.planning.request import node_of

@@ -27,7 +27,8 @@ from backfill_assets.lake.checksums import NO_ROWS, partition_checksums
 from backfill_assets.lake.snapshot import read_files
 from backfill_assets.ledger.records import ChunkRecord
 from backfill_assets.planning.graph import windows_of
-from backfill_assets.planning.manifest import Manifest, PinnedInput
+from backfill_assets.planning.manifest import Manifest
+from backfill_assets.planning.manifest_parts import PinnedInput
 from backfill_assets.planning.partitions import describe
 from backfill_assets.planning.reads import Reads
 from backfill_assets.planning.request import node_of

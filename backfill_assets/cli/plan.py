@@ -22,7 +22,7 @@ from backfill_assets.cli.answers import (
 from backfill_assets.cli.session import opened, person
 from backfill_assets.errors import Refused
 from backfill_assets.next_steps import Act, do, step
-from backfill_assets.planning.manifest import Kind, Mode
+from backfill_assets.planning.manifest_parts import Kind, Mode
 from backfill_assets.planning.partitions import DayRange
 
 if TYPE_CHECKING:

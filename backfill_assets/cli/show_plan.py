@@ -13,7 +13,7 @@ from backfill_assets.cli.show_sets import set_name
 from backfill_assets.evidence.planned import InputOfRun, PlanDocument, PlannedCost, PlannedRun, SomePartitions
 from backfill_assets.evidence.planned_sets import LeftOutDocument, NothingPlanned, RebuildDocument, SetPlan
 from backfill_assets.evidence.stages import StageDocument
-from backfill_assets.planning.manifest import Limits, Mode
+from backfill_assets.planning.manifest_parts import Limits, Mode
 from backfill_assets.planning.partitions import count_of
 
 _MOST_STAGES = 24

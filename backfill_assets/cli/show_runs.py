@@ -15,7 +15,7 @@ from backfill_assets.evidence.report import ApprovalGrounds, RunReport, RunVersi
 from backfill_assets.evidence.runs import RunSummary
 from backfill_assets.gates.sampled import FailingKey, SampledRow
 from backfill_assets.ledger.states import RunState
-from backfill_assets.planning.manifest import ALWAYS_SWAPPED, Mode
+from backfill_assets.planning.manifest_parts import ALWAYS_SWAPPED, Mode
 from backfill_assets.planning.partitions import count_of
 from backfill_assets.wording import visible
 

@@ -8,7 +8,8 @@ from datetime import date
 
 from backfill_assets.documents import INLINE
 from backfill_assets.ledger.records import CandidatePartition, GateResult
-from backfill_assets.planning.manifest import GateTerm, Manifest
+from backfill_assets.planning.manifest import Manifest
+from backfill_assets.planning.manifest_parts import GateTerm
 from backfill_assets.planning.partitions import Grain, count_of, describe
 
 COMPARISON = "compared_with_accepted"

@@ -12,7 +12,7 @@ from backfill_assets.ledger.records import RunRecord, SetRecord
 from backfill_assets.ledger.states import VISIBLE, ApprovalState, RunState, SetState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.next_steps import ANOTHER_PERSON, NAME, WAIT_OR_RECOVER, Act, NextStep, do, step
-from backfill_assets.planning.manifest import NEVER_PUBLISHED
+from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED
 from backfill_assets.publication.authority import is_agreed
 from backfill_assets.workspace import Workspace
 

@@ -14,7 +14,7 @@ from backfill_assets.ledger.records import PartitionVersion, RunRecord
 from backfill_assets.ledger.states import MEANING, VersionState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.next_steps import Act, NextStep, do, step
-from backfill_assets.planning.manifest import Kind
+from backfill_assets.planning.manifest_parts import Kind
 from backfill_assets.planning.partitions import partition_of
 from backfill_assets.workspace import Workspace
 

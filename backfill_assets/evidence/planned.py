@@ -15,7 +15,8 @@ from backfill_assets.ledger.states import ApprovalState, RunState
 from backfill_assets.planning.chunks import Chunk
 from backfill_assets.planning.estimates import Estimate
 from backfill_assets.planning.impact import Dependent, TablePartitions
-from backfill_assets.planning.manifest import GateTerm, Kind, Limits, Manifest, Mode
+from backfill_assets.planning.manifest import Manifest
+from backfill_assets.planning.manifest_parts import GateTerm, Kind, Limits, Mode
 from backfill_assets.planning.partitions import describe
 from backfill_assets.planning.request import Plan, PlannedInput
 from backfill_assets.planning.stages import Prove, Stage, proof_sentence

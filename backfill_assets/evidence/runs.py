@@ -12,7 +12,7 @@ from backfill_assets.ledger.records import RunRecord
 from backfill_assets.ledger.states import MEANING, ApprovalState, RunState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.next_steps import NAME, Act, NextStep, do, step
-from backfill_assets.planning.manifest import Kind, Mode
+from backfill_assets.planning.manifest_parts import Kind, Mode
 from backfill_assets.planning.partitions import describe
 from backfill_assets.workspace import Workspace
 

@@ -9,7 +9,8 @@ from backfill_assets.domain import Table
 from backfill_assets.domain.gates import WARM_UP
 from backfill_assets.errors import ContractBroken
 from backfill_assets.next_steps import Act, outline, step
-from backfill_assets.planning.manifest import GateTerm, Manifest
+from backfill_assets.planning.manifest import Manifest
+from backfill_assets.planning.manifest_parts import GateTerm
 
 
 def gate_terms(table: Table) -> tuple[GateTerm, ...]:

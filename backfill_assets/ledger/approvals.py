@@ -16,7 +16,7 @@ from backfill_assets.ledger.states import MEANING, VISIBLE, ApprovalState, RunSt
 from backfill_assets.ledger.steps import Step
 from backfill_assets.next_steps import ANOTHER_PERSON, Act, do, step
 from backfill_assets.people import POLICY, require_person, same_person
-from backfill_assets.planning.manifest import NEVER_PUBLISHED
+from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED
 
 Grounds = Mapping[str, Any]
 """Why an approver may approve, kept with the event."""

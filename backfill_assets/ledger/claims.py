@@ -11,7 +11,7 @@ from backfill_assets.ledger.records import AcceptedClaim
 from backfill_assets.ledger.states import OPEN_STATES
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.estimates import Pace
-from backfill_assets.planning.manifest import NEVER_PUBLISHED, Mode
+from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED, Mode
 
 EVER_PUBLISHED = tuple(mode for mode in Mode if mode not in NEVER_PUBLISHED)
 

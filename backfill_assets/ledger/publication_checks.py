@@ -43,7 +43,7 @@ from backfill_assets.ledger.states import (
 )
 from backfill_assets.ledger.steps import illegal
 from backfill_assets.next_steps import ANOTHER_PERSON, NAME, WAIT_OR_RECOVER, WHY, Act, Advice, do, step
-from backfill_assets.planning.manifest import NEVER_PUBLISHED
+from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED
 
 LANDED_STATES = (ImportState.LANDED, ImportState.LOADED)
 

@@ -23,7 +23,7 @@ from backfill_assets.ledger.states import PublicationState, VersionState
 from backfill_assets.next_steps import Act, do
 from backfill_assets.planning.basis import UNKNOWN_DIGEST, Basis, BasisInput
 from backfill_assets.planning.graph import TableInput
-from backfill_assets.planning.manifest import PinnedReference
+from backfill_assets.planning.manifest_parts import PinnedReference
 from backfill_assets.planning.windows import AnyWindow, parse_window
 
 StandsFor = dict[str, list[date]]

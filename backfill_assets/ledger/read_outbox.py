@@ -15,7 +15,7 @@ from backfill_assets.ledger.records import OutboxEntry, RunHeader, RunRecord
 from backfill_assets.ledger.schema import outbox, publications, run_follows, runs
 from backfill_assets.ledger.states import UNPUBLISHED, PublicationState, RunState
 from backfill_assets.next_steps import Act, do, outline, step
-from backfill_assets.planning.manifest import CauseKind
+from backfill_assets.planning.manifest_parts import CauseKind
 
 
 class OutboxReads(Queries):

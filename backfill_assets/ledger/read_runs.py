@@ -16,7 +16,7 @@ from backfill_assets.ledger.records import Action, RunHeader, RunRecord
 from backfill_assets.ledger.schema import approvals, leases, manifests, publications, runs
 from backfill_assets.ledger.states import PublicationState, RunState
 from backfill_assets.next_steps import Act, do
-from backfill_assets.planning.manifest import CauseKind, Mode
+from backfill_assets.planning.manifest_parts import CauseKind, Mode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,7 +21,8 @@ from backfill_assets.ledger.states import (
     SetState,
     VersionState,
 )
-from backfill_assets.planning.manifest import CauseKind, Kind, Manifest, Mode
+from backfill_assets.planning.manifest import Manifest
+from backfill_assets.planning.manifest_parts import CauseKind, Kind, Mode
 from backfill_assets.planning.sets import SetManifest
 
 

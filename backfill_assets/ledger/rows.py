@@ -31,7 +31,8 @@ from backfill_assets.ledger.records import (
 )
 from backfill_assets.ledger.states import ApprovalState
 from backfill_assets.next_steps import Act, do, step
-from backfill_assets.planning.manifest import CauseKind, Kind, Manifest, Mode
+from backfill_assets.planning.manifest import Manifest
+from backfill_assets.planning.manifest_parts import CauseKind, Kind, Mode
 from backfill_assets.planning.sets import SetManifest
 from backfill_assets.wording import visible
 

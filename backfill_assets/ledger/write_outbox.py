@@ -20,7 +20,8 @@ from backfill_assets.ledger.run_steps import RunSteps
 from backfill_assets.ledger.schema import outbox
 from backfill_assets.ledger.states import RunState
 from backfill_assets.next_steps import Act, do
-from backfill_assets.planning.manifest import CauseKind, Manifest
+from backfill_assets.planning.manifest import Manifest
+from backfill_assets.planning.manifest_parts import CauseKind
 
 
 class OutboxSteps(OutboxReads):

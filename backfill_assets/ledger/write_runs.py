@@ -24,7 +24,8 @@ from backfill_assets.ledger.states import MEANING, ChunkState, RunState, may_fol
 from backfill_assets.ledger.steps import illegal
 from backfill_assets.next_steps import NAME, WHY, Act, do
 from backfill_assets.planning.chunks import chunks_of
-from backfill_assets.planning.manifest import CauseKind, Manifest
+from backfill_assets.planning.manifest import Manifest
+from backfill_assets.planning.manifest_parts import CauseKind
 
 TAKEN = frozenset({RunState.STAGING, RunState.GATING})
 """What a process begins, and takes the run for."""

@@ -26,7 +26,7 @@ from backfill_assets.ledger.states import RunState
 from backfill_assets.next_steps import Act, do, step
 from backfill_assets.orchestration import tags
 from backfill_assets.orchestration.resources import Session
-from backfill_assets.planning.manifest import CauseKind, Kind
+from backfill_assets.planning.manifest_parts import CauseKind, Kind
 from backfill_assets.planning.partitions import DayRange, compress, days_listed, days_of, describe
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets.publication.plan_load import plan_load

@@ -8,7 +8,7 @@ from datetime import date, datetime
 from typing import Any
 
 from backfill_assets.planning.graph import TableInput
-from backfill_assets.planning.manifest import PinnedReference
+from backfill_assets.planning.manifest_parts import PinnedReference
 
 UNKNOWN_DIGEST = ""
 """The digest of an input that a run read and that was never accepted, or was undone. It equals no other digest."""

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from datetime import date
 from itertools import islice
 
-from backfill_assets.planning.manifest import Limits, Manifest
+from backfill_assets.planning.manifest import Manifest
+from backfill_assets.planning.manifest_parts import Limits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,8 @@ from dataclasses import dataclass, replace
 from datetime import date, timedelta
 
 from backfill_assets.planning.graph import Graph, TableInput, TableNode
-from backfill_assets.planning.manifest import Manifest, PinnedInput, PinnedPartition, Proof
+from backfill_assets.planning.manifest import Manifest
+from backfill_assets.planning.manifest_parts import PinnedInput, PinnedPartition, Proof
 from backfill_assets.planning.partitions import DayRange, days_of, next_partition, partitions_over
 from backfill_assets.planning.reads import MoreDays, Reads, output_days, reads_of
 from backfill_assets.planning.seams import InputRows, seams_of

@@ -20,13 +20,13 @@ from backfill_assets.planning.estimates import Estimate, estimate
 from backfill_assets.planning.filling import how_to_fill
 from backfill_assets.planning.graph import Graph, TableInput, TableNode
 from backfill_assets.planning.impact import Dependent, dependents_of
-from backfill_assets.planning.manifest import (
+from backfill_assets.planning.manifest import Manifest
+from backfill_assets.planning.manifest_parts import (
     A_PERSON,
     NEVER_PUBLISHED,
     GateTerm,
     Kind,
     Limits,
-    Manifest,
     Mode,
     PinnedInput,
     PinnedPartition,

@@ -7,7 +7,7 @@ from datetime import date
 
 from backfill_assets.next_steps import NextStep
 from backfill_assets.planning.impact import Rebuild
-from backfill_assets.planning.manifest import Mode
+from backfill_assets.planning.manifest_parts import Mode
 from backfill_assets.planning.partitions import DayRange, Grain
 from backfill_assets.planning.request import NO_LIMITS_ASKED, AskedLimits, Plan
 from backfill_assets.planning.sets import SetManifest

@@ -14,7 +14,8 @@ from typing import assert_never
 from backfill_assets.planning.chunks import Chunk, chunks_of
 from backfill_assets.planning.graph import Graph, TableNode
 from backfill_assets.planning.impact import Dependent, dependents_of
-from backfill_assets.planning.manifest import NEVER_PUBLISHED, Manifest, Proof
+from backfill_assets.planning.manifest import Manifest
+from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED, Proof
 from backfill_assets.planning.partitions import Grain, count_of, describe
 from backfill_assets.planning.policy import A_PERSON, Demand
 from backfill_assets.planning.proof import ProvenEnd, ends_of, longer_reads

@@ -18,7 +18,8 @@ from backfill_assets.ledger.states import ApprovalState, RunState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.next_steps import ANOTHER_PERSON, Act, do, step
 from backfill_assets.people import folded, require_person, same_person
-from backfill_assets.planning.manifest import CauseKind, Manifest
+from backfill_assets.planning.manifest import Manifest
+from backfill_assets.planning.manifest_parts import CauseKind
 from backfill_assets.planning.policy import APPROVERS, Cause, Demand, Policy, demand
 from backfill_assets.transforms.references import LoadedReference, archive, load_reference
 from backfill_assets.workspace import Workspace

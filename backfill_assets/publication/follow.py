@@ -20,7 +20,7 @@ from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.following import FollowUp, Wanted, follow_ups
 from backfill_assets.planning.graph import TableNode
 from backfill_assets.planning.impact import complete_partitions
-from backfill_assets.planning.manifest import CauseKind, RunCause
+from backfill_assets.planning.manifest_parts import CauseKind, RunCause
 from backfill_assets.planning.partitions import partition_of
 from backfill_assets.planning.request import PlanRequest, Terms, propose, require_inputs
 from backfill_assets.staleness.find import computed_from_other_inputs

@@ -14,7 +14,8 @@ from backfill_assets.ledger.import_records import ImportRecord
 from backfill_assets.ledger.records import RunRecord
 from backfill_assets.people import require_person
 from backfill_assets.planning.graph import TableNode
-from backfill_assets.planning.manifest import WHAT_LANDED, Kind, Limits, Manifest, Mode
+from backfill_assets.planning.manifest import Manifest
+from backfill_assets.planning.manifest_parts import WHAT_LANDED, Kind, Limits, Mode
 from backfill_assets.planning.partitions import DayRange, Grain
 from backfill_assets.planning.request import PlanRequest, run_id_for, superseded
 from backfill_assets.session_settings import session_digest

@@ -20,7 +20,8 @@ from backfill_assets.ledger.states import ApprovalState, ImportState, Publicatio
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.next_steps import WHY, Act, NextStep, do, step
 from backfill_assets.planning.filling import joined, loads
-from backfill_assets.planning.manifest import Manifest, Mode
+from backfill_assets.planning.manifest import Manifest
+from backfill_assets.planning.manifest_parts import Mode
 from backfill_assets.planning.partitions import count_of, days_of, describe
 from backfill_assets.publication.authority import demand_of, require_agreed
 from backfill_assets.publication.orphans import require_no_orphans

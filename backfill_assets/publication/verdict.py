@@ -20,7 +20,8 @@ from backfill_assets.ledger.records import (
 )
 from backfill_assets.ledger.states import MEANING, RunState
 from backfill_assets.next_steps import Act, Advice, do, outline, step, undo
-from backfill_assets.planning.manifest import ALWAYS_SWAPPED, NEVER_PUBLISHED, Kind, Manifest
+from backfill_assets.planning.manifest import Manifest
+from backfill_assets.planning.manifest_parts import ALWAYS_SWAPPED, NEVER_PUBLISHED, Kind
 from backfill_assets.planning.partitions import count_of, describe
 
 

@@ -27,7 +27,7 @@ from backfill_assets.ledger.records import Action, PublicationIntent, Publicatio
 from backfill_assets.ledger.states import MEANING, PublicationState, RunState, SetState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.next_steps import ANOTHER_PERSON, NAME, WAIT_OR_RECOVER, Act, Advice, NextStep, do, outline, step
-from backfill_assets.planning.manifest import NEVER_PUBLISHED
+from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED
 from backfill_assets.publication.authority import demand_of, require_agreed
 from backfill_assets.publication.orphans import require_no_orphans
 from backfill_assets.publication.publish import publish_run, rollback_intent, rollback_run

@@ -17,7 +17,7 @@ from backfill_assets.identity import document_digest
 from backfill_assets.planning.basis import Basis
 from backfill_assets.planning.graph import Graph, TableInput, TableNode
 from backfill_assets.planning.impact import complete
-from backfill_assets.planning.manifest import PinnedReference
+from backfill_assets.planning.manifest_parts import PinnedReference
 from backfill_assets.planning.partitions import DayRange, Grain, compress, next_partition, partitions_over
 from backfill_assets.planning.windows import Window, parse_window
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from backfill_assets.domain import DayRange, DerivedTable, Domain, Window
 from backfill_assets.errors import InvalidReference, MissingInput
-from backfill_assets.planning.manifest import PinnedReference
+from backfill_assets.planning.manifest_parts import PinnedReference
 from backfill_assets.planning.partitions import Grain, compress
 from backfill_assets.staleness.decide import Narrow, Narrowed
 from backfill_assets.transforms.references import LoadedReference, load_pinned

@@ -19,7 +19,8 @@ from backfill_assets.domain import DerivedTable, Release, TransformContext
 from backfill_assets.errors import ContractBroken
 from backfill_assets.identity import document_digest
 from backfill_assets.lake.lineage import DERIVED_LINEAGE
-from backfill_assets.planning.manifest import Manifest, PinnedInput
+from backfill_assets.planning.manifest import Manifest
+from backfill_assets.planning.manifest_parts import PinnedInput
 from backfill_assets.planning.partitions import Grain, partitions_over
 from backfill_assets.spark import require_meaning
 from backfill_assets.transforms.actions import without_actions

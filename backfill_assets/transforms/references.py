@@ -13,7 +13,7 @@ from pathlib import Path
 
 from backfill_assets.domain import Domain, Reference, ReferenceValue
 from backfill_assets.errors import InvalidReference, MissingInput
-from backfill_assets.planning.manifest import PinnedReference
+from backfill_assets.planning.manifest_parts import PinnedReference
 
 MOST_BYTES = 16 << 20
 """A reference document is read and parsed as a whole."""

@@ -15,7 +15,7 @@ from functools import cached_property
 from backfill_assets.lake.scratch import SCRATCH_FOLDER, begun_at
 from backfill_assets.ledger.records import PartitionVersion
 from backfill_assets.ledger.states import OPEN_STATES, RunState, VersionState
-from backfill_assets.planning.manifest import PinnedInput
+from backfill_assets.planning.manifest_parts import PinnedInput
 
 BEING_WRITTEN = (RunState.STAGING, RunState.GATING)
 LONGEST_REPRODUCTION = timedelta(days=1)

@@ -18,7 +18,7 @@ from backfill_assets.lake.tables import live_paths
 from backfill_assets.ledger.read_runs import RunInShort
 from backfill_assets.ledger.states import OPEN_STATES, ImportState, PublicationState, RunState
 from backfill_assets.ledger.transactions import ReadTransaction, WriteTransaction
-from backfill_assets.planning.manifest import NEVER_PUBLISHED, PinnedInput
+from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED, PinnedInput
 from backfill_assets.problems import Problems
 from backfill_assets.upkeep.retention import Decision, Facts, HeldRun, Horizons, decide
 from backfill_assets.upkeep.vacuum_report import Sizes, VacuumReport, counted, vacuum_report

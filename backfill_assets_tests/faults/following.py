@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from backfill_assets.ledger.states import UNPUBLISHED, RunState
-from backfill_assets.planning.manifest import CauseKind
+from backfill_assets.planning.manifest_parts import CauseKind
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests import operations
 from backfill_assets_tests.faults.scenario import Notes, Scenario, published

@@ -38,7 +38,8 @@ from backfill_assets.ledger.records import CandidatePartition, PartitionVersion
 from backfill_assets.ledger.states import UNPUBLISHED, ApprovalState, RunState
 from backfill_assets.ledger.store import Ledger
 from backfill_assets.ledger.transactions import ReadTransaction, WriteTransaction
-from backfill_assets.planning.manifest import A_PERSON, WHAT_LANDED, GateTerm, Kind, Manifest, Mode
+from backfill_assets.planning.manifest import Manifest
+from backfill_assets.planning.manifest_parts import A_PERSON, WHAT_LANDED, GateTerm, Kind, Mode
 from backfill_assets.planning.partitions import Grain
 from backfill_assets.planning.sets import SetManifest, SetMember
 from backfill_assets.publication.publish import publish_run

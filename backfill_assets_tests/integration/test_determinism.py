@@ -19,7 +19,7 @@ from backfill_assets.domains.enforcement_sla import DOMAIN
 from backfill_assets.domains.enforcement_sla.case_histories import generate_events
 from backfill_assets.domains.enforcement_sla.sla_clocks import case_sla_daily
 from backfill_assets.lake.checksums import checksum_of, row_hash, sums_of
-from backfill_assets.planning.manifest import Kind, Mode
+from backfill_assets.planning.manifest_parts import Kind, Mode
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import AskedLimits, PlanRequest
 from backfill_assets.settings import PROJECT_ROOT, Settings

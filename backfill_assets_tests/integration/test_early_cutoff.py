@@ -16,7 +16,7 @@ from backfill_assets.errors import IllegalTransition, TargetChanged
 from backfill_assets.evidence.report import run_report
 from backfill_assets.ledger.records import PublicationRecord
 from backfill_assets.ledger.states import PublicationState, RunState
-from backfill_assets.planning.manifest import Kind, Mode
+from backfill_assets.planning.manifest_parts import Kind, Mode
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets.upkeep.audit import audit

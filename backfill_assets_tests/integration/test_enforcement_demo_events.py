@@ -15,7 +15,7 @@ from backfill_assets.domains.enforcement_sla.case_histories import generate_even
 from backfill_assets.domains.enforcement_sla.generator import DEFAULT_CASES, DEFAULT_SEED
 from backfill_assets.domains.enforcement_sla.sla_breaches import sla_breach_monthly
 from backfill_assets.domains.enforcement_sla.sla_clocks import SLA_STATES, case_sla_daily
-from backfill_assets.planning.manifest import Kind, Mode
+from backfill_assets.planning.manifest_parts import Kind, Mode
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.settings import PROJECT_ROOT
 from backfill_assets.transforms.references import load_references

@@ -25,7 +25,7 @@ from backfill_assets.domains.enforcement_sla.references import (
 from backfill_assets.domains.enforcement_sla.sla_breaches import sla_breach_monthly
 from backfill_assets.domains.enforcement_sla.sla_clocks import case_sla_daily
 from backfill_assets.errors import InvalidReference
-from backfill_assets.planning.manifest import Kind, Mode
+from backfill_assets.planning.manifest_parts import Kind, Mode
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets_tests.integration.sla_oracle import Event, SlaRow, expected_rows
 from backfill_assets_tests.searches import examples

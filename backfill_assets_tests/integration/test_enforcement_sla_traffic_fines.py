@@ -22,7 +22,7 @@ from backfill_assets.domain import TransformContext, Window
 from backfill_assets.domains.enforcement_sla import DOMAIN
 from backfill_assets.domains.enforcement_sla.sla_breaches import sla_breach_monthly
 from backfill_assets.domains.enforcement_sla.sla_clocks import case_sla_daily
-from backfill_assets.planning.manifest import Kind, Mode
+from backfill_assets.planning.manifest_parts import Kind, Mode
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets_tests.searches import is_thorough
 

@@ -27,7 +27,7 @@ from backfill_assets.ledger.states import UNPUBLISHED, PublicationState, RunStat
 from backfill_assets.main import app
 from backfill_assets.orchestration.build import definitions_over
 from backfill_assets.orchestration.resources import Session
-from backfill_assets.planning.manifest import A_PERSON, CauseKind, Kind, RunCause
+from backfill_assets.planning.manifest_parts import A_PERSON, CauseKind, Kind, RunCause
 from backfill_assets.planning.request import PlanRequest, Terms
 from backfill_assets.publication import follow
 from backfill_assets.publication.authority import demand_of

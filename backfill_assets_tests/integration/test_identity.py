@@ -11,7 +11,8 @@ import pytest
 
 from backfill_assets.evidence.report import run_report
 from backfill_assets.ledger.states import RunState
-from backfill_assets.planning.manifest import FORMAT, Mode
+from backfill_assets.planning.manifest import FORMAT
+from backfill_assets.planning.manifest_parts import Mode
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets_tests import operations
 from backfill_assets_tests.shop import OUTPUT, RECENT, SALES, Shop, sale

@@ -23,7 +23,7 @@ from backfill_assets.ledger.states import RunState, SetState
 from backfill_assets.ledger.store import Ledger
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.ledger.upgrade import MIGRATIONS
-from backfill_assets.planning.manifest import CauseKind, Mode
+from backfill_assets.planning.manifest_parts import CauseKind, Mode
 from backfill_assets_tests import ledger_examples
 from backfill_assets_tests.integration.test_ledger_schema import schema_of
 from backfill_assets_tests.ledger_examples import (

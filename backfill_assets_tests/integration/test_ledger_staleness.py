@@ -16,7 +16,7 @@ from backfill_assets.ledger.store import Ledger
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.basis import UNKNOWN_DIGEST, BasisInput
 from backfill_assets.planning.graph import TableInput
-from backfill_assets.planning.manifest import PinnedInput, PinnedPartition, PinnedReference
+from backfill_assets.planning.manifest_parts import PinnedInput, PinnedPartition, PinnedReference
 from backfill_assets.planning.windows import Window
 from backfill_assets_tests.ledger_examples import (
     DAYS,

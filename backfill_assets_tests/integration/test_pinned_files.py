@@ -7,7 +7,7 @@ import pytest
 from backfill_assets.candidates.inputs import pinned_files
 from backfill_assets.errors import MissingInput
 from backfill_assets.ledger.store import Ledger
-from backfill_assets.planning.manifest import PinnedInput, PinnedPartition
+from backfill_assets.planning.manifest_parts import PinnedInput, PinnedPartition
 from backfill_assets_tests.advice import advised
 from backfill_assets_tests.ledger_examples import DAYS, TABLE, files_of, make_publishable, plan, publish, stage
 

@@ -23,7 +23,7 @@ from backfill_assets.errors import (
 from backfill_assets.evidence.partition import partition_history
 from backfill_assets.evidence.report import run_report
 from backfill_assets.ledger.states import RunState
-from backfill_assets.planning.manifest import Mode
+from backfill_assets.planning.manifest_parts import Mode
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets.publication.verdict import changes_for, require_publishable

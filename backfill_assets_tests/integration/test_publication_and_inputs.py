@@ -23,7 +23,7 @@ from backfill_assets.errors import (
 from backfill_assets.evidence.partition import partition_history
 from backfill_assets.landing.imports import OnDuplicate
 from backfill_assets.ledger.states import ApprovalState, RunState
-from backfill_assets.planning.manifest import Kind, Mode
+from backfill_assets.planning.manifest_parts import Kind, Mode
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets.upkeep.audit import audit

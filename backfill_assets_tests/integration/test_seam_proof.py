@@ -18,7 +18,7 @@ from backfill_assets.landing.imports import OnDuplicate
 from backfill_assets.ledger.records import ChunkRecord, GateResult, SampleKind
 from backfill_assets.ledger.schema import chunk_runs
 from backfill_assets.ledger.states import RunState
-from backfill_assets.planning.manifest import Proof
+from backfill_assets.planning.manifest_parts import Proof
 from backfill_assets.planning.partitions import DayRange, partitions_over
 from backfill_assets.planning.request import AskedLimits, PlanRequest
 from backfill_assets.progress import Listener, Progress

@@ -30,7 +30,7 @@ from backfill_assets.evidence.planned_sets import SetPlan, set_plan_document
 from backfill_assets.landing.imports import OnDuplicate
 from backfill_assets.ledger.records import PublicationRecord
 from backfill_assets.ledger.states import RunState, SetState
-from backfill_assets.planning.manifest import Mode
+from backfill_assets.planning.manifest_parts import Mode
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.restatement import PlannedSet, SetRequest
 from backfill_assets.publication.publish import rollback_run

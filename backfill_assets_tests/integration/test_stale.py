@@ -18,7 +18,7 @@ from backfill_assets.errors import InvalidRange, UnknownName
 from backfill_assets.evidence.planned_sets import set_plan_document
 from backfill_assets.landing.imports import OnDuplicate
 from backfill_assets.main import app
-from backfill_assets.planning.manifest import Mode
+from backfill_assets.planning.manifest_parts import Mode
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets.planning.restatement import NothingToRebuild, PlannedSet, SetRequest

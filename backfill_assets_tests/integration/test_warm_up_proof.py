@@ -20,7 +20,7 @@ from backfill_assets.gates.judge_proof import NOTHING_THERE
 from backfill_assets.landing.imports import OnDuplicate
 from backfill_assets.ledger.records import GateResult
 from backfill_assets.ledger.states import RunState
-from backfill_assets.planning.manifest import Mode
+from backfill_assets.planning.manifest_parts import Mode
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets.settings import Settings

@@ -27,7 +27,7 @@ from backfill_assets.domains.enforcement_sla.references import (
     JurisdictionCalendar,
     SlaPolicy,
 )
-from backfill_assets.planning.manifest import PinnedReference
+from backfill_assets.planning.manifest_parts import PinnedReference
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.settings import PROJECT_ROOT
 from backfill_assets.staleness.decide import Narrowed

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from backfill_assets.planning.estimates import Pace
 from backfill_assets.planning.graph import Graph, TableInput, TableNode, topological
-from backfill_assets.planning.manifest import Limits
+from backfill_assets.planning.manifest_parts import Limits
 from backfill_assets.planning.partitions import DayRange, Grain, days_of, partitions_over
 from backfill_assets.planning.proof import ProofTerms
 from backfill_assets.planning.request import (

@@ -12,15 +12,14 @@ from hypothesis import strategies as st
 
 from backfill_assets.identity import DataFile, FileSet, canonical_json, document_digest
 from backfill_assets.planning.chunks import chunks_of
-from backfill_assets.planning.manifest import (
+from backfill_assets.planning.manifest import FORMAT, Manifest
+from backfill_assets.planning.manifest_parts import (
     A_PERSON,
-    FORMAT,
     WHAT_LANDED,
     CauseKind,
     GateTerm,
     Kind,
     Limits,
-    Manifest,
     Mode,
     PinnedInput,
     PinnedPartition,

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backfill_assets.ledger.pinned_text import without_pins
-from backfill_assets.planning.manifest import Kind, Limits, Manifest, Mode, PinnedInput, PinnedPartition, Proof
+from backfill_assets.planning.manifest import Manifest
+from backfill_assets.planning.manifest_parts import Kind, Limits, Mode, PinnedInput, PinnedPartition, Proof
 from backfill_assets.planning.partitions import Grain
 from backfill_assets.planning.reads import MoreDays
 

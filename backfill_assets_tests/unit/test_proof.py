@@ -14,7 +14,8 @@ from backfill_assets.gates.measure import Measured
 from backfill_assets.gates.proven import Proven
 from backfill_assets.gates.sampled import SampledRow
 from backfill_assets.planning.graph import Graph, TableInput, TableNode, topological
-from backfill_assets.planning.manifest import Manifest, PinnedInput, PinnedPartition, Proof
+from backfill_assets.planning.manifest import Manifest
+from backfill_assets.planning.manifest_parts import PinnedInput, PinnedPartition, Proof
 from backfill_assets.planning.partitions import ONE_DAY, DayRange, Grain
 from backfill_assets.planning.proof import ProofTerms, ends_of, longer_proof, longer_reads
 from backfill_assets.planning.reads import MoreDays, more_days, more_days_described, reads_of

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from backfill_assets.identity import DataFile, FileSet
 from backfill_assets.ledger.records import PartitionVersion
 from backfill_assets.ledger.states import OPEN_STATES, RunState, VersionState
-from backfill_assets.planning.manifest import PinnedInput, PinnedPartition
+from backfill_assets.planning.manifest_parts import PinnedInput, PinnedPartition
 from backfill_assets.upkeep.retention import Facts, HeldRun, Horizons, Why, decide
 
 TABLES = ("bronze.a", "silver.b")

@@ -19,7 +19,8 @@ from backfill_assets.gates.measure import Measured
 from backfill_assets.gates.proven import Proven
 from backfill_assets.planning.chunks import chunks_of
 from backfill_assets.planning.graph import Graph, TableInput, TableNode, topological
-from backfill_assets.planning.manifest import Manifest, PinnedInput, PinnedPartition, Proof
+from backfill_assets.planning.manifest import Manifest
+from backfill_assets.planning.manifest_parts import PinnedInput, PinnedPartition, Proof
 from backfill_assets.planning.partitions import Grain, days_of
 from backfill_assets.planning.proof import ProofTerms, plan_proof
 from backfill_assets.planning.reads import reads_of

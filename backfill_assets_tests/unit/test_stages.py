@@ -13,7 +13,7 @@ from rich.console import Console, RenderableType
 from backfill_assets.cli.show_plan import plan_view, set_plan_view
 from backfill_assets.evidence.planned import plan_document
 from backfill_assets.evidence.planned_sets import SetPlan, set_plan_document
-from backfill_assets.planning.manifest import Kind, Limits, Mode
+from backfill_assets.planning.manifest_parts import Kind, Limits, Mode
 from backfill_assets.planning.partitions import ONE_DAY, DayRange, Grain
 from backfill_assets.planning.policy import Demand
 from backfill_assets.planning.proof import ProofTerms

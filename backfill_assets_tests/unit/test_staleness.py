@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from backfill_assets.planning.basis import UNKNOWN_DIGEST, Basis, BasisInput
 from backfill_assets.planning.graph import Graph, TableInput, TableNode, topological
 from backfill_assets.planning.impact import impact
-from backfill_assets.planning.manifest import PinnedReference
+from backfill_assets.planning.manifest_parts import PinnedReference
 from backfill_assets.planning.partitions import DayRange, Grain, days_of
 from backfill_assets.planning.request import configuration_of
 from backfill_assets.planning.windows import Window

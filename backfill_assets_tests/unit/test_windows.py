@@ -22,7 +22,7 @@ from backfill_assets.orchestration.partitions import key_of, partitions_definiti
 from backfill_assets.planning.basis import Basis, BasisInput
 from backfill_assets.planning.graph import Graph, TableInput, TableNode, topological
 from backfill_assets.planning.impact import impact
-from backfill_assets.planning.manifest import Limits
+from backfill_assets.planning.manifest_parts import Limits
 from backfill_assets.planning.partitions import ONE_DAY, DayRange, Grain, days_of, partition_of
 from backfill_assets.planning.request import PlannedInput, configuration_of, require_inputs
 from backfill_assets.planning.stages import computing

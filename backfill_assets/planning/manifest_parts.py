@@ -1,0 +1,155 @@
+"""Parts of a manifest: what a run is for, what it pins, its gates, its limits and its proof."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date
+from enum import StrEnum
+
+from backfill_assets.planning.reads import MoreDays
+
+
+class Kind(StrEnum):
+    """Why history is computed (DESIGN, Vocabulary)."""
+
+    BACKFILL = "BACKFILL"
+    REPROCESSING = "REPROCESSING"
+    RESTATEMENT = "RESTATEMENT"
+    REPAIR = "REPAIR"
+    MIGRATION = "MIGRATION"
+    BOOTSTRAP = "BOOTSTRAP"
+    LIVE = "LIVE"
+
+
+class Mode(StrEnum):
+    """How a run may act on the world."""
+
+    LIVE = "LIVE"
+    BACKFILL = "BACKFILL"
+    REPLAY = "REPLAY"
+    DRY_RUN = "DRY_RUN"
+    RECONCILIATION = "RECONCILIATION"
+
+
+class CauseKind(StrEnum):
+    """What made a run exist."""
+
+    PERSON = "PERSON"
+    FOLLOW_UP = "FOLLOW_UP"
+    LIVE = "LIVE"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunCause:
+    """What made a run exist, which decides which policy of its table counts.
+
+    Attributes:
+        kind: A request by a person, a follow-up that the ledger's outbox asked for, or a landed file.
+        publications: The publications that a follow-up follows, in the order of the outbox; empty for the other kinds.
+    """
+
+    kind: CauseKind
+    publications: tuple[str, ...] = ()
+
+
+A_PERSON = RunCause(kind=CauseKind.PERSON)
+WHAT_LANDED = RunCause(kind=CauseKind.LIVE)
+
+NEVER_PUBLISHED = frozenset({Mode.DRY_RUN, Mode.RECONCILIATION})
+"""Modes of runs that stage and gate, and end there."""
+
+ALWAYS_SWAPPED = frozenset({Kind.REPAIR, Kind.MIGRATION})
+"""Kinds of runs that replace the files themselves, so equal rows are swapped in all the same."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PinnedPartition:
+    """One input partition as it was when the run was planned.
+
+    Attributes:
+        partition: Its first day.
+        version: The partition version in the ledger; 0 when another run of the same set stages it.
+        digest: The digest of its file set; empty when another run of the same set stages it.
+        from_run: The run of the same set whose candidate is read; None for an accepted version.
+    """
+
+    partition: date
+    version: int
+    digest: str
+    from_run: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PinnedInput:
+    """One input of the run: the table, bound to an argument of the transform, and its exact partition versions."""
+
+    argument: str
+    table: str
+    partitions: tuple[PinnedPartition, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PinnedReference:
+    """A reference document: its declared version and the sha256 of its bytes."""
+
+    name: str
+    version: str
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GateTerm:
+    """A gate as agreed.
+
+    Attributes:
+        name: Its name.
+        demands: What it asks for, in words.
+        blocking: Whether its failure blocks publication; else it only informs.
+    """
+
+    name: str
+    demands: str
+    blocking: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Bounds of the run. None is no limit.
+
+    Attributes:
+        chunk_partitions: The most output partitions that one call computes, in parallel.
+        chunk_rows: The most rows that a chunk is expected to have; a single partition may have more.
+        max_rows: More staged rows than this stop the run before its gates.
+        rows_per_minute: Staging waits between chunks so that no more rows than this are written per minute.
+        pause_s: Seconds between one chunk and the next.
+    """
+
+    chunk_partitions: int
+    chunk_rows: int | None = None
+    max_rows: int | None = None
+    rows_per_minute: int | None = None
+    pause_s: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proof:
+    """What the warm-up gate recomputes: seams, or the ends of the run with a longer window.
+
+    Attributes:
+        seams: Partitions that are computed once more with exactly the declared window, where the staged ones had more
+            (since format 3): the last one of a chunk with the chunk after it, any other one alone.
+        partitions: The first output partitions, with a longer window; where there are no seams, and in earlier formats.
+        last: The last output partition, when it is not among the first: the look-ahead is cut short there.
+        more: By how many more days than its own window each input is read then, if they are there.
+        extra_days: Formats 2 and 3: how many more days back every input is read.
+        extra_days_ahead: Formats 2 and 3: how many more days ahead.
+        inputs: The input partitions of the longer window that the run itself does not read.
+    """
+
+    seams: tuple[date, ...] = ()
+    partitions: tuple[date, ...] = ()
+    last: tuple[date, ...] = ()
+    more: tuple[MoreDays, ...] = ()
+    extra_days: int = 0
+    extra_days_ahead: int = 0
+    inputs: tuple[PinnedInput, ...] = ()
