@@ -177,25 +177,7 @@ def test_a_later_asset_does_not_take_a_run_over_other_partitions(loaded: Bench) 
     assert "no run of silver.recent_sales is STAGED over exactly 2025-02-07..2025-02-08, 2 days" in failures(result)[0]
 
 
-def test_a_failed_blocking_gate_leaves_the_published_asset_unexecuted_in_the_same_run_and_in_another(
-    loaded: Bench,
-) -> None:
-    before = loaded.materialized(PUBLISHED)
-    result = loaded.materialize([CANDIDATE, VALIDATION, PUBLISHED], *BLOCKED, by="uma")
-    run = newest_run(loaded)
-    assert run.state is RunState.BLOCKED
-    assert steps(result, DagsterEventType.STEP_FAILURE) == {"validation__recent_sales"}
-    assert "silver__recent_sales" not in steps(result, DagsterEventType.STEP_START)
-    assert "Failure: Blocked by gate plausible: 2025-02-19..2025-02-22, 4 days." in failures(result)[0]
-    assert loaded.materialized(VALIDATION) >= keys(*BLOCKED)
-    approve(loaded.workspace, run.run_id, by="bob")
-    alone = loaded.materialize([PUBLISHED], *BLOCKED, by="bob", run_id=run.run_id)
-    assert f"run {run.run_id} cannot be published: it is BLOCKED" in failures(alone)[0]
-    assert loaded.materialized(PUBLISHED) == before
-
-
-def test_every_gate_has_a_status_for_every_partition(loaded: Bench) -> None:
-    loaded.materialize([CANDIDATE, VALIDATION], *BLOCKED, by="uma")
+def every_gate_has_a_status_for_every_partition_of_the_blocked_run(loaded: Bench) -> None:
     statuses = {
         (gate, day): latest_check(loaded.instance, AssetCheckKey(VALIDATION, gate), day).status.value
         for gate in ("schema", "unique_key", "plausible", "usual", "compared_with_accepted", "warm_up")
@@ -206,6 +188,24 @@ def test_every_gate_has_a_status_for_every_partition(loaded: Bench) -> None:
         (gate, day) for gate in ("plausible", "usual") for day in failed
     }
     assert set(statuses.values()) == {"FAILED", "SUCCEEDED"}
+
+
+def test_a_failed_blocking_gate_shows_on_its_partitions_and_leaves_the_published_asset_unexecuted_in_any_run(
+    loaded: Bench,
+) -> None:
+    before = loaded.materialized(PUBLISHED)
+    result = loaded.materialize([CANDIDATE, VALIDATION, PUBLISHED], *BLOCKED, by="uma")
+    run = newest_run(loaded)
+    assert run.state is RunState.BLOCKED
+    assert steps(result, DagsterEventType.STEP_FAILURE) == {"validation__recent_sales"}
+    assert "silver__recent_sales" not in steps(result, DagsterEventType.STEP_START)
+    assert "Failure: Blocked by gate plausible: 2025-02-19..2025-02-22, 4 days." in failures(result)[0]
+    assert loaded.materialized(VALIDATION) >= keys(*BLOCKED)
+    every_gate_has_a_status_for_every_partition_of_the_blocked_run(loaded)
+    approve(loaded.workspace, run.run_id, by="bob")
+    alone = loaded.materialize([PUBLISHED], *BLOCKED, by="bob", run_id=run.run_id)
+    assert f"run {run.run_id} cannot be published: it is BLOCKED" in failures(alone)[0]
+    assert loaded.materialized(PUBLISHED) == before
 
 
 def test_a_manifest_is_executed_over_exactly_its_partitions_or_not_at_all(loaded: Bench) -> None:
