@@ -25,6 +25,7 @@ from backfill_assets.landing.land import Landed
 from backfill_assets.landing.land import land as land_file
 from backfill_assets.ledger.records import RunRecord
 from backfill_assets.people import require_person
+from backfill_assets.planning.filling import EARLIER_FIRST_DAY
 from backfill_assets.planning.partitions import DayRange, Grain, count_of, partitions_over
 from backfill_assets.progress import Listener, Progress
 from backfill_assets.publication.plan_load import days_without_events, plan_load
@@ -145,7 +146,7 @@ def load(ws: Workspace, source: str, first: date, last: date, acting: Acting, *,
     if days.start < known.start or days.last > known.end:
         raise InvalidRange(
             f"{table.name} can have partitions from {known.start} to {known.end}; {days} is not within them.",
-            next_step="choose days within the table's range, or set BACKFILL_FIRST_DAY to an earlier first day",
+            next_step=EARLIER_FIRST_DAY if days.start < known.start else "choose earlier days",
         )
     partitions = partitions_over(Grain.DAILY, days)
     silent = days_without_events(ws, table.name, partitions) if empty else ()

@@ -9,6 +9,9 @@ from __future__ import annotations
 from datetime import date
 from typing import TYPE_CHECKING
 
+from backfill_assets.errors import Refused
+from backfill_assets.next_steps import Act, do
+from backfill_assets.planning.filling import joined
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.workspace import Workspace
 
@@ -61,7 +64,22 @@ def audit(ws: Workspace, *, head: str | None, is_quick: bool) -> AuditReport:
 
 
 def reproduce(ws: Workspace, run_id: str, acting: Acting, *, sample: int | None) -> ReproductionReport:
-    """Rebuilds a published run and compares it with what it published."""
+    """Rebuilds a published run and compares it with what it published.
+
+    Raises:
+        Refused: It is a set, whose runs are rebuilt one by one.
+    """
     from backfill_assets.upkeep.reproduce import reproduce_run
 
+    _require_run(ws, run_id)
     return reproduce_run(ws, run_id, by=acting.by, sample=sample, listener=acting.listener)
+
+
+def _require_run(ws: Workspace, name: str) -> None:
+    from backfill_assets.planning.sets import is_set
+
+    if is_set(name):
+        from backfill_assets.application.subjects import subject_of
+
+        each = joined([do(Act.REPRODUCE, run_id) for run_id in subject_of(ws, name).run_ids])
+        raise Refused(f"{name} is a set, and its runs are reproduced one by one.", next_step=each, set_id=name)

@@ -58,7 +58,7 @@ def plan(ws: Workspace, request: PlanRequest) -> Plan:
             state=LedgerState(tx),
             as_of=ws.clock(),
         )
-    require_inputs(proposed)
+    require_inputs(proposed, first_day=ws.graph.first_day)
     with ws.ledger.write() as tx:
         tx.runs.add(proposed.manifest, actor=request.by)
     return proposed

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
 import sys
@@ -118,10 +119,16 @@ def quiet_spark(settings: Settings) -> Callable[[], SparkSession]:
         active = SparkSession.getActiveSession()
         if active is not None:
             return active
+        logging.getLogger().addFilter(is_not_of_py4j)
         with stderr_to(settings.home / "logs" / "spark.log"):
             return open_spark(settings)
 
     return opened
+
+
+def is_not_of_py4j(record: logging.LogRecord) -> bool:
+    """Py4J logs the traceback of an interrupted call, as the root logger; the error itself is shown as a sentence."""
+    return record.module != "java_gateway"
 
 
 @contextmanager

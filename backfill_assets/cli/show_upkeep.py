@@ -35,7 +35,7 @@ def audit_view(audit: AuditReport) -> RenderableType:
             ("accepted partitions", f"{audit.partitions:,}, {audit.files:,} files"),
             ("table commits", f"{audit.commits:,}"),
             ("landed files", f"{audit.imports:,}"),
-            ("bytes read", f"{audit.size_bytes:,}" if audit.size_bytes else "none (--quick)"),
+            ("bytes read", f"{audit.size_bytes:,}" if audit.size_bytes else "none"),
             ("head of the chain", audit.head),
         ]
     )

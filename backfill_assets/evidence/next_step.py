@@ -22,9 +22,9 @@ def next_step(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> NextStep | 
     named = run.manifest.member_of or run.run_id
     match run.state:
         case RunState.PLANNED | RunState.STAGED | RunState.FAILED:
-            return step(do(Act.RUN, run.run_id))
+            return _of_whole_set(ws, tx, run) or step(do(Act.RUN, run.run_id))
         case RunState.STAGING | RunState.GATING if run.lease is None:
-            return step(do(Act.RUN, run.run_id))
+            return _of_whole_set(ws, tx, run) or step(do(Act.RUN, run.run_id))
         case RunState.STAGING | RunState.GATING:
             return step("wait for it; if its process is gone: ", do(Act.RECOVER, run.run_id, now=True, by=NAME))
         case RunState.PUBLISHING:
@@ -86,7 +86,7 @@ def outdated_partitions(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> S
 
 
 def _of_whole_set(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> NextStep | None:
-    """What moves the set on that a run has passed for; None for a run of its own."""
+    """What moves on the set that a run belongs to; None for a run of its own."""
     if run.manifest.member_of is None:
         return None
     try:

@@ -10,6 +10,9 @@ from backfill_assets.planning.partitions import Grain, compress, count_of
 
 _MOST = 5
 
+EARLIER_FIRST_DAY = "choose later days, or set BACKFILL_FIRST_DAY to an earlier first day"
+"""The next step when days before the first one are asked for or read."""
+
 
 def how_to_fill(table: str, grain: Grain, partitions: Sequence[date]) -> NextStep:
     """The next step when these partitions of an input are missing."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import date
 
 from backfill_assets.errors import InvalidDeclaration, InvalidRange, UnknownName
+from backfill_assets.planning.filling import EARLIER_FIRST_DAY
 from backfill_assets.planning.partitions import (
     ONE_DAY,
     DayRange,
@@ -106,9 +107,7 @@ class Graph:
         if not len(days) or asked.start < earliest or asked.end > latest:
             raise InvalidRange(
                 f"{name} can have partitions from {earliest} to {known.last}; the range {days} is not within them.",
-                next_step="choose earlier days"
-                if asked.start >= earliest
-                else "choose later days, or set BACKFILL_FIRST_DAY to an earlier first day",
+                next_step="choose earlier days" if asked.start >= earliest else EARLIER_FIRST_DAY,
                 table=name,
             )
         return partitions_over(node.grain, days)

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import date, datetime
 from fractions import Fraction
+from math import ceil
 from typing import Any
 
 from backfill_assets.errors import MissingInput
@@ -17,7 +18,7 @@ from backfill_assets.identity import sha256_text
 from backfill_assets.next_steps import Act, do, step
 from backfill_assets.planning.chunks import Chunk, chunk_sizes, chunks_of
 from backfill_assets.planning.estimates import Estimate, estimate
-from backfill_assets.planning.filling import how_to_fill
+from backfill_assets.planning.filling import EARLIER_FIRST_DAY, how_to_fill
 from backfill_assets.planning.graph import Graph, TableInput, TableNode
 from backfill_assets.planning.impact import Dependent, dependents_of
 from backfill_assets.planning.manifest import Manifest
@@ -274,7 +275,7 @@ def superseded(claims: Iterable[Claim]) -> tuple[str, ...]:
 def _own_rows(node: TableNode, partitions: Sequence[date], reads: Iterable[PlannedInput]) -> Mapping[date, int]:
     """How many rows the inputs have on the days of each output partition, where every input day is an average one."""
     per_day = sum(_rows_per_day(read) for read in reads)
-    return {partition: int(per_day * len(days_of(node.grain, partition))) for partition in partitions}
+    return {partition: ceil(per_day * len(days_of(node.grain, partition))) for partition in partitions}
 
 
 def _rows_per_day(read: PlannedInput) -> Fraction:
@@ -333,8 +334,12 @@ def _inputs(
     return tuple(reads), tuple(pins), rows
 
 
-def require_inputs(plan: Plan) -> None:
+def require_inputs(plan: Plan, *, first_day: date) -> None:
     """Refuses a plan whose window is not complete; the error names the days and the command that builds them.
+
+    Args:
+        plan: The plan.
+        first_day: The first day any table has a partition for; nothing builds an earlier one.
 
     Raises:
         MissingInput: Warm-up, look-ahead or output days of an input have no accepted version.
@@ -346,7 +351,7 @@ def require_inputs(plan: Plan) -> None:
     first, lacking = next(iter(plan.missing.items()))
     raise MissingInput(
         f"{plan.manifest.table} needs input days that have never been built: {missing}.",
-        next_step=how_to_fill(first, grains[first], lacking),
+        next_step=EARLIER_FIRST_DAY if lacking[0] < first_day else how_to_fill(first, grains[first], lacking),
         table=plan.manifest.table,
         missing={table: [day.isoformat() for day in days] for table, days in plan.missing.items()},
     )

@@ -181,7 +181,7 @@ def _plan(ws: Workspace, follow_up: FollowUp, terms: Terms, *, by: str) -> RunRe
     cause = RunCause(kind=CauseKind.FOLLOW_UP, publications=follow_up.publications)
     with ws.ledger.read() as tx:
         proposed = propose(request, terms, graph=ws.graph, state=LedgerState(tx), as_of=ws.clock(), cause=cause)
-    require_inputs(proposed)
+    require_inputs(proposed, first_day=ws.graph.first_day)
     with ws.ledger.write() as tx:
         return tx.outbox.add_follow_up(proposed.manifest, actor=by)
 

@@ -238,7 +238,7 @@ def _plans(
                 member_of=set_id,
             )
             plan = propose(asked, terms_of(rebuild.table), graph=ws.graph, state=state, as_of=as_of, upstream=staged)
-            require_inputs(plan)
+            require_inputs(plan, first_day=ws.graph.first_day)
             plans.append(plan)
             rows, run_id = plan.estimate.rows, plan.manifest.run_id
             staged[rebuild.table] = {p: Staged(run_id=run_id, rows=rows[p]) for p in plan.manifest.partitions}

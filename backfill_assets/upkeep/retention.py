@@ -45,7 +45,7 @@ class Why(StrEnum):
     PAST = "replaced or rolled back, past every horizon"
     FINISHED = "candidate of a run that is past every horizon"
     CANCELLED = "candidate of a run that was cancelled"
-    ATTEMPT = "left by an attempt that did not finish"
+    ATTEMPT = "left by staging, and no candidate refers to it"
     SCRATCH = "left by a reproduction that did not finish"
     NOT_LIVE = "records that were quarantined again"
 

@@ -6,10 +6,13 @@ from dataclasses import replace
 
 import pytest
 
+from backfill_assets.application import look
+from backfill_assets.application.recorder import Acting, Unrecorded
 from backfill_assets.domain import Policy
 from backfill_assets.errors import (
     IllegalTransition,
     NotApproved,
+    Refused,
 )
 from backfill_assets.evidence.sets import set_document
 from backfill_assets.ledger.records import PublicationIntent
@@ -192,3 +195,10 @@ def test_a_table_cannot_be_published_before_what_it_was_computed_from(late: Shop
     with pytest.raises(IllegalTransition, match=f"publish {set_id}|is not published"):
         operations.publish(late.ws, planned.manifest.members[1].run_id, by="ben")
     operations.publish_set(late.ws, set_id, by="ben")
+
+
+def test_the_runs_of_a_set_are_reproduced_one_by_one(late: Shop) -> None:
+    manifest = planned_set(late).manifest
+    with pytest.raises(Refused, match=f"{manifest.set_id} is a set") as refusal:
+        look.reproduce(late.ws, manifest.set_id, Acting(by="ana", recorder=Unrecorded()), sample=None)
+    assert advised(refusal.value) == "; ".join(f"backfill reproduce {each.run_id}" for each in manifest.members)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
 
 import pytest
@@ -110,6 +110,23 @@ def test_a_first_build_with_a_long_window_is_not_cut_into_single_days() -> None:
     assert set(planned.estimate.rows.values()) == {100_000}
     assert len(planned.chunks) == 25
     assert "one row for every input row of the same days" in planned.estimate.based_on
+
+
+@dataclass(frozen=True, kw_only=True)
+class EverySecondDay(Accepted):
+    """A state in which every second source day is empty."""
+
+    def claims(self, table: str, partitions: Sequence[date]) -> Mapping[date, OneClaim]:
+        found = super().claims(table, partitions)
+        return {day: replace(claim, rows=claim.rows * (day.day % 2)) for day, claim in found.items()}
+
+
+def test_a_first_build_over_days_that_are_often_empty_is_not_expected_to_write_nothing() -> None:
+    days = DayRange(FIRST + timedelta(days=100), FIRST + timedelta(days=107))
+    planned = plan_of(
+        graph_of(Window(days_back=6)), EverySecondDay(rows_a_day=1), days, limits=Limits(chunk_partitions=7)
+    )
+    assert planned.estimate.total_rows == len(days)
 
 
 @given(

@@ -28,6 +28,7 @@ from backfill_assets.planning.request import PlannedInput, configuration_of, req
 from backfill_assets.planning.stages import computing
 from backfill_assets.planning.windows import Months, Window, parse_window
 from backfill_assets.staleness.decide import Cause, Present, find_stale
+from backfill_assets_tests.advice import advised
 from backfill_assets_tests.graph_examples import SPAN, WINDOWS, every_partition, inputs_of
 from backfill_assets_tests.unit.test_estimates import Accepted, OneClaim, plan_of
 from backfill_assets_tests.unit.test_staleness import BASIS, PRESENT
@@ -103,7 +104,7 @@ def test_a_missing_partition_is_refused_only_where_the_window_of_its_input_holds
     if any(gone in inputs_of(graph, edge, node, p) for p in planned.manifest.partitions):
         assert planned.missing == {edge.table: (gone,)}
         with pytest.raises(MissingInput, match=edge.table):
-            require_inputs(planned)
+            require_inputs(planned, first_day=graph.first_day)
     else:
         assert planned.missing == {}
 
@@ -224,5 +225,10 @@ def test_what_a_table_lacks_is_said_of_both_windows_that_read_it() -> None:
     planned = plan_of(graph, state, DayRange.inclusive(date(2024, 5, 5), date(2024, 5, 5)), table=TABLE, limits=LIMITS)
     assert planned.missing == {"bronze.s": lacking}
     with pytest.raises(MissingInput, match=r"bronze\.s lacks 2024-05-02, 2024-05-06, 2 days") as refusal:
-        require_inputs(planned)
+        require_inputs(planned, first_day=graph.first_day)
     assert refusal.value.ids["missing"] == {"bronze.s": ["2024-05-02", "2024-05-06"]}
+    assert advised(refusal.value).startswith("land the missing files")
+    with pytest.raises(MissingInput) as refusal:
+        require_inputs(planned, first_day=date(2024, 5, 3))
+    # Nothing builds a day before the first one, so that no command for it is named.
+    assert advised(refusal.value) == "choose later days, or set BACKFILL_FIRST_DAY to an earlier first day"
