@@ -182,7 +182,7 @@ class RunWrites(RunReads):
         state, set_id = self.state(run_id), self._sets.id_of_run(run_id)
         if set_id is not None:
             raise IllegalTransition(
-                f"run {run_id} is one of the set {set_id}, whose runs are cancelled together.",
+                f"run {run_id} belongs to set {set_id}, whose runs are cancelled together.",
                 next_step=do(Act.CANCEL, set_id, by=NAME, reason=WHY),
                 run_id=run_id,
                 set_id=set_id,

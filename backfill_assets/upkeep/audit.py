@@ -73,7 +73,7 @@ def audit(ws: Workspace, *, head: str | None = None, is_quick: bool = False) -> 
     if head is not None and not HEAD.fullmatch(head):
         raise Refused(
             f"{head!r} is not the head of an event chain.",
-            next_step="give it as an earlier audit printed it, SEQUENCE:HASH, the hash with its 64 digits",
+            next_step="give it as an earlier audit printed it, SEQUENCE:HASH, with all 64 characters of the hash",
         )
     looked, broken = _Looked(), Problems()
     with ws.ledger.read() as tx:

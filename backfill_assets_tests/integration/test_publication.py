@@ -237,13 +237,10 @@ def test_a_staged_file_that_was_cut_is_never_published(shop: Shop) -> None:
     assert shop.amounts() == {}
 
 
-def test_missing_warm_up_is_refused_with_the_days_and_the_command(shop: Shop) -> None:
+def test_missing_warm_up_is_refused_with_the_days_and_what_to_do(shop: Shop) -> None:
     with pytest.raises(MissingInput, match=r"2025-12-30\.\.2025-12-31, 2 days") as refusal:
         shop.planned(DayRange.inclusive(date(2026, 1, 1), date(2026, 1, 3)))
-    assert advised(refusal.value) == (
-        "land the missing files; if nothing happened on these days, declare it with "
-        "backfill load sales --from 2025-12-30 --to 2025-12-31 --empty --by NAME"
-    )
+    assert advised(refusal.value) == "choose later days, or set BACKFILL_FIRST_DAY to an earlier first day"
 
 
 def test_a_dry_run_and_a_reconciliation_block_no_other_run_and_are_not_found_to_be_published(shop: Shop) -> None:
@@ -259,9 +256,13 @@ def test_a_dry_run_and_a_reconciliation_block_no_other_run_and_are_not_found_to_
     assert operations.plan(shop.ws, request).conflicts == (real,)
 
 
-def test_missing_look_ahead_is_refused_too(shop: Shop) -> None:
-    with pytest.raises(MissingInput, match="2026-01-11"):
+def test_missing_look_ahead_is_refused_with_the_days_and_the_command(shop: Shop) -> None:
+    with pytest.raises(MissingInput, match="2026-01-11") as refusal:
         shop.planned(DayRange.inclusive(date(2026, 1, 9), date(2026, 1, 10)))
+    assert advised(refusal.value) == (
+        "land the missing files; if nothing happened on these days, declare it with "
+        "backfill load sales --from 2026-01-11 --to 2026-01-11 --empty --by NAME"
+    )
 
 
 def test_days_outside_the_table_are_refused(shop: Shop) -> None:
