@@ -7,6 +7,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from backfill_assets.ledger.states import SetState
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.restatement import PlannedSet, SetRequest
 from backfill_assets_tests import operations
@@ -60,3 +61,9 @@ def total(shop: Shop) -> int:
     (row,) = shop.ws.lake.open(TOTALS).to_pyarrow_table(columns=["month", "amount"]).to_pylist()
     assert row["month"] == FEBRUARY.start
     return int(row["amount"])
+
+
+def set_state(shop: Shop, set_id: str) -> SetState:
+    """The state of a set, as the ledger has it."""
+    with shop.ws.ledger.read() as reader:
+        return reader.sets.get(set_id).state

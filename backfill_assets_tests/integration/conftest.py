@@ -18,9 +18,9 @@ from backfill_assets.ledger.store import Ledger
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.integration.postgres_server import NoPostgres, running_server
 from backfill_assets_tests.ledgers import SERVER, copy_home, forget_ledgers_below, in_postgresql, url_of
-from backfill_assets_tests.month import open_month, stock_month
+from backfill_assets_tests.month import CARNIVAL, open_month, stock_month
 from backfill_assets_tests.remembered import MEMORY
-from backfill_assets_tests.shop import Shop, open_shop, ticking_clock, usual_sales
+from backfill_assets_tests.shop import Shop, open_shop, sale, ticking_clock, usual_sales
 from backfill_assets_tests.waiting_runs import add_waiting_runs
 
 SWITCH = "BACKFILL_TEST_LEDGER"
@@ -188,6 +188,13 @@ def month(tmp_path: Path, month_home: Path, spark: SparkSession) -> Iterator[Sho
     opened = open_month(copy_home(month_home, tmp_path / "home"), spark=spark, hours=13)
     yield opened
     opened.ws.close()
+
+
+@pytest.fixture
+def late(month: Shop) -> Shop:
+    """The month after one more sale of CARNIVAL has come in."""
+    month.land("late.jsonl", [sale(CARNIVAL, amount=5, sale_id="late")])
+    return month
 
 
 @pytest.fixture(scope="session")

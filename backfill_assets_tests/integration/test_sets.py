@@ -29,6 +29,7 @@ from backfill_assets_tests.month import (
     TOTALS,
     planned_set,
     ready_set,
+    set_state,
     total,
 )
 from backfill_assets_tests.shop import RECENT, Shop, sale
@@ -39,22 +40,10 @@ def shop(month: Shop) -> Shop:
     return month
 
 
-@pytest.fixture
-def late(shop: Shop) -> Shop:
-    """The shop after one more sale of CARNIVAL has come in."""
-    shop.land("late.jsonl", [sale(CARNIVAL, amount=5, sale_id="late")])
-    return shop
-
-
 def intents(shop: Shop, set_id: str) -> dict[str, PublicationIntent]:
     with shop.ws.ledger.read() as reader:
         members = reader.sets.get(set_id).manifest.members
         return {m.table: reader.publications.records(run_id=m.run_id)[-1].intent for m in members}
-
-
-def set_state(shop: Shop, set_id: str) -> SetState:
-    with shop.ws.ledger.read() as reader:
-        return reader.sets.get(set_id).state
 
 
 def test_a_late_sale_moves_exactly_what_rests_on_it_in_both_tables(late: Shop) -> None:

@@ -46,6 +46,7 @@ from backfill_assets_tests.month import (
     TOTALS,
     planned_set,
     ready_set,
+    set_state,
     total,
 )
 from backfill_assets_tests.shop import RECENT, SALES, Shop, sale, shop_environment
@@ -74,18 +75,6 @@ DYING = """
 @pytest.fixture
 def shop(month: Shop) -> Shop:
     return month
-
-
-@pytest.fixture
-def late(shop: Shop) -> Shop:
-    """The shop after one more sale of CARNIVAL has come in."""
-    shop.land("late.jsonl", [sale(CARNIVAL, amount=5, sale_id="late")])
-    return shop
-
-
-def set_state(shop: Shop, set_id: str) -> SetState:
-    with shop.ws.ledger.read() as reader:
-        return reader.sets.get(set_id).state
 
 
 def killed_after_the_first_table(shop: Shop, set_id: str) -> None:
