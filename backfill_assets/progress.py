@@ -12,6 +12,7 @@ class Progress:
 
     Attributes:
         step: What is being done, such as `stage` or `gate`.
+        table: The table it is done for; empty where it is for several.
         done, total: In partitions.
         sentence: One line for a log.
     """
@@ -20,6 +21,7 @@ class Progress:
     done: int
     total: int
     sentence: str
+    table: str = ""
 
 
 Listener = Callable[[Progress], None]

@@ -197,4 +197,4 @@ def _computation(ws: Workspace, run_id: str, state: RunState, *, by: str, now: b
         return Recovered(what="run", id=run_id, outcome="is still under way")
     ws.reached(Point.RECOVER_CLOSED)
     again = step("run it again: ", do(Act.RUN, run_id))
-    return Recovered(what="run", id=run_id, outcome=f"stopped while {state}", next_step=again)
+    return Recovered(what="run", id=run_id, outcome=f"had stopped while {state}", next_step=again)

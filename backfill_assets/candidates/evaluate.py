@@ -119,7 +119,8 @@ class Gating:
 
     def report(self, done: int, sentence: str) -> None:
         """Reports progress."""
-        self.listener(Progress(step="gate", done=done, total=len(self.manifest.partitions), sentence=sentence))
+        total, table = len(self.manifest.partitions), self.manifest.table
+        self.listener(Progress(step="gate", done=done, total=total, sentence=sentence, table=table))
 
 
 @contextmanager

@@ -117,7 +117,7 @@ def staging(ws: Workspace, run_id: str, *, actor: str, listener: Listener = no_l
         ws.lake.ensure(manifest.table, stored_schema(table), manifest.partition_column)
         if finished:
             staged = f"{count_of(len(finished), 'chunk')} of {len(chunks_of(manifest))} staged before"
-            listener(Progress(step="stage", done=0, total=len(manifest.partitions), sentence=staged))
+            listener(_progress(manifest, 0, staged))
         yield Staging(
             ws=ws,
             manifest=manifest,
@@ -198,7 +198,12 @@ def _report(work: Staging, stage: Compute, sentence: str, *, done: bool = True) 
     partitions = stage.chunk.partitions
     before = sum(partition < partitions[0] for partition in work.manifest.partitions)
     reached = before + (len(partitions) if done else 0)
-    work.listener(Progress(step="stage", done=reached, total=len(work.manifest.partitions), sentence=sentence))
+    work.listener(_progress(work.manifest, reached, sentence))
+
+
+def _progress(manifest: Manifest, done: int, sentence: str) -> Progress:
+    total = len(manifest.partitions)
+    return Progress(step="stage", done=done, total=total, sentence=sentence, table=manifest.table)
 
 
 def _pause(manifest: Manifest, written: int, elapsed_s: float) -> float:

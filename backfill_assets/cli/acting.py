@@ -121,6 +121,8 @@ def follow(
         from backfill_assets.cli import views
 
         with opened(quiet=as_json) as session:
+            if reason and not cancel:
+                raise Refused("--reason goes with --cancel.", next_step="leave it out, or add --cancel PUBLICATION")
             if cancel:
                 following.cancel_follow_ups(session.ws, cancel, by=person(by), reason=reason)
                 cancelled = cancelled_document(cancel, by=by, reason=reason)

@@ -75,13 +75,13 @@ By = Annotated[
     str,
     typer.Option("--by", callback=one_line, envvar="BACKFILL_USER", help="Who is acting (default: $BACKFILL_USER)."),
 ]
-From = Annotated[date, typer.Option("--from", parser=day, metavar="DAY", help="First day, or month, inclusive.")]
-To = Annotated[date, typer.Option("--to", parser=last_day, metavar="DAY", help="Last day, inclusive.")]
+From = Annotated[date, typer.Option("--from", parser=day, metavar="DAY", help="First day or month, inclusive.")]
+To = Annotated[date, typer.Option("--to", parser=last_day, metavar="DAY", help="Last day or month, inclusive.")]
 MaybeFrom = Annotated[
-    date | None, typer.Option("--from", parser=day, metavar="DAY", help="First day, inclusive; with --to.")
+    date | None, typer.Option("--from", parser=day, metavar="DAY", help="First day or month, inclusive; with --to.")
 ]
 MaybeTo = Annotated[
-    date | None, typer.Option("--to", parser=last_day, metavar="DAY", help="Last day, inclusive; with --from.")
+    date | None, typer.Option("--to", parser=last_day, metavar="DAY", help="Last day or month, inclusive; with --from.")
 ]
 RunId = Annotated[
     str, typer.Argument(metavar="RUN", callback=one_line, help="A run's id, as `plan` and `status` print it.")

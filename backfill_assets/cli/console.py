@@ -63,7 +63,7 @@ def progress_listener(what: str, *, quiet: bool) -> Iterator[Listener]:
     if quiet or not console.is_terminal:
 
         def print_line(progress: Progress) -> None:
-            line = visible(f"{progress.step}: {progress.sentence}")
+            line = visible(f"{_doing(progress)}: {progress.sentence}")
             console.print(line, highlight=False, style="dim", soft_wrap=True, markup=False)
 
         yield print_line
@@ -82,7 +82,7 @@ def progress_listener(what: str, *, quiet: bool) -> Iterator[Listener]:
                 total=progress.total,
                 completed=progress.done,
                 sentence=visible(progress.sentence),
-                description=f"{progress.step} {what}",
+                description=visible(_doing(progress) if progress.table else f"{progress.step} {what}"),
             )
             if progress.done < progress.total:
                 bar.start()
@@ -90,6 +90,10 @@ def progress_listener(what: str, *, quiet: bool) -> Iterator[Listener]:
                 bar.stop()
 
         yield move
+
+
+def _doing(progress: Progress) -> str:
+    return f"{progress.step} {progress.table}".rstrip()
 
 
 def _bar(console: Console) -> Bar:

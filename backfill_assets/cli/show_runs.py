@@ -186,7 +186,7 @@ def _gates(gates: Sequence[GateSummary]) -> RenderableType:
         ]
         for gate in gates
     ]
-    return listing("gates", ["gate", "verdict", "", "demands, or the first failure"], rows)
+    return listing("gates", ["gate", "verdict", "on failure", "demands, or the first failure"], rows)
 
 
 def _gate_style(gate: GateSummary) -> str:
@@ -201,14 +201,19 @@ def publications_view(publications: Sequence[PublicationDocument]) -> Renderable
     for each in publications:
         parts += [
             Text.assemble(
-                f"{each.started_at.isoformat()[:19]}  {each.action} ",
-                state_text(each.state),
+                f"{each.started_at.isoformat()[:19]}  {each.action}",
                 visible(f" by {each.by}"),
+                *_since(each),
                 visible(f": {each.reason}"),
             ),
             Text(f"    {each.table} {_swapped(each)}; table version {each.delta_version}; run {each.run_id}"),
         ]
     return Group(*parts)
+
+
+def _since(publication: PublicationDocument) -> tuple[str | Text, ...]:
+    """What has become of it, where that is not what its action says."""
+    return () if publication.state == "PUBLISHED" else (" (", state_text(publication.state), ")")
 
 
 def _swapped(publication: PublicationDocument) -> str:

@@ -47,7 +47,10 @@ def audit_view(audit: AuditReport) -> RenderableType:
 
 def recovered_lines(recovered: Sequence[RecoveredWork]) -> Sequence[str]:
     """What was left unfinished, its outcome, and what to do next."""
-    lines = [f"{each.what} {each.id} {each.outcome}{following(each.next_step)}" for each in recovered]
+    lines = [
+        f"{each.what} {each.id} {each.outcome}" + (f".{following(each.next_step)}" if each.next_step else "")
+        for each in recovered
+    ]
     return lines or ["nothing was left unfinished"]
 
 

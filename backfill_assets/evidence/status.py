@@ -123,13 +123,13 @@ def _require_in_order(ws: Workspace, name: str) -> None:
     """Refuses a table that has been published, and that is not declared any more or cannot be opened."""
     if name not in ws.domain.tables:
         raise UnknownName(
-            f"{name} has been published, and the domain {ws.domain.name} no longer declares it.",
+            f"the domain {ws.domain.name} no longer declares the table {name}, which has been published.",
             next_step="declare it again, or set BACKFILL_DOMAIN to the module that does",
             table=name,
         )
     if not ws.lake.exists(name):
         raise MissingInput(
-            f"the table {name} has been published, and its log is gone.",
+            f"the log of the table {name} is gone, which has been published.",
             next_step=step(f"restore {ws.lake.path(name)} from a backup; then ", do(Act.AUDIT)),
             table=name,
         )

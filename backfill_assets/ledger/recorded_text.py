@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from backfill_assets.errors import BackfillError, Refused
+from backfill_assets.next_steps import WHY
 from backfill_assets.wording import fault_of
 
 
@@ -58,12 +59,17 @@ def one_line(what: str, text: str, refuse: type[BackfillError] = Refused) -> str
         The text without the spaces around it.
 
     Raises:
-        Refused: It is empty, too long, or holds control characters or marks that turn the direction of writing.
+        Refused: It is empty, too long, the placeholder of printed commands, or holds control characters or marks that
+            turn the direction of writing.
     """
     stripped = required_text(what, text, refuse)
     fault = fault_of(stripped)
     if fault:
         raise refuse(f"{what} {fault}.", next_step="type it again, as one line of text")
+    if stripped == WHY:
+        raise refuse(
+            f"{what} is {WHY}, which stands for a reason in printed commands.", next_step=f"say {what} instead"
+        )
     return stripped
 
 

@@ -7,6 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backfill_assets.errors import Refused
+from backfill_assets.ledger.recorded_text import one_line
+from backfill_assets.next_steps import WHY
 from backfill_assets.people import SYSTEM_NAMES, folded, is_policy, require_person, same_person
 
 
@@ -70,3 +72,8 @@ def test_the_word_that_a_printed_command_has_for_a_name_is_no_name(name: str) ->
 def test_a_name_has_letters(name: str) -> None:
     with pytest.raises(Refused, match="the requester has no name"):
         require_person("the requester", name)
+
+
+def test_the_placeholder_of_a_reason_is_not_recorded_as_one() -> None:
+    with pytest.raises(Refused, match="the reason is WHY, which stands for a reason in printed commands"):
+        one_line("the reason", f" {WHY} ")
