@@ -28,6 +28,9 @@ def spark_conf(settings: Settings) -> Mapping[str, str]:
         "spark.ui.showConsoleProgress": "false",
         "spark.log.level": "ERROR",
         "spark.sql.shuffle.partitions": str(settings.spark_shuffle_partitions),
+        # Python would tell Java the line of every call on a column or frame, to add it to Spark's messages; that is a
+        # third of all calls between the two, and messages are shown without it.
+        "spark.python.sql.dataFrameDebugging.enabled": "false",
         # Above 32 paths Spark lists files in a job with one task per path; listing them in the driver is 20 x faster
         # for a few thousand local files.
         "spark.sql.sources.parallelPartitionDiscovery.threshold": "100000",

@@ -15,12 +15,13 @@ from backfill_assets.spark import open_spark
 from backfill_assets_tests import long_tests
 from backfill_assets_tests.java_options import java_options
 from backfill_assets_tests.ledgers import ledger_environment
-from backfill_assets_tests.quick_py4j import remember_java_names
+from backfill_assets_tests.quick_py4j import remember_java_names, remember_settings
 from backfill_assets_tests.quick_writers import nothing_slow_at_the_writers_turn
 from backfill_assets_tests.searches import register_profiles
 
 register_profiles()
 remember_java_names()
+remember_settings()
 
 NOON = datetime(2026, 1, 15, 12, 0, tzinfo=UTC)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 import psycopg
@@ -50,6 +50,8 @@ def copy_home(template: Path, home: Path) -> Path:
     shutil.copytree(template, home)
     if in_postgresql():
         copy = database_of(home)
+        # Workspaces that tests open and drop keep theirs, and PostgreSQL copies no database that is in use.
+        _close_connections_to({database_of(template)})
         with psycopg.connect(os.environ[SERVER], autocommit=True) as server:
             server.execute(f"CREATE DATABASE {copy} TEMPLATE {database_of(template)}".encode())
         _made[copy] = home.resolve()
@@ -64,15 +66,19 @@ def _remember(connection: object, _record: object) -> None:
 
 def forget_ledgers_below(folder: Path) -> None:
     """Drops the databases of the homes in a folder, and ends the connections to them."""
-    gone = [name for name, home in _made.items() if home.is_relative_to(folder.resolve())]
-    for connection in [each for each in _connections if each.closed or each.info.dbname in gone]:
-        connection.close()
-        _connections.remove(connection)
+    gone = {name for name, home in _made.items() if home.is_relative_to(folder.resolve())}
+    _close_connections_to(gone)
     if gone:
         with psycopg.connect(os.environ[SERVER], autocommit=True) as server:
             for name in gone:
                 server.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)".encode())
                 del _made[name]
+
+
+def _close_connections_to(databases: Collection[str]) -> None:
+    for connection in [each for each in _connections if each.closed or each.info.dbname in databases]:
+        connection.close()
+        _connections.remove(connection)
 
 
 def database_of(home: Path) -> str:

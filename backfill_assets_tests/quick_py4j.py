@@ -1,7 +1,9 @@
-"""How does a test avoid asking Java for the same class and method thousands of times?
+"""How does a test avoid asking Java the same thing thousands of times?
 
 Every `functions.col(...)` asks Java which class has that name, and Java looks for it in three hundred archives. What a
 name stands for does not change, so that it is asked for once.
+
+Every check of a session's settings asks for a hundred values one by one. They are asked for when their text differs.
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from py4j.java_gateway import JavaClass, JavaMember, JavaPackage, JVMView
+from pyspark.sql.conf import RuntimeConfig
 
 _REMEMBERED = ((JVMView, (JavaClass, JavaPackage)), (JavaPackage, (JavaClass, JavaPackage)), (JavaClass, (JavaMember,)))
 """Who looks names up, and what it remembers of what it found."""
@@ -18,6 +21,20 @@ def remember_java_names() -> None:
     """From now on, in this process: of classes, packages and static methods, and not of fields, which have values."""
     for owner, kinds in _REMEMBERED:
         owner.__getattr__ = _remembering(owner.__getattr__, kinds)
+
+
+def remember_settings() -> None:
+    """From now on, in this process: what a text of all settings stands for."""
+    read: dict[str, dict[str, str]] = {}
+
+    def all_settings(self: Any) -> dict[str, str]:
+        found = self._jconf.getAllAsJava()
+        text = found.toString()
+        if text not in read:
+            read[text] = dict(found)
+        return dict(read[text])
+
+    RuntimeConfig.getAll = property(all_settings)  # type: ignore[assignment, method-assign]
 
 
 def _remembering(look_up: Any, kinds: tuple[type, ...]) -> Any:

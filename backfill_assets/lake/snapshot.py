@@ -61,4 +61,4 @@ def read_files(
     folder = F.substring_index(F.col("_metadata.file_path"), f"{partition_column}=", -1)
     value = F.to_date(F.substring_index(folder, "/", 1))
     files = spark.read.schema(in_files).option("recursiveFileLookup", "true").parquet(*paths)
-    return files.withColumn(partition_column, value).select(*schema.fieldNames())
+    return files.select(*(value.alias(name) if name == partition_column else name for name in schema.fieldNames()))

@@ -137,11 +137,12 @@ def _fates(
     fate = _fate()
     day = F.col(source.partition.column)
     before = ordered.rowsBetween(Window.unboundedPreceding, -1)
-    fated = (
-        _compared(versions, source)
-        .withColumn("_last_elsewhere", F.max(F.when(~F.col("_same") & ~mine, place)).over(every))
-        .withColumn("_is_last_of_file", F.coalesce(F.lead(IMPORT_ID).over(ordered) != record.import_id, F.lit(True)))
-        .withColumn("_other_day", F.last(F.when(~mine, day), ignorenulls=True).over(before))
+    fated = _compared(versions, source).withColumns(
+        {
+            "_last_elsewhere": F.max(F.when(~F.col("_same") & ~mine, place)).over(every),
+            "_is_last_of_file": F.coalesce(F.lead(IMPORT_ID).over(ordered) != record.import_id, F.lit(True)),
+            "_other_day": F.last(F.when(~mine, day), ignorenulls=True).over(before),
+        }
     )
     replaced = ~mine & (place == F.col("_last_elsewhere")) & (F.col("_last_elsewhere") < F.col("_last"))
     moved = mine & F.col("_is_last_of_file") & (F.col("_other_day") != day)

@@ -56,7 +56,7 @@ def apply_transform(
             table=table.name,
         ).record_as(f"{named} failed: {recorded_reason(error)}") from error
     # A transform can open another session, and Spark computes a frame by the settings of that session.
-    for session in (ctx.spark, frame.sparkSession):
+    for session in dict.fromkeys((ctx.spark, frame.sparkSession)):
         require_meaning(
             session,
             who=f"{named} left a Spark session that",
