@@ -78,7 +78,7 @@ def terminal(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> I
         yield person
 
 
-def test_a_restatement_from_plan_to_rollback_and_one_over_a_changed_target(terminal: Terminal) -> None:
+def test_a_restatement_from_plan_to_rollback(terminal: Terminal) -> None:
     plan = terminal.does("plan", SILVER, *DAYS, "--reason", "deadlines", "--by", "ana", "--transform-version", "2.4.1")
     run_id = plan["run_id"]
     assert plan["inputs"][0]["described"] == "2024-12-06..2025-02-08, 65 days"
@@ -89,10 +89,8 @@ def test_a_restatement_from_plan_to_rollback_and_one_over_a_changed_target(termi
     report = terminal.does("run", run_id)
     assert report["state"] == "PASSED"
     assert report["totals"]["added"] == report["totals"]["rows"] > 0
-    late = terminal.ready()
     assert terminal.does("publish", run_id, "--by", "ben")["state"] == "PUBLISHED"
     assert "it is PUBLISHED" in terminal.is_refused("publish", run_id, "--by", "ben")
-    assert "changed since run" in terminal.is_refused("publish", late, "--by", "ben")
     history = terminal.does("history", SILVER, "--partition", "2025-02-05")
     (version,) = history["versions"]
     assert (version["requested_by"], version["approved_by"]) == ("ana", "ben")
@@ -102,20 +100,28 @@ def test_a_restatement_from_plan_to_rollback_and_one_over_a_changed_target(termi
     assert version["versions"] == report["versions"]
     assert set(version["versions"]["staged"]) == {"backfill_assets", "pyspark", "python", "spark"}
     assert version["supersedes"] == []
-    terminal.does("run", late)
-    terminal.does("publish", late, "--by", "ben")
     shown = " ".join(terminal.types("history", SILVER, "--partition", "2025-02-05").stdout.split())
     assert "staged with backfill_assets " in shown
     assert terminal.does("audit")["agrees"]
-    terminal.does("rollback", late, "--by", "ben", "--reason", "tidy")
     assert terminal.does("rollback", run_id, "--by", "ben", "--reason", "enough")["action"] == "ROLLBACK"
     assert terminal.does("history", SILVER)["accepted_partitions"] == 0
-    _, undone = sorted(
-        terminal.does("history", SILVER, "--partition", "2025-02-05")["versions"], key=lambda v: v["run_id"] == run_id
-    )
+    (undone,) = terminal.does("history", SILVER, "--partition", "2025-02-05")["versions"]
     assert undone["undone"].startswith("by ben at ")
     assert undone["undone"].endswith(": enough")
     assert "no publication to undo" in terminal.is_refused("rollback", run_id, "--by", "ben", "--reason", "again")
+
+
+def test_a_run_over_a_target_that_changed_is_refused_and_can_run_again(terminal: Terminal) -> None:
+    first, late = terminal.ready("--transform-version", "2.4.1"), terminal.ready()
+    terminal.does("publish", first, "--by", "ben")
+    assert "changed since run" in terminal.is_refused("publish", late, "--by", "ben")
+    terminal.does("run", late)
+    terminal.does("publish", late, "--by", "ben")
+    history = terminal.does("history", SILVER, "--partition", "2025-02-05")
+    assert {first, late} <= {version["run_id"] for version in history["versions"]}
+    for run_id in (late, first):
+        terminal.does("rollback", run_id, "--by", "ben", "--reason", "tidy")
+    assert terminal.does("history", SILVER)["accepted_partitions"] == 0
 
 
 def test_what_a_person_reads_names_the_next_command(terminal: Terminal) -> None:

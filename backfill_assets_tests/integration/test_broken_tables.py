@@ -127,7 +127,7 @@ def test_a_table_that_is_no_longer_declared_is_named_and_still_vacuumed_and_audi
     fewer = replace(shop.ws, domain=replace(domain, derived=()))
     shown = status(fewer)
     _names_only(RECENT, shown.problems)
-    assert "no longer declares it" in shown.problems[0].why
+    assert "no longer declares the table" in shown.problems[0].why
     assert [line.table for line in shown.tables][-1] == RECENT
     assert audit(fewer).problems == ()
     vacuumed = operations.vacuum(fewer, by="vic")

@@ -26,6 +26,7 @@ from backfill_assets.settings import PROJECT_ROOT, Settings
 from backfill_assets.spark import open_spark
 from backfill_assets.transforms.references import load_references
 from backfill_assets_tests import operations
+from backfill_assets_tests.java_options import java_options
 from backfill_assets_tests.ledgers import copy_home
 from backfill_assets_tests.searches import is_thorough
 from backfill_assets_tests.shop import OUTPUT, RECENT, Shop, open_shop, shop_environment, ticking_clock
@@ -37,7 +38,13 @@ LATER = datetime(2026, 1, 15, 18, tzinfo=UTC)
 
 SURROUNDINGS: Mapping[str, Mapping[str, str]] = {
     "four cores, eleven shuffle partitions, adaptive plans, compiled, three days per chunk, the far east, Turkish": {
-        "BACKFILL_SPARK_CONF": "spark.sql.codegen.wholeStage=true;spark.sql.adaptive.enabled=true",
+        "BACKFILL_SPARK_CONF": ";".join(
+            (
+                f"spark.driver.extraJavaOptions={java_options()}",
+                "spark.sql.codegen.wholeStage=true",
+                "spark.sql.adaptive.enabled=true",
+            )
+        ),
         "BACKFILL_SPARK_MASTER": "local[4]",
         "BACKFILL_SPARK_SHUFFLE_PARTITIONS": "11",
         "CHUNK": "3",

@@ -203,7 +203,7 @@ def test_recover_leaves_living_work_alone_and_says_how_long_and_now_takes_it_ove
     assert "is left alone" in living.outcome
     assert "its lease ends in 1" in living.outcome
     assert living.next_step and f"backfill recover {run_id} --now" in words_of(living.next_step)
-    assert taken.outcome.startswith("stopped while")
+    assert taken.outcome.startswith("had stopped while")
     assert taken.next_step and f"run it again: backfill run {run_id}" in words_of(taken.next_step)
     assert state_of(shop, run_id) is RunState.FAILED
     shop.staged(run_id)
