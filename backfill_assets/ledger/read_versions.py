@@ -158,24 +158,7 @@ class VersionReads(Queries):
         """
         held = partition_versions
         chosen = select(*(column for column in held.c if column.name != "provenance"))
-        return tuple(
-            PartitionVersion(
-                table=row.table_name,
-                partition=row.partition_date,
-                version=row.version,
-                state=row.state,
-                run_id=row.run_id,
-                publication_id=row.publication_id,
-                files=row.files,
-                rows=row.row_count,
-                checksum=row.checksum,
-                replaces=row.replaces,
-                delta_version=row.delta_version,
-                accepted_at=row.accepted_at,
-                removed_at=row.removed_at,
-            )
-            for row in self._rows(chosen)
-        )
+        return tuple(map(rows.partition_version, self._rows(chosen)))
 
     def tables(self) -> tuple[str, ...]:
         """Every table that ever had a version, declared or not.

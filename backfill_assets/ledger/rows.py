@@ -191,7 +191,7 @@ def gate_row(result: GateResult) -> dict[str, object]:
 
 
 def partition_version(row: AnyRow) -> PartitionVersion:
-    """One claim that was ever accepted."""
+    """One claim that was ever accepted; without its provenance where that was not asked for."""
     return PartitionVersion(
         table=row.table_name,
         partition=row.partition_date,
@@ -205,7 +205,7 @@ def partition_version(row: AnyRow) -> PartitionVersion:
         replaces=row.replaces,
         delta_version=row.delta_version,
         accepted_at=row.accepted_at,
-        provenance=row.provenance,
+        provenance=row._mapping.get("provenance", {}),
         removed_at=row.removed_at,
     )
 
