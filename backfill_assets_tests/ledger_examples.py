@@ -147,11 +147,7 @@ def publication_of(
 
 def rollback_of(reader: ReadTransaction, publication_id: str) -> PublicationIntent:
     undone = reader.publications.get(publication_id).intent
-    versions = {
-        version.partition: version
-        for version in reader.versions.history(undone.table)
-        if version.publication_id == publication_id
-    }
+    versions = {version.partition: version for version in reader.versions.of_publication(publication_id)}
     changes = tuple(
         PartitionChange(
             partition=change.partition,

@@ -83,6 +83,15 @@ class VersionReads(Queries):
             chosen = chosen.order_by(held.c.delta_version.desc(), held.c.partition_date, held.c.version.desc())
         return tuple(rows.partition_version(row) for row in self._rows(chosen))
 
+    def of_publication(self, publication_id: str) -> tuple[PartitionVersion, ...]:
+        """The versions that a publication made, in the order of their partitions; none before it landed.
+
+        Cost: one index range: one row per partition that it changed, with its file set.
+        """
+        held = partition_versions
+        chosen = select(held).where(held.c.publication_id == publication_id).order_by(held.c.partition_date)
+        return tuple(rows.partition_version(row) for row in self._rows(chosen))
+
     def pinned(self, table: str, pairs: Iterable[tuple[date, int]]) -> dict[date, PartitionVersion]:
         """Exactly these versions, whatever their state is by now, in the order of their partitions.
 

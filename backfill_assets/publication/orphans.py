@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import date
 
 from backfill_assets.errors import IllegalTransition, LeavesOrphans, TargetChanged
-from backfill_assets.ledger.records import Action, PartitionVersion, PublicationIntent
+from backfill_assets.ledger.records import Action, PartitionVersion, PublicationIntent, PublicationRecord
 from backfill_assets.ledger.states import PublicationState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.next_steps import NAME, WAIT_OR_RECOVER, WHY, Act, do, step, undo
@@ -78,13 +78,14 @@ def orphans_of(graph: Graph, tx: ReadTransaction, undone: Sequence[PublicationIn
     after = _After(tx)
     for intent in undone:
         after.undo(intent.table, str(intent.undoes))
+    begun = tx.publications.records(states=[PublicationState.PUBLISHING])
     by_table: list[list[Orphans]] = []
     for node in graph.tables.values():
-        _require_none_on_its_way(graph, tx, node, after)
+        _require_none_on_its_way(graph, tx, node, after, begun)
         found: list[Orphans] = []
         while left := _without_input(graph, after, node):
             # The latest publication first: only then is what it replaced the version that would be accepted.
-            publication_id = max(left, key=lambda each: after.landed(node.name, each))
+            publication_id = max(left, key=after.landed)
             run = tx.runs.get(tx.publications.get(publication_id).intent.run_id)
             found.append(
                 Orphans(
@@ -108,12 +109,10 @@ class _Table:
 
     Attributes:
         standing: The versions that would be accepted.
-        every: Every version that it ever had.
         accepted: The bases of what is accepted now.
     """
 
     standing: dict[date, PartitionVersion]
-    every: Mapping[tuple[date, int], PartitionVersion]
     accepted: Sequence[Basis]
     restored: set[date] = field(default_factory=set)
 
@@ -124,6 +123,7 @@ class _After:
     def __init__(self, tx: ReadTransaction) -> None:
         self._tx = tx
         self._tables: dict[str, _Table] = {}
+        self._made: dict[str, tuple[PartitionVersion, ...]] = {}
         self.gone: dict[str, set[date]] = {}
 
     def table(self, name: str) -> _Table:
@@ -131,19 +131,19 @@ class _After:
         if name not in self._tables:
             self._tables[name] = _Table(
                 standing=self._tx.versions.accepted(name),
-                every={(v.partition, v.version): v for v in self._tx.versions.history(name)},
                 accepted=self._tx.bases.of_accepted([name]).bases[name],
             )
         return self._tables[name]
 
     def undo(self, name: str, publication_id: str) -> None:
         """Removes the versions of a publication; those that it replaced are accepted again."""
-        table = self.table(name)
-        for version in [v for v in table.every.values() if v.publication_id == publication_id]:
+        table, made = self.table(name), self._made_by(publication_id)
+        replaced = self._tx.versions.pinned(name, [(v.partition, v.replaces) for v in made if v.replaces])
+        for version in made:
             present = table.standing.get(version.partition)
             if present is None or present.version != version.version:
                 raise _replaced(version, present)
-            before = table.every.get((version.partition, version.replaces))
+            before = replaced.get(version.partition)
             if before is None:
                 del table.standing[version.partition]
                 self.gone.setdefault(name, set()).add(version.partition)
@@ -151,9 +151,14 @@ class _After:
                 table.standing[version.partition] = before
                 table.restored.add(version.partition)
 
-    def landed(self, name: str, publication_id: str) -> int:
+    def landed(self, publication_id: str) -> int:
         """The table version that a publication made."""
-        return max(v.delta_version for v in self.table(name).every.values() if v.publication_id == publication_id)
+        return max(version.delta_version for version in self._made_by(publication_id))
+
+    def _made_by(self, publication_id: str) -> tuple[PartitionVersion, ...]:
+        if publication_id not in self._made:
+            self._made[publication_id] = self._tx.versions.of_publication(publication_id)
+        return self._made[publication_id]
 
     def bases(self, name: str) -> Iterator[tuple[Basis, frozenset[date]]]:
         """The bases of the partitions that would be accepted."""
@@ -187,9 +192,11 @@ def _reached(graph: Graph, node: TableNode, basis: Basis, gone: Mapping[str, set
     }
 
 
-def _require_none_on_its_way(graph: Graph, tx: ReadTransaction, node: TableNode, after: _After) -> None:
+def _require_none_on_its_way(
+    graph: Graph, tx: ReadTransaction, node: TableNode, after: _After, begun: Iterable[PublicationRecord]
+) -> None:
     """Refuses if a run is being published that was computed from what would be gone: it is not accepted yet."""
-    for record in tx.publications.records(states=[PublicationState.PUBLISHING]):
+    for record in begun:
         intent = record.intent
         if intent.table != node.name or intent.action is not Action.PUBLISH:
             continue

@@ -182,7 +182,7 @@ def rollback_intent(ws: Workspace, tx: ReadTransaction, run: RunRecord, *, by: s
             publication_id=undone,
         )
     accepted = tx.versions.accepted(table, run.manifest.partitions)
-    versions = [v for v in tx.versions.history(table) if v.publication_id == undone]
+    versions = tx.versions.of_publication(undone)
     replaced = tx.versions.pinned(table, [(v.partition, v.replaces) for v in versions if v.replaces])
     return PublicationIntent(
         publication_id=_new_id(ws.clock()),

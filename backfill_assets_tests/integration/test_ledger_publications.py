@@ -68,8 +68,8 @@ def test_an_open_publication_comes_back_with_everything_it_intends(ledger: Ledge
 def test_a_later_publication_supersedes_versions_and_at_last_the_run(ledger: Ledger) -> None:
     for run_id in ("bf-1", "bf-2", "bf-3"):
         make_publishable(ledger, run_id)
-    publish(ledger, "bf-1", at=1)
-    publish(ledger, "bf-2", days=DAYS[:1], at=2)
+    first = publish(ledger, "bf-1", at=1)
+    second = publish(ledger, "bf-2", days=DAYS[:1], at=2)
     with ledger.read() as reader:
         assert reader.runs.get("bf-1").state is RunState.PUBLISHED, "two of its days are still what readers see"
         assert states_of_versions(reader, DAYS[0]) == {2: "ACCEPTED", 1: "SUPERSEDED"}
@@ -81,6 +81,12 @@ def test_a_later_publication_supersedes_versions_and_at_last_the_run(ledger: Led
         assert reader.runs.get("bf-1").state is RunState.SUPERSEDED
         assert [version.delta_version for version in reader.versions.history(TABLE)] == [3, 3, 2, 1, 1, 1]
         assert [version.version for version in reader.versions.history(TABLE, DAYS[2])] == [2, 1]
+        made = [reader.versions.of_publication(each) for each in (first, second, "pub-none")]
+        assert [[(v.partition, v.version) for v in each] for each in made] == [
+            [(day, 1) for day in DAYS],
+            [(DAYS[0], 2)],
+            [],
+        ]
         assert reader.chain_checks.violations() == ()
 
 
