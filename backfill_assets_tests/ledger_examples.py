@@ -14,6 +14,7 @@ from backfill_assets.clock import system_clock
 from backfill_assets.identity import EMPTY_FILE_SET, DataFile, FileSet
 from backfill_assets.ledger.connection import connect_engine
 from backfill_assets.ledger.import_records import OfferedFile
+from backfill_assets.ledger.provenance import SourceProvenance
 from backfill_assets.ledger.records import Action, CandidatePartition, GateResult, PartitionChange, PublicationIntent
 from backfill_assets.ledger.states import RunState
 from backfill_assets.ledger.store import Ledger
@@ -54,10 +55,14 @@ def files_of(run_id: str, day: date, rows: int = 3) -> FileSet:
     return FileSet.of([DataFile(path=path, size_bytes=100, rows=rows)])
 
 
+def made_from(run_id: str) -> SourceProvenance:
+    return SourceProvenance(imports=((f"imp-{run_id}", "a" * 64),), session="s" * 64)
+
+
 def staged(run_id: str, days: Iterable[date] = DAYS) -> list[CandidatePartition]:
     return [
         CandidatePartition(
-            run_id=run_id, partition=day, files=files_of(run_id, day), rows=3, provenance={"code": "c", "versions": [1]}
+            run_id=run_id, partition=day, files=files_of(run_id, day), rows=3, provenance=made_from(run_id)
         )
         for day in days
     ]
@@ -131,7 +136,7 @@ def publication_of(
                 new=files_of(run_id, day),
                 rows=3,
                 checksum=f"sum-{run_id}-{day}",
-                provenance={"run": run_id},
+                provenance=made_from(run_id),
             )
         )
     return PublicationIntent(

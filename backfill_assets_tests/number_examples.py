@@ -52,9 +52,7 @@ def gated(ws: Workspace, run_id: str, table: str, days: Iterable[date], number: 
         writer.runs.take(run_id, RunState.STAGING, actor="runner", attempt="a1")
         writer.candidates.start_chunk(run_id, 1, chosen, attempt="a1")
     candidates = [
-        CandidatePartition(
-            run_id=run_id, partition=day, files=number_file(ws.lake, table, run_id, day, number), rows=1, provenance={}
-        )
+        CandidatePartition(run_id=run_id, partition=day, files=number_file(ws.lake, table, run_id, day, number), rows=1)
         for day in chosen
     ]
     with ledger.write() as writer:

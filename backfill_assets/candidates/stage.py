@@ -10,9 +10,8 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime
-from typing import Any
 
 from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F
@@ -35,6 +34,7 @@ from backfill_assets.lake.checksums import checksum_of, row_hash, sums_of
 from backfill_assets.lake.staging import write_staged
 from backfill_assets.lake.tables import missing_files
 from backfill_assets.lease import LeaseTerms
+from backfill_assets.ledger.provenance import DerivedProvenance, Provenance, SourceProvenance
 from backfill_assets.ledger.records import CandidatePartition, RunRecord
 from backfill_assets.ledger.states import MEANING, ChunkState, RunState, may_follow
 from backfill_assets.ledger.transactions import ReadTransaction
@@ -305,44 +305,45 @@ def _require_declared(manifest: Manifest, chunk: Chunk, staged: Mapping[str, Fil
 
 def _source_rows(
     ws: Workspace, manifest: Manifest, table: SourceTable, chunk: Chunk
-) -> tuple[DataFrame, Mapping[date, Mapping[str, Any]], int]:
+) -> tuple[DataFrame, Mapping[date, Provenance], int]:
     with ws.ledger.read() as tx:
         imports = tuple(tx.imports.get(import_id) for import_id in manifest.imports)
         days = tx.imports.days(import_ids=manifest.imports)
     arrival = {record.import_id: record.sha256 for record in imports}
-    touched: dict[date, list[list[str]]] = {}
+    touched: dict[date, list[tuple[str, str]]] = {}
     for day in days:
-        touched.setdefault(day.event_date, []).append([day.import_id, arrival[day.import_id]])
+        touched.setdefault(day.event_date, []).append((day.import_id, arrival[day.import_id]))
     frame = source_rows(ws, manifest, table, chunk.partitions, imports)
     session = manifest.session_digest
-    provenance = {day: {"imports": sorted(touched.get(day, [])), "session": session} for day in chunk.partitions}
+    provenance = {
+        day: SourceProvenance(imports=tuple(sorted(touched.get(day, []))), session=session) for day in chunk.partitions
+    }
     return frame, provenance, sum(record.counts.landed for record in imports)
 
 
 def _derived_rows(
     work: Staging, table: DerivedTable, stage: Compute
-) -> tuple[DataFrame, Mapping[date, Mapping[str, Any]], int]:
+) -> tuple[DataFrame, Mapping[date, Provenance], int]:
     frame = derived_rows(work.ws, work.manifest, table, stage.chunk.computed, stage.reads, work.inputs)
     provenance = _provenance(work.ws, work.manifest, stage.chunk, work.inputs)
     return frame, provenance, rows_read(stage.reads, work.inputs)
 
 
-def _provenance(
-    ws: Workspace, manifest: Manifest, chunk: Chunk, inputs: PinnedFiles
-) -> Mapping[date, Mapping[str, Any]]:
+def _provenance(ws: Workspace, manifest: Manifest, chunk: Chunk, inputs: PinnedFiles) -> Mapping[date, Provenance]:
     """What each partition of a chunk was computed from (DESIGN, Identity)."""
-    constant = {
-        "manifest": manifest.digest,
-        "transform": manifest.transform,
-        "transform_version": manifest.transform_version,
-        "code": manifest.code_digest,
-        "session": manifest.session_digest,
-        "configuration": manifest.configuration_digest,
-        "references": {r.name: [r.version, r.sha256] for r in manifest.references},
-    }
+    of_run = DerivedProvenance(
+        code=manifest.code_digest,
+        configuration=manifest.configuration_digest,
+        inputs={},
+        manifest=manifest.digest,
+        references={r.name: (r.version, r.sha256) for r in manifest.references},
+        session=manifest.session_digest,
+        transform=manifest.transform,
+        transform_version=manifest.transform_version,
+    )
     digests = digests_of(inputs)
     return {
-        partition: {**constant, "inputs": window_digests(ws.graph, manifest, partition, digests)}
+        partition: replace(of_run, inputs=window_digests(ws.graph, manifest, partition, digests))
         for partition in chunk.partitions
     }
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from rich.console import Group, RenderableType
 
 from backfill_assets.cli.show import facts, state_and_meaning
 from backfill_assets.cli.show_runs import named, publications_view, versions_text
 from backfill_assets.evidence.history import TableHistory
 from backfill_assets.evidence.partition import GateVerdict, PartitionHistory, VersionHistory
+from backfill_assets.ledger.provenance import DerivedProvenance, OtherProvenance, Provenance, SourceProvenance
 
 
 def history_view(history: TableHistory) -> RenderableType:
@@ -72,8 +70,11 @@ def _checks(checks: tuple[GateVerdict, ...]) -> str:
     return f"{len(checks) - len(failed)} passed" + (f", failed: {', '.join(failed)}" if failed else "")
 
 
-def _inputs(provenance: Mapping[str, Any]) -> str:
-    if "imports" in provenance:
-        imports = (f"{import_id} (sha256 {sha[:12]})" for import_id, sha in provenance["imports"])
-        return ", ".join(imports) or "no landed file"
-    return ", ".join(f"{table} window {digest[:16]}" for table, digest in provenance.get("inputs", {}).items())
+def _inputs(provenance: Provenance) -> str:
+    match provenance:
+        case SourceProvenance(imports=imports):
+            return ", ".join(f"{import_id} (sha256 {sha256[:12]})" for import_id, sha256 in imports) or "no landed file"
+        case DerivedProvenance(inputs=inputs):
+            return ", ".join(f"{table} window {digest[:16]}" for table, digest in inputs.items())
+        case OtherProvenance():
+            return ""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date, datetime
-from typing import Any
 
 from backfill_assets.errors import MissingInput
 from backfill_assets.evidence.how_to_undo import how_to_undo, published_together
 from backfill_assets.evidence.report import RunVersions, run_versions
+from backfill_assets.ledger.provenance import Provenance
 from backfill_assets.ledger.records import PartitionVersion, RunRecord
 from backfill_assets.ledger.states import MEANING, VersionState
 from backfill_assets.ledger.transactions import ReadTransaction
@@ -115,7 +115,7 @@ class VersionHistory:
     versions: RunVersions
     supersedes: tuple[str, ...]
     references: Mapping[str, str]
-    provenance: Mapping[str, Any]
+    provenance: Provenance
     checks: tuple[GateVerdict, ...]
     verified_by: tuple[Verification, ...]
     undone: str | None

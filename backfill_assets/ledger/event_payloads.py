@@ -7,6 +7,7 @@ from typing import Any
 
 from backfill_assets.identity import FileSet, document_digest
 from backfill_assets.ledger.import_records import ImportDay
+from backfill_assets.ledger.provenance import document_of
 from backfill_assets.ledger.records import GateResult, PublicationIntent
 
 
@@ -27,7 +28,7 @@ def publication_payload(intent: PublicationIntent) -> Mapping[str, Any]:
         ),
         "contents_digest": document_digest(
             [
-                [c.partition.isoformat(), c.rows, c.checksum, c.restores, _bytes_of(c.new), dict(c.provenance)]
+                [c.partition.isoformat(), c.rows, c.checksum, c.restores, _bytes_of(c.new), document_of(c.provenance)]
                 for c in changes
             ]
         ),

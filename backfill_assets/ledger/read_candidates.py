@@ -9,6 +9,7 @@ from sqlalchemy import exists, func, select
 
 from backfill_assets.identity import FileSet
 from backfill_assets.ledger import rows
+from backfill_assets.ledger.provenance import inputs_of, provenance_of
 from backfill_assets.ledger.queries import Queries, batches
 from backfill_assets.ledger.records import CandidatePartition, ChunkRecord, GateResult
 from backfill_assets.ledger.schema import candidate_partitions, chunk_runs, gate_results, runs
@@ -82,7 +83,7 @@ class CandidateReads(Queries):
         held = candidate_partitions
         chosen = select(held.c.partition_date, held.c.provenance).where(held.c.run_id == run_id)
         found = self._rows(chosen.order_by(held.c.partition_date))
-        return {row.partition_date: row.provenance.get("inputs", {}) for row in found}
+        return {row.partition_date: inputs_of(provenance_of(row.provenance)) for row in found}
 
     def row_count(self, run_id: str) -> int:
         """How many rows the staged partitions of a run have together.

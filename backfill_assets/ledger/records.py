@@ -13,6 +13,7 @@ from typing import Any
 
 from backfill_assets.identity import FileSet
 from backfill_assets.lease import Lease
+from backfill_assets.ledger.provenance import NOTHING_RECORDED, Provenance
 from backfill_assets.ledger.states import (
     ApprovalState,
     ChunkState,
@@ -98,7 +99,7 @@ class CandidatePartition:
         compared_digest: The file set digest of that version.
         compared_checksum: The content checksum of its files as the gates read them. Files that were tampered with or
             damaged have another one than the ledger recorded when they were accepted.
-        provenance: What it was computed from, as canonical values.
+        provenance: What it was computed from.
     """
 
     run_id: str
@@ -109,7 +110,7 @@ class CandidatePartition:
     compared_version: int | None = None
     compared_digest: str | None = None
     compared_checksum: str | None = None
-    provenance: Mapping[str, Any] = field(default_factory=dict)
+    provenance: Provenance = NOTHING_RECORDED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,7 +175,7 @@ class PartitionVersion:
     replaces: int
     delta_version: int
     accepted_at: datetime
-    provenance: Mapping[str, Any] = field(default_factory=dict)
+    provenance: Provenance = NOTHING_RECORDED
     removed_at: datetime | None = None
 
 
@@ -217,7 +218,7 @@ class PartitionChange:
     rows: int
     checksum: str
     restores: int | None = None
-    provenance: Mapping[str, Any] = field(default_factory=dict)
+    provenance: Provenance = NOTHING_RECORDED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -233,7 +234,7 @@ class VerifiedPartition:
     partition: date
     version: int
     files: FileSet
-    provenance: Mapping[str, Any] = field(default_factory=dict)
+    provenance: Provenance = NOTHING_RECORDED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

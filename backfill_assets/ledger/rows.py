@@ -13,6 +13,7 @@ from backfill_assets.errors import Refused
 from backfill_assets.identity import EMPTY_FILE_SET, sha256_text
 from backfill_assets.lease import Lease
 from backfill_assets.ledger.import_records import ImportCounts, ImportDay, ImportRecord
+from backfill_assets.ledger.provenance import document_of, provenance_of
 from backfill_assets.ledger.records import (
     CandidatePartition,
     ChunkRecord,
@@ -142,7 +143,7 @@ def candidate(row: AnyRow) -> CandidatePartition:
         compared_version=row.compared_version,
         compared_digest=row.compared_digest,
         compared_checksum=row.compared_checksum,
-        provenance=row.provenance,
+        provenance=provenance_of(row.provenance),
     )
 
 
@@ -158,7 +159,7 @@ def candidate_row(staged: CandidatePartition) -> dict[str, object]:
         "compared_version": staged.compared_version,
         "compared_digest": staged.compared_digest,
         "compared_checksum": staged.compared_checksum,
-        "provenance": dict(staged.provenance),
+        "provenance": document_of(staged.provenance),
     }
 
 
@@ -205,7 +206,7 @@ def partition_version(row: AnyRow) -> PartitionVersion:
         replaces=row.replaces,
         delta_version=row.delta_version,
         accepted_at=row.accepted_at,
-        provenance=row._mapping.get("provenance", {}),
+        provenance=provenance_of(row._mapping.get("provenance", {})),
         removed_at=row.removed_at,
     )
 
@@ -220,7 +221,7 @@ def change(row: AnyRow) -> PartitionChange:
         rows=row.row_count,
         checksum=row.checksum,
         restores=row.restores,
-        provenance=row.provenance,
+        provenance=provenance_of(row.provenance),
     )
 
 
@@ -235,7 +236,7 @@ def change_row(publication_id: str, made: PartitionChange) -> dict[str, object]:
         "row_count": made.rows,
         "checksum": made.checksum,
         "restores": made.restores,
-        "provenance": dict(made.provenance),
+        "provenance": document_of(made.provenance),
         "files_digest": made.new.digest,
         "file_count": len(made.new.files),
         "size_bytes": made.new.size_bytes,
@@ -245,7 +246,10 @@ def change_row(publication_id: str, made: PartitionChange) -> dict[str, object]:
 def verified(row: AnyRow) -> VerifiedPartition:
     """A partition that was found equal; `files` are those of the version that it names."""
     return VerifiedPartition(
-        partition=row.partition_date, version=row.version, files=row.files or EMPTY_FILE_SET, provenance=row.provenance
+        partition=row.partition_date,
+        version=row.version,
+        files=row.files or EMPTY_FILE_SET,
+        provenance=provenance_of(row.provenance),
     )
 
 
@@ -255,7 +259,7 @@ def verified_row(publication_id: str, found: VerifiedPartition) -> dict[str, obj
         "publication_id": publication_id,
         "partition_date": found.partition,
         "version": found.version,
-        "provenance": dict(found.provenance),
+        "provenance": document_of(found.provenance),
     }
 
 

@@ -10,6 +10,7 @@ from datetime import date
 
 from backfill_assets.errors import GateFailed, IllegalTransition, TargetChanged
 from backfill_assets.identity import EMPTY_FILE_SET
+from backfill_assets.ledger.provenance import NOTHING_RECORDED
 from backfill_assets.ledger.records import (
     CandidatePartition,
     GateResult,
@@ -219,7 +220,7 @@ def rollback_changes(
                 rows=before.rows if before else 0,
                 checksum=before.checksum if before else "",
                 restores=version.replaces,
-                provenance=before.provenance if before else {},
+                provenance=before.provenance if before else NOTHING_RECORDED,
             )
         )
     return tuple(changes)

@@ -222,9 +222,7 @@ def test_a_gate_that_fails_names_up_to_five_keys(spark: SparkSession) -> None:
     rows += [(FIRST + timedelta(days=1), "null", None, 0, None), (FIRST + timedelta(days=1), "good", "open", 1, None)]
     staged = frame(spark, rows)
     measured = measure(staged, None, TABLE, schema=SCHEMA)
-    candidates = [
-        CandidatePartition(run_id="r", partition=day, files=EMPTY_FILE_SET, rows=1, provenance={}) for day in measured
-    ]
+    candidates = [CandidatePartition(run_id="r", partition=day, files=EMPTY_FILE_SET, rows=1) for day in measured]
     results = judge(TABLE.gates, candidates, measured, {})
     named: dict[str, list[tuple[str, str]]] = {}
     for found in failing_keys(staged, None, TABLE, results):
@@ -245,7 +243,7 @@ def test_accepted_rows_that_would_disappear_are_named_too(spark: SparkSession) -
     old = frame(spark, [(FIRST, f"k{number}", "open", 1, None) for number in range(7)])
     new = frame(spark, [(FIRST, "k0", "open", 1, None)])
     measured = measure(new, old, table, schema=SCHEMA)
-    candidate = CandidatePartition(run_id="r", partition=FIRST, files=EMPTY_FILE_SET, rows=1, provenance={})
+    candidate = CandidatePartition(run_id="r", partition=FIRST, files=EMPTY_FILE_SET, rows=1)
     found = failing_keys(new, old, table, judge(table.gates, [candidate], measured, {}))
     assert {row.gate for row in found} == {"compared_with_accepted"}
     assert len({row.key["id"] for row in found}) == 5
@@ -253,6 +251,6 @@ def test_accepted_rows_that_would_disappear_are_named_too(spark: SparkSession) -
 
 def test_where_every_gate_passes_no_row_is_looked_at(spark: SparkSession) -> None:
     rows = frame(spark, [(FIRST, "k0", "open", 1, None)])
-    candidate = CandidatePartition(run_id="r", partition=FIRST, files=EMPTY_FILE_SET, rows=1, provenance={})
+    candidate = CandidatePartition(run_id="r", partition=FIRST, files=EMPTY_FILE_SET, rows=1)
     results = judge(TABLE.gates, [candidate], measure(rows, None, TABLE, schema=SCHEMA), {})
     assert failing_keys(rows, None, TABLE, results) == ()

@@ -54,8 +54,7 @@ def publish_equal(ledger: Ledger, run_id: str, equal: Iterable[date], *, table: 
         days = reader.runs.get(run_id).manifest.partitions
         intent = publication_of(reader, run_id, table=table, days=[day for day in days if day not in set(equal)])
     verified = tuple(
-        VerifiedPartition(partition=day, version=accepted[day].version, files=accepted[day].files, provenance={})
-        for day in equal
+        VerifiedPartition(partition=day, version=accepted[day].version, files=accepted[day].files) for day in equal
     )
     with_verified = PublicationIntent(
         publication_id=intent.publication_id,

@@ -13,6 +13,7 @@ from backfill_assets import session_settings
 from backfill_assets.candidates import compute
 from backfill_assets.domain import Release, TransformContext
 from backfill_assets.errors import ContractBroken, WrongSession
+from backfill_assets.ledger.provenance import DerivedProvenance, SourceProvenance
 from backfill_assets.ledger.states import RunState
 from backfill_assets.orchestration.build import definitions_over
 from backfill_assets.orchestration.resources import Session
@@ -118,7 +119,9 @@ def test_settings_that_a_later_release_fixes_otherwise_make_what_was_computed_be
     with shop.ws.ledger.read() as reader:
         version = next(iter(reader.versions.accepted(RECENT, tuple(OUTPUT)).values()))
         loaded = next(iter(reader.versions.accepted(SALES, tuple(OUTPUT)).values()))
-    assert version.provenance["session"] == loaded.provenance["session"] == session_digest()
+    assert isinstance(version.provenance, DerivedProvenance)
+    assert isinstance(loaded.provenance, SourceProvenance)
+    assert version.provenance.session == loaded.provenance.session == session_digest()
     before = session_digest()
     monkeypatch.setattr(session_settings, "MEANING", {**MEANING, "spark.sql.mapKeyDedupPolicy": "LAST_WIN"})
     found = {

@@ -23,13 +23,7 @@ FREE_FORM: Mapping[str, tuple[str, ...]] = {
         "planning/sets.py SetManifest.document",
         "staleness/decide.py Present.configuration",
     ),
-    "what rows were computed from: another shape for a source than for a derived table": (
-        "evidence/partition.py VersionHistory.provenance",
-        "ledger/records.py CandidatePartition.provenance",
-        "ledger/records.py PartitionChange.provenance",
-        "ledger/records.py PartitionVersion.provenance",
-        "ledger/records.py VerifiedPartition.provenance",
-    ),
+    "what rows were computed from, as the JSON that is stored and digested": ("ledger/provenance.py document_of",),
     "what a gate observed: every kind of gate has its own counts": (
         "gates/verdict.py Verdict.observed",
         "ledger/records.py GateResult.observed",

@@ -1,0 +1,109 @@
+"""Provenance: what the rows of a partition were computed from. The stored document is read and written here alone.
+
+A publication's event has the digest of these documents, so what is read is written again exactly as it was.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceProvenance:
+    """Of a partition of a source: the files it was built from.
+
+    Attributes:
+        imports: Every landed file with events of it, as its id and sha256; empty where nothing has landed.
+        session: The digest of the session settings; null where an earlier release did not record it.
+    """
+
+    imports: tuple[tuple[str, str], ...]
+    session: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DerivedProvenance:
+    """Of a partition of a derived table: the inputs, code and settings it was computed from.
+
+    Attributes:
+        code: The digest of the code of its transform.
+        configuration: The digest of the configuration of its run.
+        inputs: The digest of the window that was read of each input, by table.
+        manifest: The digest of the manifest of its run.
+        references: The version and sha256 of every reference document that was read, by name.
+        session: The digest of the session settings; null where an earlier release did not record it.
+        transform: The transform.
+        transform_version: Its registered version.
+    """
+
+    code: str
+    configuration: str
+    inputs: Mapping[str, str]
+    manifest: str
+    references: Mapping[str, tuple[str, str]]
+    session: str | None = None
+    transform: str
+    transform_version: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OtherProvenance:
+    """Any other document: an empty one where nothing was computed, or what another program wrote.
+
+    Attributes:
+        recorded: What is recorded, as JSON text.
+    """
+
+    recorded: str = "{}"
+
+
+Provenance = SourceProvenance | DerivedProvenance | OtherProvenance
+"""What the rows of one partition were computed from."""
+
+NOTHING_RECORDED = OtherProvenance()
+
+
+def inputs_of(provenance: Provenance) -> Mapping[str, str]:
+    """The digest of the window that was read of each input, by table; empty where no table was read."""
+    return provenance.inputs if isinstance(provenance, DerivedProvenance) else {}
+
+
+def provenance_of(document: Any) -> Provenance:
+    """The provenance that a stored document describes; one of an unknown shape is kept as it is."""
+    try:
+        found = _known(document)
+    except (TypeError, ValueError, AttributeError):
+        return OtherProvenance(recorded=json.dumps(document))
+    return found if document_of(found) == document else OtherProvenance(recorded=json.dumps(document))
+
+
+def _known(document: Any) -> SourceProvenance | DerivedProvenance:
+    if "imports" in document:
+        imports = tuple((import_id, sha256) for import_id, sha256 in document["imports"])
+        return SourceProvenance(**{**document, "imports": imports})
+    references = {name: (version, sha256) for name, (version, sha256) in document.get("references", {}).items()}
+    return DerivedProvenance(**{**document, "references": references})
+
+
+def document_of(provenance: Provenance) -> Mapping[str, Any]:
+    """The document of a provenance, as it is stored and digested."""
+    match provenance:
+        case OtherProvenance():
+            found: Mapping[str, Any] = json.loads(provenance.recorded)
+            return found
+        case SourceProvenance():
+            document: dict[str, Any] = {"imports": [list(read) for read in provenance.imports]}
+        case DerivedProvenance():
+            document = {
+                "code": provenance.code,
+                "configuration": provenance.configuration,
+                "inputs": dict(provenance.inputs),
+                "manifest": provenance.manifest,
+                "references": {name: list(read) for name, read in provenance.references.items()},
+                "transform": provenance.transform,
+                "transform_version": provenance.transform_version,
+            }
+    return document if provenance.session is None else {**document, "session": provenance.session}
