@@ -15,6 +15,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -164,6 +165,7 @@ def fuzz(
     records_in_a_file: int,
     kinds: Sequence[int] | None = None,
     files_in_a_room: int = FILES_IN_A_ROOM,
+    empty_files: int | None = None,
 ) -> Findings:
     """Lands files until so many records were landed.
 
@@ -175,6 +177,7 @@ def fuzz(
         records_in_a_file: About how many records a file has.
         kinds: Only these kinds, by their number in `corpus.KINDS`; every kind by default.
         files_in_a_room: A file is compared with every file before it in its room.
+        empty_files: How many of the files without records; all of them by default.
     """
     findings = Findings()
     numbers = _numbers(kinds)
@@ -182,7 +185,7 @@ def fuzz(
     while findings.records < records:
         with _room(spark, folder / f"room{rooms}", findings) as room:
             if not rooms:
-                for offset, file in enumerate([*refused_files(seed), *files_without_records()]):
+                for offset, file in enumerate([*refused_files(seed), *islice(files_without_records(), empty_files)]):
                     room.offer(file, offset)
             for _ in range(files_in_a_room):
                 number = next(numbers)

@@ -6,9 +6,10 @@ follows, processes that gate or stage a run again or withdraw its approval, and 
 append, optimize, restore, delete. An actor stands still after every durable step, before every transaction of the
 ledger, with a table's handle in its hand, and between compare and commit.
 
-First all orders of the phases of every pair. Then chance: two or three actors, every stop; an actor may also die at a
-stop, and the ledger may be gone or a commit may fail, before or after it landed. Everything follows from the
-seed. After each run `recover` is called, `truths` are checked, losers try again, and gold catches up (`outbox`).
+First all orders of the phases of every pair that changes one table. Then chance: two or three of all actors, every
+stop; an actor may also die at a stop, and the ledger may be gone or a commit may fail, before or after it landed.
+Everything follows from the seed. After each run `recover` is called, `truths` are checked, losers try again, and gold
+catches up (`outbox`).
 
     python -m backfill_assets_tests.faults.interleavings --count 10000 --workers 2
     python -m backfill_assets_tests.faults.interleavings --seed 4711

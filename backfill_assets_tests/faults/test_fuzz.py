@@ -22,14 +22,26 @@ from backfill_assets_tests.landing_examples import EVENTS
 SOME, OTHERS = ("line breaks in quotes", "odd values"), ("mixed line ends", "two members")
 
 
-@pytest.mark.parametrize("names", [SOME, OTHERS], ids=["some", "others"])
+@pytest.mark.parametrize(
+    ("names", "records", "empty_files"),
+    [(SOME, 100, 1), (SOME, 500, None), (OTHERS, 500, None)],
+    ids=["few", "some", "others"],
+)
 def test_every_record_of_hostile_files_is_accounted_for(
-    spark: SparkSession, tmp_path: Path, names: Sequence[str]
+    spark: SparkSession, tmp_path: Path, names: Sequence[str], records: int, empty_files: int | None
 ) -> None:
-    kinds = [next(n for n, (_, kind) in enumerate(KINDS) if kind == name) for name in names]
-    findings = fuzz(spark, tmp_path, seed=20, records=500, records_in_a_file=400, kinds=kinds, files_in_a_room=2)
+    findings = fuzz(
+        spark,
+        tmp_path,
+        seed=20,
+        records=records,
+        records_in_a_file=records * 4 // 5,
+        kinds=[next(n for n, (_, kind) in enumerate(KINDS) if kind == name) for name in names],
+        files_in_a_room=2,
+        empty_files=empty_files,
+    )
     assert not findings.violations, table(findings) + "\n" + "\n".join(findings.violations)
-    assert findings.records >= 500
+    assert findings.records >= records
     assert sum(tally.refused for tally in findings.tallies.values()) > 20
 
 

@@ -116,6 +116,11 @@ def test_a_publication_of_a_damaged_table_stays_open_and_everything_else_is_reco
     assert sorted(each.what for each in found if not each.problem) == ["run"]
     with pytest.raises(UnreadableTable):
         shop.ws.lake.open(RECENT)
+    typed_in(shop, monkeypatch)
+    again = CliRunner().invoke(app, ["recover", "--json"])
+    assert again.exit_code == 1, again.output
+    (problem,) = json.loads(again.stdout)["problems"]
+    assert (problem["table"], "cannot be read" in problem["why"]) == (RECENT, True)
 
 
 def _die(*_: object, **__: object) -> None:
@@ -163,10 +168,15 @@ def test_a_landed_file_that_is_gone_keeps_no_table_from_being_audited(shop: Shop
     assert status(shop.ws).problems == ()
 
 
-def test_commands_end_with_1_and_say_it_in_words_and_as_json(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
-    cut(shop)
+def typed_in(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is typed from now on is about the shop."""
     for name, value in shop_environment(shop.ws.settings.home).items():
         monkeypatch.setenv(name, value)
+
+
+def test_commands_end_with_1_and_say_it_in_words_and_as_json(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    cut(shop)
+    typed_in(shop, monkeypatch)
     for command in (["status"], ["vacuum", "--dry-run"], ["audit", "--quick"]):
         said = CliRunner().invoke(app, command)
         assert (said.exit_code, RECENT in said.output) == (1, True), said.output

@@ -99,6 +99,23 @@ def test_a_run_of_six_chunks_killed_twice_is_resumed_with_equal_checksums_and_no
     assert all(c.finished_at and c.finished_at >= c.started_at and c.output_rows == 1 for c in chunks)
 
 
+def test_a_run_that_stopped_between_chunks_is_resumed_with_the_checksums_of_one_that_did_not(shop: Shop) -> None:
+    def stop() -> None:
+        raise Gone
+
+    clean, run_id = planned(shop, OUTPUT, AskedLimits()), planned(shop, OUTPUT, AskedLimits(chunk_partitions=4))
+    operations.stage(shop.ws, clean, actor="ana")
+    with pytest.raises(Gone):
+        operations.stage(shop.ws, run_id, actor="ana", listener=at_the("chunk 2 of 2: ", stop))
+    assert finished(shop, run_id) == [1]
+    operations.stage(later(shop).ws, run_id, actor="ana")
+    assert times(shop, run_id, "chunk_finished") == {1: 1, 2: 1}
+    with shop.ws.ledger.read() as reader:
+        one, other = reader.candidates.of_run(clean), reader.candidates.of_run(run_id)
+    assert {day: found.checksum for day, found in one.items()} == {day: found.checksum for day, found in other.items()}
+    assert other.keys() == set(OUTPUT)
+
+
 def test_only_the_chunk_whose_staged_file_is_damaged_is_computed_again(shop: Shop) -> None:
     run_id = shop.staged(planned(shop, OUTPUT, AskedLimits(chunk_partitions=2)))
     with shop.ws.ledger.read() as reader:

@@ -101,15 +101,27 @@ def stale_ranges(shop: Shop) -> dict[str, Any]:
     return {found.table: found.ranges for found in operations.stale_tables(shop.ws) if found.table in (RECENT, TOTALS)}
 
 
-def test_the_rollback_of_what_had_changed_nothing_says_so(moved: Shop) -> None:
+def test_the_rollback_of_what_had_changed_nothing_says_so_and_its_set_can_be_published_again(moved: Shop) -> None:
+    def seen() -> tuple[object, ...]:
+        return moved.live_paths(), moved.live_paths(TOTALS), total(moved)
+
     set_id = ready_set(moved, planned_set(moved, days=DayRange.inclusive(CARNIVAL, FOUR_DAYS_LATER)))
+    before = seen()
     operations.publish_set(moved.ws, set_id, by="ben")
+    published = seen()
+    assert published != before
     (gold, silver) = operations.rollback_set(moved.ws, set_id, by="ben", reason="try")
     assert (gold.intent.table, gold.intent.partitions) == (TOTALS, ())
     assert (silver.intent.table, len(silver.intent.partitions)) == (RECENT, 8)
     last = said("history", TOTALS)["publications"][-1]
     assert (last["action"], last["partition_count"], last["from"], last["to"]) == (Action.ROLLBACK, 0, None, None)
     assert "nothing had been swapped" in told("history", TOTALS)
+    assert seen() == before
+    operations.approve_set(moved.ws, set_id, by="ben")
+    operations.publish_set(moved.ws, set_id, by="ben")
+    assert seen() == published
+    assert operations.recover(moved.ws, by="ops") == ()
+    assert audit(moved.ws).problems == ()
 
 
 def test_a_set_is_rolled_back_after_what_one_of_its_tables_had_found_equal_was_undone(moved: Shop) -> None:
