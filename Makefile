@@ -20,9 +20,10 @@ LONGER = backfill_assets_tests/acceptance/test_traffic_fines.py $(addprefix back
 help:
 	@echo "make demo     set up everything, then watch a wrong history being replaced (.venv/bin/backfill demo)"
 	@echo "make test     set up everything, then lint, types and tests (PYTEST_ARGS=... for pytest)"
-	@echo "make unit     only the unit tests (WORKERS=... for other than two processes, here and below)"
+	@echo "              WORKERS=... for other than two processes, here and in the four below"
+	@echo "make unit     only the unit tests"
 	@echo "make test-long  the tests that 'make test' leaves out because they take longer (backfill_assets_tests/long_tests.py)"
-	@echo "make test-postgres  the integration tests with every ledger, and Dagster, in PostgreSQL"
+	@echo "make test-postgres  the integration tests with the ledger of every home, and Dagster, in PostgreSQL"
 	@echo "make test-faults  kill, race and confuse everything, at length; prints what was tried and what was found"
 	@echo "make dev      the Dagster UI on http://127.0.0.1:$(PORT) (PORT=... for another port)"
 	@echo "make setup    only the set-up: .venv from the locks, Java (PYTHON=... for another interpreter)"
@@ -63,10 +64,10 @@ test-postgres: setup
 
 test-faults: setup
 	$(RUN) .venv/bin/python -m pytest --hypothesis-profile=thorough backfill_assets_tests/unit $(LONGER)
-	$(RUN) .venv/bin/python -m backfill_assets_tests.faults.crashes --workers 2
-	$(RUN) .venv/bin/python -m backfill_assets_tests.faults.interleavings --count 10000 --workers 2
-	$(RUN) .venv/bin/python -m backfill_assets_tests.faults.interleavings --count 1000 --workers 2 --sweep
-	$(RUN) .venv/bin/python -m backfill_assets_tests.faults.stories --count 200 --workers 2
+	$(RUN) .venv/bin/python -m backfill_assets_tests.faults.crashes --workers $(WORKERS)
+	$(RUN) .venv/bin/python -m backfill_assets_tests.faults.interleavings --count 10000 --workers $(WORKERS)
+	$(RUN) .venv/bin/python -m backfill_assets_tests.faults.interleavings --count 1000 --workers $(WORKERS) --sweep
+	$(RUN) .venv/bin/python -m backfill_assets_tests.faults.stories --count 200 --workers $(WORKERS)
 	$(RUN) .venv/bin/python -m backfill_assets_tests.faults.fuzz --records 100000
 	$(RUN) .venv/bin/python -m backfill_assets_tests.faults.heavy
 

@@ -1,13 +1,12 @@
 #!/usr/bin/env bash
 # What does this machine need before a command of the Makefile can run, and is it there?
 #
-#   tools/setup.sh [java] [python] [postgresql] [chromium]      (java and python when nothing is named)
+#   tools/setup.sh [java] [python] [postgresql]      (java and python when nothing is named)
 #
 # java        Java 17 or newer: JAVA_HOME, the java on the PATH, the usual folders, else Debian's package.
 # python      .venv with exactly what the locks name, every file checked against its hash, and this project (editable).
 #             Done again only when a lock, pyproject.toml or this file has changed. PYTHON=... chooses the interpreter.
 # postgresql  a server's programs for the tests; without them those tests are skipped.
-# chromium    a browser for the tests of the Dagster UI; without it those tests are skipped.
 #
 # Debian packages are installed only as root or where sudo asks for no password. Nothing is read from standard input.
 #
@@ -284,13 +283,6 @@ ensure_postgresql() {
         say "No PostgreSQL server was found (macOS: brew install postgresql@17); the tests that need one are skipped."
 }
 
-has_chromium() { command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null; }
-
-ensure_chromium() {
-    has_chromium || { apt_install chromium && has_chromium; } ||
-        say "No Chromium was found; the tests that need a browser are skipped."
-}
-
 # ---------------------------------------------------------------------------------------------------------------------
 
 [ "$#" -gt 0 ] || set -- java python
@@ -300,8 +292,7 @@ for need in "$@"; do
     python) ensure_python ;;
     java) ensure_java ;;
     postgresql) ensure_postgresql ;;
-    chromium) ensure_chromium ;;
-    *) stop "there is no '$need'; known are java, python, postgresql and chromium." ;;
+    *) stop "there is no '$need'; known are java, python and postgresql." ;;
     esac
 done
 if [ -d "$VENV" ]; then

@@ -1,13 +1,14 @@
 """The command `backfill`: parse, call, print.
 
-Exit codes: 0 done; 1 refused, with one sentence about the reason and the next step, and nothing changed; 2 wrong usage.
+Exit codes: 0 done; 1 refused or stopped, with one sentence about the reason and the next step, or done with something
+that a person has to look at (a blocked gate, a difference, a problem); 2 wrong usage; 130 Ctrl-C.
 Every command takes `--json`; the fields are documented in docs/cli.md.
 """
 
 from __future__ import annotations
 
 # isort: off
-# In the order in which `backfill --help` lists the commands: the data's way.
+# In the order in which `backfill --help` lists the commands: from landing to looking.
 from backfill_assets.cli import landing as landing
 from backfill_assets.cli import plan as plan
 from backfill_assets.cli import acting as acting

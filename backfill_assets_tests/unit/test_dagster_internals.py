@@ -91,7 +91,8 @@ def imported() -> Iterator[tuple[str, str]]:
 
 
 def inside(sentence: str) -> str:
-    return f"Dagster {dagster.__version__} has changed inside: {sentence}. Look at {INTERNALS} and its users."
+    users = "batches.py, storage.py and postgres.py beside it"
+    return f"Dagster {dagster.__version__} has changed inside: {sentence}. Look at {INTERNALS}, and at {users}."
 
 
 @pytest.mark.parametrize(("module", "name"), list(imported()))

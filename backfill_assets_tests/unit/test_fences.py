@@ -45,6 +45,11 @@ def top_level(names: set[str]) -> set[str]:
         ("dagster", ("orchestration/", "definitions.py")),
         ("dagster_pyspark", ("orchestration/",)),
         ("dagster_deltalake", ("orchestration/",)),
+        ("dagster_postgres", ("orchestration/",)),
+        ("dagster_shared", ("orchestration/",)),
+        ("psycopg", ("orchestration/",)),
+        ("typer", ("cli/",)),
+        ("rich", ("cli/",)),
     ],
 )
 def test_a_library_stays_in_its_room(library: str, rooms: tuple[str, ...]) -> None:

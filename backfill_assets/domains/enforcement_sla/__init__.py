@@ -1,6 +1,6 @@
 """The reference domain: the legal deadlines of enforcement cases. Copy this package to begin your own.
 
-In the order of the data's way:
+From the landed file to the monthly figures:
 
 - `sources`: what lands (`bronze.case_events`).
 - `references`: the facts from outside, versioned, and what makes such a file acceptable.
