@@ -11,9 +11,10 @@ from backfill_assets.cli.show import facts, listing, state_and_meaning, state_te
 from backfill_assets.evidence.measured import GateSummary, Moves
 from backfill_assets.evidence.publications import PublicationDocument
 from backfill_assets.evidence.releases import LaterRelease
-from backfill_assets.evidence.report import ApprovalGrounds, RunReport, RunVersions
+from backfill_assets.evidence.report import RunReport, RunVersions
 from backfill_assets.evidence.runs import RunSummary
 from backfill_assets.gates.sampled import FailingKey, SampledRow
+from backfill_assets.ledger.approval_grounds import ApprovalGrounds
 from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.manifest_parts import ALWAYS_SWAPPED, Mode
 from backfill_assets.planning.partitions import count_of

@@ -22,6 +22,7 @@ from backfill_assets.evidence.releases import LaterRelease, goes_back
 from backfill_assets.evidence.runs import RunSummary, run_summary
 from backfill_assets.evidence.sets import SetDocument, set_document
 from backfill_assets.gates.sampled import FailingKey, SampledRow
+from backfill_assets.ledger.approval_grounds import ApprovalGrounds
 from backfill_assets.ledger.records import ChunkRecord, EventRecord, PublicationRecord, RunRecord, SampleKind
 from backfill_assets.ledger.states import ApprovalState, ChunkState, PublicationState, RunState
 from backfill_assets.ledger.transactions import ReadTransaction
@@ -54,21 +55,6 @@ class RunVersions:
 
     planned: Versions | None
     staged: Versions | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ApprovalGrounds:
-    """Why the approver of a run may approve it.
-
-    Attributes:
-        groups: The approver's groups that count.
-        approvers_version: The version of `approvers.yaml` that lists these groups.
-        approvers_sha256: sha256 of that file.
-    """
-
-    groups: tuple[str, ...]
-    approvers_version: str
-    approvers_sha256: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -263,14 +249,7 @@ def _chunk_document(chunk: ChunkRecord) -> ChunkDocument:
 def _grounds(events: Iterable[EventRecord]) -> ApprovalGrounds | None:
     """Why the last approver may approve; None where any person but the requester may."""
     approved = [event.payload for event in events if event.entity == "approval" and event.action == "approved"]
-    if not approved or "groups" not in approved[-1]:
-        return None
-    last = approved[-1]
-    return ApprovalGrounds(
-        groups=tuple(last["groups"]),
-        approvers_version=last["approvers_version"],
-        approvers_sha256=last["approvers_sha256"],
-    )
+    return ApprovalGrounds.parse(approved[-1]) if approved else None
 
 
 def _erasure(event: EventRecord) -> SampleErasure:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from backfill_assets.errors import IllegalTransition, NotApproved
+from backfill_assets.ledger.approval_grounds import ApprovalGrounds
 from backfill_assets.ledger.event_log import Event, EventLog
 from backfill_assets.ledger.read_runs import RunReads
 from backfill_assets.ledger.recorded_text import one_line, required_text, storable_text
@@ -18,9 +16,6 @@ from backfill_assets.next_steps import ANOTHER_PERSON, Act, do, step
 from backfill_assets.people import POLICY, require_person, same_person
 from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED
 
-Grounds = Mapping[str, Any]
-"""Why an approver may approve, kept with the event."""
-
 
 class ApprovalSteps:
     """Gives and withdraws approvals, for every aggregate that does; not a part of a transaction's surface."""
@@ -28,7 +23,7 @@ class ApprovalSteps:
     def __init__(self, log: EventLog, runs: RunReads) -> None:
         self._log, self._runs = log, runs
 
-    def agree(self, found: RunRecord, approver: str, note: str, grounds: Grounds | None) -> None:
+    def agree(self, found: RunRecord, approver: str, note: str, grounds: ApprovalGrounds | None) -> None:
         """A person approves a run that may be published.
 
         Raises:
@@ -43,7 +38,7 @@ class ApprovalSteps:
             )
         self.give(found, approver, note, grounds)
 
-    def give(self, found: RunRecord, approver: str, note: str, grounds: Grounds | None = None) -> None:
+    def give(self, found: RunRecord, approver: str, note: str, grounds: ApprovalGrounds | None = None) -> None:
         """The approval of a run becomes APPROVED.
 
         Raises:
@@ -68,7 +63,11 @@ class ApprovalSteps:
                 entity="approval",
                 entity_id=found.run_id,
                 action="approved",
-                payload={"manifest_digest": found.manifest_digest, "note": note, **(grounds or {})},
+                payload={
+                    "manifest_digest": found.manifest_digest,
+                    "note": note,
+                    **(grounds.document if grounds else {}),
+                },
             ),
             also={
                 "manifest_digest": found.manifest_digest,
@@ -110,7 +109,7 @@ class ApprovalWrites:
     def __init__(self, runs: RunReads, steps: ApprovalSteps) -> None:
         self._runs, self._steps = runs, steps
 
-    def approve(self, run_id: str, *, by: str, note: str = "", grounds: Grounds | None = None) -> None:
+    def approve(self, run_id: str, *, by: str, note: str = "", grounds: ApprovalGrounds | None = None) -> None:
         """Another person than the requester agrees to exactly this manifest.
 
         Args:

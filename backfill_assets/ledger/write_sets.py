@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from sqlalchemy import insert, select
 
 from backfill_assets.errors import IllegalTransition, Refused
+from backfill_assets.ledger.approval_grounds import ApprovalGrounds
 from backfill_assets.ledger.approvals import ApprovalSteps, another_person
 from backfill_assets.ledger.cancellations import Cancellation, cancel_run, require_set_can_be_cancelled
 from backfill_assets.ledger.event_log import Event, EventLog
@@ -85,7 +85,7 @@ class SetWrites(SetReads):
         return self.get(set_id)
 
     def approve(
-        self, set_id: str, *, by: str, note: str = "", grounds: Mapping[str, Mapping[str, Any]] | None = None
+        self, set_id: str, *, by: str, note: str = "", grounds: Mapping[str, ApprovalGrounds | None] | None = None
     ) -> None:
         """Another person than the requester agrees to exactly this set, and so to every run of it.
 
@@ -95,7 +95,7 @@ class SetWrites(SetReads):
             set_id: A set.
             by: Who agrees.
             note: The grounds of the approval, in their words.
-            grounds: By run, why they may; nothing for runs that any person but the requester may approve.
+            grounds: By run, why they may; None for runs that any person but the requester may approve.
 
         Raises:
             UnknownName: There is no such set.

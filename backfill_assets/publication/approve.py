@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from backfill_assets.ledger.approval_grounds import ApprovalGrounds
 from backfill_assets.ledger.records import RunRecord
 from backfill_assets.ledger.states import VISIBLE, ApprovalState
 from backfill_assets.ledger.transactions import WriteTransaction
-from backfill_assets.publication.authority import Grounds, counts, demand_of, grounds_of
+from backfill_assets.publication.authority import counts, demand_of, grounds_of
 from backfill_assets.workspace import Workspace
 
 
@@ -20,11 +21,11 @@ def approve_run(ws: Workspace, run_id: str, *, by: str, note: str) -> RunRecord:
     with ws.ledger.write() as tx:
         run = tx.runs.get(run_id)
         grounds = None if run.manifest.member_of else renewed_grounds(ws, tx, run, by)
-        tx.approvals.approve(run_id, by=by, note=note, grounds=grounds.document if grounds else None)
+        tx.approvals.approve(run_id, by=by, note=note, grounds=grounds)
         return tx.runs.get(run_id)
 
 
-def renewed_grounds(ws: Workspace, tx: WriteTransaction, run: RunRecord, by: str) -> Grounds | None:
+def renewed_grounds(ws: Workspace, tx: WriteTransaction, run: RunRecord, by: str) -> ApprovalGrounds | None:
     """Why the person may approve the run; one that is not valid any more is withdrawn to make room for theirs."""
     asked = demand_of(ws, tx, run)
     found = grounds_of(ws, run, asked, by)

@@ -13,6 +13,7 @@ from typing import Any, cast
 
 from backfill_assets.domain import DerivedTable, Reference, Table
 from backfill_assets.errors import MissingInput, NotApproved, Refused
+from backfill_assets.ledger.approval_grounds import ApprovalGrounds
 from backfill_assets.ledger.records import RunRecord
 from backfill_assets.ledger.states import ApprovalState, RunState
 from backfill_assets.ledger.transactions import ReadTransaction
@@ -37,19 +38,6 @@ class Approvers:
     def groups_of(self, name: str) -> frozenset[str]:
         """The groups that a person is a member of."""
         return frozenset(group for group, people in self.groups.items() if folded(name) in people)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Grounds:
-    """The grounds of an approval: the approver's groups, and the version and digest of the file that defines them."""
-
-    groups: tuple[str, ...]
-    version: str
-    sha256: str
-
-    @property
-    def document(self) -> Mapping[str, Any]:
-        return {"groups": list(self.groups), "approvers_version": self.version, "approvers_sha256": self.sha256}
 
 
 def parse_approvers(document: Any) -> Approvers:
@@ -147,7 +135,7 @@ def _known(*policies: Policy | None) -> tuple[Policy, ...]:
     return tuple(policy for policy in policies if policy is not None)
 
 
-def grounds_of(ws: Workspace, run: RunRecord, asked: Demand, approver: str) -> Grounds | None:
+def grounds_of(ws: Workspace, run: RunRecord, asked: Demand, approver: str) -> ApprovalGrounds | None:
     """Why a person may approve a run; None when any person but the requester may.
 
     Raises:
@@ -161,7 +149,9 @@ def grounds_of(ws: Workspace, run: RunRecord, asked: Demand, approver: str) -> G
     approvers = cast(Approvers, loaded.value)
     named = {folded(group) for groups in asked.groups for group in groups}
     own = approvers.groups_of(approver) & named
-    return Grounds(groups=tuple(sorted(own)), version=approvers.version, sha256=loaded.sha256)
+    return ApprovalGrounds(
+        groups=tuple(sorted(own)), approvers_version=approvers.version, approvers_sha256=loaded.sha256
+    )
 
 
 def _require_may_approve(ws: Workspace, run: RunRecord, asked: Demand, approver: str) -> LoadedReference | None:

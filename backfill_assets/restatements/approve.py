@@ -20,10 +20,5 @@ def approve_set(ws: Workspace, set_id: str, *, by: str, note: str) -> SetRecord:
     with ws.ledger.write() as tx:
         members = members_of(tx.runs, tx.sets.get(set_id))
         grounds = {run.run_id: renewed_grounds(ws, tx, run, by) for run in members if run.state not in VISIBLE}
-        tx.sets.approve(
-            set_id,
-            by=by,
-            note=note,
-            grounds={run_id: found.document for run_id, found in grounds.items() if found is not None},
-        )
+        tx.sets.approve(set_id, by=by, note=note, grounds=grounds)
         return tx.sets.get(set_id)

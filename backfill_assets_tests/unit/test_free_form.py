@@ -29,7 +29,8 @@ FREE_FORM: Mapping[str, tuple[str, ...]] = {
         "ledger/records.py GateResult.observed",
     ),
     "the payload of an event: every action has its own, and the chain hashes all of it": (
-        "ledger/approvals.py Grounds",
+        "ledger/approval_grounds.py ApprovalGrounds.document",
+        "ledger/approval_grounds.py ApprovalGrounds.parse",
         "ledger/event_log.py Event.payload",
         "ledger/event_log.py EventLog.change",
         "ledger/event_payloads.py gates_payload",
@@ -39,8 +40,6 @@ FREE_FORM: Mapping[str, tuple[str, ...]] = {
         "ledger/run_steps.py RunSteps.move",
         "ledger/write_runs.py RunWrites.move",
         "ledger/write_runs.py RunWrites.take",
-        "ledger/write_sets.py SetWrites.approve",
-        "publication/authority.py Grounds.document",
         "versions.py staged_versions",
     ),
     "sampled rows as the ledger keeps them, until they are parsed": (
