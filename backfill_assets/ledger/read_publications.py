@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
-from datetime import date
+from datetime import date, datetime
 from typing import Any, TypedDict, Unpack
 
 from sqlalchemy import ScalarSelect, Select, Table, and_, case, func, or_, select
@@ -113,6 +113,18 @@ class PublicationReads(Queries):
         Cost: one index range: one short row per chosen publication.
         """
         return tuple(rows.publication_header(row) for row in self._rows(_chosen(chosen)))
+
+    def landed_at(self) -> Mapping[str, datetime]:
+        """By run, when its latest publication landed, even if it was undone since.
+
+        Cost: every row of the table of publications, grouped in the database.
+        """
+        held = publications
+        chosen = select(held.c.run_id, func.max(held.c.finished_at).label("landed_at")).where(
+            held.c.action == Action.PUBLISH,
+            held.c.state.in_((PublicationState.PUBLISHED, PublicationState.ROLLED_BACK)),
+        )
+        return {row.run_id: row.landed_at for row in self._rows(chosen.group_by(held.c.run_id))}
 
     def count(self, **chosen: Unpack[PublicationFilter]) -> int:
         """How many publications there are.

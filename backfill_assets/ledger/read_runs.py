@@ -3,31 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import date
 from typing import TypedDict, Unpack
 
-from sqlalchemy import Select, and_, func, or_, select
+from sqlalchemy import Select, and_, or_, select
 
 from backfill_assets.errors import UnknownName
 from backfill_assets.ledger import rows
 from backfill_assets.ledger.queries import Queries, Unreadable, batches, readable
-from backfill_assets.ledger.records import Action, RunHeader, RunRecord
-from backfill_assets.ledger.schema import approvals, leases, manifests, publications, runs
-from backfill_assets.ledger.states import PublicationState, RunState
+from backfill_assets.ledger.records import RunHeader, RunRecord
+from backfill_assets.ledger.schema import approvals, leases, manifests, runs
+from backfill_assets.ledger.states import RunState
 from backfill_assets.next_steps import Act, do
 from backfill_assets.planning.manifest_parts import CauseKind, Mode
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunInShort:
-    """A run without its manifest. `published_at` is when its latest publication landed, even if it was undone."""
-
-    run_id: str
-    table: str
-    state: RunState
-    updated_at: datetime
-    published_at: datetime | None
 
 
 class RunFilter(TypedDict, total=False):
@@ -145,35 +133,6 @@ class RunReads(Queries):
         """
         chosen = (select(runs.c.run_id, runs.c.state).where(runs.c.run_id.in_(batch)) for batch in batches(run_ids))
         return {row.run_id: row.state for statement in chosen for row in self._rows(statement)}
-
-    def in_short(self) -> tuple[RunInShort, ...]:
-        """Every run, in the order in which they were planned.
-
-        Cost: one row per run and per publication of the ledger.
-        """
-        made = publications
-        landed = (PublicationState.PUBLISHED, PublicationState.ROLLED_BACK)
-        latest = (
-            select(made.c.run_id, func.max(made.c.finished_at).label("published_at"))
-            .where(made.c.action == Action.PUBLISH, made.c.state.in_(landed))
-            .group_by(made.c.run_id)
-            .subquery()
-        )
-        chosen = (
-            select(runs.c.run_id, runs.c.table_name, runs.c.state, runs.c.updated_at, latest.c.published_at)
-            .outerjoin(latest, latest.c.run_id == runs.c.run_id)
-            .order_by(runs.c.added_sequence)
-        )
-        return tuple(
-            RunInShort(
-                run_id=row.run_id,
-                table=row.table_name,
-                state=row.state,
-                updated_at=row.updated_at,
-                published_at=row.published_at,
-            )
-            for row in self._rows(chosen)
-        )
 
 
 def unknown_run(run_id: str) -> UnknownName:

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from datetime import datetime
 
 from backfill_assets.crash_points import Point
 from backfill_assets.identity import document_digest
 from backfill_assets.lake.retention import remove_files, run_files
 from backfill_assets.lake.tables import live_paths
-from backfill_assets.ledger.read_runs import RunInShort
+from backfill_assets.ledger.records import RunHeader
 from backfill_assets.ledger.states import OPEN_STATES, ImportState, PublicationState, RunState
 from backfill_assets.ledger.transactions import ReadTransaction, WriteTransaction
 from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED, PinnedInput
@@ -171,13 +172,14 @@ def _facts(
     horizons: Horizons,
     problems: Problems,
 ) -> Facts:
-    known = tx.runs.in_short()
+    known = tx.runs.headers()[::-1]
+    landed_at = tx.publications.landed_at()
     files = tx.candidates.files(run.run_id for run in known)
     reads: dict[str, tuple[bool, tuple[PinnedInput, ...]]] = {}
     unread: set[str] = set()
     for run in known:
         with problems.noted(run.table):
-            reads[run.run_id] = _reads(tx, run, horizons)
+            reads[run.run_id] = _reads(tx, run, landed_at.get(run.run_id), horizons)
         if run.run_id not in reads:
             unread.add(run.table)
     return Facts(
@@ -187,7 +189,7 @@ def _facts(
                 table=run.table,
                 state=run.state,
                 changed_at=run.updated_at,
-                published_at=run.published_at,
+                published_at=landed_at.get(run.run_id),
                 is_trial=is_trial,
                 staged={p: frozenset(staged.paths) for p, staged in files.get(run.run_id, {}).items()},
                 inputs=inputs,
@@ -217,9 +219,11 @@ def _needed_by(ws: Workspace, tables: Iterable[str]) -> frozenset[str]:
     return frozenset(found)
 
 
-def _reads(tx: ReadTransaction, run: RunInShort, horizons: Horizons) -> tuple[bool, tuple[PinnedInput, ...]]:
+def _reads(
+    tx: ReadTransaction, run: RunHeader, landed_at: datetime | None, horizons: Horizons
+) -> tuple[bool, tuple[PinnedInput, ...]]:
     """Whether a run is one that never publishes, and what it pins; manifests of runs long past are not even read."""
-    is_recent = run.published_at is not None and run.published_at >= horizons.reproduction_since
+    is_recent = landed_at is not None and landed_at >= horizons.reproduction_since
     if run.state not in OPEN_STATES and run.state is not RunState.ROLLED_BACK and not is_recent:
         return False, ()
     manifest = tx.runs.get(run.run_id).manifest

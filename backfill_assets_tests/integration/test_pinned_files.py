@@ -9,6 +9,7 @@ from backfill_assets.errors import MissingInput
 from backfill_assets.ledger.store import Ledger
 from backfill_assets.planning.manifest_parts import PinnedInput, PinnedPartition
 from backfill_assets_tests.advice import advised
+from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.ledger_examples import DAYS, TABLE, files_of, make_publishable, plan, publish, stage
 
 
@@ -66,10 +67,11 @@ def test_the_ledger_tells_retention_what_holds_files(ledger: Ledger) -> None:
     publish(ledger, "old")
     plan(ledger, "member")
     with ledger.read() as reader:
-        runs = {run.run_id: (str(run.state), run.published_at is not None) for run in reader.runs.in_short()}
+        runs = {run.run_id: str(run.state) for run in reader.runs.headers()}
+        assert reader.publications.landed_at() == {"old": NOON}
         staged = reader.candidates.files(runs)
         assert {version.files for version in reader.versions.every()} == {files_of("old", day) for day in DAYS}
         assert [set(states.values()) for states in reader.publications.states().values()] == [{"PUBLISHED"}]
         assert (set(reader.versions.tables()), reader.runs.states(["old", "nobody"])) == ({TABLE}, {"old": "PUBLISHED"})
-    assert runs == {"old": ("PUBLISHED", True), "member": ("PLANNED", False)}
+    assert runs == {"old": "PUBLISHED", "member": "PLANNED"}
     assert staged == {"old": {day: files_of("old", day) for day in DAYS}}
