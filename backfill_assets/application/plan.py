@@ -34,7 +34,7 @@ def plan(ws: Workspace, request: PlanRequest) -> Plan:
         Refused: A run of kind LIVE.
     """
     _require_words(request)
-    table = ws.domain.derived_table(request.table)
+    table = ws.domain.derived_table(request.table, days=request.days)
     if request.mode not in PLANNED_BY_HAND:
         raise Refused(
             f"a run of mode {request.mode} is not planned by hand.",

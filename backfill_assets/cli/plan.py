@@ -21,7 +21,6 @@ from backfill_assets.cli.answers import (
 )
 from backfill_assets.cli.session import opened, person
 from backfill_assets.errors import Refused
-from backfill_assets.next_steps import Act, do, step
 from backfill_assets.planning.manifest_parts import Kind, Mode
 from backfill_assets.planning.partitions import DayRange
 
@@ -191,5 +190,5 @@ def _refuse_together(
     if kind is not None or version is not None:
         raise Refused(
             "a set rebuilds tables with their present transforms, so --kind and --transform-version do not go with it.",
-            next_step=step("leave them out; or plan one table alone: ", do(Act.PLAN, "TABLE", first="DAY", last="DAY")),
+            next_step="leave them out; or plan one table alone, without --because and --stale",
         )

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from backfill_assets.domain.inputs import References
-from backfill_assets.domain.mistakes import NAME, wrong
+from backfill_assets.domain.mistakes import SHORT_NAME, wrong
 from backfill_assets.domain.tables import DerivedTable, SourceTable, Table
 from backfill_assets.errors import InvalidDeclaration, UnknownName
-from backfill_assets.next_steps import Act, do
+from backfill_assets.next_steps import NAME, Act, do
 from backfill_assets.planning.graph import Graph, TableInput, TableNode, topological
 from backfill_assets.planning.partitions import DayRange, Grain
 from backfill_assets.planning.policy import APPROVERS
@@ -94,7 +94,7 @@ class Domain:
     tables: Mapping[str, Table] = field(init=False)
 
     def __post_init__(self) -> None:
-        if not NAME.fullmatch(self.name):
+        if not SHORT_NAME.fullmatch(self.name):
             raise InvalidDeclaration(f"a domain is named with lower-case letters, digits and _: {self.name!r}.")
         every: tuple[Table, ...] = (*self.sources, *self.derived)
         short_names: dict[str, str] = {}
@@ -132,8 +132,12 @@ class Domain:
                 return table
         raise UnknownName(f"there is no table {name!r}; the tables are {', '.join(self.tables)}.", table=name)
 
-    def derived_table(self, name: str) -> DerivedTable:
+    def derived_table(self, name: str, *, days: DayRange | None = None) -> DerivedTable:
         """The derived table of that name.
+
+        Args:
+            name: The table.
+            days: The days that are asked for, which a refusal names.
 
         Raises:
             UnknownName: There is no such table, or it is a source table.
@@ -142,7 +146,7 @@ class Domain:
         if isinstance(table, SourceTable):
             raise UnknownName(
                 f"{table.name} is a source table; it is built from landed files, not planned.",
-                next_step=do(Act.LOAD, table.short_name, first="DAY", last="DAY"),
+                next_step=do(Act.LOAD, table.short_name, first=days.start, last=days.last, by=NAME) if days else None,
                 table=table.name,
             )
         return table

@@ -26,7 +26,7 @@ from backfill_assets.errors import InvalidDeclaration
 from backfill_assets.planning.policy import Policy
 
 TABLE_NAME = re.compile(r"[a-z][a-z0-9_]*\.[a-z][a-z0-9_]*")
-NAME = re.compile(r"[a-z][a-z0-9_]*")
+SHORT_NAME = re.compile(r"[a-z][a-z0-9_]*")
 VERSION = re.compile(r"[0-9A-Za-z][0-9A-Za-z.+_-]*")
 
 
@@ -149,7 +149,7 @@ def complete_gates(table: Declared, gates: tuple[Gate, ...], *, proves: int | No
     complete = [gate for gate in complete if not (isinstance(gate, WarmUpProof) and gate.asked == 0)]
     seen: set[str] = set()
     for gate in complete:
-        if not NAME.fullmatch(gate.name):
+        if not SHORT_NAME.fullmatch(gate.name):
             raise wrong(table, f"a gate is named with lower-case letters, digits and _: {gate.name!r}")
         if gate.name in seen:
             raise wrong(table, f"two gates are named {gate.name!r}")

@@ -12,7 +12,7 @@ from backfill_assets.identity import document_digest
 from backfill_assets.ledger.import_records import ImportRecord
 from backfill_assets.ledger.states import ImportState
 from backfill_assets.ledger.transactions import ReadTransaction
-from backfill_assets.next_steps import Act, do
+from backfill_assets.next_steps import NAME, Act, do
 
 LIVE = (ImportState.LANDED, ImportState.LOADED)
 """The states of imports whose records count."""
@@ -55,7 +55,7 @@ def imports_for_days(tx: ReadTransaction, source: SourceTable, days: Iterable[da
             raise MissingInput(
                 f"{record.import_id} ({record.original_path}) holds records of these days, and was being reprocessed "
                 f"when it stopped.",
-                next_step=do(Act.LAND, source.short_name, record.original_path, on_duplicate="reprocess"),
+                next_step=do(Act.LAND, source.short_name, record.original_path, on_duplicate="reprocess", by=NAME),
                 import_id=record.import_id,
             )
     live = [record for record in every if record.state in LIVE]

@@ -42,7 +42,8 @@ from backfill_assets.ledger.states import (
     may_follow,
 )
 from backfill_assets.ledger.steps import illegal
-from backfill_assets.next_steps import ANOTHER_PERSON, NAME, WAIT_OR_RECOVER, WHY, Act, Advice, do, step
+from backfill_assets.next_steps import ANOTHER_PERSON, NAME, WAIT_OR_RECOVER, Act, Advice, do, step, undo
+from backfill_assets.planning.filling import joined, loads, plan_again
 from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED
 
 LANDED_STATES = (ImportState.LANDED, ImportState.LOADED)
@@ -146,7 +147,7 @@ class PublicationChecks(Queries):
             raise InputsMovedOn(
                 f"run {found.run_id} built {first_few(unread)} of {manifest.table} without events, and events of then "
                 f"have landed since.",
-                next_step=do(Act.LOAD, manifest.table.partition(".")[2], first=unread[0], last=unread[-1], by=NAME),
+                next_step=joined(loads(manifest.table, unread)),
                 run_id=found.run_id,
                 table=manifest.table,
             )
@@ -157,11 +158,12 @@ class PublicationChecks(Queries):
         of_run = chosen.join_from(restatement_sets, set_members, set_members.c.set_id == restatement_sets.c.set_id)
         row = self._row(of_run.where(set_members.c.run_id == intent.run_id))
         if row is not None and row.state is not turn:
-            command = "publish" if intent.action is Action.PUBLISH else "rollback"
             raise IllegalTransition(
                 f"run {intent.run_id} belongs to set {row.set_id}, which is {row.state} ({MEANING[row.state]}); the "
                 f"runs of a set are published and brought back together.",
-                next_step=f"backfill {command} {row.set_id} --by NAME" + (" --reason WHY" * (command == "rollback")),
+                next_step=undo(row.set_id)
+                if intent.action is Action.ROLLBACK
+                else do(Act.PUBLISH, row.set_id, by=NAME),
                 run_id=intent.run_id,
                 set_id=row.set_id,
             )
@@ -263,9 +265,7 @@ class PublicationChecks(Queries):
             raise MissingInput(
                 f"run {intent.run_id} cannot be rolled back: what it replaced in {intent.table} was removed by "
                 f"retention at {at}, for {days}.",
-                next_step=step(
-                    "restate the days instead: ", do(Act.PLAN, intent.table, first="DAY", last="DAY", reason=WHY)
-                ),
+                next_step=step("restate the days instead: ", plan_again(self._runs.get(intent.run_id).manifest)),
                 run_id=intent.run_id,
                 table=intent.table,
             )

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import date
+from typing import TYPE_CHECKING
 
 from backfill_assets.next_steps import NAME, WHY, Act, Advice, Invocation, NextStep, do, step
 from backfill_assets.planning.partitions import Grain, compress, count_of
+
+if TYPE_CHECKING:
+    # It imports the graph, which imports this module.
+    from backfill_assets.planning.manifest import Manifest
 
 _MOST = 5
 
@@ -36,6 +41,21 @@ def plans(table: str, grain: Grain, partitions: Iterable[date]) -> Sequence[Invo
         do(Act.PLAN, name, reason=WHY, first=days.start, last=days.last, by=NAME)
         for days in compress(grain, partitions)
     ]
+
+
+def plan_again(manifest: Manifest, partitions: Collection[date] | None = None) -> NextStep:
+    """The next step that builds partitions of a run anew: source tables are loaded, derived ones are planned.
+
+    Args:
+        manifest: The run.
+        partitions: Some of its partitions; all by default.
+    """
+    chosen = manifest.partitions if partitions is None else partitions
+    if manifest.inputs:
+        return joined(plans(manifest.table, manifest.grain, chosen))
+    declared = set(manifest.declared_empty)
+    landed, empty = ([day for day in chosen if (day in declared) is wanted] for wanted in (False, True))
+    return joined([*loads(manifest.table, landed), *loads(manifest.table, empty, empty=True)])
 
 
 def loads(table: str, days: Iterable[date], *, empty: bool = False) -> Sequence[Invocation]:

@@ -6,9 +6,9 @@ If a process stops in between, `recover` finds out from the table's log whether 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from datetime import date, datetime
+from datetime import datetime
 
 from backfill_assets.candidates.inputs import require_read_as_staged
 from backfill_assets.crash_points import Point
@@ -18,11 +18,11 @@ from backfill_assets.ledger.import_records import ImportDay
 from backfill_assets.ledger.records import Action, PublicationIntent, PublicationRecord, RunRecord
 from backfill_assets.ledger.states import ApprovalState, ImportState, PublicationState, RunState
 from backfill_assets.ledger.transactions import ReadTransaction
-from backfill_assets.next_steps import WHY, Act, NextStep, do, step
-from backfill_assets.planning.filling import joined, loads
+from backfill_assets.next_steps import Act, do, step
+from backfill_assets.planning.filling import plan_again
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import Mode
-from backfill_assets.planning.partitions import count_of, days_of, describe
+from backfill_assets.planning.partitions import count_of, describe
 from backfill_assets.publication.authority import demand_of, require_agreed
 from backfill_assets.publication.orphans import require_no_orphans
 from backfill_assets.publication.verdict import changes_for, require_publishable, rollback_changes
@@ -96,7 +96,7 @@ def _require_not_older(ws: Workspace, run_id: str) -> None:
         raise InputsMovedOn(
             f"run {run_id} was computed from older inputs than what readers see: {days} of {manifest.table} would no "
             f"longer follow from the inputs as they are now.",
-            next_step=step("plan it again, so that it reads them: ", _rebuild_advice(manifest, older)),
+            next_step=step("plan it again, so that it reads them: ", plan_again(manifest, older)),
             run_id=run_id,
             partitions=[partition.isoformat() for partition in older],
         )
@@ -123,14 +123,6 @@ def _require_inputs(tx: ReadTransaction, manifest: Manifest) -> None:
                 table=pinned.table,
                 partitions=[partition.isoformat() for partition in lacking],
             )
-
-
-def _rebuild_advice(manifest: Manifest, partitions: Sequence[date]) -> NextStep:
-    """The step that builds these partitions from the present inputs; source tables are loaded, not planned."""
-    if manifest.imports:
-        return joined(loads(manifest.table, partitions))
-    last = days_of(manifest.grain, partitions[-1]).last
-    return step(do(Act.PLAN, manifest.table, first=partitions[0], last=last, reason=WHY))
 
 
 def rollback_run(ws: Workspace, run_id: str, *, by: str, reason: str) -> PublicationRecord:

@@ -14,7 +14,7 @@ from backfill_assets.domain import SourceTable
 from backfill_assets.errors import InvalidRange, MissingInput, Refused
 from backfill_assets.identity import sha256_text
 from backfill_assets.ledger.claims import LedgerState
-from backfill_assets.next_steps import Act, NextStep, do, step
+from backfill_assets.next_steps import NAME, WHY, Act, Invocation, NextStep, do, step
 from backfill_assets.planning.filling import joined, loads, plans
 from backfill_assets.planning.impact import Rebuild, impact, never_built
 from backfill_assets.planning.partitions import DayRange, days_named, days_of, describe
@@ -161,7 +161,7 @@ def _stale(ws: Workspace, request: SetRequest) -> _Named:
                 _left_out(found, of_code, _ONLY_CODE, step("give the transform a new version, or add --changed-code"))
             )
         if gaps:
-            named = step(do(Act.PLAN, found.table, stale=True, first=gaps[0], last=gaps[-1]))
+            named = step(_plan_stale(found.table, DayRange(gaps[0], days_of(found.grain, gaps[-1]).end)))
             left_out.append(_left_out(found, gaps, "never built, and the days were not named", named))
     if only_code and not stale and not new and not request.because:
         raise Refused(
@@ -177,16 +177,19 @@ def _stale_as_well(ws: Workspace) -> tuple[LeftOut, ...]:
     for found in stale_tables(ws):
         if isinstance(ws.domain.table(found.table), SourceTable):
             continue
-        partitions = [
-            partition
-            for stretch in found.ranges
-            if {reason.cause for reason in stretch.reasons} != {Cause.NEVER_BUILT}
-            for partition in stretch.partitions
-        ]
+        causes = [({reason.cause for reason in stretch.reasons}, stretch.partitions) for stretch in found.ranges]
+        others = [(why, some) for why, some in causes if why != {Cause.NEVER_BUILT}]
+        partitions = [partition for _, some in others for partition in some]
         if partitions:
-            how = step("add --stale, or ", do(Act.PLAN, found.table, stale=True), "; why: ", do(Act.STALE, found.table))
+            only_code = all(why == {Cause.CODE_CHANGED} for why, _ in others)
+            how = step(_plan_stale(found.table, changed_code=only_code), "; why: ", do(Act.STALE, found.table))
             left_out.append(_left_out(found, partitions, "stale for other reasons", how))
     return tuple(left_out)
+
+
+def _plan_stale(table: str, days: DayRange | None = None, *, changed_code: bool = False) -> Invocation:
+    first, last = (days.start, days.last) if days else (None, None)
+    return do(Act.PLAN, table, stale=True, first=first, last=last, changed_code=changed_code, reason=WHY, by=NAME)
 
 
 def _left_out(found: Staleness, partitions: Sequence[date], why: str, include: NextStep) -> LeftOut:

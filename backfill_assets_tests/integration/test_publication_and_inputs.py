@@ -91,8 +91,9 @@ def test_a_word_given_before_events_landed_does_not_replace_them(shop: Shop) -> 
     assert run is not None
     shop.land("eleventh.jsonl", [sale(eleventh)])
     shop.staged(run.run_id)
-    with pytest.raises(InputsMovedOn, match="2026-01-11"):
+    with pytest.raises(InputsMovedOn, match="2026-01-11") as refusal:
         operations.publish(shop.ws, run.run_id, by="ana")
+    assert advised(refusal.value).endswith("backfill load sales --from 2026-01-11 --to 2026-01-11 --empty --by NAME")
     with shop.ws.ledger.read() as reader:
         assert reader.versions.accepted(SALES, [eleventh])[eleventh].rows == 1
 
@@ -250,8 +251,14 @@ def test_a_run_that_read_older_inputs_cannot_take_readers_back(shop: Shop) -> No
     after = shop.amounts()
     shop.staged(old)
     operations.approve(shop.ws, old, by="ben")
-    with pytest.raises(InputsMovedOn, match=r"older inputs than what readers see: 2026-01-04\.\.2026-01-07, 4 days"):
+    with pytest.raises(
+        InputsMovedOn, match=r"older inputs than what readers see: 2026-01-04\.\.2026-01-07, 4 days"
+    ) as late:
         shop.publish(old)
+    assert advised(late.value) == (
+        "plan it again, so that it reads them: "
+        "backfill plan recent_sales --reason WHY --from 2026-01-04 --to 2026-01-07 --by NAME"
+    )
     assert shop.amounts() == after
     assert audit(shop.ws).problems == ()
 

@@ -371,6 +371,6 @@ def test_a_set_because_of_a_change_says_what_is_stale_for_other_reasons_and_left
     assert (left_out.table, set(left_out.partitions)) == (RECENT, set(FEBRUARY) - set(REACHED))
     assert (left_out.why, words_of(left_out.include)) == (
         "stale for other reasons",
-        f"add --stale, or backfill plan {RECENT} --stale; why: backfill stale {RECENT}",
+        f"backfill plan {RECENT} --stale --changed-code --reason WHY --by NAME; why: backfill stale {RECENT}",
     )
     assert planned_set(late).left_out == ()

@@ -145,7 +145,9 @@ def test_a_gap_that_was_not_named_is_listed_as_left_out_even_when_nothing_else_i
     named = SetRequest(
         reason="why not", by="ana", stale=True, table=RECENT, days=DayRange.inclusive(january(5), january(5))
     )
-    assert words_of(left_out.include) == f"backfill plan {RECENT} --stale --from 2026-01-05 --to 2026-01-05"
+    assert words_of(left_out.include) == (
+        f"backfill plan {RECENT} --stale --from 2026-01-05 --to 2026-01-05 --reason WHY --by NAME"
+    )
     included = operations.plan_set(shop.ws, named)
     assert isinstance(included, PlannedSet)
     assert [rebuild.partitions for rebuild in included.rebuilds] == [(january(5),)]

@@ -19,6 +19,14 @@ from backfill_assets.settings import PROJECT_ROOT
 COMMANDS: Mapping[str, Any] = vars(typer.main.get_command(app))["commands"]
 DAY = "2026-01-03"
 
+_ACTS = frozenset({"by"})
+_DECIDES = frozenset({"by", "reason"})
+REQUIRED = {
+    **dict.fromkeys((Act.LAND, Act.LOAD, Act.APPROVE, Act.PUBLISH), _ACTS),
+    **dict.fromkeys((Act.PLAN, Act.ROLLBACK, Act.CANCEL, Act.ERASE), _DECIDES),
+}
+"""Who acts and why, where a command is refused without it."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Advised:
@@ -82,6 +90,12 @@ def test_what_is_advised_can_be_typed(advised: Advised) -> None:
     command = COMMANDS[name]
     # The reader of an outline adds what it leaves open.
     command.make_context(name, words, resilient_parsing=advised.is_outline).close()
+
+
+@pytest.mark.parametrize("advised", list(everything_advised()), ids=lambda each: f"{each.where} {each.act}")
+def test_what_is_advised_has_the_options_without_which_it_is_refused(advised: Advised) -> None:
+    if not advised.is_outline:
+        assert REQUIRED.get(advised.act, frozenset()) <= set(advised.options)
 
 
 def test_an_option_that_does_not_exist_would_be_found() -> None:

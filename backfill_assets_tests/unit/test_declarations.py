@@ -34,6 +34,8 @@ from backfill_assets.domain import (
 from backfill_assets.domain.load import load_domain
 from backfill_assets.domain.mistakes import check_conditions
 from backfill_assets.errors import InvalidDeclaration, UnknownName
+from backfill_assets.planning.partitions import DayRange
+from backfill_assets_tests.advice import advised
 
 EVENTS = StructType(
     [StructField("event_id", StringType(), nullable=False), StructField("at", TimestampType(), nullable=False)]
@@ -326,6 +328,9 @@ def test_a_table_is_found_with_and_without_its_layer() -> None:
         declared.table("nobody")
     with pytest.raises(UnknownName, match="built from landed files"):
         declared.derived_table("events")
+    with pytest.raises(UnknownName) as refusal:
+        declared.derived_table("events", days=DayRange.inclusive(date(2026, 1, 3), date(2026, 1, 4)))
+    assert advised(refusal.value) == "backfill load events --from 2026-01-03 --to 2026-01-04 --by NAME"
 
 
 def test_an_input_has_its_own_window_and_the_others_share_one() -> None:
