@@ -48,13 +48,12 @@ class Act(StrEnum):
 class Invocation:
     """One request: the act, its objects, and its options.
 
-    An option is a name with its value, or with True for a flag. An outline leaves further options to the reader.
+    An option is a name with its value, or with True for a flag.
     """
 
     act: Act
     of: tuple[str, ...] = ()
     options: tuple[tuple[str, str | bool], ...] = ()
-    is_outline: bool = False
 
     def __str__(self) -> str:
         """For logs of this process; a person reads `application.command_line`."""
@@ -90,11 +89,6 @@ def do(act: Act, *of: str, **options: str | date | bool | None) -> Invocation:
         if value is not None and value is not False
     )
     return Invocation(act=act, of=of, options=given)
-
-
-def outline(act: Act, *of: str) -> Invocation:
-    """A request whose options the reader chooses."""
-    return Invocation(act=act, of=of, is_outline=True)
 
 
 def step(*parts: Advice) -> NextStep:

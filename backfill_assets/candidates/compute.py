@@ -14,7 +14,8 @@ from backfill_assets.errors import ContractBroken
 from backfill_assets.lake.snapshot import read_files
 from backfill_assets.landing.bronze import bronze_rows
 from backfill_assets.ledger.import_records import ImportRecord
-from backfill_assets.next_steps import Act, Advice, outline, step
+from backfill_assets.next_steps import Advice, step
+from backfill_assets.planning.filling import plan_again
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.reads import Reads, output_days
 from backfill_assets.session_settings import session_digest
@@ -37,9 +38,7 @@ def require_same_code(ws: Workspace, manifest: Manifest, *, next_step: Advice | 
             f"run {manifest.run_id} was planned with other session settings: its manifest has "
             f"{manifest.session_digest[:12]}, those of this release are {session_digest()[:12]}.",
             next_step=next_step
-            or step(
-                "plan it again, or run it with the release it was planned with: ", outline(Act.PLAN, manifest.table)
-            ),
+            or step("run it with the release it was planned with, or plan it again: ", plan_again(manifest)),
             run_id=manifest.run_id,
         )
     table = ws.domain.table(manifest.table)
@@ -50,7 +49,7 @@ def require_same_code(ws: Workspace, manifest: Manifest, *, next_step: Advice | 
             f"the modules of {manifest.transform} {manifest.transform_version} ({', '.join(code.modules)}) are "
             f"{code.digest[:12]}.",
             next_step=next_step
-            or step("plan it again, or run it with the code of its manifest: ", outline(Act.PLAN, manifest.table)),
+            or step("run it with the code of its manifest, or plan it again: ", plan_again(manifest)),
             run_id=manifest.run_id,
         )
 

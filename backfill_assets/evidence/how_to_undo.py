@@ -20,8 +20,7 @@ def how_to_undo(tx: ReadTransaction, named: str, run_ids: Iterable[str]) -> Next
     later = next(filter(None, map(tx.versions.replaced_by, run_ids)), None)
     if later is None:
         return step(undo(named))
-    of_later = tx.sets.of_run(later)
-    return step("first undo what has replaced some of it: ", undo(of_later.set_id if of_later else later))
+    return step("first undo what has replaced some of it: ", undo(tx.sets.whole_of(later)))
 
 
 def published_together(tx: ReadTransaction, run: RunRecord) -> Sequence[str]:

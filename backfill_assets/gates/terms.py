@@ -8,7 +8,8 @@ from dataclasses import replace
 from backfill_assets.domain import Table
 from backfill_assets.domain.gates import WARM_UP
 from backfill_assets.errors import ContractBroken
-from backfill_assets.next_steps import Act, outline, step
+from backfill_assets.next_steps import step
+from backfill_assets.planning.filling import plan_again
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import GateTerm
 
@@ -50,10 +51,7 @@ def require_agreed_gates(manifest: Manifest, table: Table) -> None:
     raise ContractBroken(
         f"run {manifest.run_id} was planned with other gates than {table.name} declares now"
         f" ({'; '.join(differences) or 'in another order'}).",
-        next_step=step(
-            "plan it again: ",
-            outline(Act.LOAD, table.short_name) if manifest.imports else outline(Act.PLAN, table.name),
-        ),
+        next_step=step("plan it again: ", plan_again(manifest)),
         run_id=manifest.run_id,
         table=table.name,
     )

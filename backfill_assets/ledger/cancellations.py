@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from backfill_assets.errors import IllegalTransition
 from backfill_assets.ledger.recorded_text import one_line
 from backfill_assets.ledger.run_steps import RunSteps
-from backfill_assets.ledger.states import MEANING, VISIBLE, RunState, SetState, may_follow
+from backfill_assets.ledger.states import MEANING, RunState, SetState, may_follow
 from backfill_assets.next_steps import WAIT_OR_RECOVER, Act, Advice, do, step, undo
 from backfill_assets.people import require_person
 
@@ -68,9 +68,8 @@ def require_set_can_be_cancelled(set_id: str, state: SetState) -> None:
 
 
 def _after_refusal(name: str, state: RunState | SetState) -> Advice:
-    if state in VISIBLE - {RunState.PUBLISHING} or state is SetState.PUBLISHED:
-        return step("to undo it: ", undo(name))
-    if state in (RunState.CANCELLED, SetState.CANCELLED):
+    if state in (RunState.PUBLISHED, RunState.SUPERSEDED, RunState.CANCELLED, SetState.PUBLISHED, SetState.CANCELLED):
+        # It says how to undo it, which later publications decide as well.
         return do(Act.STATUS, name)
     if state in (SetState.PUBLISHING, SetState.ROLLING_BACK):
         return step(do(Act.RECOVER), ", which completes or reverses it; or ", undo(name))

@@ -14,7 +14,8 @@ from backfill_assets.ledger.read_runs import RunReads
 from backfill_assets.ledger.records import OutboxEntry, RunHeader, RunRecord
 from backfill_assets.ledger.schema import outbox, publications, run_follows, runs
 from backfill_assets.ledger.states import UNPUBLISHED, PublicationState, RunState
-from backfill_assets.next_steps import Act, do, outline, step
+from backfill_assets.next_steps import Act, do, step
+from backfill_assets.planning.filling import plan_again
 from backfill_assets.planning.manifest_parts import CauseKind
 
 
@@ -84,7 +85,7 @@ class OutboxReads(Queries):
                 next_step=step(
                     do(Act.FOLLOW),
                     ", which plans what is asked for now; or ask for a run of your own: ",
-                    outline(Act.PLAN, run.manifest.table),
+                    plan_again(run.manifest),
                 ),
                 run_id=run.run_id,
                 publications=sorted(gone),

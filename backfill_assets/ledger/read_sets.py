@@ -64,6 +64,13 @@ class SetReads(Queries):
         found = self._values(select(set_members.c.set_id).where(set_members.c.run_id == run_id))
         return found[0] if found else None
 
+    def whole_of(self, run_id: str) -> str:
+        """What is undone with a run: the id of its set, or of a run of its own.
+
+        Cost: one index lookup.
+        """
+        return self.id_of_run(run_id) or run_id
+
     def of_run(self, run_id: str) -> SetRecord | None:
         """The set that a run belongs to; None for a run of its own.
 

@@ -15,7 +15,7 @@ from backfill_assets.ledger.recorded_text import one_line, storable_text
 from backfill_assets.ledger.schema import approvals, manifests, run_follows, runs
 from backfill_assets.ledger.states import ApprovalState, RunState
 from backfill_assets.ledger.steps import Step
-from backfill_assets.next_steps import ANOTHER_PERSON, NAME, Act, Advice, do, outline, step, undo
+from backfill_assets.next_steps import Act, Advice, do
 from backfill_assets.planning.manifest import Manifest
 
 NO_ATTEMPT = ""
@@ -125,19 +125,12 @@ def usual_step(run_id: str, state: RunState) -> Advice:
     match state:
         case RunState.PLANNED | RunState.STAGING | RunState.STAGED | RunState.GATING | RunState.FAILED:
             return do(Act.RUN, run_id)
-        case RunState.PASSED:
-            return step(do(Act.PUBLISH, run_id, by=NAME), " (after ", do(Act.APPROVE, run_id, by=ANOTHER_PERSON), ")")
         case RunState.BLOCKED:
             return do(Act.REPORT, run_id)
         case RunState.PUBLISHING:
             return do(Act.RECOVER)
-        case RunState.PUBLISHED:
-            return undo(run_id)
-        case RunState.SUPERSEDED:
+        case RunState.PASSED | RunState.PUBLISHED | RunState.SUPERSEDED | RunState.ROLLED_BACK | RunState.CANCELLED:
+            # It depends on its set, its approval and later publications too.
             return do(Act.STATUS, run_id)
-        case RunState.ROLLED_BACK:
-            return step(do(Act.APPROVE, run_id, by=ANOTHER_PERSON), ", to publish it once more")
-        case RunState.CANCELLED:
-            return step(outline(Act.PLAN), ", for a run that takes its place")
         case _:
             assert_never(state)

@@ -142,7 +142,7 @@ class _After:
         for version in made:
             present = table.standing.get(version.partition)
             if present is None or present.version != version.version:
-                raise _replaced(version, present)
+                raise self._replaced(version, present)
             before = replaced.get(version.partition)
             if before is None:
                 del table.standing[version.partition]
@@ -150,6 +150,18 @@ class _After:
             else:
                 table.standing[version.partition] = before
                 table.restored.add(version.partition)
+
+    def _replaced(self, version: PartitionVersion, present: PartitionVersion | None) -> TargetChanged:
+        by = f"run {present.run_id}" if present else "a rollback"
+        return TargetChanged(
+            f"{version.table} {version.partition} was changed by {by} after publication {version.publication_id}, "
+            f"which would have to be rolled back as a whole.",
+            next_step=step("undo that first: ", undo(self._tx.sets.whole_of(present.run_id)))
+            if present
+            else do(Act.HISTORY, version.table, partition=version.partition),
+            table=version.table,
+            publication_id=version.publication_id,
+        )
 
     def landed(self, publication_id: str) -> int:
         """The table version that a publication made."""
@@ -207,16 +219,3 @@ def _require_none_on_its_way(
                 next_step=WAIT_OR_RECOVER,
                 run_id=intent.run_id,
             )
-
-
-def _replaced(version: PartitionVersion, present: PartitionVersion | None) -> TargetChanged:
-    by = f"run {present.run_id}" if present else "a rollback"
-    return TargetChanged(
-        f"{version.table} {version.partition} was changed by {by} after publication {version.publication_id}, which "
-        f"would have to be rolled back as a whole.",
-        next_step=step("undo that first: ", undo(present.run_id))
-        if present
-        else do(Act.HISTORY, version.table, partition=version.partition),
-        table=version.table,
-        publication_id=version.publication_id,
-    )

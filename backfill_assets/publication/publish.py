@@ -183,7 +183,7 @@ def rollback_intent(ws: Workspace, tx: ReadTransaction, run: RunRecord, *, by: s
         table=table,
         by=by,
         reason=reason,
-        changes=rollback_changes(table, undone, versions, accepted, replaced),
+        changes=rollback_changes(table, undone, versions, accepted, replaced, tx.sets.whole_of),
         undoes=undone,
     )
 

@@ -5,7 +5,7 @@ It is evaluated in the ledger transaction that writes the intent, so that it sti
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import date
 
 from backfill_assets.errors import GateFailed, IllegalTransition, TargetChanged
@@ -20,7 +20,8 @@ from backfill_assets.ledger.records import (
     VerifiedPartition,
 )
 from backfill_assets.ledger.states import MEANING, RunState
-from backfill_assets.next_steps import Act, Advice, do, outline, step, undo
+from backfill_assets.next_steps import Act, Advice, do, step, undo
+from backfill_assets.planning.filling import plan_again
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import ALWAYS_SWAPPED, NEVER_PUBLISHED, Kind
 from backfill_assets.planning.partitions import count_of, describe
@@ -37,7 +38,7 @@ def _advice_for_state(run: RunRecord) -> Advice:
         case RunState.SUPERSEDED:
             return do(Act.HISTORY, run.manifest.table)
         case RunState.CANCELLED:
-            return step("plan it again: ", outline(Act.PLAN, run.manifest.table))
+            return step("plan it again: ", plan_again(run.manifest))
         case RunState.BLOCKED | RunState.PASSED | RunState.PUBLISHED | RunState.ROLLED_BACK:
             return do(Act.REPORT, run.run_id)
 
@@ -52,7 +53,7 @@ def require_publishable(run: RunRecord) -> None:
     if manifest.mode in NEVER_PUBLISHED:
         raise IllegalTransition(
             f"run {run.run_id} has mode {manifest.mode} and is never published.",
-            next_step=step("plan it without --mode to publish: ", outline(Act.PLAN, manifest.table)),
+            next_step=step("plan a run that is published: ", plan_again(manifest)),
             run_id=run.run_id,
         )
     if run.state not in (RunState.PASSED, RunState.ROLLED_BACK):
@@ -184,6 +185,7 @@ def rollback_changes(
     published: Iterable[PartitionVersion],
     accepted: Mapping[date, PartitionVersion],
     replaced: Mapping[date, PartitionVersion],
+    whole_of: Callable[[str], str],
 ) -> tuple[PartitionChange, ...]:
     """The changes of undoing a publication: every partition returns to the version that it replaced.
 
@@ -193,6 +195,7 @@ def rollback_changes(
         published: The versions that it made.
         accepted: The versions that readers see now.
         replaced: The versions that it replaced; partitions that had none are absent.
+        whole_of: What is undone with a run: its set, or a run of its own.
 
     Raises:
         TargetChanged: A partition has been published again since.
@@ -204,7 +207,7 @@ def rollback_changes(
             by = f"run {present.run_id}" if present else "a rollback"
             raise TargetChanged(
                 f"{table} {version.partition} was changed by {by} after publication {publication_id}.",
-                next_step=step("undo that first: ", undo(present.run_id))
+                next_step=step("undo that first: ", undo(whole_of(present.run_id)))
                 if present
                 else do(Act.HISTORY, table, partition=version.partition),
                 table=table,

@@ -181,8 +181,8 @@ def _stale_as_well(ws: Workspace) -> tuple[LeftOut, ...]:
         others = [(why, some) for why, some in causes if why != {Cause.NEVER_BUILT}]
         partitions = [partition for _, some in others for partition in some]
         if partitions:
-            only_code = all(why == {Cause.CODE_CHANGED} for why, _ in others)
-            how = step(_plan_stale(found.table, changed_code=only_code), "; why: ", do(Act.STALE, found.table))
+            of_code = any(why == {Cause.CODE_CHANGED} for why, _ in others)
+            how = step(_plan_stale(found.table, changed_code=of_code), "; why: ", do(Act.STALE, found.table))
             left_out.append(_left_out(found, partitions, "stale for other reasons", how))
     return tuple(left_out)
 

@@ -26,7 +26,7 @@ from backfill_assets.ledger.members import members_of
 from backfill_assets.ledger.records import Action, PublicationIntent, PublicationRecord, RunRecord, SetRecord
 from backfill_assets.ledger.states import MEANING, PublicationState, RunState, SetState
 from backfill_assets.ledger.transactions import ReadTransaction
-from backfill_assets.next_steps import ANOTHER_PERSON, NAME, WAIT_OR_RECOVER, Act, Advice, NextStep, do, outline, step
+from backfill_assets.next_steps import ANOTHER_PERSON, NAME, WAIT_OR_RECOVER, Act, Advice, NextStep, do, step
 from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED
 from backfill_assets.publication.authority import demand_of, require_agreed
 from backfill_assets.publication.orphans import require_no_orphans
@@ -133,7 +133,7 @@ def _require_publishable(record: SetRecord, members: Sequence[RunRecord]) -> Non
         if member.manifest.mode in NEVER_PUBLISHED:
             raise IllegalTransition(
                 f"set {record.set_id} has mode {member.manifest.mode} and is never published.",
-                next_step=step("plan it without --mode to publish: ", outline(Act.PLAN)),
+                next_step=f"plan the set again without the mode {member.manifest.mode}",
                 set_id=record.set_id,
             )
         if member.state is RunState.PUBLISHED:

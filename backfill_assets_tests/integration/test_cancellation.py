@@ -79,8 +79,8 @@ def in_state(ledger: Ledger, state: RunState) -> None:
 
 WHAT_FOLLOWS = {
     RunState.PUBLISHING: "backfill recover",
-    RunState.PUBLISHED: "backfill rollback bf-1",
-    RunState.SUPERSEDED: "backfill rollback bf-1",
+    RunState.PUBLISHED: "backfill status bf-1",
+    RunState.SUPERSEDED: "backfill status bf-1",
 }
 
 

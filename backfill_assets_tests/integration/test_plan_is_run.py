@@ -89,7 +89,9 @@ def test_a_run_is_not_measured_by_other_gates_than_were_agreed(shop: Shop, gated
     with pytest.raises(ContractBroken) as refusal:
         operations.gate(changed.ws, run_id, actor="ana")
     assert "not declared any more: usual; new: cheap; changed: plausible" in refusal.value.message
-    assert advised(refusal.value) == f"plan it again: backfill plan {RECENT} ..."
+    assert advised(refusal.value) == (
+        f"plan it again: backfill plan recent_sales --reason WHY --from {OUTPUT.start} --to {OUTPUT.last} --by NAME"
+    )
     left = RunState.PASSED if gated_before else RunState.FAILED
     assert operations.run_named(shop.ws, run_id).state is left
     with shop.ws.ledger.read() as reader:

@@ -285,8 +285,11 @@ def test_the_versions_of_a_set_are_those_of_the_whole_set(late: Shop) -> None:
 def test_history_undoes_a_run_of_a_set_with_its_set(late: Shop) -> None:
     set_id = ready_set(late, planned_set(late))
     operations.publish_set(late.ws, set_id, by="ben")
-    story = partition_history(late.ws, RECENT, CARNIVAL).versions[0]
-    assert worded(story.undo) == f"backfill rollback {set_id} --by NAME --reason WHY"
+    story, before = partition_history(late.ws, RECENT, CARNIVAL).versions
+    undo_the_set = f"backfill rollback {set_id} --by NAME --reason WHY"
+    assert worded(story.undo) == undo_the_set
+    with refused(TargetChanged, match=f"undo that first: {undo_the_set}"):
+        operations.rollback(late.ws, before.run_id, by="ben", reason="was right before")
 
 
 def test_days_that_were_not_loaded_are_loaded_range_by_range(shop: Shop) -> None:

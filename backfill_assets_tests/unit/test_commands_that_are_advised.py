@@ -36,13 +36,12 @@ class Advised:
     act: Act
     arguments: int
     options: tuple[str, ...]
-    is_outline: bool
 
 
 def calls() -> Iterator[tuple[str, ast.Call]]:
     for path in sorted((PROJECT_ROOT / "backfill_assets").rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("do", "outline"):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "do":
                 yield f"{_named(path)}:{node.lineno}", node
 
 
@@ -61,7 +60,6 @@ def everything_advised() -> Iterator[Advised]:
             act=Act[act.attr],
             arguments=len(arguments),
             options=tuple(str(keyword.arg) for keyword in call.keywords),
-            is_outline=isinstance(call.func, ast.Name) and call.func.id == "outline",
         )
 
 
@@ -88,18 +86,16 @@ def typed(advised: Advised) -> list[str]:
 def test_what_is_advised_can_be_typed(advised: Advised) -> None:
     name, *words = typed(advised)
     command = COMMANDS[name]
-    # The reader of an outline adds what it leaves open.
-    command.make_context(name, words, resilient_parsing=advised.is_outline).close()
+    command.make_context(name, words).close()
 
 
 @pytest.mark.parametrize("advised", list(everything_advised()), ids=lambda each: f"{each.where} {each.act}")
 def test_what_is_advised_has_the_options_without_which_it_is_refused(advised: Advised) -> None:
-    if not advised.is_outline:
-        assert REQUIRED.get(advised.act, frozenset()) <= set(advised.options)
+    assert REQUIRED.get(advised.act, frozenset()) <= set(advised.options)
 
 
 def test_an_option_that_does_not_exist_would_be_found() -> None:
-    gone = Advised(where="here", act=Act.STATUS, arguments=0, options=("with_dependents",), is_outline=False)
+    gone = Advised(where="here", act=Act.STATUS, arguments=0, options=("with_dependents",))
     with pytest.raises(AssertionError, match="status has no --with-dependents"):
         typed(gone)
     with pytest.raises(Exception, match="unexpected extra argument"):
