@@ -61,18 +61,30 @@ class Invocation:
 
 
 @dataclass(frozen=True, slots=True)
-class NextStep:
-    """What a reader can do now: text and requests, in order."""
+class Option:
+    """An option of the reader's own request: its name as in this package, and its value; True if none is given."""
 
-    parts: tuple[str | Invocation, ...]
+    name: str
+    value: str | bool = True
+
+    def __str__(self) -> str:
+        """For logs of this process; a person reads `application.command_line`."""
+        return self.name if isinstance(self.value, bool) else f"{self.name}={self.value}"
+
+
+@dataclass(frozen=True, slots=True)
+class NextStep:
+    """What a reader can do now: text, requests and options, in order."""
+
+    parts: tuple[str | Invocation | Option, ...]
 
     def __str__(self) -> str:
         """For logs of this process; a person reads `application.command_line`."""
         return "".join(map(str, self.parts))
 
 
-Advice = NextStep | Invocation | str
-"""The arguments of `step`: steps, requests, and text."""
+Advice = NextStep | Invocation | Option | str
+"""The arguments of `step`: steps, requests, options, and text."""
 
 
 def do(act: Act, *of: str, **options: str | date | bool | None) -> Invocation:
@@ -92,8 +104,8 @@ def do(act: Act, *of: str, **options: str | date | bool | None) -> Invocation:
 
 
 def step(*parts: Advice) -> NextStep:
-    """A next step from text, requests, and other steps."""
-    flat: list[str | Invocation] = []
+    """A next step from text, requests, options, and other steps."""
+    flat: list[str | Invocation | Option] = []
     for part in parts:
         flat += part.parts if isinstance(part, NextStep) else [part]
     return NextStep(tuple(flat))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import unicodedata
 
 from backfill_assets.errors import BackfillError, Refused
+from backfill_assets.next_steps import NAME, Option, step
 
 # Letters without a visible form.
 _BLANK_LETTERS = frozenset("\u115f\u1160\u3164\uffa0")
@@ -77,14 +78,14 @@ def require_person(what: str, name: str, refuse: type[BackfillError] = Refused) 
     """
     plain = folded(name)
     if not plain:
-        raise refuse(f"{what} has no name.", next_step="give the name of a person: --by NAME")
+        raise refuse(f"{what} has no name.", next_step=step("give the name of a person: ", Option("by", NAME)))
     if plain in PLACEHOLDERS:
         raise refuse(
             f"{what} cannot be {name!r}: that word is a placeholder for a name in printed commands.",
-            next_step="give the name of a person instead: --by ana",
+            next_step=step("give the name of a person instead: ", Option("by", "ana")),
         )
     if is_policy(name) or plain in SYSTEM_NAMES:
         raise refuse(
             f"{what} cannot be {name!r}: that name is reserved for the system.",
-            next_step="give the name of a person: --by NAME",
+            next_step=step("give the name of a person: ", Option("by", NAME)),
         )

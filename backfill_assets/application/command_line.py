@@ -9,7 +9,7 @@ from __future__ import annotations
 import shlex
 
 from backfill_assets.errors import BackfillError
-from backfill_assets.next_steps import Advice, Invocation, step
+from backfill_assets.next_steps import Advice, Invocation, Option, step
 
 _PROGRAM = "backfill"
 
@@ -19,7 +19,7 @@ _NAMES = {"first": "from", "last": "to"}
 
 def words_of(advice: Advice) -> str:
     """A next step as a command to type."""
-    return "".join(_command(part) if isinstance(part, Invocation) else part for part in step(advice).parts)
+    return "".join(map(_worded, step(advice).parts))
 
 
 def explained(error: BackfillError) -> str:
@@ -27,9 +27,13 @@ def explained(error: BackfillError) -> str:
     return f"{error.message} Next: {words_of(error.next_step)}" if error.next_step else error.message
 
 
-def _command(asked: Invocation) -> str:
-    words = [_PROGRAM, asked.act, *map(shlex.quote, asked.of)]
-    for name, value in asked.options:
-        words.append(f"--{_NAMES.get(name, name).replace('_', '-')}")
-        words += [] if isinstance(value, bool) else [shlex.quote(value)]
-    return " ".join(words)
+def _worded(part: str | Invocation | Option) -> str:
+    match part:
+        case Invocation():
+            options = [_worded(Option(name, value)) for name, value in part.options]
+            return " ".join([_PROGRAM, part.act, *map(shlex.quote, part.of), *options])
+        case Option(name, value):
+            flag = f"--{_NAMES.get(name, name).replace('_', '-')}"
+            return flag if isinstance(value, bool) else f"{flag} {shlex.quote(value)}"
+        case str():
+            return part

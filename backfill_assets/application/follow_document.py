@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from backfill_assets.application.command_line import explained
 from backfill_assets.application.follow import FollowedAll
 from backfill_assets.evidence.follow import (
     FollowCancellation,
@@ -16,8 +15,8 @@ from backfill_assets.evidence.follow import (
 
 def follow_document(found: FollowedAll) -> FollowReport:
     """The results of the follow-ups; `failed` states whether a person has to examine them."""
-    done = (followed_run(each.run, error=explained(each.error) if each.error else None) for each in found.done)
-    unplanned = (unplanned_run(each, error=explained(each.error)) for each in found.failed)
+    done = (followed_run(each.run, each.error) for each in found.done)
+    unplanned = (unplanned_run(each) for each in found.failed)
     waiting = (sentence for each in found.waiting for sentence in waiting_sentences(each))
     return follow_report((*done, *unplanned), found.elsewhere, waiting)
 

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame
 
-from backfill_assets.application.command_line import words_of
 from backfill_assets.application.parts import Part
 from backfill_assets.application.recorder import Acting
 from backfill_assets.application.run import Run
@@ -24,6 +23,7 @@ from backfill_assets.landing.imports import OnDuplicate
 from backfill_assets.landing.land import Landed
 from backfill_assets.landing.land import land as land_file
 from backfill_assets.ledger.records import RunRecord
+from backfill_assets.next_steps import NextStep
 from backfill_assets.people import require_person
 from backfill_assets.planning.filling import EARLIER_FIRST_DAY
 from backfill_assets.planning.partitions import DayRange, Grain, count_of, partitions_over
@@ -95,16 +95,19 @@ def land_files(
         ws.references  # noqa: B018 - read now, because building bronze through Dagster needs every asset's window
     landed = _land_each(ws, table, files, acting, OnDuplicate(on_duplicate))
     sentences = [sentence for outcome in landed for sentence in _about(ws, table, outcome)]
+    next_steps: tuple[NextStep, ...] = ()
     built = None
     if builds:
-        sentences += map(words_of, questions(ws, table))
+        next_steps = tuple(questions(ws, table))
         run = plan_load(ws, table.name, partitions=None, by=acting.by, reason=f"landed by {acting.by}")
         if run is not None:
             built = build(ws, run, acting)
             sentences.append(f"{table.name}: built {built.run.partitions_described}")
     with ws.ledger.read() as tx:
         records = [tx.imports.get(outcome.record.import_id) for outcome in landed]
-    return LandReport(imports=tuple(map(import_document, records)), load=built, sentences=tuple(sentences))
+    return LandReport(
+        imports=tuple(map(import_document, records)), load=built, sentences=tuple(sentences), next_steps=next_steps
+    )
 
 
 def _land_each(

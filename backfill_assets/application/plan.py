@@ -12,6 +12,7 @@ from backfill_assets.evidence.planned_sets import NothingPlanned, SetPlan, set_p
 from backfill_assets.evidence.releases import goes_back
 from backfill_assets.ledger.claims import LedgerState
 from backfill_assets.ledger.recorded_text import one_line
+from backfill_assets.next_steps import Option, step
 from backfill_assets.people import require_person
 from backfill_assets.planning.manifest_parts import Kind, Mode
 from backfill_assets.planning.request import Plan, PlanRequest, propose, require_inputs
@@ -38,14 +39,16 @@ def plan(ws: Workspace, request: PlanRequest) -> Plan:
     if request.mode not in PLANNED_BY_HAND:
         raise Refused(
             f"a run of mode {request.mode} is not planned by hand.",
-            next_step=f"leave --mode out, or give one of {', '.join(sorted(PLANNED_BY_HAND))}",
+            next_step=step("leave ", Option("mode"), f" out, or give one of {', '.join(sorted(PLANNED_BY_HAND))}"),
             table=table.name,
         )
     if request.kind is Kind.LIVE:
         # A LIVE run may be published by policy alone, so that it cannot be requested.
         raise Refused(
             f"a run of kind LIVE is not planned by hand; {table.name} asks for a reason and an approval.",
-            next_step=f"leave --kind out, or give one of {', '.join(k for k in Kind if k is not Kind.LIVE)}",
+            next_step=step(
+                *("leave ", Option("kind")), f" out, or give one of {', '.join(k for k in Kind if k is not Kind.LIVE)}"
+            ),
             table=table.name,
         )
     release = table.release(request.transform_version)

@@ -18,7 +18,7 @@ from backfill_assets.landing.land import clean_up_landing
 from backfill_assets.ledger.records import PublicationRecord, RollbackOrder
 from backfill_assets.ledger.states import ImportState, PublicationState, RunState, SetState
 from backfill_assets.ledger.transactions import ReadTransaction
-from backfill_assets.next_steps import NAME, Act, NextStep, do, step
+from backfill_assets.next_steps import Act, NextStep, do, step
 from backfill_assets.planning.sets import SET_PREFIX
 from backfill_assets.problems import Problem
 from backfill_assets.publication.publish import abandon, acknowledge
@@ -57,9 +57,7 @@ def recover(ws: Workspace, *, by: str, only: str | None = None, now: bool = Fals
     if now and only is None:
         raise Refused(
             "work whose lease has not ended is taken over one by one.",
-            next_step=step(
-                do(Act.RECOVER, "RUN", now=True, by=NAME), ", with a run that `", do(Act.RECOVER), "` names"
-            ),
+            next_step=step(do(Act.RECOVER), " names each, and the command that takes it over"),
         )
     unreadable: list[Recovered] = []
     with ws.ledger.read() as tx:

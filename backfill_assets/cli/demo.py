@@ -32,7 +32,7 @@ from backfill_assets.evidence.imports import ImportDocument
 from backfill_assets.evidence.measured import Moves
 from backfill_assets.evidence.report import RunReport
 from backfill_assets.lake.rows import small_table
-from backfill_assets.next_steps import Act, do, step
+from backfill_assets.next_steps import Act, NextStep, do, step
 from backfill_assets.planning.partitions import DayRange, Grain, describe, partitions_over
 from backfill_assets.planning.request import Plan, PlanRequest
 from backfill_assets.publication.plan_load import days_without_events, plan_load
@@ -320,7 +320,7 @@ class _Play:
         self.follow()
         return self.figures()
 
-    def follow(self) -> Sequence[str]:
+    def follow(self) -> Sequence[NextStep]:
         """What depends on publications is computed again."""
         return follow_document(follow(self.ws, replace(self.asks, by="follow"))).sentences
 
@@ -330,7 +330,7 @@ class _Play:
         rows = small_table(self.ws.lake, table.name, [*table.key, column])
         return {tuple(str(row[name]) for name in table.key): row[column] for row in rows}
 
-    def show(self, *parts: RenderableType) -> None:
+    def show(self, *parts: RenderableType | NextStep) -> None:
         """Prints."""
         show(self.stage.console, *parts)
 

@@ -39,7 +39,7 @@ def land(
         if as_json:
             print_json(outcome)
         else:
-            views.show(console, views.imports_view(outcome.imports), *outcome.sentences)
+            views.show(console, views.imports_view(outcome.imports), *outcome.sentences, *outcome.next_steps)
 
 
 @app.command()

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from backfill_assets.errors import BackfillError
 from backfill_assets.ledger.records import RunRecord
 from backfill_assets.ledger.states import RunState
 from backfill_assets.next_steps import NAME, WHY, Act, Invocation, NextStep, do, step
@@ -70,6 +71,7 @@ class FollowedRun:
         publications: What it follows.
         failed: Whether a person has to look.
         error: Why it failed, or null.
+        next_step: What to do about it, or null.
     """
 
     table: str
@@ -79,6 +81,7 @@ class FollowedRun:
     publications: tuple[str, ...]
     failed: bool
     error: str | None
+    next_step: NextStep | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +96,7 @@ class FollowReport:
 
     followed: tuple[FollowedRun, ...]
     failed: bool
-    sentences: tuple[str, ...]
+    sentences: tuple[NextStep, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,7 +170,7 @@ def waiting_sentences(asking: Asking) -> Iterator[str]:
             )
 
 
-def followed_run(run: RunRecord, *, error: str | None) -> FollowedRun:
+def followed_run(run: RunRecord, error: BackfillError | None) -> FollowedRun:
     """A run that follows publications; `error` is why it stopped."""
     manifest = run.manifest
     return FollowedRun(
@@ -177,11 +180,12 @@ def followed_run(run: RunRecord, *, error: str | None) -> FollowedRun:
         partitions_described=describe(manifest.grain, manifest.partitions),
         publications=manifest.cause.publications,
         failed=error is not None or run.state in (RunState.FAILED, RunState.BLOCKED),
-        error=error,
+        error=error.message if error else None,
+        next_step=error.next_step if error else None,
     )
 
 
-def unplanned_run(failed: FailedFollowUp, *, error: str) -> FollowedRun:
+def unplanned_run(failed: FailedFollowUp) -> FollowedRun:
     """A run that publications ask for, and that could not be planned."""
     wanted = failed.follow_up
     return FollowedRun(
@@ -191,7 +195,8 @@ def unplanned_run(failed: FailedFollowUp, *, error: str) -> FollowedRun:
         partitions_described=describe(wanted.grain, wanted.partitions),
         publications=wanted.publications,
         failed=True,
-        error=error,
+        error=failed.error.message,
+        next_step=failed.error.next_step,
     )
 
 
@@ -206,16 +211,19 @@ def follow_report(
         waiting: Sentences about what cannot follow yet.
     """
     at_work = [f"{run.manifest.table}: {run.run_id} is under way in another process" for run in elsewhere]
-    sentences = (*map(_followed_sentence, runs), *at_work, *waiting)
+    sentences = (*map(_followed_sentence, runs), *map(step, at_work), *map(step, waiting))
     return FollowReport(
         followed=runs,
         failed=any(each.failed for each in runs),
-        sentences=sentences or ("no publication waits for its dependents",),
+        sentences=sentences or (step("no publication waits for its dependents"),),
     )
 
 
-def _followed_sentence(each: FollowedRun) -> str:
+def _followed_sentence(each: FollowedRun) -> NextStep:
     """One line about a run."""
     became = f"{each.state} as {each.run_id}" if each.run_id else "was not planned"
-    reason = f" ({each.error})" if each.error else ""
-    return f"{each.table} {each.partitions_described}: {became}{reason}"
+    said = f"{each.table} {each.partitions_described}: {became}"
+    if each.error is None:
+        return step(said)
+    following = (" Next: ", each.next_step) if each.next_step else ()
+    return step(f"{said} ({each.error}", *following, ")")

@@ -25,12 +25,14 @@ class LandReport:
     Attributes:
         imports: The files, in the order in which they were given.
         load: The report of the run that built bronze from them; null when nothing had to be built.
-        sentences: What a person reads of it, such as gaps that are longer than the source finds plausible.
+        sentences: What a person reads of it.
+        next_steps: What a person has to decide: about gaps that are longer than the source finds plausible.
     """
 
     imports: tuple[ImportDocument, ...]
     load: RunReport | None
     sentences: tuple[str, ...]
+    next_steps: tuple[NextStep, ...]
 
 
 def about_import(ws: Workspace, table: SourceTable, landed: Landed) -> Iterator[str]:

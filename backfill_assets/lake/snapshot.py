@@ -11,7 +11,7 @@ from pyspark.sql.types import StructType
 from backfill_assets.errors import MissingInput
 from backfill_assets.identity import FileSet
 from backfill_assets.lake.tables import Lake, missing_files
-from backfill_assets.next_steps import Act, do, step, undo
+from backfill_assets.next_steps import Act, do, step
 
 
 def read_files(
@@ -44,8 +44,7 @@ def read_files(
             f"{table} {partition} cannot be read: its file {problems[0]}{more}",
             next_step=step(
                 f"restore the file below {lake.path(table)} from a backup; without one, ",
-                *(do(Act.HISTORY, table, partition=partition), " names the run that wrote it: "),
-                *(undo("RUN"), f", and plan {partition} again"),
+                *(do(Act.HISTORY, table, partition=partition), f" shows what undoes it; then plan {partition} again"),
             ),
             table=table,
             partition=partition,

@@ -35,6 +35,7 @@ from backfill_assets.ledger.import_records import ImportCounts, ImportDay, Impor
 from backfill_assets.ledger.states import ImportState
 from backfill_assets.ledger.store import Ledger
 from backfill_assets.ledger.transactions import WriteTransaction
+from backfill_assets.next_steps import Option, step
 from backfill_assets.settings import Settings
 
 Quarantine = Callable[[DataFrame, str], None]
@@ -159,7 +160,7 @@ def _known(ledger: Ledger, record: ImportRecord, path: Path, on_duplicate: OnDup
     if on_duplicate is OnDuplicate.REJECT:
         raise Refused(
             f"{path} has the content of {record.import_id}, landed from {record.original_path}.",
-            next_step="land it with --on-duplicate ignore, reprocess or correct",
+            next_step=step("land it with ", Option("on_duplicate", "ignore"), ", reprocess or correct"),
             import_id=record.import_id,
         )
     with ledger.write() as tx:

@@ -7,6 +7,7 @@ names one and grants nothing. A run that is launched twice does nothing the seco
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from dagster import (
     DagsterInstance,
@@ -21,11 +22,13 @@ from dagster import (
 
 from backfill_assets.application.command_line import words_of
 from backfill_assets.application.follow import Unfinished, asked_follow_ups, plan_follow_ups, unfinished
-from backfill_assets.next_steps import NAME, WHY, Act, do, step
+from backfill_assets.ledger.records import RunRecord
+from backfill_assets.next_steps import NAME, WHY, Act, Invocation, do, step
 from backfill_assets.orchestration import tags
 from backfill_assets.orchestration.dagster_internals import UnresolvedAssetJobDefinition as AssetJob
 from backfill_assets.orchestration.jobs import job_name
 from backfill_assets.orchestration.resources import SESSION, Session
+from backfill_assets.planning.filling import joined
 from backfill_assets.workspace import Workspace
 
 SENSOR_NAME = "follow"
@@ -55,30 +58,52 @@ def follow_sensor(jobs: Sequence[AssetJob]) -> SensorDefinition:
             if attempts is None:
                 continue
             if attempts >= MOST_ATTEMPTS:
-                stuck.append(f"{each.run.run_id} ({each.run.note or each.run.state})")
+                stuck.append(_stuck_run(each.run))
             else:
                 found.append(_run_request(workspace, each, attempts))
         if found:
             return SensorResult(run_requests=found)
         if stuck:
-            return SensorResult(skip_reason=f"Gave up after {MOST_ATTEMPTS} attempts: {'; '.join(stuck)}. {WHAT_NOW}")
+            return SensorResult(skip_reason=_gave_up(stuck))
         return SensorResult(skip_reason="Every publication has been followed.")
 
     return follow
 
 
-WHAT_NOW = words_of(
-    step(
-        *("To try again: ", do(Act.FOLLOW), ". To let dependents be as they are: "),
-        *(do(Act.FOLLOW, cancel="PUBLICATION", by=NAME, reason=WHY), "."),
-    )
-)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Stuck:
+    """A follow-up that the sensor does not try again.
+
+    Attributes:
+        sentence: What it is, and why it failed.
+        cancel: What leaves its dependents as they are.
+    """
+
+    sentence: str
+    cancel: Invocation
 
 
-def _stuck_plans(workspace: Workspace) -> Iterator[str]:
+def _stuck_plans(workspace: Workspace) -> Iterator[_Stuck]:
     for asking in asked_follow_ups(workspace):
-        if asking.entry.attempts >= MOST_ATTEMPTS:
-            yield f"{asking.entry.publication_id} ({asking.entry.note})"
+        entry = asking.entry
+        if entry.attempts >= MOST_ATTEMPTS:
+            cancel = do(Act.FOLLOW, cancel=entry.publication_id, by=NAME, reason=WHY)
+            yield _Stuck(sentence=f"{entry.publication_id} ({entry.note})", cancel=cancel)
+
+
+def _stuck_run(run: RunRecord) -> _Stuck:
+    """Its publications are followed by it already, so the run itself is what can be cancelled."""
+    cancel = do(Act.CANCEL, run.run_id, by=NAME, reason=WHY)
+    return _Stuck(sentence=f"{run.run_id} ({run.note or run.state})", cancel=cancel)
+
+
+def _gave_up(stuck: Sequence[_Stuck]) -> str:
+    return words_of(
+        step(
+            f"Gave up after {MOST_ATTEMPTS} attempts: {'; '.join(each.sentence for each in stuck)}. To try again: ",
+            *(do(Act.FOLLOW), ". To let dependents be as they are: ", joined([each.cancel for each in stuck]), "."),
+        )
+    )
 
 
 def attempts_of(instance: DagsterInstance, run_id: str) -> int | None:

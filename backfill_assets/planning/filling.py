@@ -7,7 +7,7 @@ from datetime import date
 from typing import TYPE_CHECKING
 
 from backfill_assets.next_steps import NAME, WHY, Act, Advice, Invocation, NextStep, do, step
-from backfill_assets.planning.partitions import Grain, compress, count_of
+from backfill_assets.planning.partitions import Grain, compress
 
 if TYPE_CHECKING:
     # It imports the graph, which imports this module.
@@ -78,5 +78,5 @@ def joined(asked: Sequence[Invocation]) -> NextStep:
     more = len(asked) - _MOST
     shown: list[Advice] = [*asked[:_MOST]]
     if more > 0:
-        shown.append(f"and {count_of(more, 'more range')} in the same way")
+        shown.append(f"and {more:,} more in the same way")
     return step(*[part for each in shown for part in ("; ", each)][1:])

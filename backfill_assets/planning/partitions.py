@@ -13,6 +13,7 @@ from datetime import date, timedelta
 from enum import StrEnum
 
 from backfill_assets.errors import InvalidRange
+from backfill_assets.next_steps import Option, step
 
 ONE_DAY = timedelta(days=1)
 
@@ -49,7 +50,9 @@ class DayRange:
         if last < first:
             raise InvalidRange(
                 f"the range is reversed: it starts on {first} and ends on {last}.",
-                next_step=f"give the earlier day first: --from {last} --to {first}",
+                next_step=step(
+                    "give the earlier day first: ", Option("first", f"{last}"), " ", Option("last", f"{first}")
+                ),
             )
         return DayRange(first, last + ONE_DAY)
 

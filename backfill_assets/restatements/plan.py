@@ -14,7 +14,7 @@ from backfill_assets.domain import SourceTable
 from backfill_assets.errors import InvalidRange, MissingInput, Refused
 from backfill_assets.identity import sha256_text
 from backfill_assets.ledger.claims import LedgerState
-from backfill_assets.next_steps import NAME, WHY, Act, Invocation, NextStep, do, step
+from backfill_assets.next_steps import NAME, WHY, Act, Invocation, NextStep, Option, do, step
 from backfill_assets.planning.filling import joined, loads, plans
 from backfill_assets.planning.impact import Rebuild, impact, never_built
 from backfill_assets.planning.partitions import DayRange, days_named, days_of, describe
@@ -37,6 +37,9 @@ from backfill_assets.workspace import Workspace
 
 _BLOCKED = "an input has no accepted version any more"
 _ONLY_CODE = "only the code changed, and the version is the same"
+_NEW_VERSION = step(
+    "give the transform a new version; or, to prove that the rows are the same, add ", Option("changed_code")
+)
 
 TermsOf = Callable[[str], Terms]
 
@@ -68,7 +71,10 @@ def plan_set(ws: Workspace, request: SetRequest, terms_of: TermsOf) -> PlannedSe
         Refused: The request names nothing, landed files are not loaded yet, or code changed under the same version.
     """
     if not request.because and not request.stale:
-        raise Refused("the request names no change.", next_step="add --because TABLE:DAY..DAY, or --stale")
+        raise Refused(
+            "the request names no change.",
+            next_step=step("add ", Option("because", "TABLE:DAY..DAY"), ", or ", Option("stale")),
+        )
     as_of = ws.clock()
     named = _stale(ws, request) if request.stale else _Named(left_out=_stale_as_well(ws))
     rebuilds = _rebuilds(ws, request, named, as_of)
@@ -157,16 +163,14 @@ def _stale(ws: Workspace, request: SetRequest) -> _Named:
                 stale.setdefault(found.table, []).extend(possible)
         if of_code:
             only_code.append(f"{found.table} {describe(found.grain, of_code)}")
-            left_out.append(
-                _left_out(found, of_code, _ONLY_CODE, step("give the transform a new version, or add --changed-code"))
-            )
+            left_out.append(_left_out(found, of_code, _ONLY_CODE, _NEW_VERSION))
         if gaps:
             named = step(_plan_stale(found.table, DayRange(gaps[0], days_of(found.grain, gaps[-1]).end)))
             left_out.append(_left_out(found, gaps, "never built, and the days were not named", named))
     if only_code and not stale and not new and not request.because:
         raise Refused(
             f"only the code changed, under the same version: {'; '.join(only_code)}.",
-            next_step="give the transform a new version; or, to prove that the rows are the same, add --changed-code",
+            next_step=_NEW_VERSION,
         )
     return _Named(stale=stale, new=new, left_out=tuple(left_out))
 
@@ -261,6 +265,6 @@ def parse_because(text: str) -> tuple[str, DayRange]:
     if not colon or not table or not first or (dots and not last):
         raise InvalidRange(
             f"{text!r} does not name the days of a table that have changed.",
-            next_step="write it like --because bronze.case_events:2006-03-15..2006-03-20",
+            next_step=step("write it like ", Option("because", "bronze.case_events:2006-03-15..2006-03-20")),
         )
     return table, DayRange.inclusive(days_named(first).start, days_named(last or first).last)

@@ -20,7 +20,7 @@ from backfill_assets.gates.sampled import SampledRow
 from backfill_assets.ledger.records import RunRecord
 from backfill_assets.ledger.states import MEANING, RunState
 from backfill_assets.ledger.transactions import ReadTransaction
-from backfill_assets.next_steps import Act, do, step
+from backfill_assets.next_steps import Act, Option, do, step
 from backfill_assets.planning.partitions import describe
 from backfill_assets.progress import Listener, no_listener
 from backfill_assets.transforms.apply import spark_reason
@@ -101,7 +101,10 @@ def reproduce_run(
         MissingInput: An input version has been removed by retention, or a file or reference is gone.
     """
     if sample is not None and sample < 1:
-        raise Refused(f"a sample has at least one partition, not {sample}.", next_step="leave --sample out for all")
+        raise Refused(
+            f"a sample has at least one partition, not {sample}.",
+            next_step=step("leave ", Option("sample"), " out for all"),
+        )
     with ws.ledger.read() as tx:
         run = tx.runs.get(run_id)
         work = _pinned(ws, tx, run)

@@ -271,9 +271,13 @@ def test_follow_exits_with_1_when_something_failed_and_clears_what_is_cancelled(
     Seam.TERMS_OF_FOLLOW_UPS.put(monkeypatch, broken)
     failed = backfill("follow")
     assert failed.exit_code == 1
-    (found,) = json.loads(failed.stdout)["followed"]
+    document = json.loads(failed.stdout)
+    (found,) = document["followed"]
     assert (found["publications"], found["failed"], found["run_id"]) == ([publication], True, None)
-    assert "the reference calendar is not there." in found["error"]
+    assert (found["error"], found["next_step"]) == ("the reference calendar is not there.", "bring it back")
+    assert document["sentences"][0].endswith(
+        "was not planned (the reference calendar is not there. Next: bring it back)"
+    )
     (asked,) = json.loads(backfill("status").stdout)["to_follow"]
     assert asked["cancel"] == f"backfill follow --cancel {publication} --by NAME --reason WHY"
     assert "who is acting" in backfill("follow", "--cancel", publication, "--reason", "retired").output
@@ -303,13 +307,19 @@ def test_the_sensor_gives_up_in_words_and_takes_up_what_was_planned(
             f"Gave up after 3 attempts: {publication} ({GOLD}: the reference calendar is not there.)"
         )
         assert "To try again: backfill follow." in said
-        assert "backfill follow --cancel PUBLICATION --by NAME --reason WHY" in said
+        assert f"backfill follow --cancel {publication} --by NAME --reason WHY." in said
         # A process that died after it had planned leaves a run that the next tick launches, and only once.
         (run_id,) = planned(hand)
         asked = [request for _ in range(2) for request in follows.evaluate_tick(context).run_requests or []]
         assert [(request.run_key, request.tags["backfill/run_id"]) for request in asked] == [
             (f"{run_id}:1", run_id)
         ] * 2
+        # Its publication is followed by the run, so a person who wants neither cancels the run.
+        monkeypatch.setattr("backfill_assets.orchestration.follow.MOST_ATTEMPTS", 0)
+        said = follows.evaluate_tick(context).skip_message or ""
+        assert said.endswith(f"To let dependents be as they are: backfill cancel {run_id} --by NAME --reason WHY.")
+        operations.cancel(hand.ws, run_id, by="ana", reason="not wanted")
+        assert "has been followed" in (follows.evaluate_tick(context).skip_message or "")
 
 
 @pytest.mark.parametrize("seed", range(6))

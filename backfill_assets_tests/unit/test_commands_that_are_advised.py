@@ -13,7 +13,7 @@ import typer.main
 
 from backfill_assets.application.command_line import words_of
 from backfill_assets.cli import app
-from backfill_assets.next_steps import Act, do
+from backfill_assets.next_steps import Act, Option, do
 from backfill_assets.settings import PROJECT_ROOT
 
 COMMANDS: Mapping[str, Any] = vars(typer.main.get_command(app))["commands"]
@@ -38,10 +38,10 @@ class Advised:
     options: tuple[str, ...]
 
 
-def calls() -> Iterator[tuple[str, ast.Call]]:
+def calls(function: str) -> Iterator[tuple[str, ast.Call]]:
     for path in sorted((PROJECT_ROOT / "backfill_assets").rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "do":
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == function:
                 yield f"{_named(path)}:{node.lineno}", node
 
 
@@ -50,7 +50,7 @@ def _named(path: Path) -> str:
 
 
 def everything_advised() -> Iterator[Advised]:
-    for where, call in calls():
+    for where, call in calls("do"):
         act, *arguments = call.args
         # Else the source would not show what is advised.
         assert isinstance(act, ast.Attribute) and isinstance(act.value, ast.Name) and act.value.id == "Act", where
@@ -92,6 +92,27 @@ def test_what_is_advised_can_be_typed(advised: Advised) -> None:
 @pytest.mark.parametrize("advised", list(everything_advised()), ids=lambda each: f"{each.where} {each.act}")
 def test_what_is_advised_has_the_options_without_which_it_is_refused(advised: Advised) -> None:
     assert REQUIRED.get(advised.act, frozenset()) <= set(advised.options)
+
+
+def test_a_reader_fills_in_who_acts_and_why_and_nothing_else() -> None:
+    """Other placeholders, such as DAY or RUN, would be refused as they are printed."""
+    given = [(where, part) for name in ("do", "undo") for where, call in calls(name) for part in values(call)]
+    assert [(where, part) for where, part in given if part.isupper()] == []
+
+
+def values(call: ast.Call) -> Iterator[str]:
+    for value in (*call.args, *(keyword.value for keyword in call.keywords)):
+        if isinstance(value, ast.Constant) and isinstance(value.value, str):
+            yield value.value
+
+
+def test_an_option_that_is_named_by_itself_is_one_of_a_command() -> None:
+    known = {option for act in Act for option in flags(act)}
+    named = [(where, call) for where, call in calls("Option") if where.split("/")[0] != "next_steps.py"]
+    assert named
+    for where, call in named:
+        if isinstance(call.args[0], ast.Constant):
+            assert words_of(Option(str(call.args[0].value))) in known, where
 
 
 def test_an_option_that_does_not_exist_would_be_found() -> None:

@@ -7,7 +7,7 @@ from datetime import date
 from backfill_assets.application.command_line import explained, words_of
 from backfill_assets.documents import as_json
 from backfill_assets.errors import Refused
-from backfill_assets.next_steps import ANOTHER_PERSON, NAME, WAIT_OR_RECOVER, Act, do, step, undo
+from backfill_assets.next_steps import ANOTHER_PERSON, NAME, WAIT_OR_RECOVER, Act, Option, do, step, undo
 
 
 def test_an_act_is_the_command_with_its_options() -> None:
@@ -19,6 +19,12 @@ def test_options_without_a_value_are_left_out() -> None:
     assert words_of(do(Act.PLAN, "sales", stale=False, first=None, with_dependents=True)) == (
         "backfill plan sales --with-dependents"
     )
+
+
+def test_an_option_is_worded_like_those_of_a_command() -> None:
+    said = step("add ", Option("on_duplicate", "ignore"), " or ", Option("changed_code"), ": ", Option("first", "a b"))
+    assert words_of(said) == "add --on-duplicate ignore or --changed-code: --from 'a b'"
+    assert str(said) == "add on_duplicate=ignore or changed_code: first=a b"
 
 
 def test_a_file_whose_name_has_spaces_is_one_word_of_the_command() -> None:
