@@ -10,20 +10,21 @@ from backfill_assets.application.follow import asked_follow_ups, cancel_follow_u
 from backfill_assets.application.land import land, quarantine_table
 from backfill_assets.application.parts import Part, stages
 from backfill_assets.application.plan import plan, plan_set
+from backfill_assets.application.plan_load import days_without_events, plan_load
 from backfill_assets.application.recover import Recovered, recover
 from backfill_assets.application.run import Run
-from backfill_assets.application.subjects import erase_samples, subject_of
+from backfill_assets.application.subjects import subject_of
 from backfill_assets.application.terms import present_terms
 from backfill_assets.application.upkeep import find_run, set_versions
 from backfill_assets.application.upkeep import vacuum_files as vacuum
 from backfill_assets.candidates.evaluate import Evaluated
 from backfill_assets.candidates.stage import require_stageable
+from backfill_assets.evidence.landed import questioned_gaps
 from backfill_assets.ledger.records import CandidatePartition, PublicationRecord, RunRecord, SetRecord
 from backfill_assets.people import require_person
 from backfill_assets.planning.sets import is_set
 from backfill_assets.progress import Listener, no_listener
 from backfill_assets.publication import approve as approvals
-from backfill_assets.publication.plan_load import days_without_events, plan_load, questioned_gaps
 from backfill_assets.publication.publish import rollback_run
 from backfill_assets.restatements import approve as set_approvals
 from backfill_assets.restatements.publish import is_outdated, publish_set, rollback_set
@@ -106,3 +107,8 @@ def cancel(ws: Workspace, name: str, *, by: str, reason: str) -> None:
 
 def run_named(ws: Workspace, run_id: str) -> RunRecord:
     return Run(ws, run_id).record
+
+
+def erase_samples(ws: Workspace, name: str, *, by: str, reason: str) -> int:
+    """How many samples of a run or a set were erased."""
+    return subject_of(ws, name).erase(by=by, reason=reason).erased

@@ -89,13 +89,14 @@ def execute(
                 case Compute():
                     stage_chunk(opened.work(Staging), stage)
                 case Measure():
-                    measure_candidate(opened.work(Gating))
+                    measure_candidate(opened.work(Gating), stage)
                 case Prove():
                     prove_window(opened.work(Gating), stage)
                 case Agree():
+                    # Who has agreed is asked of the ledger: what a plan printed grants nothing.
                     require_ready(ws, run_id)
                 case Swap():
-                    done.publication = _swap(ws, run_id, by=actor)
+                    done.publication = _swap(ws, stage.run_id, by=actor)
                 case Notify():
                     # The transaction that acknowledged the swap has put the publication into the outbox, so that a
                     # process that stops in between does not lose it. `follow` and the sensor read it from there.

@@ -10,6 +10,7 @@ from pathlib import Path
 from pyspark.sql import DataFrame
 
 from backfill_assets.application.parts import Part
+from backfill_assets.application.plan_load import days_without_events, plan_load
 from backfill_assets.application.recorder import Acting
 from backfill_assets.application.run import Run
 from backfill_assets.domain import SourceTable
@@ -28,7 +29,6 @@ from backfill_assets.people import require_person
 from backfill_assets.planning.filling import EARLIER_FIRST_DAY
 from backfill_assets.planning.partitions import DayRange, Grain, count_of, partitions_over
 from backfill_assets.progress import Listener, Progress
-from backfill_assets.publication.plan_load import days_without_events, plan_load
 from backfill_assets.workspace import Workspace
 
 

@@ -1,30 +1,27 @@
-"""Queries: status, staleness, history, the audit, and reproduction of a run.
+"""Queries: status, staleness, history and the audit.
 
-They change nothing, except that a reproduction is recorded. Each question imports its own room: `status` needs neither
+They change nothing. Each question imports its own room: `status` needs neither
 Spark's functions nor the readers of files, and is answered in the time that they take to import.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from datetime import date
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from backfill_assets.errors import Refused
-from backfill_assets.next_steps import Act, do
-from backfill_assets.planning.filling import joined
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.workspace import Workspace
 
 if TYPE_CHECKING:
-    from backfill_assets.application.recorder import Acting
     from backfill_assets.evidence.history import TableHistory
     from backfill_assets.evidence.partition import PartitionHistory
     from backfill_assets.evidence.runs import RunSummary
     from backfill_assets.evidence.sets import SetDocument
     from backfill_assets.evidence.status import StatusDocument
+    from backfill_assets.ledger.records import CandidatePartition, RunRecord
     from backfill_assets.staleness.document import StaleDocument
     from backfill_assets.upkeep.audit import AuditReport
-    from backfill_assets.upkeep.reproduce import ReproductionReport
 
 
 def status(ws: Workspace, name: str | None) -> StatusDocument | RunSummary | SetDocument:
@@ -63,23 +60,20 @@ def audit(ws: Workspace, *, head: str | None, is_quick: bool) -> AuditReport:
     return audit_everything(ws, head=head, is_quick=is_quick)
 
 
-def reproduce(ws: Workspace, run_id: str, acting: Acting, *, sample: int | None) -> ReproductionReport:
-    """Rebuilds a published run and compares it with what it published.
-
-    Raises:
-        Refused: It is a set, whose runs are rebuilt one by one.
-    """
-    from backfill_assets.upkeep.reproduce import reproduce_run
-
-    _require_run(ws, run_id)
-    return reproduce_run(ws, run_id, by=acting.by, sample=sample, listener=acting.listener)
+def run(ws: Workspace, run_id: str) -> RunRecord:
+    """A run as the ledger has it now."""
+    with ws.ledger.read() as tx:
+        return tx.runs.get(run_id)
 
 
-def _require_run(ws: Workspace, name: str) -> None:
-    from backfill_assets.planning.sets import is_set
+def staged_partitions(ws: Workspace, run_id: str) -> Mapping[date, CandidatePartition]:
+    """What a run has staged, as the ledger knows it by now."""
+    with ws.ledger.read() as tx:
+        return tx.candidates.of_run(run_id)
 
-    if is_set(name):
-        from backfill_assets.application.subjects import subject_of
 
-        each = joined([do(Act.REPRODUCE, run_id) for run_id in subject_of(ws, name).run_ids])
-        raise Refused(f"{name} is a set, and its runs are reproduced one by one.", next_step=each, set_id=name)
+def figures(ws: Workspace, table: str, columns: Sequence[str]) -> Sequence[Mapping[str, Any]]:
+    """The rows of a small table, such as a monthly one, as readers see them now."""
+    from backfill_assets.lake.rows import small_table
+
+    return small_table(ws.lake, table, columns)

@@ -1,4 +1,4 @@
-"""Stages of a run or a set, and the parts that are started separately. Nothing is executed here."""
+"""Stages of a run, and the parts that are started separately. Nothing is executed here."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import assert_never
 
 from backfill_assets.ledger.members import members_of
 from backfill_assets.planning.policy import every
-from backfill_assets.planning.sets import is_set
 from backfill_assets.planning.stages import Agree, Compute, Measure, Notify, Prove, Stage, Swap, stages_of
 from backfill_assets.publication.authority import demand_of
 from backfill_assets.workspace import Workspace
@@ -33,16 +32,20 @@ def part_of(stage: Stage) -> Part:
     assert_never(stage)
 
 
-def stages(ws: Workspace, name: str) -> tuple[Stage, ...]:
-    """What a run or a set does, step by step: the list that `plan` prints and the loop executes.
+def stages(ws: Workspace, run_id: str) -> tuple[Stage, ...]:
+    """What a run does, step by step: the list that `plan` prints and the loop executes.
+
+    Of a run of a set, these are the stages of the set that concern it.
 
     Raises:
-        UnknownName: There is no such run or set.
+        UnknownName: There is no such run.
     """
     with ws.ledger.read() as tx:
-        if not is_set(name):
-            run = tx.runs.get(name)
+        run = tx.runs.get(run_id)
+        set_id = run.manifest.member_of
+        if set_id is None:
             return stages_of([run.manifest], ws.graph, demand=demand_of(ws, tx, run))
-        members = members_of(tx.runs, tx.sets.get(name))
+        members = members_of(tx.runs, tx.sets.get(set_id))
         asked = every(demand_of(ws, tx, member) for member in members)
-    return stages_of([member.manifest for member in members], ws.graph, of=name, demand=asked)
+    listed = stages_of([member.manifest for member in members], ws.graph, of=set_id, demand=asked)
+    return tuple(stage for stage in listed if isinstance(stage, Agree) or stage.run_id == run_id)

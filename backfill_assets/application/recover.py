@@ -19,7 +19,7 @@ from backfill_assets.ledger.records import PublicationRecord, RollbackOrder
 from backfill_assets.ledger.states import ImportState, PublicationState, RunState, SetState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.next_steps import Act, NextStep, do, step
-from backfill_assets.planning.sets import SET_PREFIX
+from backfill_assets.planning.sets import is_set
 from backfill_assets.problems import Problem
 from backfill_assets.publication.publish import abandon, acknowledge
 from backfill_assets.restatements.publish import Outcome, recover_set
@@ -117,7 +117,7 @@ def _document(each: Recovered) -> RecoveredWork:
 
 
 def _require_known(tx: ReadTransaction, name: str) -> None:
-    if name.startswith(SET_PREFIX):
+    if is_set(name):
         tx.sets.get(name)
     elif name.startswith("imp-"):
         tx.imports.get(name)

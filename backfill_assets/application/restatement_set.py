@@ -4,20 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from backfill_assets.application.parts import Part
 from backfill_assets.application.recorder import Acting
-from backfill_assets.application.run import Run
+from backfill_assets.application.run import Run, erase_samples
+from backfill_assets.errors import Refused
+from backfill_assets.evidence.recovered import ErasedSamples
 from backfill_assets.evidence.report import SetReport, set_report
 from backfill_assets.evidence.sets import SetDocument, set_document
 from backfill_assets.ledger.members import members_of
 from backfill_assets.ledger.records import RunRecord
 from backfill_assets.ledger.states import RunState
+from backfill_assets.next_steps import Act, do
 from backfill_assets.people import require_person
+from backfill_assets.planning.filling import joined
 from backfill_assets.restatements.approve import approve_set
 from backfill_assets.restatements.publish import is_outdated, publish_set, rollback_set
 from backfill_assets.restatements.undo import rollback_with_dependents
 from backfill_assets.workspace import Workspace
+
+if TYPE_CHECKING:
+    from backfill_assets.upkeep.reproduce import ReproductionReport
 
 _SEEN = (RunState.PUBLISHING, RunState.PUBLISHED, RunState.SUPERSEDED)
 _GATED = (RunState.PASSED, RunState.ROLLED_BACK)
@@ -86,6 +94,22 @@ class RestatementSet:
 
         publish_set(self.ws, self.set_id, by=acting.by, publish=publish_one)
         return self.document()
+
+    def reproduce(self, acting: Acting, *, sample: int | None) -> ReproductionReport:  # noqa: ARG002 - as of a run
+        """Refused: its runs are rebuilt one by one."""
+        each = joined([do(Act.REPRODUCE, run_id) for run_id in self.run_ids])
+        raise Refused(
+            f"{self.set_id} is a set, and its runs are reproduced one by one.", next_step=each, set_id=self.set_id
+        )
+
+    def erase(self, *, by: str, reason: str) -> ErasedSamples:
+        """Deletes the values of rows that were kept for the reviewers of its runs.
+
+        Raises:
+            Refused: It is not stated by whom and why, or there are none.
+        """
+        erased = erase_samples(self.ws, self.run_ids, by=by, reason=reason)
+        return ErasedSamples(run_id=None, set_id=self.set_id, erased=erased)
 
     def rollback(self, acting: Acting, *, reason: str, with_dependents: bool) -> SetDocument:
         """Rolls back every table of the set, dependents first."""

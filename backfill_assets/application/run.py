@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from backfill_assets.application.parts import Part
 from backfill_assets.application.recorder import Acting
 from backfill_assets.domain import SourceTable
 from backfill_assets.evidence.publications import PublicationDocument, RollbackDocument, publication_document
+from backfill_assets.evidence.recovered import ErasedSamples
 from backfill_assets.evidence.report import RunReport, run_report
 from backfill_assets.evidence.runs import RunSummary, interrupted, run_document
 from backfill_assets.ledger.records import Action, PublicationRecord, RunRecord
@@ -17,6 +19,21 @@ from backfill_assets.publication.approve import approve_run
 from backfill_assets.publication.publish import rollback_run
 from backfill_assets.restatements.undo import rollback_with_dependents
 from backfill_assets.workspace import Workspace
+
+if TYPE_CHECKING:
+    from backfill_assets.upkeep.reproduce import ReproductionReport
+
+
+def erase_samples(ws: Workspace, run_ids: Sequence[str], *, by: str, reason: str) -> int:
+    """Permanently deletes the values of rows that the ledger holds of some runs; events record by whom and why.
+
+    Returns:
+        How many samples were erased.
+    """
+    with ws.ledger.write() as tx:
+        erased = tx.samples.erase(*run_ids, by=by, reason=reason)
+    ws.ledger.compact_log()
+    return erased
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +108,21 @@ class Run:
             acting.recorder.rolled_back(self.ws, record)
         *dependents, own = map(publication_document, records)
         return RollbackDocument(publication=own, dependents=tuple(dependents))
+
+    def reproduce(self, acting: Acting, *, sample: int | None) -> ReproductionReport:
+        """Rebuilds the published run, or a sample of it, and compares it with what it published."""
+        from backfill_assets.upkeep.reproduce import reproduce_run
+
+        return reproduce_run(self.ws, self.run_id, by=acting.by, sample=sample, listener=acting.listener)
+
+    def erase(self, *, by: str, reason: str) -> ErasedSamples:
+        """Deletes the values of rows that were kept for its reviewers.
+
+        Raises:
+            Refused: It is not stated by whom and why, or there are none.
+        """
+        erased = erase_samples(self.ws, self.run_ids, by=by, reason=reason)
+        return ErasedSamples(run_id=self.run_id, set_id=None, erased=erased)
 
     def execute(self, acting: Acting, parts: Sequence[Part]) -> None:
         """Executes parts of the run through the recorder.

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from backfill_assets.application.recorder import Acting
 from backfill_assets.application.restatement_set import RestatementSet
 from backfill_assets.application.run import Run
 from backfill_assets.evidence.publications import PublicationDocument, RollbackDocument
+from backfill_assets.evidence.recovered import ErasedSamples
 from backfill_assets.evidence.report import RunReport, SetReport
 from backfill_assets.evidence.runs import RunSummary
 from backfill_assets.evidence.sets import SetDocument
 from backfill_assets.planning.sets import is_set
 from backfill_assets.workspace import Workspace
+
+if TYPE_CHECKING:
+    from backfill_assets.upkeep.reproduce import ReproductionReport
 
 
 class Subject(Protocol):
@@ -43,24 +47,13 @@ class Subject(Protocol):
     def rollback(self, acting: Acting, *, reason: str, with_dependents: bool) -> RollbackDocument | SetDocument:
         """Restores exactly the files that were replaced."""
 
+    def reproduce(self, acting: Acting, *, sample: int | None) -> ReproductionReport:
+        """Rebuilds what was published and compares it; the runs of a set are rebuilt one by one."""
+
+    def erase(self, *, by: str, reason: str) -> ErasedSamples:
+        """Permanently deletes the values of rows that the ledger holds; events record by whom and why."""
+
 
 def subject_of(ws: Workspace, name: str) -> Subject:
     """The run or the set with that id; its first request checks that the ledger has it."""
     return RestatementSet(ws, name) if is_set(name) else Run(ws, name)
-
-
-def erase_samples(ws: Workspace, name: str, *, by: str, reason: str) -> int:
-    """Permanently deletes the values of rows that the ledger holds of a run or a set; events record by whom and why.
-
-    Returns:
-        How many samples were erased.
-
-    Raises:
-        UnknownName: There is no such run or set.
-        Refused: It is not stated by whom and why, or there are none.
-    """
-    run_ids = subject_of(ws, name).run_ids
-    with ws.ledger.write() as tx:
-        erased = tx.samples.erase(*run_ids, by=by, reason=reason)
-    ws.ledger.compact_log()
-    return erased

@@ -46,7 +46,7 @@ from backfill_assets.ledger.records import (
 from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.partitions import count_of, describe
-from backfill_assets.planning.stages import Prove
+from backfill_assets.planning.stages import Measure, Prove
 from backfill_assets.progress import Listener, Progress, no_listener
 from backfill_assets.transforms.schemas import business_schema, stored_schema
 from backfill_assets.workspace import Workspace
@@ -172,9 +172,10 @@ def gating(ws: Workspace, run_id: str, *, actor: str, listener: Listener = no_li
     work.report(len(candidates), "every blocking gate passed" if work.evaluated.passed else "blocked")
 
 
-def measure_candidate(work: Gating) -> None:
+def measure_candidate(work: Gating, stage: Measure) -> None:
     """Measures the staged rows, read back from their files, and compares them with the accepted ones: one pass."""
-    work.report(0, f"measuring {count_of(len(work.candidates), work.manifest.grain.noun)}")
+    work.report(0, f"measuring {count_of(len(stage.partitions), stage.grain.noun)}")
+    work.gates = tuple(gate for gate in work.gates if gate.name in stage.gates)
     schema = business_schema(work.table)
     work.measured = measure(work.staged_rows, work.accepted_rows, work.table, schema=schema)
 

@@ -19,7 +19,6 @@ from backfill_assets.cli.answers import (
 from backfill_assets.cli.session import named, opened, person
 from backfill_assets.errors import Refused
 from backfill_assets.planning.partitions import count_of
-from backfill_assets.planning.sets import is_set
 
 
 @app.command()
@@ -166,17 +165,14 @@ def erase(
 ) -> None:
     """Delete the values of rows kept for the reviewers of a run or a set; that they were there stays known."""
     with answering(as_json) as console:
-        from backfill_assets.application.subjects import erase_samples
         from backfill_assets.cli import views
-        from backfill_assets.evidence.recovered import ErasedSamples
 
         with opened() as session:
-            erased = erase_samples(session.ws, run, by=person(by), reason=reason)
+            document = session.subject(run).erase(by=person(by), reason=reason)
         if as_json:
-            run_id, set_id = (None, run) if is_set(run) else (run, None)
-            print_json(ErasedSamples(run_id=run_id, set_id=set_id, erased=erased))
+            print_json(document)
         else:
-            views.show(console, f"{count_of(erased, 'sample')} of {run} erased")
+            views.show(console, f"{count_of(document.erased, 'sample')} of {run} erased")
 
 
 @app.command()

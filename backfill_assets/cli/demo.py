@@ -16,11 +16,13 @@ from rich.console import Console, RenderableType
 from rich.rule import Rule
 from rich.text import Text
 
+from backfill_assets.application import look
 from backfill_assets.application.command_line import words_of
 from backfill_assets.application.follow import follow
 from backfill_assets.application.follow_document import follow_document
 from backfill_assets.application.land import build, land_files, quarantine_table
 from backfill_assets.application.plan import described_plan, plan
+from backfill_assets.application.plan_load import days_without_events, plan_load
 from backfill_assets.application.recorder import Acting
 from backfill_assets.application.run import Run
 from backfill_assets.cli.session import opened
@@ -31,13 +33,11 @@ from backfill_assets.errors import NotApproved, Refused
 from backfill_assets.evidence.imports import ImportDocument
 from backfill_assets.evidence.measured import Moves
 from backfill_assets.evidence.report import RunReport
-from backfill_assets.lake.rows import small_table
 from backfill_assets.next_steps import Act, NextStep, do, step
 from backfill_assets.planning.partitions import DayRange, Grain, describe, partitions_over
 from backfill_assets.planning.request import Plan, PlanRequest
-from backfill_assets.publication.plan_load import days_without_events, plan_load
 from backfill_assets.settings import PROJECT_ROOT, Settings, default_home
-from backfill_assets.upkeep.audit import AuditReport, audit
+from backfill_assets.upkeep.audit import AuditReport
 from backfill_assets.workspace import Workspace
 
 ASKS, AGREES = "ana", "ben"
@@ -192,7 +192,7 @@ class _Play:
         restored = self.restatement_is_rolled_back(second, before)
         final = self.restatement_is_published_again(second, after)
         self.stage.step("The audit: do ledger, tables and landed files agree?")
-        found = audit(self.ws)
+        found = look.audit(self.ws, head=None, is_quick=False)
         self.show(audit_view(found))
         elapsed_s = time.monotonic() - self.began
         self.where_everything_is(second, elapsed_s)
@@ -327,7 +327,7 @@ class _Play:
     def figures(self) -> Figures:
         """The dependent table's figures by key, as readers see them now."""
         table, column = self.demo.figures
-        rows = small_table(self.ws.lake, table.name, [*table.key, column])
+        rows = look.figures(self.ws, table.name, [*table.key, column])
         return {tuple(str(row[name]) for name in table.key): row[column] for row in rows}
 
     def show(self, *parts: RenderableType | NextStep) -> None:

@@ -141,11 +141,10 @@ def reproduce(
 ) -> None:
     """Rebuild a published run from its manifest, aside, and compare: identical, or exactly what differs."""
     with answering(as_json) as console:
-        from backfill_assets.application import look
         from backfill_assets.cli import views
 
         with opened(quiet=as_json) as session:
-            document = look.reproduce(session.ws, run, session.acting(named(by), on=run), sample=sample)
+            document = session.subject(run).reproduce(session.acting(named(by), on=run), sample=sample)
         print_json(document) if as_json else views.show(console, views.reproduction_view(document))
         if not document.identical:
             raise typer.Exit(1)

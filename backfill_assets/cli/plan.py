@@ -80,8 +80,7 @@ def plan(
     with answering(as_json) as console:
         from backfill_assets.cli import views
         from backfill_assets.planning.request import AskedLimits, PlanRequest
-        from backfill_assets.planning.restatement import SetRequest
-        from backfill_assets.restatements.plan import parse_because
+        from backfill_assets.planning.restatement import SetRequest, parse_because
 
         limits = AskedLimits(
             chunk_partitions=chunk_partitions,

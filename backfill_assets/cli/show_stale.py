@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from rich.console import Group, RenderableType
 from rich.text import Text
 
 from backfill_assets.cli.show import listing
 from backfill_assets.planning.partitions import count_of
-from backfill_assets.staleness.document import StaleDocument, StaleTable
+
+if TYPE_CHECKING:
+    from backfill_assets.staleness.document import StaleDocument, StaleTable
 
 
 def stale_view(document: StaleDocument) -> RenderableType:

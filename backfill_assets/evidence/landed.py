@@ -10,11 +10,11 @@ from backfill_assets.domain import SourceTable
 from backfill_assets.evidence.imports import ImportDocument
 from backfill_assets.evidence.report import RunReport
 from backfill_assets.lake.rows import few_rows
+from backfill_assets.landing.days import pending_days
 from backfill_assets.landing.land import Landed
 from backfill_assets.next_steps import NextStep, step
 from backfill_assets.planning.filling import loads
-from backfill_assets.planning.partitions import count_of
-from backfill_assets.publication.plan_load import questioned_gaps
+from backfill_assets.planning.partitions import DayRange, count_of
 from backfill_assets.workspace import Workspace
 
 
@@ -57,3 +57,9 @@ def questions(ws: Workspace, table: SourceTable) -> Iterator[NextStep]:
     for gap in questioned_gaps(ws, table.name):
         (command,) = loads(table.name, gap, empty=True)
         yield step(f"{table.name}: no events from {gap.start} to {gap.last}; if nothing happened then: ", command)
+
+
+def questioned_gaps(ws: Workspace, source: str) -> tuple[DayRange, ...]:
+    """Gaps in files that have landed and are not loaded, longer than the source finds plausible."""
+    with ws.ledger.read() as tx:
+        return pending_days(tx, ws.domain.source_table(source)).asked

@@ -24,7 +24,7 @@ from backfill_assets.ledger.states import (
 )
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import CauseKind, Kind, Mode
-from backfill_assets.planning.sets import SetManifest
+from backfill_assets.planning.sets import SetManifest, is_set
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -312,6 +312,11 @@ class RollbackOrder:
     dependents: tuple[str, ...]
     by: str
     reason: str
+
+    @property
+    def is_of_set(self) -> bool:
+        """Whether a set is rolled back, and not a run."""
+        return is_set(self.of)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,6 +24,7 @@ from dagster import (
 )
 from dagster_deltalake import DeltaTableResource
 
+from backfill_assets.application import look
 from backfill_assets.application.command_line import words_of
 from backfill_assets.application.execute import execute
 from backfill_assets.application.parts import Part
@@ -42,7 +43,6 @@ from backfill_assets.orchestration.runs import (
     run_in_state,
     run_to_load,
     run_to_stage,
-    staged_partitions,
 )
 from backfill_assets.planning.graph import Graph
 from backfill_assets.progress import Listener, Progress
@@ -114,7 +114,7 @@ def _bronze(table: SourceTable, graph: Graph, pool: str | None) -> AssetsDefinit
                 return
             gated = execute(workspace, run.run_id, STAGED_AND_GATED, actor=by, listener=_listener(context, session))
             results = gated.results
-        staged = staged_partitions(workspace, run.run_id)
+        staged = look.staged_partitions(workspace, run.run_id)
         try:
             _must_have_passed(run.run_id, table, results)
             with refusals_as_failures(session):
@@ -199,7 +199,7 @@ def _validation(table: DerivedTable, graph: Graph, pool: str | None) -> AssetsDe
             run = run_in_state(session, table, context, RunState.STAGED, RunState.GATING)
             listener = _listener(context, session)
             results = execute(session.workspace, run.run_id, [Part.GATE], actor=by, listener=listener).results
-        measured = staged_partitions(session.workspace, run.run_id)
+        measured = look.staged_partitions(session.workspace, run.run_id)
         yield from materialized(context, key, run.manifest.partitions, described.measured(measured, results))
         yield from gate_events(context, key, table.partition.grain, results)
         yield from ended_checks(key, table.gates)
@@ -229,7 +229,7 @@ def _published(table: DerivedTable, graph: Graph) -> AssetsDefinition:
             by = actor(session, context)
             run = run_in_state(session, table, context, RunState.PASSED)
             record = execute(session.workspace, run.run_id, [Part.PUBLISH], actor=by).published
-        staged = staged_partitions(session.workspace, run.run_id)
+        staged = look.staged_partitions(session.workspace, run.run_id)
         yield from materialized(
             context, key, run.manifest.partitions, described.published(record, staged, _url(context, table))
         )

@@ -14,6 +14,7 @@ from uuid import uuid4
 
 from dagster import AssetKey, AssetMaterialization, DagsterInstance, DagsterRunStatus, Failure, RunsFilter
 
+from backfill_assets.application import look
 from backfill_assets.application.parts import Part
 from backfill_assets.errors import BackfillError
 from backfill_assets.lease import this_process
@@ -107,7 +108,7 @@ def run_in_process(
     Returns:
         What became of it; refusals are in `error`, not raised.
     """
-    run = _run(workspace, run_id)
+    run = look.run(workspace, run_id)
     table = workspace.domain.table(run.manifest.table)
     end_abandoned_runs(instance, run_id)
     given = {
@@ -125,7 +126,7 @@ def run_in_process(
         dagster_run_id=dagster_run_id,
         table=table.name,
         succeeded=succeeded,
-        run=_run(workspace, run_id),
+        run=look.run(workspace, run_id),
         error=errors[-1] if errors else None,
     )
 
@@ -177,11 +178,6 @@ def report_rollback(workspace: Workspace, record: PublicationRecord, *, instance
                     },
                 )
             )
-
-
-def _run(workspace: Workspace, run_id: str) -> RunRecord:
-    with workspace.ledger.read() as tx:
-        return tx.runs.get(run_id)
 
 
 def end_abandoned_runs(instance: DagsterInstance, run_id: str) -> None:

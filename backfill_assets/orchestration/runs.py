@@ -15,13 +15,15 @@ from datetime import date
 
 from dagster import AssetExecutionContext, Failure
 
+from backfill_assets.application import look
 from backfill_assets.application.command_line import explained
 from backfill_assets.application.follow import UNFINISHED
 from backfill_assets.application.plan import plan
+from backfill_assets.application.plan_load import plan_load
 from backfill_assets.application.upkeep import find_run
 from backfill_assets.domain import DerivedTable, SourceTable, Table
 from backfill_assets.errors import BackfillError, InvalidRange, MissingInput, Refused, Retryable
-from backfill_assets.ledger.records import CandidatePartition, RunRecord
+from backfill_assets.ledger.records import RunRecord
 from backfill_assets.ledger.states import RunState
 from backfill_assets.next_steps import Act, do, step
 from backfill_assets.orchestration import tags
@@ -29,7 +31,6 @@ from backfill_assets.orchestration.resources import Session
 from backfill_assets.planning.manifest_parts import CauseKind, Kind
 from backfill_assets.planning.partitions import DayRange, compress, days_listed, days_of, describe
 from backfill_assets.planning.request import PlanRequest
-from backfill_assets.publication.plan_load import plan_load
 from backfill_assets.workspace import Workspace
 
 
@@ -122,12 +123,6 @@ def run_to_stage(session: Session, table: DerivedTable, context: AssetExecutionC
     return _adopt(workspace, table, context, plan(workspace, request).manifest.run_id)
 
 
-def staged_partitions(workspace: Workspace, run_id: str) -> Mapping[date, CandidatePartition]:
-    """What a run has staged, as the ledger knows it by now."""
-    with workspace.ledger.read() as tx:
-        return tx.candidates.of_run(run_id)
-
-
 def run_to_load(session: Session, table: SourceTable, context: AssetExecutionContext, *, by: str) -> RunRecord | None:
     """The run whose manifest a bronze asset executes; None when nothing has landed for the partitions."""
     partitions = chosen_partitions(context)
@@ -169,17 +164,12 @@ def tagged_run(workspace: Workspace, table: Table, context: AssetExecutionContex
     """The run that the Dagster run's tags name for a table."""
     given = launch_tags(context)
     run_id = given.get(tags.own_run_id(table.short_name)) or given.get(tags.RUN_ID)
-    return _run(workspace, run_id) if run_id else None
+    return look.run(workspace, run_id) if run_id else None
 
 
 def _adopt(workspace: Workspace, table: Table, context: AssetExecutionContext, run_id: str) -> RunRecord:
     context.instance.add_run_tags(context.run.run_id, {tags.own_run_id(table.short_name): run_id})
-    return _run(workspace, run_id)
-
-
-def _run(workspace: Workspace, run_id: str) -> RunRecord:
-    with workspace.ledger.read() as tx:
-        return tx.runs.get(run_id)
+    return look.run(workspace, run_id)
 
 
 def _must_fit(run: RunRecord, table: Table, context: AssetExecutionContext) -> RunRecord:

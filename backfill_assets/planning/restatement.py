@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import date
 
-from backfill_assets.next_steps import NextStep
+from backfill_assets.errors import InvalidRange
+from backfill_assets.next_steps import NextStep, Option, step
 from backfill_assets.planning.impact import Rebuild
 from backfill_assets.planning.manifest_parts import Mode
-from backfill_assets.planning.partitions import DayRange, Grain
+from backfill_assets.planning.partitions import DayRange, Grain, days_named
 from backfill_assets.planning.request import NO_LIMITS_ASKED, AskedLimits, Plan
 from backfill_assets.planning.sets import SetManifest
 from backfill_assets.planning.stages import Stage
@@ -89,3 +90,21 @@ class PlannedSet:
     left_out: tuple[LeftOut, ...]
     plans: tuple[Plan, ...]
     stages: tuple[Stage, ...]
+
+
+def parse_because(text: str) -> tuple[str, DayRange]:
+    """Parses a table with its days: `bronze.case_events:2006-03-15..2006-03-20`.
+
+    A single day needs no `..`, and a month or a year is all its days: `bronze.case_events:2006-02`.
+
+    Raises:
+        InvalidRange: It is not of that form.
+    """
+    table, colon, days = text.partition(":")
+    first, dots, last = days.partition("..")
+    if not colon or not table or not first or (dots and not last):
+        raise InvalidRange(
+            f"{text!r} does not name the days of a table that have changed.",
+            next_step=step("write it like ", Option("because", "bronze.case_events:2006-03-15..2006-03-20")),
+        )
+    return table, DayRange.inclusive(days_named(first).start, days_named(last or first).last)

@@ -1,7 +1,8 @@
-"""Stages: what a run does, step by step, derived from its manifest alone. `plan` prints the list, `run` executes it.
+"""Stages: what a run does, step by step. `plan` prints the list, `run` executes it; nothing else describes a run.
 
-It is the only description of a run: staging executes the `Compute` stages in this order and with these reads, gating
-the `Measure` and `Prove` stages with these recomputations, and publishing the `Swap`.
+The list follows from the manifests, the tables, and whose approval is required: staging executes the `Compute` stages
+in this order and with these reads, gating the `Measure` and `Prove` stages with these gates and recomputations, and
+publishing the `Swap`.
 """
 
 from __future__ import annotations
@@ -134,6 +135,7 @@ class Swap:
 class Notify:
     """Dependents of what was swapped are asked to follow; those in the same set have been built already."""
 
+    run_id: str
     table: str
     dependents: tuple[Dependent, ...]
 
@@ -241,7 +243,7 @@ def publishing(manifest: Manifest, graph: Graph, *, inside: Iterable[str] = ()) 
     swap = Swap(run_id=manifest.run_id, table=manifest.table, grain=manifest.grain, partitions=manifest.partitions)
     own = {*inside, manifest.table}
     outside = tuple(d for d in dependents_of(graph, manifest.table, manifest.partitions) if d.table not in own)
-    return (swap, Notify(table=manifest.table, dependents=outside)) if outside else (swap,)
+    return (swap, Notify(run_id=manifest.run_id, table=manifest.table, dependents=outside)) if outside else (swap,)
 
 
 def sentence(stage: Stage) -> str:

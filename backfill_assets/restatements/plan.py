@@ -11,13 +11,13 @@ from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 
 from backfill_assets.domain import SourceTable
-from backfill_assets.errors import InvalidRange, MissingInput, Refused
+from backfill_assets.errors import MissingInput, Refused
 from backfill_assets.identity import sha256_text
 from backfill_assets.ledger.claims import LedgerState
 from backfill_assets.next_steps import NAME, WHY, Act, Invocation, NextStep, Option, do, step
 from backfill_assets.planning.filling import joined, loads, plans
 from backfill_assets.planning.impact import Rebuild, impact, never_built
-from backfill_assets.planning.partitions import DayRange, days_named, days_of, describe
+from backfill_assets.planning.partitions import DayRange, days_of, describe
 from backfill_assets.planning.policy import every
 from backfill_assets.planning.request import (
     Plan,
@@ -250,21 +250,3 @@ def _plans(
             rows, run_id = plan.estimate.rows, plan.manifest.run_id
             staged[rebuild.table] = {p: Staged(run_id=run_id, rows=rows[p]) for p in plan.manifest.partitions}
     return tuple(plans)
-
-
-def parse_because(text: str) -> tuple[str, DayRange]:
-    """Parses a table with its days: `bronze.case_events:2006-03-15..2006-03-20`.
-
-    A single day needs no `..`, and a month or a year is all its days: `bronze.case_events:2006-02`.
-
-    Raises:
-        InvalidRange: It is not of that form.
-    """
-    table, colon, days = text.partition(":")
-    first, dots, last = days.partition("..")
-    if not colon or not table or not first or (dots and not last):
-        raise InvalidRange(
-            f"{text!r} does not name the days of a table that have changed.",
-            next_step=step("write it like ", Option("because", "bronze.case_events:2006-03-15..2006-03-20")),
-        )
-    return table, DayRange.inclusive(days_named(first).start, days_named(last or first).last)

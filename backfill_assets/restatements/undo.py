@@ -7,6 +7,7 @@ swap, so that a published partition never lacks its input. `recover` completes a
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from backfill_assets.crash_points import Point
 from backfill_assets.errors import HalfWay, IllegalTransition, LeavesOrphans, Refused
@@ -14,7 +15,6 @@ from backfill_assets.ledger.records import PublicationIntent, PublicationRecord,
 from backfill_assets.ledger.states import RunState, SetState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.next_steps import NAME, WHY, Act, do, step, undo
-from backfill_assets.planning.sets import SET_PREFIX
 from backfill_assets.publication.orphans import Orphans, described_orphans, orphans_of
 from backfill_assets.publication.publish import rollback_intent, rollback_run
 from backfill_assets.restatements.publish import rollback_intents, rollback_set
@@ -36,9 +36,10 @@ def rollback_with_dependents(ws: Workspace, name: str, *, by: str, reason: str) 
         OutcomeUnknown: It is not known whether a swap landed; `recover` finds out and continues.
     """
     with ws.ledger.write() as tx:
-        orphans = orphans_of(ws.graph, tx, _intents(ws, tx, name, by=by, reason=reason))
+        order = RollbackOrder(of=name, dependents=(), by=by, reason=reason)
+        orphans = orphans_of(ws.graph, tx, _intents(ws, tx, order))
         _require_in_no_set(orphans, name)
-        order = RollbackOrder(of=name, dependents=tuple(each.run_id for each in orphans), by=by, reason=reason)
+        order = replace(order, dependents=tuple(each.run_id for each in orphans))
         tx.publications.order_rollback(order)
     ws.reached(Point.ROLLBACK_ORDERED)
     return complete_rollback(ws, order)
@@ -75,7 +76,7 @@ def complete_rollback(ws: Workspace, order: RollbackOrder) -> Sequence[Publicati
 
 
 def _root(ws: Workspace, order: RollbackOrder) -> Sequence[PublicationRecord]:
-    if not order.of.startswith(SET_PREFIX):
+    if not order.is_of_set:
         if _run_state(ws, order.of) is RunState.ROLLED_BACK:
             return ()
         return (rollback_run(ws, order.of, by=order.by, reason=order.reason),)
@@ -89,17 +90,17 @@ def _run_state(ws: Workspace, run_id: str) -> RunState:
         return tx.runs.get(run_id).state
 
 
-def _intents(ws: Workspace, tx: ReadTransaction, name: str, *, by: str, reason: str) -> Sequence[PublicationIntent]:
-    if name.startswith(SET_PREFIX):
-        return rollback_intents(ws, tx, tx.sets.get(name), by=by, reason=reason)
-    run = tx.runs.get(name)
+def _intents(ws: Workspace, tx: ReadTransaction, order: RollbackOrder) -> Sequence[PublicationIntent]:
+    if order.is_of_set:
+        return rollback_intents(ws, tx, tx.sets.get(order.of), by=order.by, reason=order.reason)
+    run = tx.runs.get(order.of)
     if run.manifest.member_of is not None:
         raise IllegalTransition(
-            f"run {name} belongs to set {run.manifest.member_of}, and is only undone with it.",
+            f"run {order.of} belongs to set {run.manifest.member_of}, and is only undone with it.",
             next_step=do(Act.ROLLBACK, run.manifest.member_of, with_dependents=True, by=NAME, reason=WHY),
-            run_id=name,
+            run_id=order.of,
         )
-    return (rollback_intent(ws, tx, run, by=by, reason=reason),)
+    return (rollback_intent(ws, tx, run, by=order.by, reason=order.reason),)
 
 
 def _require_in_no_set(orphans: Iterable[Orphans], name: str) -> None:

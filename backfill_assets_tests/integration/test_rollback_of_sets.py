@@ -12,6 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner, Result
 
+from backfill_assets.application.subjects import subject_of
 from backfill_assets.ledger.records import Action
 from backfill_assets.ledger.states import RunState
 from backfill_assets.main import app
@@ -62,7 +63,7 @@ def told(*words: str) -> str:
 
 
 def every_document_answers(shop: Shop, set_id: str) -> None:
-    assert operations.stages(shop.ws, set_id)
+    assert all(operations.stages(shop.ws, run_id) for run_id in subject_of(shop.ws, set_id).run_ids)
     for report in said("report", set_id)["reports"]:
         assert said("report", report["run_id"])["publications"] == report["publications"]
         told("report", report["run_id"])

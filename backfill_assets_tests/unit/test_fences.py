@@ -127,6 +127,34 @@ def test_rooms_import_only_rooms_of_lower_floors() -> None:
     assert upward == []
 
 
+ACTING = (
+    *("landing", "transforms", "gates", "lake", "candidates", "staleness"),
+    *("publication", "restatements", "upkeep"),
+)
+"""Rooms that act: command line and Dagster ask `application` for what they do, and know only the types of answers."""
+
+
+def test_command_line_and_dagster_act_through_the_application() -> None:
+    found = {
+        (name, module.removeprefix("backfill_assets."))
+        for name, path in modules()
+        if name.startswith(("cli/", "orchestration/"))
+        for module in imported_when_run(path)
+        if module.startswith(tuple(f"backfill_assets.{room}." for room in ACTING))
+    }
+    # The document of a demo holds that of an audit, and Dagster's resource of a table needs to know where the table is.
+    assert found == {("cli/demo.py", "upkeep.audit"), ("orchestration/resources.py", "lake.tables")}
+
+
+def imported_when_run(path: Path) -> set[str]:
+    """What a module imports, except for the types alone."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
+            node.body = []
+    return {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module}
+
+
 def test_a_domain_is_written_against_the_authors_api_alone() -> None:
     allowed = {"backfill_assets.domain", "backfill_assets.errors"}
     for name, path in modules():

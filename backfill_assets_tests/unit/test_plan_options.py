@@ -10,7 +10,7 @@ from typer.testing import CliRunner, Result
 from backfill_assets.errors import InvalidRange
 from backfill_assets.main import app
 from backfill_assets.planning.partitions import DayRange
-from backfill_assets.restatements.plan import parse_because
+from backfill_assets.planning.restatement import parse_because
 
 WHY = ("--reason", "why", "--by", "ana")
 DAYS = ("--from", "2006-02-01", "--to", "2006-02-03")

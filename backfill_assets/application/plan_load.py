@@ -74,12 +74,6 @@ def days_without_events(ws: Workspace, source: str, days: Iterable[date]) -> tup
         return unexplained_days(tx, ws.domain.source_table(source), days)
 
 
-def questioned_gaps(ws: Workspace, source: str) -> tuple[DayRange, ...]:
-    """Gaps in files that have landed and are not loaded, longer than the source finds plausible."""
-    with ws.ledger.read() as tx:
-        return pending_days(tx, ws.domain.source_table(source)).asked
-
-
 def _load_manifest(
     ws: Workspace, table: SourceTable, days: tuple[date, ...], imports: Iterable[ImportRecord], *, by: str, reason: str
 ) -> Manifest:
