@@ -25,9 +25,10 @@ from backfill_assets.people import require_person
 from backfill_assets.planning.sets import is_set
 from backfill_assets.progress import Listener, no_listener
 from backfill_assets.publication import approve as approvals
-from backfill_assets.publication.publish import rollback_run
+from backfill_assets.publication.publish import publish_run, rollback_run
 from backfill_assets.restatements import approve as set_approvals
-from backfill_assets.restatements.publish import is_outdated, publish_set, rollback_set
+from backfill_assets.restatements import publish as sets
+from backfill_assets.restatements.publish import is_outdated, rollback_set
 from backfill_assets.restatements.undo import rollback_with_dependents
 from backfill_assets.staleness.find import stale_tables
 from backfill_assets.upkeep.reproduce import reproduce_run as reproduce
@@ -112,3 +113,8 @@ def run_named(ws: Workspace, run_id: str) -> RunRecord:
 def erase_samples(ws: Workspace, name: str, *, by: str, reason: str) -> int:
     """How many samples of a run or a set were erased."""
     return subject_of(ws, name).erase(by=by, reason=reason).erased
+
+
+def publish_set(ws: Workspace, set_id: str, *, by: str, publish: sets.PublishOne | None = None) -> SetRecord:
+    """The set, published run by run, directly or as the test says."""
+    return sets.publish_set(ws, set_id, by=by, publish=publish or (lambda run_id: publish_run(ws, run_id, by=by)))

@@ -17,7 +17,7 @@ class Seam(StrEnum):
     COMMIT_PROPERTIES = "backfill_assets.lake.swap.CommitProperties"
     REQUIRE_FILES = "backfill_assets.lake.swap._require_files"
     SWAP_OF_PUBLICATIONS = "backfill_assets.publication.publish.swap"
-    FENCE_OF_RECOVERY = "backfill_assets.application.recover.fence"
+    FENCE_OF_RECOVERY = "backfill_assets.publication.recover.fence"
     REQUIRE_AGREED = "backfill_assets.publication.publish.require_agreed"
     REQUIRE_NO_ORPHANS = "backfill_assets.publication.publish.require_no_orphans"
     REQUIRE_INPUTS = "backfill_assets.publication.publish._require_inputs"

@@ -1,8 +1,4 @@
-"""Recovery: ends what was in progress when a process stopped.
-
-For every publication that the ledger has as PUBLISHING, the table's log is checked for its commit. If it landed, the
-ledger is updated. If not, it is fenced off, so that it cannot land later, and closed with nothing changed.
-"""
+"""Recovery: ends what was in progress when a process stopped, each piece of work in its own room."""
 
 from __future__ import annotations
 
@@ -13,16 +9,16 @@ from functools import partial
 from backfill_assets.crash_points import Point
 from backfill_assets.errors import AtWork, BackfillError, HalfWay, IllegalTransition, Refused
 from backfill_assets.evidence.recovered import RecoveredWork, RecoveryReport
-from backfill_assets.lake.swap import fence
 from backfill_assets.landing.land import clean_up_landing
-from backfill_assets.ledger.records import PublicationRecord, RollbackOrder
+from backfill_assets.ledger.records import RollbackOrder
 from backfill_assets.ledger.states import ImportState, PublicationState, RunState, SetState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.next_steps import Act, NextStep, do, step
 from backfill_assets.planning.sets import is_set
 from backfill_assets.problems import Problem
-from backfill_assets.publication.publish import abandon, acknowledge
-from backfill_assets.restatements.publish import Outcome, recover_set
+from backfill_assets.publication.publish import publish_run
+from backfill_assets.publication.recover import Outcome, end_publication
+from backfill_assets.restatements.recover import recover_set
 from backfill_assets.restatements.undo import complete_rollback
 from backfill_assets.workspace import Workspace
 
@@ -73,7 +69,7 @@ def recover(ws: Workspace, *, by: str, only: str | None = None, now: bool = Fals
             "publication",
             record.intent.publication_id,
             record.intent.table,
-            partial(_publication, ws, record, by=by),
+            partial(end_publication, ws, record, by=by),
         )
         for record in under_way
         if only in (None, record.intent.publication_id, record.intent.run_id)
@@ -92,8 +88,13 @@ def recover(ws: Workspace, *, by: str, only: str | None = None, now: bool = Fals
             states=[SetState.PUBLISHING, SetState.ROLLING_BACK],
             unreadable=lambda set_id, error: unreadable.append(_not_ended("set", set_id, set_id, error)),
         )
+
+    def continue_with(run_id: str) -> None:
+        # A person began to publish the set. Whether it is agreed is asked again; who continues it may be the system.
+        publish_run(ws, run_id, by=by)
+
     found += [
-        _ended("set", each.set_id, each.set_id, partial(recover_set, ws, each, by=by))
+        _ended("set", each.set_id, each.set_id, partial(recover_set, ws, each, by=by, publish=continue_with))
         for each in sets
         if only in (None, each.set_id)
     ]
@@ -154,25 +155,6 @@ def _not_ended(what: str, name: str, table: str, error: BackfillError) -> Recove
     outcome = f"could not be ended: {error.message}"
     problem = Problem(table=table, why=f"{what} {name} {outcome}", next_step=following)
     return Recovered(what=what, id=name, outcome=outcome, next_step=following, problem=problem)
-
-
-def _publication(ws: Workspace, record: PublicationRecord, *, by: str) -> Outcome:
-    intent = record.intent
-    version = fence(ws.lake, intent.table, intent.publication_id)
-    ws.reached(Point.RECOVER_FENCED)
-    if version is None:
-        closed = abandon(ws, intent.publication_id, by=by, reason="recovered: the swap had not landed")
-        ws.reached(Point.RECOVER_CLOSED)
-        return Outcome(
-            sentence=f"had not landed; {'closed' if closed else 'was closed meanwhile'}, nothing has changed"
-        )
-    with ws.ledger.read() as tx:
-        if tx.publications.get(intent.publication_id).state is PublicationState.ROLLED_BACK:
-            landed = f"had landed as version {version} of {intent.table}"
-            return Outcome(sentence=f"{landed}, and has been rolled back meanwhile")
-        manifest = tx.runs.get(intent.run_id).manifest
-    acknowledge(ws, manifest, intent, delta_version=version, by=by)
-    return Outcome(sentence=f"had landed as version {version} of {intent.table}; the ledger knows now")
 
 
 def _rollback(ws: Workspace, order: RollbackOrder) -> Outcome:

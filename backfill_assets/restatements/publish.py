@@ -7,47 +7,39 @@ it stops half-way, `recover` completes it, or reverses it if it cannot be comple
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
 
 from backfill_assets.candidates.inputs import read_before, require_read_as_staged
 from backfill_assets.crash_points import Point
 from backfill_assets.errors import (
     BackfillError,
-    GateFailed,
     HalfWay,
     IllegalTransition,
-    InputsMovedOn,
-    MissingInput,
     Refused,
     Retryable,
-    TargetChanged,
 )
 from backfill_assets.ledger.members import members_of
 from backfill_assets.ledger.records import Action, PublicationIntent, PublicationRecord, RunRecord, SetRecord
 from backfill_assets.ledger.states import MEANING, PublicationState, RunState, SetState
 from backfill_assets.ledger.transactions import ReadTransaction
-from backfill_assets.next_steps import ANOTHER_PERSON, NAME, WAIT_OR_RECOVER, Act, Advice, NextStep, do, step
+from backfill_assets.next_steps import ANOTHER_PERSON, NAME, WAIT_OR_RECOVER, Act, Advice, do, step
 from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED
 from backfill_assets.publication.authority import demand_of, require_agreed
 from backfill_assets.publication.orphans import require_no_orphans
-from backfill_assets.publication.publish import publish_run, rollback_intent, rollback_run
+from backfill_assets.publication.publish import rollback_intent, rollback_run
 from backfill_assets.workspace import Workspace
 
 PublishOne = Callable[[str], object]
 """Publishes the run with that id; an orchestrator can record it."""
 
-CANNOT_BE_COMPLETED = (TargetChanged, InputsMovedOn, GateFailed, MissingInput)
-"""Errors that retrying does not resolve: a set that stopped for one of these is reversed by `recover`."""
 
-
-def publish_set(ws: Workspace, set_id: str, *, by: str, publish: PublishOne | None = None) -> SetRecord:
+def publish_set(ws: Workspace, set_id: str, *, by: str, publish: PublishOne) -> SetRecord:
     """Publishes every run of a set that is not published yet, in order.
 
     Args:
         ws: The workspace.
         set_id: A set whose runs have all passed and are approved.
         by: Who publishes.
-        publish: How one run is published; by default directly.
+        publish: How one run is published.
 
     Raises:
         UnknownName: There is no such set.
@@ -58,7 +50,6 @@ def publish_set(ws: Workspace, set_id: str, *, by: str, publish: PublishOne | No
         HalfWay: A later table could not be swapped: the tables before it are published.
         OutcomeUnknown: It is not known whether a swap landed; `recover` finds out.
     """
-    one = publish or (lambda run_id: publish_run(ws, run_id, by=by))
     with ws.ledger.write() as tx:
         record = tx.sets.get(set_id)
         members = members_of(tx.runs, record)
@@ -74,7 +65,7 @@ def publish_set(ws: Workspace, set_id: str, *, by: str, publish: PublishOne | No
         if member.state is RunState.PUBLISHED:
             continue
         try:
-            one(member.run_id)
+            publish(member.run_id)
         except (Refused, Retryable) as error:
             found, half_way = _stopped(ws, set_id, error, by=by)
             if found.state is SetState.PUBLISHED:
@@ -249,42 +240,3 @@ def _require_undone_together(tx: ReadTransaction, record: SetRecord, members: It
 def _has_changed(tx: ReadTransaction, run: RunRecord) -> bool:
     standing = tx.publications.records(run_id=run.run_id, states=[PublicationState.PUBLISHED])
     return any(record.intent.changes for record in standing if record.intent.action is Action.PUBLISH)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
-    """The outcome of recovering one piece of work, with the next step if it did not end."""
-
-    sentence: str
-    next_step: NextStep | None = None
-
-
-def recover_set(ws: Workspace, record: SetRecord, *, by: str) -> Outcome:
-    """Completes the publication of a set that stopped half-way, or reverses it; returns the outcome."""
-    set_id = record.set_id
-    if record.state is SetState.ROLLING_BACK:
-        return _reversed(ws, set_id, by=by, reason=record.note or "recovered")
-    try:
-        publish_set(ws, set_id, by=by)
-    except BackfillError as error:
-        with ws.ledger.read() as tx:
-            found = tx.sets.get(set_id).state
-        if found is SetState.PUBLISHED:
-            return Outcome(sentence="was published by another process meanwhile")
-        if found is SetState.PLANNED:
-            return Outcome(sentence=f"could not be published, and nothing of it has changed: {error.message}")
-        cause = error.__cause__ if isinstance(error, HalfWay) else error
-        if isinstance(cause, CANNOT_BE_COMPLETED):
-            # Only the message of the cause: how far the set was is not true any more after the reversal.
-            reversal = _reversed(ws, set_id, by=by, reason=cause.message)
-            return replace(reversal, sentence=f"could not be completed ({cause.message}) and {reversal.sentence}")
-        return Outcome(sentence=f"is still half-way: {error.message}", next_step=error.next_step)
-    return Outcome(sentence="was half-way; now all of it is published")
-
-
-def _reversed(ws: Workspace, set_id: str, *, by: str, reason: str) -> Outcome:
-    try:
-        rollback_set(ws, set_id, by=by, reason=reason)
-    except BackfillError as error:
-        return Outcome(sentence=f"cannot be rolled back as a whole: {error.message}", next_step=error.next_step)
-    return Outcome(sentence="all of it has been rolled back")

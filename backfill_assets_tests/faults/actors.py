@@ -18,13 +18,14 @@ from backfill_assets.crash_points import Point
 from backfill_assets.lake.swap import SwapOrder
 from backfill_assets.ledger.states import PublicationState
 from backfill_assets.publication.publish import publish_run, rollback_run
-from backfill_assets.restatements.publish import publish_set, rollback_set
+from backfill_assets.restatements.publish import rollback_set
 from backfill_assets.restatements.undo import rollback_with_dependents
 from backfill_assets.upkeep.vacuum import vacuum_lake
 from backfill_assets_tests import operations
 from backfill_assets_tests.faults.baton import Actor, stop
 from backfill_assets_tests.faults.scene import DAYS, EQUAL_SET_ID, OPENED, SET_ID, Scene
 from backfill_assets_tests.hand_made import SILVER
+from backfill_assets_tests.operations import publish_set
 from backfill_assets_tests.seams import Seam
 
 COMPARED = "swap: has compared, will commit"

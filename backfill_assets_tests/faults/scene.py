@@ -43,7 +43,6 @@ from backfill_assets.planning.manifest_parts import A_PERSON, WHAT_LANDED, GateT
 from backfill_assets.planning.partitions import Grain
 from backfill_assets.planning.sets import SetManifest, SetMember
 from backfill_assets.publication.publish import publish_run
-from backfill_assets.restatements.publish import publish_set
 from backfill_assets.settings import Settings
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests import example_domain, operations
@@ -51,6 +50,7 @@ from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.faults.baton import no_stops, stop
 from backfill_assets_tests.hand_made import COLUMN, GOLD, SILVER, RowsOf, all_passed, compared, make_tables, written
 from backfill_assets_tests.ledger_examples import a_manifest
+from backfill_assets_tests.operations import publish_set
 from backfill_assets_tests.shop import shop_environment
 
 DAYS = tuple(date(2026, 1, 2) + timedelta(days=number) for number in range(8))

@@ -1,0 +1,45 @@
+"""Recovery of one publication: the log of its table says whether its swap landed.
+
+If it landed, the ledger is updated. If not, it is fenced off, so that it cannot land later, and closed with nothing
+changed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from backfill_assets.crash_points import Point
+from backfill_assets.lake.swap import fence
+from backfill_assets.ledger.records import PublicationRecord
+from backfill_assets.ledger.states import PublicationState
+from backfill_assets.next_steps import NextStep
+from backfill_assets.publication.publish import abandon, acknowledge
+from backfill_assets.workspace import Workspace
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """The outcome of recovering one piece of work, with the next step if it did not end."""
+
+    sentence: str
+    next_step: NextStep | None = None
+
+
+def end_publication(ws: Workspace, record: PublicationRecord, *, by: str) -> Outcome:
+    """Ends a publication whose process stopped: a swap that landed is acknowledged, others cannot land."""
+    intent = record.intent
+    version = fence(ws.lake, intent.table, intent.publication_id)
+    ws.reached(Point.RECOVER_FENCED)
+    if version is None:
+        closed = abandon(ws, intent.publication_id, by=by, reason="recovered: the swap had not landed")
+        ws.reached(Point.RECOVER_CLOSED)
+        return Outcome(
+            sentence=f"had not landed; {'closed' if closed else 'was closed meanwhile'}, nothing has changed"
+        )
+    with ws.ledger.read() as tx:
+        if tx.publications.get(intent.publication_id).state is PublicationState.ROLLED_BACK:
+            landed = f"had landed as version {version} of {intent.table}"
+            return Outcome(sentence=f"{landed}, and has been rolled back meanwhile")
+        manifest = tx.runs.get(intent.run_id).manifest
+    acknowledge(ws, manifest, intent, delta_version=version, by=by)
+    return Outcome(sentence=f"had landed as version {version} of {intent.table}; the ledger knows now")
