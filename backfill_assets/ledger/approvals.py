@@ -112,6 +112,8 @@ class ApprovalWrites:
     def approve(self, run_id: str, *, by: str, note: str = "", grounds: ApprovalGrounds | None = None) -> None:
         """Another person than the requester agrees to exactly this manifest.
 
+        Cost: the manifest is parsed; the row of the approval, and one event.
+
         Args:
             run_id: A run.
             by: Who agrees.
@@ -138,6 +140,8 @@ class ApprovalWrites:
     def approve_by_policy(self, run_id: str, *, policy: str) -> None:
         """The declared policy of the table agrees, without a person; the approver is `policy:<policy>`.
 
+        Cost: as `approve`.
+
         Raises:
             UnknownName: There is no such run.
             IllegalTransition: It is approved already, or readers see it already.
@@ -146,6 +150,8 @@ class ApprovalWrites:
 
     def withdraw(self, run_id: str, *, by: str, reason: str) -> None:
         """An approval no longer stands, before readers see the run.
+
+        Cost: two primary key lookups, the row of the approval, and one event.
 
         Raises:
             UnknownName: There is no such run.

@@ -67,6 +67,8 @@ class EventWrites(EventReads):
     ) -> int:
         """Remembers something that changes no state, such as a duplicate file that was ignored.
 
+        Cost: one event.
+
         Returns:
             The sequence of the event.
         """

@@ -63,6 +63,9 @@ class PublicationChecks(Queries):
     def require_possible(self, intent: PublicationIntent) -> None:
         """Refuses what cannot be published or brought back now, and writes nothing down.
 
+        Cost: the manifest is parsed, or the publication to be undone is read; a few index lookups, and one row per
+        version that is named. For a source table also one row per landed file of each partition.
+
         Raises:
             UnknownName: There is no such run, or no publication to undo.
             IllegalTransition: Another publication of the table is open, or run or undone publication are elsewhere.

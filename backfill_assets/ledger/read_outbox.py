@@ -158,9 +158,8 @@ class OutboxReads(Queries):
 
         Cost: one index range: the runs that follow it; no manifest is read.
         """
-        chosen = select(run_follows.c.run_id).where(run_follows.c.publication_id == publication_id)
-        headers = (self._runs.header(run_id) for run_id in self._values(chosen))
-        return tuple(run for run in headers if run.because is CauseKind.FOLLOW_UP and run.state in UNPUBLISHED)
+        followers = self._runs.headers(follows=publication_id)
+        return tuple(run for run in followers if run.because is CauseKind.FOLLOW_UP and run.state in UNPUBLISHED)
 
     def unfinished_follow_ups(self, states: Collection[RunState]) -> tuple[RunRecord, ...]:
         """Follow-ups in one of these states that are still asked for, the first planned first.

@@ -12,7 +12,7 @@ from backfill_assets.errors import UnknownName
 from backfill_assets.ledger import rows
 from backfill_assets.ledger.queries import Queries, Unreadable, batches, readable
 from backfill_assets.ledger.records import RunHeader, RunRecord
-from backfill_assets.ledger.schema import approvals, leases, manifests, runs
+from backfill_assets.ledger.schema import approvals, leases, manifests, run_follows, runs
 from backfill_assets.ledger.states import RunState
 from backfill_assets.next_steps import Act, do
 from backfill_assets.planning.manifest_parts import CauseKind, Mode
@@ -28,6 +28,7 @@ class RunFilter(TypedDict, total=False):
         because: Only those of this cause.
         after: Only those that were planned after the event of this sequence.
         over: Only those whose first and last partition leave room for one of these.
+        follows: Only those whose manifest names this publication as one that they follow.
         limit: At most this many, the last planned ones.
     """
 
@@ -37,6 +38,7 @@ class RunFilter(TypedDict, total=False):
     because: CauseKind
     after: int
     over: Sequence[date]
+    follows: str
     limit: int
 
 
@@ -175,6 +177,9 @@ def _chosen(statement: Select[*tuple[object, ...]], chosen: RunFilter) -> Select
         statement = statement.where(runs.c.because == str(chosen["because"]))
     if "after" in chosen:
         statement = statement.where(runs.c.added_sequence > chosen["after"])
+    if "follows" in chosen:
+        followers = select(run_follows.c.run_id).where(run_follows.c.publication_id == chosen["follows"])
+        statement = statement.where(runs.c.run_id.in_(followers))
     if chosen.get("over"):
         reaches = and_(runs.c.first_partition <= max(chosen["over"]), runs.c.last_partition >= min(chosen["over"]))
         # An upgrade leaves the columns of a manifest empty that it cannot read.

@@ -35,6 +35,8 @@ class CandidateWrites(CandidateReads):
     def start_chunk(self, run_id: str, number: int, partitions: Sequence[date], *, attempt: str) -> None:
         """A chunk is being computed, for the first time or again.
 
+        Cost: three primary key lookups, the row of the chunk, and one event.
+
         Args:
             run_id: A run that is STAGING.
             number: The chunk's number, from 1.
@@ -87,6 +89,8 @@ class CandidateWrites(CandidateReads):
         seam_checksum: str = "",
     ) -> None:
         """A chunk is computed; its candidates take the place of earlier ones of the same partitions.
+
+        Cost: three primary key lookups, one row per partition of the chunk in place of another, and one event.
 
         Args:
             run_id: The run.
@@ -157,6 +161,8 @@ class CandidateWrites(CandidateReads):
     def clear(self, run_id: str, *, keep: Iterable[int] = ()) -> None:
         """Forgets the chunks, candidates and gate results of a run, so that it can be staged.
 
+        Cost: one row per chunk, partition and gate result of the run, by index, and one event.
+
         Args:
             run_id: A run that readers do not see.
             keep: Numbers of finished chunks whose candidates are not staged again.
@@ -204,6 +210,8 @@ class CandidateWrites(CandidateReads):
         samples: Iterable[Sample] = (),
     ) -> None:
         """What the gates measured; it takes the place of the run's earlier results.
+
+        Cost: one row per partition of the run, and one per partition and gate in place of another; one event.
 
         Args:
             run_id: A run that is GATING.

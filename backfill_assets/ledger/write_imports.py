@@ -31,7 +31,10 @@ class ImportWrites(ImportReads):
         self._log, self._leases = log, leases
 
     def begin(self, offered: OfferedFile, *, actor: str, lease: LeaseTerms | None = None) -> ImportRecord:
-        """Takes a file in. It is LANDING and gets the next place in the order of arrival, over all sources."""
+        """Takes a file in. It is LANDING and gets the next place in the order of arrival, over all sources.
+
+        Cost: one index lookup, the rows of the import and its lease, and one event.
+        """
         arrival = int(self._values(select(func.coalesce(func.max(imports.c.arrival), 0)))[0]) + 1
         import_id = f"imp-{arrival:06d}"
         self._connection.execute(
@@ -74,6 +77,8 @@ class ImportWrites(ImportReads):
         attempt: str | None = None,
     ) -> None:
         """The file is copied, checked and counted: LANDED.
+
+        Cost: one row per event date and per file of which records are superseded, and one event.
 
         Args:
             import_id: A file that is LANDING.
@@ -153,6 +158,8 @@ class ImportWrites(ImportReads):
     def recount(self, counts: Mapping[str, ImportCounts], *, because: str, actor: str) -> None:
         """The records of these files were counted again, after another file was reprocessed in its place among them.
 
+        Cost: one row and one event per file.
+
         Args:
             counts: The counts that hold now, by import id.
             because: The import that was reprocessed.
@@ -178,6 +185,8 @@ class ImportWrites(ImportReads):
     def fail(self, import_id: str, *, note: str, actor: str, attempt: str | None = None) -> None:
         """Landing stopped; nothing of the file is used.
 
+        Cost: the rows of the import and its lease, and one event.
+
         Raises:
             UnknownName: There is no such import.
             TakenOver: The lease that `attempt` names was taken away.
@@ -194,6 +203,8 @@ class ImportWrites(ImportReads):
     def reopen(self, import_id: str, on_duplicate: str, actor: str, *, lease: LeaseTerms | None = None) -> None:
         """The same file is landed once more; it keeps its place in the order of arrival.
 
+        Cost: as `fail`.
+
         Raises:
             UnknownName: There is no such import.
             IllegalTransition: It is being landed right now.
@@ -208,6 +219,8 @@ class ImportWrites(ImportReads):
 
     def mark_loaded(self, import_ids: Iterable[str], *, actor: str) -> None:
         """The days of these files are in bronze. Files that are LOADED already stay so.
+
+        Cost: one primary key lookup per file; one row and one event per file that is not LOADED yet.
 
         Raises:
             UnknownName: There is no such import.

@@ -39,6 +39,8 @@ class PublicationWrites(PublicationReads):
     def begin(self, intent: PublicationIntent, *, actor: str) -> None:
         """Writes down a swap that is about to be tried. A run to be published is PUBLISHING from here on.
 
+        Cost: as `require_possible`; one row per partition that the intent names, and two events.
+
         Raises:
             UnknownName: There is no such run, or no publication to undo.
             IllegalTransition: Another publication of the table is open, or run or undone publication are elsewhere.
@@ -79,7 +81,7 @@ class PublicationWrites(PublicationReads):
     def require_possible(self, intent: PublicationIntent) -> None:
         """Refuses what `begin` would refuse, and writes nothing down.
 
-        Cost: a few index lookups, and one row per version of the partitions that the intent names.
+        Cost: as `PublicationChecks.require_possible`.
 
         Raises:
             UnknownName, IllegalTransition, NotApproved, TargetChanged, MissingInput, Refused: as there.
@@ -90,6 +92,9 @@ class PublicationWrites(PublicationReads):
         """The swap has landed: new versions are accepted, or the earlier ones again, and dependents are notified.
 
         Finishing a publication that is finished changes nothing.
+
+        Cost: as `get`, twice; a few statements over its partitions inside the database, and one event per run whose
+        state changes with it. A rollback also has the cost of `OutboxWrites.cancel`.
 
         Args:
             publication_id: A publication that was begun.
@@ -149,6 +154,8 @@ class PublicationWrites(PublicationReads):
     def abandon(self, publication_id: str, *, actor: str, reason: str) -> None:
         """The swap was given up before it landed. A run to be published is PASSED again; nothing else changes.
 
+        Cost: as `get`; the rows of the publication and its run, and two events.
+
         Raises:
             UnknownName: There is no such publication.
             IllegalTransition: It is not open.
@@ -166,6 +173,8 @@ class PublicationWrites(PublicationReads):
     def order_rollback(self, order: RollbackOrder) -> None:
         """Notes a rollback that takes dependents along, before the first of them is undone.
 
+        Cost: one event.
+
         Raises:
             Refused: A name or a reason is missing.
         """
@@ -174,7 +183,10 @@ class PublicationWrites(PublicationReads):
         self._log.append(Event(actor=by, entity=ROLLBACK, entity_id=order.of, action=ORDERED, payload=payload))
 
     def end_rollback(self, of: str, *, actor: str, note: str = "") -> None:
-        """Such a rollback is complete, or was given up for the reason in the note."""
+        """Such a rollback is complete, or was given up for the reason in the note.
+
+        Cost: one event.
+        """
         payload = {"note": note} if note else {}
         self._log.append(Event(actor=actor, entity=ROLLBACK, entity_id=of, action=ENDED, payload=payload))
 

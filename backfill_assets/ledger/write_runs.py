@@ -45,6 +45,9 @@ class RunWrites(RunReads):
     def add(self, manifest: Manifest, *, actor: str) -> RunRecord:
         """Writes a manifest down. Its run is PLANNED and its approval a DRAFT.
 
+        Cost: two primary key lookups; one row of the manifest, the run and its approval, one per publication that it
+        follows, and one event.
+
         Raises:
             Refused: It has no reason or no requester, its run exists, or it claims to be a follow-up.
         """
@@ -70,6 +73,8 @@ class RunWrites(RunReads):
     ) -> None:
         """A process begins to stage a run, or to gate what is staged, and has it from then on.
 
+        Cost: a few primary key lookups, the rows of the run and its lease, and one event.
+
         Args:
             run_id: A run.
             to: STAGING or GATING.
@@ -94,6 +99,8 @@ class RunWrites(RunReads):
 
     def give_up(self, run_id: str, *, actor: str, note: str, now: bool = False) -> None:
         """Fails a run whose process is gone, so that it can be run again.
+
+        Cost: as `take`.
 
         Args:
             run_id: A run that is being staged or gated.
@@ -129,6 +136,9 @@ class RunWrites(RunReads):
     ) -> None:
         """Moves a run on to STAGED, PASSED, BLOCKED or FAILED, and keeps the note with it.
 
+        Cost: two primary key lookups, the rows of the run and its lease, and one event; for STAGED the manifest is
+        parsed, and one row is read per chunk and per partition of the run.
+
         Args:
             run_id: A run.
             to: Its next state; STAGED ends its staging.
@@ -154,6 +164,8 @@ class RunWrites(RunReads):
     def require_holder(self, run_id: str, attempt: str) -> None:
         """Refuses a process that does not have the run any more.
 
+        Cost: one primary key lookup.
+
         Raises:
             UnknownName: There is no such run.
             TakenOver: Another process has it by now, or it was given up.
@@ -173,6 +185,8 @@ class RunWrites(RunReads):
 
     def cancel(self, run_id: str, *, by: str, reason: str) -> None:
         """Cancels a run that is not visible to readers. Its process is refused its next step.
+
+        Cost: two index lookups, the rows of the run and its lease, and one event.
 
         Raises:
             UnknownName: There is no such run.

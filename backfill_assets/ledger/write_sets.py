@@ -33,6 +33,8 @@ class SetWrites(SetReads):
     def add(self, manifest: SetManifest, *, actor: str) -> SetRecord:
         """Writes a set down whose members' manifests are in the ledger already.
 
+        Cost: the manifest of every run is parsed; one row per run, and one event.
+
         Raises:
             Refused: It has no name or no reason, or a member is not the run whose digest it states.
         """
@@ -91,6 +93,8 @@ class SetWrites(SetReads):
 
         Runs of it that are approved already are left as they are.
 
+        Cost: the manifest of every run is parsed; one row and one event per run that is a draft, and one event.
+
         Args:
             set_id: A set.
             by: Who agrees.
@@ -131,6 +135,8 @@ class SetWrites(SetReads):
     def move(self, set_id: str, to: SetState, *, actor: str, note: str = "") -> None:
         """Says how far the publication of a set is.
 
+        Cost: the manifest of the set is parsed; one row, and one event.
+
         Raises:
             UnknownName: There is no such set.
             IllegalTransition: The step is not in the table.
@@ -158,6 +164,8 @@ class SetWrites(SetReads):
 
     def cancel(self, set_id: str, *, by: str, reason: str) -> None:
         """Ends a set of which readers see nothing, and every run of it.
+
+        Cost: as `move`; one row and one event per run.
 
         Raises:
             UnknownName: There is no such set.

@@ -158,7 +158,10 @@ class VersionWrites(VersionReads):
         self._now = log.now
 
     def mark_removed(self, versions: Iterable[tuple[str, date, int]]) -> int:
-        """Remembers that the files of these versions are removed now, and says how many had not been yet."""
+        """Remembers that the files of these versions are removed now, and says how many these are.
+
+        Cost: one row per version, by primary key.
+        """
         held = partition_versions
         named = [
             {"of_table": table, "of_partition": partition, "of_version": version}
