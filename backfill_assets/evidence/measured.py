@@ -7,37 +7,12 @@ from dataclasses import dataclass, field, fields
 from datetime import date
 
 from backfill_assets.documents import INLINE
+from backfill_assets.gates.moves import Moves as Moves  # a part of documents, which other rooms know from here
+from backfill_assets.gates.moves import changed_columns_in, moves_in
 from backfill_assets.ledger.records import CandidatePartition, GateResult
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import GateTerm
 from backfill_assets.planning.partitions import Grain, count_of, describe
-
-COMPARISON = "compared_with_accepted"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Moves:
-    """How new rows differ from the accepted rows that they were compared with, in rows.
-
-    Attributes:
-        rows: New rows.
-        accepted_rows: Accepted rows.
-        added: New rows whose key is not accepted.
-        removed: Accepted rows whose key is not among the new ones.
-        changed: Rows of the same key with another value in some column.
-        unchanged: Rows that are equal.
-    """
-
-    rows: int
-    accepted_rows: int
-    added: int
-    removed: int
-    changed: int
-    unchanged: int
-
-    @property
-    def differing(self) -> int:
-        return self.added + self.removed + self.changed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,17 +64,18 @@ def partition_moves(
 ) -> tuple[PartitionMoves, ...]:
     """Per partition, how the candidate differs from the accepted rows it was compared with."""
     return tuple(
-        _partition_moves(result, candidates[result.partition])
+        _partition_moves(moves, candidates[result.partition])
         for result in results
-        if result.gate == COMPARISON and result.partition in candidates
+        for moves in [moves_in(result)]
+        if moves is not None and result.partition in candidates
     )
 
 
-def _partition_moves(result: GateResult, candidate: CandidatePartition) -> PartitionMoves:
+def _partition_moves(moves: Moves, candidate: CandidatePartition) -> PartitionMoves:
     compared = candidate.compared_version
     return PartitionMoves(
-        partition=result.partition,
-        moves=Moves(**{each.name: int(result.observed.get(each.name, 0)) for each in fields(Moves)}),
+        partition=candidate.partition,
+        moves=moves,
         checksum=candidate.checksum,
         equal=bool(compared) and candidate.checksum == candidate.compared_checksum,
         new_empty=compared == 0 and not candidate.rows,
@@ -117,8 +93,8 @@ def changed_columns(results: Iterable[GateResult]) -> Mapping[str, int]:
     """Over all partitions, how many keys have another value per column; the most changed first."""
     total: dict[str, int] = {}
     for result in results:
-        for name, count in result.observed.get("changed_columns", {}).items():
-            total[name] = total.get(name, 0) + int(count)
+        for name, count in changed_columns_in(result).items():
+            total[name] = total.get(name, 0) + count
     return dict(sorted(total.items(), key=lambda item: (-item[1], item[0])))
 
 

@@ -10,7 +10,6 @@ from typing import Any
 from backfill_assets.documents import INLINE
 from backfill_assets.evidence.measured import (
     GateSummary,
-    Moves,
     PartitionMoves,
     changed_columns,
     gate_summaries,
@@ -21,6 +20,7 @@ from backfill_assets.evidence.publications import PublicationDocument, publicati
 from backfill_assets.evidence.releases import LaterRelease, goes_back
 from backfill_assets.evidence.runs import RunSummary, run_summary
 from backfill_assets.evidence.sets import SetDocument, set_document
+from backfill_assets.gates.moves import Moves
 from backfill_assets.gates.sampled import FailingKey, SampledRow
 from backfill_assets.ledger.approval_grounds import ApprovalGrounds
 from backfill_assets.ledger.records import ChunkRecord, EventRecord, PublicationRecord, RunRecord, SampleKind

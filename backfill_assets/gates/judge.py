@@ -19,6 +19,7 @@ from backfill_assets.domain import (
 )
 from backfill_assets.gates.judge_proof import warm_up_verdict
 from backfill_assets.gates.measure import Measured
+from backfill_assets.gates.moves import Moves, observed
 from backfill_assets.gates.proven import Proven
 from backfill_assets.gates.verdict import Verdict
 from backfill_assets.ledger.records import CandidatePartition, GateResult
@@ -133,15 +134,17 @@ def _compared(gate: ComparedWithAccepted, found: Measured) -> Verdict:
     return Verdict(
         passed=not reasons,
         sentence=numbers + ("" if not reasons else "; " + " and ".join(reasons)),
-        observed={
-            "rows": found.rows,
-            "accepted_rows": found.accepted_rows,
-            "added": found.added,
-            "removed": found.removed,
-            "changed": found.changed,
-            "unchanged": found.unchanged,
-            "changed_columns": dict(found.changed_columns),
-        },
+        observed=observed(
+            Moves(
+                rows=found.rows,
+                accepted_rows=found.accepted_rows,
+                added=found.added,
+                removed=found.removed,
+                changed=found.changed,
+                unchanged=found.unchanged,
+            ),
+            found.changed_columns,
+        ),
     )
 
 

@@ -9,13 +9,12 @@ from typing import Any
 
 from dagster import MetadataValue, TableColumn, TableColumnConstraints, TableRecord, TableSchema
 
-from backfill_assets.domain import ComparedWithAccepted, DerivedTable, SourceTable, Table
+from backfill_assets.domain import DerivedTable, SourceTable, Table
+from backfill_assets.evidence.measured import Moves, partition_moves
 from backfill_assets.ledger.records import CandidatePartition, GateResult, PublicationRecord
 from backfill_assets.planning.graph import TableNode
 from backfill_assets.planning.windows import AnyWindow
 
-COMPARED = ComparedWithAccepted().name
-DIFFERENCES = ("added", "changed", "removed", "unchanged")
 GATES = TableSchema(
     columns=[TableColumn("gate", "string"), TableColumn("demands", "string"), TableColumn("blocks", "string")]
 )
@@ -128,15 +127,20 @@ def staged(found: Mapping[date, CandidatePartition]) -> Numbers:
 
 def measured(found: Mapping[date, CandidatePartition], results: Iterable[GateResult]) -> Numbers:
     """What the gates measured."""
-    differences: dict[date, Mapping[str, Any]] = {
-        result.partition: {name: result.observed[name] for name in DIFFERENCES if name in result.observed}
-        for result in results
-        if result.gate == COMPARED
-    }
+    differences = {part.partition: _differences(part.moves) for part in partition_moves(results, found)}
     return Numbers(
         of_run=_run_id(found.values()),
         by_partition={day: {"rows": partition.rows, **differences.get(day, {})} for day, partition in found.items()},
     )
+
+
+def _differences(moves: Moves) -> Mapping[str, int]:
+    return {
+        "added": moves.added,
+        "changed": moves.changed,
+        "removed": moves.removed,
+        "unchanged": moves.unchanged,
+    }
 
 
 def published(record: PublicationRecord, staged_partitions: Mapping[date, CandidatePartition], url: str) -> Numbers:

@@ -14,10 +14,11 @@ from rich.console import Console
 from backfill_assets.cli.show import show
 from backfill_assets.cli.show_runs import report_view
 from backfill_assets.errors import TargetChanged
-from backfill_assets.evidence.measured import COMPARISON, partition_moves, total_moves
+from backfill_assets.evidence.measured import partition_moves, total_moves
 from backfill_assets.evidence.partition import partition_history
 from backfill_assets.evidence.report import run_report
 from backfill_assets.evidence.status import status
+from backfill_assets.gates.moves import COMPARISON
 from backfill_assets.ledger.records import GateResult
 from backfill_assets_tests import operations
 from backfill_assets_tests.advice import refused, worded

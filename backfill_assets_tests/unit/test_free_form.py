@@ -25,6 +25,7 @@ FREE_FORM: Mapping[str, tuple[str, ...]] = {
     ),
     "what rows were computed from, as the JSON that is stored and digested": ("ledger/provenance.py document_of",),
     "what a gate observed: every kind of gate has its own counts": (
+        "gates/moves.py observed",
         "gates/verdict.py Verdict.observed",
         "ledger/records.py GateResult.observed",
     ),
