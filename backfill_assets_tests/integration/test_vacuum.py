@@ -97,8 +97,11 @@ def test_past_all_horizons_what_was_replaced_goes_and_a_rollback_is_refused(shop
     assert all(first in path for path in gone)
     assert (old.live_paths(), everything_else(old)) == (live, other)
     assert old.amounts()[SIXTH] == 40
-    with pytest.raises(MissingInput, match=r"cannot be rolled back: .* removed by retention .* 2026-01-05, 2026-01-06"):
+    with pytest.raises(MissingInput, match=r"cannot be rolled back: .* removed .* 2026-01-05, 2026-01-06") as late:
         operations.rollback(old.ws, second, by="ben", reason="was wrong")
+    assert advised(late.value) == (
+        "restate the days instead: backfill plan recent_sales --reason WHY --from 2026-01-05 --to 2026-01-06 --by NAME"
+    )
     assert (old.live_paths(), old.amounts()[SIXTH]) == (live, 40)
     assert audit(old.ws).problems == ()
     versions = partition_history(old.ws, RECENT, SIXTH).versions

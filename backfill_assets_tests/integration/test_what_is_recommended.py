@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import io
+import json
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.console import Console
+from typer.testing import CliRunner
 
 from backfill_assets.cli.show import show
 from backfill_assets.cli.show_runs import report_view
@@ -20,10 +23,13 @@ from backfill_assets.evidence.report import run_report
 from backfill_assets.evidence.status import status
 from backfill_assets.gates.moves import COMPARISON
 from backfill_assets.ledger.records import GateResult
+from backfill_assets.main import app
+from backfill_assets.planning.partitions import DayRange
 from backfill_assets_tests import operations
 from backfill_assets_tests.advice import refused, worded
 from backfill_assets_tests.by_hand import Hand, open_by_hand
 from backfill_assets_tests.hand_made import SILVER
+from backfill_assets_tests.shop import OUTPUT, RECENT, Shop, shop_environment
 
 FIFTH, SIXTH = date(2026, 1, 5), date(2026, 1, 6)
 
@@ -61,6 +67,42 @@ def test_a_rollback_is_recommended_when_no_later_publication_has_replaced_some_o
         day = SIXTH if run_id == second else FIFTH
         assert undoing(hand, run_id, day) == {rollback_of(run_id)}
         operations.rollback(hand.ws, run_id, by="ben", reason="was right before")
+
+
+def test_what_a_refusal_recommends_is_accepted_once_names_and_reason_are_filled_in(
+    published_shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ws = published_shop.ws
+    with ws.ledger.read() as reader:
+        first = reader.runs.records(table=RECENT)[-1].run_id
+    second = published_shop.published(DayRange.inclusive(FIFTH, SIXTH))
+    cancelled = published_shop.planned()
+    operations.cancel(ws, cancelled, by="ana", reason="not wanted")
+    ws.ledger.close()
+    for name, value in shop_environment(ws.settings.home).items():
+        monkeypatch.setenv(name, value)
+    undo_first = ("rollback", first, "--by", "ben", "--reason", "was right before")
+    assert recommended("cancel", first, "--by", "ana", "--reason", "not wanted") == f"backfill status {first}"
+    assert recommended("publish", cancelled, "--by", "ben") == (
+        f"backfill plan recent_sales --reason WHY --from {OUTPUT.start} --to {OUTPUT.last} --by NAME"
+    )
+    assert recommended(*undo_first) == rollback_of(second)
+    assert answered(*undo_first)[0] == 0
+
+
+def recommended(*words: str) -> str:
+    """The command that the refusal of a command recommends; it is accepted."""
+    exit_code, document = answered(*words)
+    command = f"backfill {document['error']['next_step'].rpartition('backfill ')[2]}"
+    filled_in = {"NAME": "ben", "WHY": "as recommended"}
+    assert (exit_code, answered(*(filled_in.get(word, word) for word in command.split()[1:]))[0]) == (1, 0)
+    return command
+
+
+def answered(*words: str) -> tuple[int, dict[str, Any]]:
+    """The exit code and the document of a command."""
+    result = CliRunner().invoke(app, [*words, "--json"])
+    return result.exit_code, json.loads(result.stdout)
 
 
 def test_the_report_of_a_published_run_says_what_was_swapped(hand: Hand) -> None:

@@ -25,7 +25,8 @@ REQUIRED = {
     **dict.fromkeys((Act.LAND, Act.LOAD, Act.APPROVE, Act.PUBLISH), _ACTS),
     **dict.fromkeys((Act.PLAN, Act.ROLLBACK, Act.CANCEL, Act.ERASE), _DECIDES),
 }
-"""Who acts and why, where a command is refused without it."""
+WITH_OPTION = {"cancel": _DECIDES, "now": _ACTS}
+"""Who acts and why, where a command, or an option of one, is refused without it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +92,11 @@ def test_what_is_advised_can_be_typed(advised: Advised) -> None:
 
 @pytest.mark.parametrize("advised", list(everything_advised()), ids=lambda each: f"{each.where} {each.act}")
 def test_what_is_advised_has_the_options_without_which_it_is_refused(advised: Advised) -> None:
-    assert REQUIRED.get(advised.act, frozenset()) <= set(advised.options)
+    required = {
+        *REQUIRED.get(advised.act, ()),
+        *(each for name in advised.options for each in WITH_OPTION.get(name, ())),
+    }
+    assert required <= set(advised.options)
 
 
 def test_a_reader_fills_in_who_acts_and_why_and_nothing_else() -> None:
