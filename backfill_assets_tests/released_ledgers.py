@@ -20,6 +20,7 @@ from sqlalchemy import Connection, Engine, inspect, text
 from backfill_assets.ledger.connection import connect_engine
 from backfill_assets.ledger.import_records import ImportCounts, ImportDay
 from backfill_assets.ledger.records import Sample, SampleKind
+from backfill_assets.ledger.sampled import FailingKey, SampledRow
 from backfill_assets.ledger.states import RunState
 from backfill_assets.ledger.store import Ledger
 from backfill_assets.planning.manifest_parts import CauseKind, Mode, RunCause
@@ -89,8 +90,8 @@ def show_rows(ledger: Ledger, run_id: str) -> None:
     plan(ledger, run_id)
     stage(ledger, run_id)
     before, after = {"state": "é"}, {"state": "late"}
-    changed = {"partition": str(DAYS[0]), "key": {"case_id": "case-1742"}, "before": before, "after": after}
-    failing = {"partition": str(DAYS[1]), "gate": "unique", "key": {"case_id": "case-1743"}}
+    changed = SampledRow(partition=DAYS[0], key={"case_id": "case-1742"}, before=before, after=after)
+    failing = FailingKey(partition=DAYS[1], gate="unique", key={"case_id": "case-1743"})
     shown = Sample(kind=SampleKind.CHANGED_ROWS, rows=(changed,)), Sample(kind=SampleKind.FAILING_KEYS, rows=(failing,))
     with ledger.write() as writer:
         writer.runs.take(run_id, RunState.GATING, actor="runner", attempt="a1")

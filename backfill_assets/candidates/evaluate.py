@@ -27,7 +27,6 @@ from backfill_assets.gates.judge import judge
 from backfill_assets.gates.measure import Measured, measure
 from backfill_assets.gates.proven import Proven
 from backfill_assets.gates.sample import most_moved, sample_rows
-from backfill_assets.gates.sampled import FailingKey, SampledRow
 from backfill_assets.gates.terms import require_agreed_gates
 from backfill_assets.identity import EMPTY_FILE_SET, FileSet, canonical_json, document_digest
 from backfill_assets.lake.checksums import NO_ROWS
@@ -43,6 +42,7 @@ from backfill_assets.ledger.records import (
     Sample,
     SampleKind,
 )
+from backfill_assets.ledger.sampled import FailingKey, SampledRow
 from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.partitions import count_of, describe
@@ -202,8 +202,8 @@ def _record(work: Gating, *, actor: str) -> None:
     )
     ws.reached(Point.GATE_APPENDED)
     failed = sorted({r.gate for r in evaluated.results if r.blocking and not r.passed})
-    changed = Sample(kind=SampleKind.CHANGED_ROWS, rows=tuple(row.document() for row in evaluated.sample))
-    failing = Sample(kind=SampleKind.FAILING_KEYS, rows=tuple(key.document() for key in evaluated.failing))
+    changed = Sample(kind=SampleKind.CHANGED_ROWS, rows=evaluated.sample)
+    failing = Sample(kind=SampleKind.FAILING_KEYS, rows=evaluated.failing)
     with ws.ledger.write() as tx:
         tx.candidates.record_gates(
             manifest.run_id, compared, evaluated.results, actor=actor, attempt=work.attempt, samples=(changed, failing)

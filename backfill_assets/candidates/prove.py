@@ -21,11 +21,11 @@ from backfill_assets.domain import DerivedTable, Table
 from backfill_assets.gates.measure import Measured, measure
 from backfill_assets.gates.proven import Proven
 from backfill_assets.gates.sample import sample_rows
-from backfill_assets.gates.sampled import SampledRow
 from backfill_assets.identity import FileSet
 from backfill_assets.lake.checksums import NO_ROWS, partition_checksums
 from backfill_assets.lake.snapshot import read_files
 from backfill_assets.ledger.records import ChunkRecord
+from backfill_assets.ledger.sampled import SampledRow
 from backfill_assets.planning.graph import windows_of
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import PinnedInput

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from rich.console import Group, RenderableType
 from rich.text import Text
@@ -15,13 +14,11 @@ from backfill_assets.evidence.releases import LaterRelease
 from backfill_assets.evidence.report import RunReport, RunVersions
 from backfill_assets.evidence.runs import RunSummary
 from backfill_assets.ledger.approval_grounds import ApprovalGrounds
+from backfill_assets.ledger.sampled import FailingKey, SampledRow
 from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.manifest_parts import ALWAYS_SWAPPED, Mode
 from backfill_assets.planning.partitions import count_of
 from backfill_assets.wording import visible
-
-if TYPE_CHECKING:
-    from backfill_assets.gates.sampled import FailingKey, SampledRow
 
 _MOST_PARTITIONS = 40
 _MOST_MOVED = 10

@@ -21,9 +21,9 @@ from backfill_assets.evidence.releases import LaterRelease, goes_back
 from backfill_assets.evidence.runs import RunSummary, run_summary
 from backfill_assets.evidence.sets import SetDocument, set_document
 from backfill_assets.gates.moves import Moves
-from backfill_assets.gates.sampled import FailingKey, SampledRow
 from backfill_assets.ledger.approval_grounds import ApprovalGrounds
-from backfill_assets.ledger.records import ChunkRecord, EventRecord, PublicationRecord, RunRecord, SampleKind
+from backfill_assets.ledger.records import ChunkRecord, EventRecord, PublicationRecord, RunRecord
+from backfill_assets.ledger.sampled import FailingKey, SampledRow
 from backfill_assets.ledger.states import ApprovalState, ChunkState, PublicationState, RunState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.policy import Policy
@@ -206,8 +206,8 @@ def _report(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> RunReport:
         new_empty_partitions=sum(part.new_empty for part in partitions) if partitions else None,
         changed_columns=changed_columns(results),
         gates=gate_summaries(run.manifest, results),
-        sample=tuple(map(SampledRow.parse, tx.samples.of_run(run.run_id, SampleKind.CHANGED_ROWS))),
-        failing_keys=tuple(map(FailingKey.parse, tx.samples.of_run(run.run_id, SampleKind.FAILING_KEYS))),
+        sample=tx.samples.changed_rows(run.run_id),
+        failing_keys=tx.samples.failing_keys(run.run_id),
         samples_erased=_erasure(erased) if erased else None,
         chunks=tuple(_chunk_document(chunk) for chunk in tx.candidates.chunks(run.run_id)),
         publications=tuple(publication_document(record) for record in publications),

@@ -16,8 +16,8 @@ from backfill_assets.domain.gates import WARM_UP
 from backfill_assets.gates.conditions import violations
 from backfill_assets.gates.proven import Proven
 from backfill_assets.gates.sample import key_columns, sample_rows, texts
-from backfill_assets.gates.sampled import FailingKey
 from backfill_assets.ledger.records import GateResult
+from backfill_assets.ledger.sampled import FailingKey
 
 MOST_KEYS = 5
 _MOST_PARTITIONS = 20

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import date
 
 from backfill_assets.gates.measure import Measured
-from backfill_assets.gates.sampled import SampledRow
+from backfill_assets.ledger.sampled import SampledRow
 from backfill_assets.planning.reads import MoreDays
 from backfill_assets.planning.windows import AnyWindow
 

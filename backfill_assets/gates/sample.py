@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 
 from backfill_assets.domain import Table
 from backfill_assets.gates.measure import Measured
-from backfill_assets.gates.sampled import SampledRow, Values
+from backfill_assets.ledger.sampled import SampledRow, Values
 
 
 def most_moved(measured: Mapping[date, Measured], *, most: int = 3) -> tuple[date, ...]:

@@ -14,6 +14,7 @@ from typing import Any
 from backfill_assets.identity import FileSet
 from backfill_assets.lease import Lease
 from backfill_assets.ledger.provenance import NOTHING_RECORDED, Provenance
+from backfill_assets.ledger.sampled import FailingKey, SampledRow
 from backfill_assets.ledger.states import (
     ApprovalState,
     ChunkState,
@@ -142,15 +143,10 @@ class SampleKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """Values of some rows. They are kept where they can be erased, and nowhere else in the ledger.
-
-    Attributes:
-        rows: Plain documents: `partition` and `key`, and `before` and `after` of a changed row or the `gate` that a
-            key fails.
-    """
+    """Values of some rows. They are kept where they can be erased, and nowhere else in the ledger."""
 
     kind: SampleKind
-    rows: tuple[Mapping[str, Any], ...]
+    rows: tuple[SampledRow, ...] | tuple[FailingKey, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

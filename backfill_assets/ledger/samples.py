@@ -22,6 +22,7 @@ from backfill_assets.ledger.queries import Queries
 from backfill_assets.ledger.read_runs import RunReads
 from backfill_assets.ledger.recorded_text import one_line
 from backfill_assets.ledger.records import EventRecord, Sample, SampleKind
+from backfill_assets.ledger.sampled import FailingKey, SampledRow
 from backfill_assets.ledger.schema import events, samples
 from backfill_assets.next_steps import Act, do
 
@@ -40,17 +41,28 @@ def salted_digest(salt: str, body: str) -> str:
 class SampleReads(Queries):
     """The samples of runs."""
 
-    def of_run(self, run_id: str, kind: SampleKind) -> tuple[Mapping[str, Any], ...]:
-        """The rows of a run's latest sample of a kind; none when there was nothing to show, or it was erased.
+    def changed_rows(self, run_id: str) -> tuple[SampledRow, ...]:
+        """Rows of a run that differ from the accepted ones; none where none did, or they were erased.
 
         Cost: the events of the run, by index, and one row.
         """
+        return tuple(map(SampledRow.parse, self._latest(run_id, SampleKind.CHANGED_ROWS)))
+
+    def failing_keys(self, run_id: str) -> tuple[FailingKey, ...]:
+        """Keys of rows of a run that fail a gate; none where none did, or they were erased.
+
+        Cost: the events of the run, by index, and one row.
+        """
+        return tuple(map(FailingKey.parse, self._latest(run_id, SampleKind.FAILING_KEYS)))
+
+    def _latest(self, run_id: str, kind: SampleKind) -> Iterable[Mapping[str, Any]]:
         body = self._row(
             select(samples.c.body).where(
                 samples.c.run_id == run_id, samples.c.kind == kind, samples.c.sequence >= self._measured_at(run_id)
             )
         )
-        return () if body is None else tuple(json.loads(body.body))
+        found: list[Mapping[str, Any]] = [] if body is None else json.loads(body.body)
+        return found
 
     def erased(self, run_id: str) -> EventRecord | None:
         """The event that erased what the latest gating had kept of a run's rows; None while nothing was erased.
@@ -132,5 +144,5 @@ def _held(sample: Sample, run_id: str) -> Mapping[str, Any]:
         "run_id": run_id,
         "kind": sample.kind,
         "salt": secrets.token_hex(SALT_BYTES),
-        "body": canonical_json([dict(row) for row in sample.rows]),
+        "body": canonical_json([row.document() for row in sample.rows]),
     }

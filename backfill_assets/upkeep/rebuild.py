@@ -18,7 +18,6 @@ from backfill_assets.candidates.inputs import PinnedFiles
 from backfill_assets.domain import SourceTable, Table
 from backfill_assets.gates.measure import Measured, measure
 from backfill_assets.gates.sample import sample_rows
-from backfill_assets.gates.sampled import SampledRow
 from backfill_assets.identity import EMPTY_FILE_SET, FileSet
 from backfill_assets.lake.checksums import NO_ROWS
 from backfill_assets.lake.scratch import SCRATCH_FOLDER, remove_scratch, scratch
@@ -27,6 +26,7 @@ from backfill_assets.lake.staging import write_staged
 from backfill_assets.lake.tables import missing_files
 from backfill_assets.ledger.import_records import ImportRecord
 from backfill_assets.ledger.records import CandidatePartition
+from backfill_assets.ledger.sampled import SampledRow
 from backfill_assets.planning.chunks import Chunk, chunks_of
 from backfill_assets.planning.graph import TableNode
 from backfill_assets.planning.manifest import Manifest

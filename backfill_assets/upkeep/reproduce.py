@@ -16,8 +16,8 @@ from pyspark.errors import PySparkException
 from backfill_assets.candidates.compute import require_same_code
 from backfill_assets.candidates.inputs import pinned_files
 from backfill_assets.errors import ContractBroken, IllegalTransition, Refused
-from backfill_assets.gates.sampled import SampledRow
 from backfill_assets.ledger.records import RunRecord
+from backfill_assets.ledger.sampled import SampledRow
 from backfill_assets.ledger.states import MEANING, RunState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.next_steps import Act, Option, do, step

@@ -17,7 +17,6 @@ from sqlalchemy.exc import IntegrityError
 from backfill_assets.clock import Clock
 from backfill_assets.errors import Refused
 from backfill_assets.ledger.connection import connect_engine
-from backfill_assets.ledger.records import SampleKind
 from backfill_assets.ledger.schema import HEAD_REVISION
 from backfill_assets.ledger.states import RunState, SetState
 from backfill_assets.ledger.store import Ledger
@@ -122,10 +121,10 @@ def test_no_value_of_a_row_is_left_where_it_can_never_be_erased(old_ledger: str,
     with ledger.read() as reader:
         if "shown" in {run.run_id for run in reader.runs.records()}:
             assert "case-1742" in moved and "case-1743" in moved
-            (changed,) = reader.samples.of_run("shown", SampleKind.CHANGED_ROWS)
-            (failing,) = reader.samples.of_run("shown", SampleKind.FAILING_KEYS)
-            assert changed["before"] == {"state": "é"}
-            assert (failing["gate"], failing["key"]) == ("warm_up_proof", {"case_id": "case-1743"})
+            (changed,) = reader.samples.changed_rows("shown")
+            (failing,) = reader.samples.failing_keys("shown")
+            assert changed.before == {"state": "é"}
+            assert (failing.gate, failing.key) == ("warm_up_proof", {"case_id": "case-1743"})
             verdicts = {result.verdict for result in reader.candidates.gate_results("shown")}
             assert "with 2 instead of 1 day back, 1 of 3 rows differ: the window is too short" in verdicts
         (told,) = [event for event in reader.events.entries() if event.action == "row_values_moved"]

@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 from backfill_assets.errors import Refused
 from backfill_assets.evidence.report import run_report
 from backfill_assets.ledger.records import Sample, SampleKind
+from backfill_assets.ledger.sampled import SampledRow
 from backfill_assets.ledger.states import RunState
 from backfill_assets.ledger.store import Ledger
 from backfill_assets.upkeep.audit import audit
@@ -36,8 +37,9 @@ def shown(ledger: Ledger) -> Ledger:
 
 def test_an_event_names_a_sample_and_holds_none_of_its_values(shown: Ledger) -> None:
     with shown.read() as reader:
-        (row,) = reader.samples.of_run("shown", SampleKind.CHANGED_ROWS)
-        assert row["key"] == {"case_id": "case-1742"}
+        (row,) = reader.samples.changed_rows("shown")
+        assert row.key == {"case_id": "case-1742"}
+        assert [failing.key for failing in reader.samples.failing_keys("shown")] == [{"case_id": "case-1743"}]
         events = list(reader.events.entries())
         assert "case-17" not in str(events)
         assert [set(event.payload["samples"]) for event in events if "samples" in event.payload] == [
@@ -75,7 +77,7 @@ def test_erased_rows_are_gone_and_the_audit_accepts_it_with_its_record(shown: Le
         assert writer.samples.erase("shown", by="dora", reason="the person asked for it") == 2
     shown.compact_log()
     with shown.read() as reader:
-        assert reader.samples.of_run("shown", SampleKind.CHANGED_ROWS) == ()
+        assert reader.samples.changed_rows("shown") == ()
         erased = reader.samples.erased("shown")
         assert erased is not None
         assert (erased.actor, erased.payload["reason"]) == ("dora", "the person asked for it")
@@ -109,7 +111,7 @@ def test_an_erasure_without_samples_or_without_a_person_is_refused(ledger: Ledge
 def test_what_an_earlier_gating_showed_is_not_shown_for_the_next(ledger: Ledger) -> None:
     plan(ledger, "bf-1")
     stage(ledger, "bf-1")
-    row = {"partition": str(DAYS[0]), "key": {"id": "a"}, "before": None, "after": {}}
+    row = SampledRow(partition=DAYS[0], key={"id": "a"}, before=None, after={})
     with ledger.write() as writer:
         writer.runs.take("bf-1", RunState.GATING, actor="runner", attempt="a1")
         for shown in ((Sample(kind=SampleKind.CHANGED_ROWS, rows=(row,)),), ()):
@@ -117,7 +119,7 @@ def test_what_an_earlier_gating_showed_is_not_shown_for_the_next(ledger: Ledger)
                 "bf-1", staged("bf-1"), results_for("bf-1"), actor="runner", attempt="a1", samples=shown
             )
     with ledger.read() as reader:
-        assert reader.samples.of_run("bf-1", SampleKind.CHANGED_ROWS) == ()
+        assert reader.samples.changed_rows("bf-1") == ()
     assert violations(ledger) == []
 
 

@@ -15,7 +15,8 @@ from sqlalchemy import update
 from backfill_assets.domain import Domain, Release, TransformContext, Window, unique_key
 from backfill_assets.gates.judge_proof import NOT_USABLE
 from backfill_assets.landing.imports import OnDuplicate
-from backfill_assets.ledger.records import ChunkRecord, GateResult, SampleKind
+from backfill_assets.ledger.records import ChunkRecord, GateResult
+from backfill_assets.ledger.sampled import FailingKey
 from backfill_assets.ledger.schema import chunk_runs
 from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.manifest_parts import Proof
@@ -197,8 +198,8 @@ def test_rows_that_a_run_in_chunks_gets_wrong_are_caught_after_it_died_and_went_
         assert found[seam].verdict == f"with {side}, 1 of 1 rows differ: the window is too short"
         assert found[seam].observed["changed_columns"] == {"amount": 1}
     with short.ledger.read() as reader:
-        (named,) = reader.samples.of_run(run_id, SampleKind.FAILING_KEYS)
-    assert named == {"gate": "warm_up", "partition": "2026-01-05", "key": {"day": "2026-01-05", "shop": "only"}}
+        (named,) = reader.samples.failing_keys(run_id)
+    assert named == FailingKey(gate="warm_up", partition=date(2026, 1, 5), key={"day": "2026-01-05", "shop": "only"})
     assert found[date(2026, 1, 4)].verdict == "the window is too short, as 2026-01-05 shows"
 
 

@@ -44,12 +44,10 @@ FREE_FORM: Mapping[str, tuple[str, ...]] = {
         "versions.py staged_versions",
     ),
     "sampled rows as the ledger keeps them, until they are parsed": (
-        "gates/sampled.py FailingKey.document",
-        "gates/sampled.py FailingKey.parse",
-        "gates/sampled.py SampledRow.document",
-        "gates/sampled.py SampledRow.parse",
-        "ledger/records.py Sample.rows",
-        "ledger/samples.py SampleReads.of_run",
+        "ledger/sampled.py FailingKey.document",
+        "ledger/sampled.py FailingKey.parse",
+        "ledger/sampled.py SampledRow.document",
+        "ledger/sampled.py SampledRow.parse",
     ),
     "rows of any table, and keys of any row of the ledger": (
         "application/look.py figures",

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from backfill_assets.gates.judge_proof import NOTHING_THERE, warm_up_verdict
 from backfill_assets.gates.measure import Measured
 from backfill_assets.gates.proven import Proven
-from backfill_assets.gates.sampled import SampledRow
+from backfill_assets.ledger.sampled import SampledRow
 from backfill_assets.planning.graph import Graph, TableInput, TableNode, topological
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import PinnedInput, PinnedPartition, Proof

@@ -62,5 +62,9 @@ class FailingKey:
 
     @staticmethod
     def parse(document: Mapping[str, Any]) -> FailingKey:
-        """The key that the ledger kept; `parse(found.document()) == found`."""
-        return FailingKey(**{**document, "partition": date.fromisoformat(document["partition"])})
+        """The key that the ledger kept; `parse(found.document()) == found`.
+
+        An upgrade from revision 0002 kept the other columns of the row with it; they are left out.
+        """
+        partition = date.fromisoformat(document["partition"])
+        return FailingKey(gate=document["gate"], partition=partition, key=document["key"])
