@@ -18,7 +18,6 @@ from backfill_assets.session_settings import require_tuning
 
 DEFAULT_DOMAIN = "backfill_assets.domains.enforcement_sla"
 DEFAULT_FIRST_DAY = "1999-01-01"
-SPARK_PREFIX = "BACKFILL_SPARK_"
 
 PROJECT_ROOT = Path(__file__).resolve().parent.parent
 

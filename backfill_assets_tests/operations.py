@@ -7,7 +7,7 @@ from datetime import date
 
 from backfill_assets.application.execute import execute, require_ready
 from backfill_assets.application.follow import asked_follow_ups, cancel_follow_ups, plan_follow_ups
-from backfill_assets.application.land import land, quarantine_table
+from backfill_assets.application.land import land
 from backfill_assets.application.parts import Part, stages
 from backfill_assets.application.plan import plan, plan_set
 from backfill_assets.application.plan_load import days_without_events, plan_load
@@ -15,11 +15,12 @@ from backfill_assets.application.recover import Recovered, recover
 from backfill_assets.application.run import Run
 from backfill_assets.application.subjects import subject_of
 from backfill_assets.application.terms import present_terms
-from backfill_assets.application.upkeep import find_run, set_versions
+from backfill_assets.application.upkeep import find_run
 from backfill_assets.application.upkeep import vacuum_files as vacuum
 from backfill_assets.candidates.evaluate import Evaluated
 from backfill_assets.candidates.stage import require_stageable
 from backfill_assets.evidence.landed import questioned_gaps
+from backfill_assets.ledger.members import versions_of
 from backfill_assets.ledger.records import CandidatePartition, PublicationRecord, RunRecord, SetRecord
 from backfill_assets.people import require_person
 from backfill_assets.planning.sets import is_set
@@ -55,7 +56,6 @@ __all__ = [
     "present_terms",
     "publish",
     "publish_set",
-    "quarantine_table",
     "questioned_gaps",
     "recover",
     "reproduce",
@@ -118,3 +118,8 @@ def erase_samples(ws: Workspace, name: str, *, by: str, reason: str) -> int:
 def publish_set(ws: Workspace, set_id: str, *, by: str, publish: sets.PublishOne | None = None) -> SetRecord:
     """The set, published run by run, directly or as the test says."""
     return sets.publish_set(ws, set_id, by=by, publish=publish or (lambda run_id: publish_run(ws, run_id, by=by)))
+
+
+def set_versions(ws: Workspace, set_id: str) -> Mapping[str, int]:
+    with ws.ledger.read() as tx:
+        return versions_of(tx.publications, tx.sets.get(set_id))

@@ -46,11 +46,6 @@ class Followed:
     run: RunRecord
     error: BackfillError | None
 
-    @property
-    def has_failed(self) -> bool:
-        """Whether a person has to examine it."""
-        return self.error is not None or self.run.state in (RunState.FAILED, RunState.BLOCKED)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FollowedAll:

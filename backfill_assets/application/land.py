@@ -32,11 +32,6 @@ from backfill_assets.progress import Listener, Progress
 from backfill_assets.workspace import Workspace
 
 
-def quarantine_table(source: SourceTable) -> str:
-    """The Delta table that holds a source's rejected records, partitioned by import."""
-    return f"quarantine.{source.short_name}"
-
-
 def land(ws: Workspace, source: str, path: Path, *, on_duplicate: OnDuplicate, by: str) -> Landed:
     """Lands one file: archived unchanged, checked, counted, with its rejected records quarantined.
 
@@ -52,7 +47,7 @@ def land(ws: Workspace, source: str, path: Path, *, on_duplicate: OnDuplicate, b
     def quarantine(frame: DataFrame, import_id: str) -> None:
         replace_quarantined(
             ws.lake,
-            quarantine_table(table),
+            table.quarantine,
             frame,
             import_id=import_id,
             attempt=secrets.token_hex(4),

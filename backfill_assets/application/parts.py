@@ -20,6 +20,9 @@ class Part(StrEnum):
     PUBLISH = "publish"
 
 
+STAGED_AND_GATED = (Part.STAGE, Part.GATE)
+
+
 def part_of(stage: Stage) -> Part:
     """The part that a stage belongs to."""
     match stage:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 
-from backfill_assets.application.land import quarantine_table
 from backfill_assets.application.recorder import Acting, Pruned
 from backfill_assets.documents import INLINE
-from backfill_assets.ledger.members import versions_of
 from backfill_assets.ledger.records import RunRecord
 from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED
@@ -40,18 +38,8 @@ def vacuum(ws: Workspace, acting: Acting, *, dry_run: bool) -> VacuumDocument:
 
 def vacuum_files(ws: Workspace, *, by: str, dry_run: bool = False) -> VacuumReport:
     """Removes staged files that are not needed any more; see `upkeep.vacuum.vacuum_lake`."""
-    quarantines = [quarantine_table(source) for source in ws.domain.sources]
+    quarantines = [source.quarantine for source in ws.domain.sources]
     return vacuum_lake(ws, by=by, quarantines=quarantines, dry_run=dry_run)
-
-
-def set_versions(ws: Workspace, set_id: str) -> Mapping[str, int]:
-    """For readers of several tables: the Delta version of each at which the set can be read as one.
-
-    Raises:
-        UnknownName: There is no such set.
-    """
-    with ws.ledger.read() as tx:
-        return versions_of(tx.publications, tx.sets.get(set_id))
 
 
 def find_run(ws: Workspace, table: str, partitions: Sequence[date], *, states: Iterable[RunState]) -> RunRecord | None:

@@ -20,7 +20,7 @@ from backfill_assets.application import look
 from backfill_assets.application.command_line import words_of
 from backfill_assets.application.follow import follow
 from backfill_assets.application.follow_document import follow_document
-from backfill_assets.application.land import build, land_files, quarantine_table
+from backfill_assets.application.land import build, land_files
 from backfill_assets.application.plan import described_plan, plan
 from backfill_assets.application.plan_load import days_without_events, plan_load
 from backfill_assets.application.recorder import Acting
@@ -218,7 +218,7 @@ class _Play:
         files = self.demo.write_files(ws.settings.home / "demo_files", *chosen)
         landed = land_files(ws, source.name, files, self.asks, on_duplicate="ignore", builds=False)
         self.show(imports_view(landed.imports), "landed = accepted + duplicate + superseded + rejected, in every file")
-        self.show(f"Rejected records are kept with file, line and reason in {ws.lake.path(quarantine_table(source))}")
+        self.show(f"Rejected records are kept with file, line and reason in {ws.lake.path(source.quarantine)}")
         covered = partitions_over(Grain.DAILY, self.demo.covered)
         silent = days_without_events(ws, source.name, covered)
         built = plan_load(ws, source.name, partitions=covered, by=ASKS, reason="ten monthly exports", empty=silent)

@@ -15,7 +15,7 @@ from backfill_assets.evidence.report import RunReport, RunVersions
 from backfill_assets.evidence.runs import RunSummary
 from backfill_assets.ledger.approval_grounds import ApprovalGrounds
 from backfill_assets.ledger.sampled import FailingKey, SampledRow
-from backfill_assets.ledger.states import RunState
+from backfill_assets.ledger.states import EVER_PUBLISHED, RunState
 from backfill_assets.planning.manifest_parts import ALWAYS_SWAPPED, Mode
 from backfill_assets.planning.partitions import count_of
 from backfill_assets.wording import visible
@@ -111,9 +111,6 @@ def backwards(later: Sequence[LaterRelease]) -> list[RenderableType]:
     return [*lines, ""] if lines else []
 
 
-_WAS_SWAPPED = (RunState.PUBLISHED, RunState.SUPERSEDED, RunState.ROLLED_BACK)
-
-
 def _verdict(report: RunReport) -> Text:
     """In one line: how much of it differs from what readers see, and what that means in this mode."""
     measured, equal = len(report.partitions), report.equal_partitions or 0
@@ -123,7 +120,7 @@ def _verdict(report: RunReport) -> Text:
         if not differing:
             return Text(f"no drift: all {count_of(measured, 'partition')} equal what is published", style="green")
         return Text(f"drift: {differing:,} of {count_of(measured, 'partition')} differ from what is published", "red")
-    is_past = report.run.state in _WAS_SWAPPED
+    is_past = report.run.state in EVER_PUBLISHED
     swapped, stay = ("were swapped", "stayed as they were") if is_past else ("would be swapped", "stay as they are")
     if report.run.kind in ALWAYS_SWAPPED:
         again = f"; {equal:,} of them with the rows that are accepted already" if equal else ""

@@ -14,10 +14,8 @@ from backfill_assets.evidence.imports import ImportDocument
 from backfill_assets.evidence.runs import RunSummary
 from backfill_assets.evidence.sets import SetDocument
 from backfill_assets.evidence.status import StatusDocument, TableStatus
-from backfill_assets.ledger.states import RunState
+from backfill_assets.ledger.states import EVER_PUBLISHED
 from backfill_assets.wording import visible
-
-_AT_REST = (RunState.PUBLISHED, RunState.SUPERSEDED, RunState.ROLLED_BACK)
 
 
 def status_view(status: StatusDocument) -> RenderableType:
@@ -47,7 +45,9 @@ def _runs(runs: Sequence[RunSummary]) -> RenderableType:
             run.partitions_described,
             state_text(run.state),
             run.approval,
-            None if run.state in _AT_REST or not run.next_step else words_of(run.next_step).replace(run.run_id, "RUN"),
+            None
+            if run.state in EVER_PUBLISHED or not run.next_step
+            else words_of(run.next_step).replace(run.run_id, "RUN"),
         ]
         for run in runs
     ]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
-from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -15,7 +14,7 @@ from backfill_assets.domain.tables import DerivedTable, SourceTable, Table
 from backfill_assets.errors import InvalidDeclaration, UnknownName
 from backfill_assets.next_steps import NAME, Act, do
 from backfill_assets.planning.graph import Graph, TableInput, TableNode, topological
-from backfill_assets.planning.partitions import DayRange, Grain
+from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.policy import APPROVERS
 from backfill_assets.planning.windows import SAME_DAYS
 
@@ -169,10 +168,6 @@ class Domain:
             tables=topological(_node(table, references, resolve=True) for table in self.tables.values()),
             first_day=first_day,
         )
-
-    @cached_property
-    def monthly_tables(self) -> tuple[DerivedTable, ...]:
-        return tuple(t for t in self.derived if t.partition.grain is Grain.MONTHLY)
 
 
 def _node(table: Table, references: References, *, resolve: bool = False) -> TableNode:

@@ -134,6 +134,11 @@ class SourceTable:
         """The table's name without its layer: what `backfill land` takes."""
         return self.name.partition(".")[2]
 
+    @property
+    def quarantine(self) -> str:
+        """The Delta table that holds the rejected records, partitioned by import."""
+        return f"quarantine.{self.short_name}"
+
 
 @dataclass(frozen=True, kw_only=True)
 class DerivedTable:

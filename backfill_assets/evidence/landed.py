@@ -41,12 +41,11 @@ def about_import(ws: Workspace, table: SourceTable, landed: Landed) -> Iterator[
     if landed.is_new and not record.counts.landed:
         yield f"{record.import_id} holds no records"
     if record.counts.rejected:
-        quarantine = f"quarantine.{table.short_name}"
-        first = few_rows(ws.lake, quarantine, ["row_number", "reason"], where=("import_id", record.import_id))
+        first = few_rows(ws.lake, table.quarantine, ["row_number", "reason"], where=("import_id", record.import_id))
         yield f"{count_of(record.counts.rejected, 'record')} of {record.import_id} rejected, for example:"
         for row in first:
             yield f"  {Path(record.original_path).name}, record {row['row_number']}: {row['reason']}"
-        yield f"  all of them, with their reasons, are in the Delta table {ws.lake.path(quarantine)}"
+        yield f"  all of them, with their reasons, are in the Delta table {ws.lake.path(table.quarantine)}"
     if landed.is_new and record.ignored_columns:
         ignored = ", ".join(record.ignored_columns)
         yield f"{record.import_id} has columns the contract does not know, left out: {ignored}"

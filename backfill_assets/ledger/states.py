@@ -45,6 +45,9 @@ class RunState(_State):
 VISIBLE = frozenset({RunState.PUBLISHING, RunState.PUBLISHED, RunState.SUPERSEDED})
 """The states in which an approval has been used."""
 
+EVER_PUBLISHED = (RunState.PUBLISHED, RunState.SUPERSEDED, RunState.ROLLED_BACK)
+"""The states of a run whose publication has landed once."""
+
 UNPUBLISHED = (
     RunState.PLANNED,
     RunState.STAGING,

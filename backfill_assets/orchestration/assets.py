@@ -27,7 +27,7 @@ from dagster_deltalake import DeltaTableResource
 from backfill_assets.application import look
 from backfill_assets.application.command_line import words_of
 from backfill_assets.application.execute import execute
-from backfill_assets.application.parts import Part
+from backfill_assets.application.parts import STAGED_AND_GATED, Part
 from backfill_assets.domain import DerivedTable, Domain, SourceTable, Table
 from backfill_assets.ledger.records import GateResult
 from backfill_assets.ledger.states import RunState
@@ -49,7 +49,6 @@ from backfill_assets.progress import Listener, Progress
 
 Events = Iterator[Any]
 WHOLE_RANGE = BackfillPolicy.single_run()
-STAGED_AND_GATED = (Part.STAGE, Part.GATE)
 
 
 def published_key(table: Table) -> AssetKey:

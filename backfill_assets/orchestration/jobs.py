@@ -6,12 +6,11 @@ from collections.abc import Sequence
 
 from dagster import AssetKey, AssetSelection, define_asset_job
 
-from backfill_assets.application.parts import Part
+from backfill_assets.application.parts import STAGED_AND_GATED, Part
 from backfill_assets.domain import Domain, SourceTable, Table
 from backfill_assets.orchestration.assets import candidate_key, published_key, validation_key
 from backfill_assets.orchestration.dagster_internals import UnresolvedAssetJobDefinition as AssetJob
 
-STAGED_AND_GATED = (Part.STAGE, Part.GATE)
 PUBLICATION = (Part.PUBLISH,)
 EVERYTHING = (Part.STAGE, Part.GATE, Part.PUBLISH)
 

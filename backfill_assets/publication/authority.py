@@ -15,7 +15,7 @@ from backfill_assets.domain import DerivedTable, Reference, Table
 from backfill_assets.errors import MissingInput, NotApproved, Refused
 from backfill_assets.ledger.approval_grounds import ApprovalGrounds
 from backfill_assets.ledger.records import RunRecord
-from backfill_assets.ledger.states import ApprovalState, RunState
+from backfill_assets.ledger.states import EVER_PUBLISHED, ApprovalState, RunState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.next_steps import ANOTHER_PERSON, Act, do, step
 from backfill_assets.people import folded, require_person, same_person
@@ -24,8 +24,6 @@ from backfill_assets.planning.manifest_parts import CauseKind
 from backfill_assets.planning.policy import APPROVERS, Cause, Demand, Policy, demand
 from backfill_assets.transforms.references import LoadedReference, archive, load_reference
 from backfill_assets.workspace import Workspace
-
-EVER_PUBLISHED = (RunState.PUBLISHED, RunState.SUPERSEDED, RunState.ROLLED_BACK)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,7 +18,7 @@ from backfill_assets.candidates.inputs import pinned_files
 from backfill_assets.errors import ContractBroken, IllegalTransition, Refused
 from backfill_assets.ledger.records import RunRecord
 from backfill_assets.ledger.sampled import SampledRow
-from backfill_assets.ledger.states import MEANING, RunState
+from backfill_assets.ledger.states import EVER_PUBLISHED, MEANING, RunState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.next_steps import Act, Option, do, step
 from backfill_assets.planning.partitions import describe
@@ -28,7 +28,6 @@ from backfill_assets.upkeep.rebuild import MOST_SAMPLED, Difference, Rebuilding,
 from backfill_assets.versions import Versions, present_versions, staged_versions
 from backfill_assets.workspace import Workspace
 
-ONCE_PUBLISHED = (RunState.PUBLISHED, RunState.SUPERSEDED, RunState.ROLLED_BACK)
 _MOST_LISTED = 50
 
 
@@ -173,7 +172,7 @@ def spread(partitions: Sequence[date], count: int) -> tuple[date, ...]:
 
 
 def _require_published(run: RunRecord) -> None:
-    if run.state not in ONCE_PUBLISHED:
+    if run.state not in EVER_PUBLISHED:
         raise IllegalTransition(
             f"run {run.run_id} is not published, so there is nothing to reproduce: it is {run.state} "
             f"({MEANING[run.state]}).",

@@ -17,7 +17,7 @@ from urllib.request import Request, urlopen
 import pytest
 from pyspark.sql import SparkSession
 
-from backfill_assets.orchestration.jobs import STAGED_AND_GATED
+from backfill_assets.application.parts import STAGED_AND_GATED
 from backfill_assets.orchestration.launch import run_in_process
 from backfill_assets.settings import PROJECT_ROOT
 from backfill_assets_tests.orchestration_examples import bench, environment

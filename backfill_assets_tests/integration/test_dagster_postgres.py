@@ -15,10 +15,11 @@ import pytest
 from dagster import AssetCheckKey, AssetKey, AssetMaterialization, DagsterInstance, asset, materialize
 from pyspark.sql import SparkSession
 
+from backfill_assets.application.parts import STAGED_AND_GATED
 from backfill_assets.errors import Refused
 from backfill_assets.ledger.states import RunState
 from backfill_assets.orchestration.batches import one_commit
-from backfill_assets.orchestration.jobs import PUBLICATION, STAGED_AND_GATED
+from backfill_assets.orchestration.jobs import PUBLICATION
 from backfill_assets.orchestration.launch import SILENT, open_instance, run_in_process
 from backfill_assets.orchestration.postgres import PostgresEventLog
 from backfill_assets.orchestration.prune import prune

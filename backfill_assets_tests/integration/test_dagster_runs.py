@@ -14,10 +14,11 @@ import pytest
 from dagster import AssetCheckKey, AssetKey, DagsterEventType, build_sensor_context
 from pyspark.sql import SparkSession
 
+from backfill_assets.application.parts import STAGED_AND_GATED
 from backfill_assets.ledger.records import RunRecord
 from backfill_assets.ledger.states import RunState
 from backfill_assets.orchestration import tags
-from backfill_assets.orchestration.jobs import EVERYTHING, PUBLICATION, STAGED_AND_GATED
+from backfill_assets.orchestration.jobs import EVERYTHING, PUBLICATION
 from backfill_assets.orchestration.launch import end_abandoned_runs, run_in_process
 from backfill_assets.orchestration.resources import Session
 from backfill_assets_tests.dagster_history import latest_check
