@@ -108,7 +108,9 @@ def follow(
     by: By = "",
     cancel: Annotated[
         str,
-        typer.Option(metavar="PUBLICATION", callback=one_line, help="Let dependents be: nothing follows it any more."),
+        typer.Option(
+            metavar="PUBLICATION", callback=one_line, help="Leave its dependents as they are: nothing follows it."
+        ),
     ] = "",
     reason: Annotated[str, typer.Option(callback=one_line, help="Why nothing follows it; with --cancel.")] = "",
     as_json: Json = False,

@@ -47,7 +47,7 @@ def _version(version: VersionHistory) -> RenderableType:
             ("since", seen),
             ("files removed", version.removed_at and version.removed_at.isoformat()),
             ("why", f"{version.kind}: {version.reason}"),
-            ("no events", version.declared_empty_by and f"on the word of {version.declared_empty_by}"),
+            ("no events", version.declared_empty_by and f"declared by {version.declared_empty_by}"),
             ("asked, agreed", f"{version.requested_by}, {version.approved_by}"),
             ("equal again in", ", ".join(found.run_id for found in version.verified_by)),
             ("undone", version.undone),

@@ -10,7 +10,7 @@ from backfill_assets.documents import INLINE
 from backfill_assets.evidence.next_step import next_step_of_set, outdated_partitions
 from backfill_assets.evidence.runs import RunSummary, run_summary
 from backfill_assets.ledger.members import members_of, versions_of
-from backfill_assets.ledger.read_publications import Landing
+from backfill_assets.ledger.read_publications import StandingPublication
 from backfill_assets.ledger.records import RunRecord, SetRecord
 from backfill_assets.ledger.states import MEANING, ApprovalState, RunState, SetState
 from backfill_assets.ledger.transactions import ReadTransaction
@@ -126,7 +126,7 @@ def _progress(members: Sequence[RunRecord]) -> str:
     return f"of {len(members)} runs {staged} are staged, {passed} have passed, {published} are published"
 
 
-def _member(ws: Workspace, tx: ReadTransaction, member: RunRecord, landing: Landing | None) -> SetMember:
+def _member(ws: Workspace, tx: ReadTransaction, member: RunRecord, landing: StandingPublication | None) -> SetMember:
     outdated = outdated_partitions(ws, tx, member)
     return SetMember(
         run=run_summary(ws, tx, member),

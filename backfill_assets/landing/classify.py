@@ -90,7 +90,7 @@ def _line(what: Column, of: Column, day: Column, n: Column) -> tuple[Column, ...
 
 
 def _contents(found: DataFrame, source: SourceTable) -> DataFrame:
-    """Records per event date (none for rejected ones), and the names and versions worth telling."""
+    """Records per event date (none for rejected ones), and the ignored columns and schema versions found."""
     nothing, valid = F.lit(None), F.col(REASON).isNull()
     dates = (
         found.groupBy(F.when(valid, F.col(source.partition.column)).alias("event_day"))

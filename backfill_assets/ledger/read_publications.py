@@ -30,7 +30,7 @@ ROLLBACK, ORDERED, ENDED = "rollback", "rollback_ordered", "rollback_ended"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Landing:
+class StandingPublication:
     """A publication that stands: the table version that it made, and how many partitions it swapped and found equal."""
 
     delta_version: int | None
@@ -211,19 +211,21 @@ class PublicationReads(Queries):
             found.setdefault(row.table_name, {})[row.publication_id] = row.state
         return found
 
-    def landed(self, run_ids: Iterable[str]) -> dict[str, Landing]:
+    def landed(self, run_ids: Iterable[str]) -> dict[str, StandingPublication]:
         """The standing publications of runs, by run; runs without one are left out. No file sets are read.
 
         Cost: one index lookup per run; partitions are counted in the database.
         """
         made = publications
-        found: dict[str, Landing] = {}
+        found: dict[str, StandingPublication] = {}
         for batch in batches(run_ids):
             counts = (_count(publication_changes).label("changed"), _count(verifications).label("verified"))
             chosen = select(made.c.run_id, made.c.delta_version, *counts)
             stands = (made.c.state == PublicationState.PUBLISHED, made.c.action == Action.PUBLISH)
             for row in self._rows(chosen.where(made.c.run_id.in_(batch), *stands)):
-                found[row.run_id] = Landing(delta_version=row.delta_version, changed=row.changed, verified=row.verified)
+                found[row.run_id] = StandingPublication(
+                    delta_version=row.delta_version, changed=row.changed, verified=row.verified
+                )
         return found
 
     def rollbacks_under_way(self) -> tuple[RollbackOrder, ...]:

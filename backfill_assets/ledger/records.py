@@ -37,7 +37,7 @@ class RunHeader:
         sequence: The event that planned it: the order in which runs were planned.
         approval: APPROVED only while a valid approval of `manifest_digest` stands.
         approved_by: Who gave it; None while DRAFT.
-        note: The last thing worth telling about its state, such as why it failed.
+        note: The reason for its present state, such as why it failed.
         lease: The process that works on it, or did when it stopped; None when no process stages or gates it.
     """
 

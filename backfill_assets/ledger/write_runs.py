@@ -144,7 +144,7 @@ class RunWrites(RunReads):
             to: Its next state; STAGED ends its staging.
             actor: Who moves it.
             attempt: Identifies the process, which must be the one that has the run.
-            note: What is worth telling about the new state.
+            note: The reason for the new state.
             payload: What the event keeps besides.
 
         Raises:

@@ -6,7 +6,7 @@ from backfill_assets.ledger.approval_grounds import ApprovalGrounds
 from backfill_assets.ledger.records import RunRecord
 from backfill_assets.ledger.states import VISIBLE, ApprovalState
 from backfill_assets.ledger.transactions import WriteTransaction
-from backfill_assets.publication.authority import counts, demand_of, grounds_of
+from backfill_assets.publication.authority import demand_of, grounds_of, has_valid_approval
 from backfill_assets.workspace import Workspace
 
 
@@ -29,7 +29,7 @@ def renewed_grounds(ws: Workspace, tx: WriteTransaction, run: RunRecord, by: str
     """Why the person may approve the run; one that is not valid any more is withdrawn to make room for theirs."""
     asked = demand_of(ws, tx, run)
     found = grounds_of(ws, run, asked, by)
-    is_void = run.approval is ApprovalState.APPROVED and not counts(ws, run, asked)
+    is_void = run.approval is ApprovalState.APPROVED and not has_valid_approval(ws, run, asked)
     if is_void and run.state not in VISIBLE:
         tx.approvals.withdraw(run.run_id, by=by, reason=f"the approval by {run.approved_by} is not valid any more")
     return found

@@ -224,7 +224,7 @@ def require_agreed(ws: Workspace, run: RunRecord, asked: Demand) -> None:
         ) from error
 
 
-def counts(ws: Workspace, run: RunRecord, asked: Demand) -> bool:
+def has_valid_approval(ws: Workspace, run: RunRecord, asked: Demand) -> bool:
     """Whether a run has an approval that is valid now."""
     try:
         require_agreed(ws, run, asked)

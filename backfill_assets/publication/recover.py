@@ -42,4 +42,4 @@ def end_publication(ws: Workspace, record: PublicationRecord, *, by: str) -> Out
             return Outcome(sentence=f"{landed}, and has been rolled back meanwhile")
         manifest = tx.runs.get(intent.run_id).manifest
     acknowledge(ws, manifest, intent, delta_version=version, by=by)
-    return Outcome(sentence=f"had landed as version {version} of {intent.table}; the ledger knows now")
+    return Outcome(sentence=f"had landed as version {version} of {intent.table}; the ledger has recorded it now")

@@ -32,7 +32,7 @@ SLA_BREACH_MONTHLY = StructType(
     partition=monthly("month"),
     schema=SLA_BREACH_MONTHLY,
     gates=(
-        expression("tracks_somebody", "tracked_cases >= 1"),
+        expression("tracks_cases", "tracked_cases >= 1"),
         expression("breached_cases_are_tracked", "breached_cases between 0 and tracked_cases"),
         expression("newly_breached_cases_are_breached", "newly_breached_cases between 0 and breached_cases"),
         expression("met_cases_are_tracked", "met_cases between 0 and tracked_cases"),
