@@ -10,7 +10,7 @@ from pathlib import PurePosixPath
 import pytest
 
 from backfill_assets.settings import PROJECT_ROOT
-from backfill_assets_tests.long_tests import LEFT_OUT, ROOT
+from backfill_assets_tests.long_tests import LEFT_OUT, ON_POSTGRESQL_TOO, ON_SQLITE_ONLY, ROOT
 
 GUARANTEES = (PROJECT_ROOT / "docs" / "guarantees.md").read_text(encoding="utf-8")
 
@@ -98,6 +98,14 @@ def promises() -> Mapping[str, str]:
 @pytest.mark.parametrize("module", LEFT_OUT)
 def test_what_is_left_out_exists(module: str) -> None:
     assert LEFT_OUT[module].keys() <= set(functions_of(module))
+
+
+def test_what_stays_on_postgresql_exists() -> None:
+    revisions = {path.stem for path in (PROJECT_ROOT / ROOT / "integration" / "released").glob("*.json")}
+    for name in ON_POSTGRESQL_TOO:
+        test, _, identifier = name.rstrip("]").partition("[")
+        assert test in {found for module in ON_SQLITE_ONLY for found in functions_of(module)}
+        assert identifier in {f"{revision}-postgresql" for revision in revisions}
 
 
 def test_every_module_that_the_page_names_exists() -> None:
