@@ -13,6 +13,8 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from backfill_assets.application.land import land_files
+from backfill_assets.application.recorder import Acting, Unrecorded
 from backfill_assets.domain import Release, TransformContext
 from backfill_assets.errors import (
     ContractBroken,
@@ -28,7 +30,7 @@ from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets.upkeep.audit import audit
 from backfill_assets_tests import operations
-from backfill_assets_tests.advice import advised, refused
+from backfill_assets_tests.advice import advised, refused, worded
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.shop import DAYS, RECENT, SALES, Shop, open_shop, sale, ticking_clock, usual_sales
 
@@ -137,6 +139,21 @@ def test_an_event_dated_a_year_ahead_fills_no_year(
     assert load is not None
     asked_for = {date(2026, 1, day) for day in (11, 12, 13)} | ({wrong} if is_past else set())
     assert set(load.manifest.partitions) == asked_for
+
+
+def test_a_long_time_without_events_is_asked_about_where_files_land(tmp_path: Path, spark: SparkSession) -> None:
+    shop = open_shop(tmp_path / "home", clock=ticking_clock(NOON.replace(year=2027)), spark=spark)
+    path = shop.folder / "sales.jsonl"
+    records = [sale(date(2026, 1, 11)), sale(date(2027, 1, 12))]
+    path.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
+    acting = Acting(by="ana", recorder=Unrecorded())
+    report = land_files(shop.ws, SALES, [path], acting, on_duplicate="ignore", builds=True)
+    assert report.sentences == (f"{SALES}: built 2026-01-11, 2027-01-12, 2 days",)
+    assert [worded(each) for each in report.next_steps] == [
+        f"{SALES}: no events from 2026-01-12 to 2027-01-11; if nothing happened then: "
+        "backfill load sales --from 2026-01-12 --to 2027-01-11 --empty --by NAME"
+    ]
+    shop.ws.close()
 
 
 def test_a_month_follows_its_days_once_and_waits_until_it_has_all_of_them(shop: Shop) -> None:
