@@ -51,7 +51,6 @@ FREE_FORM: Mapping[str, tuple[str, ...]] = {
     ),
     "rows of any table, and keys of any row of the ledger": (
         "application/look.py figures",
-        "application/look.py figures",
         "lake/checksums.py checksum_of",
         "lake/rows.py few_rows",
         "lake/rows.py small_table",
