@@ -34,6 +34,8 @@ from backfill_assets_tests.shop import OUTPUT, RECENT, Shop, open_shop, shop_env
 EVENTS = "event_id string, case_id string, jurisdiction string, event_type string, event_time timestamp"
 A_MONTH = DayRange.inclusive(date(2025, 3, 15), date(2025, 4, 14))
 """A change of clocks, Easter holidays, and thousands of running deadlines."""
+A_WEEK = DayRange.inclusive(date(2025, 3, 27), date(2025, 4, 2))
+"""The change of clocks alone, for a quick run."""
 LATER = datetime(2026, 1, 15, 18, tzinfo=UTC)
 
 SURROUNDINGS: Mapping[str, Mapping[str, str]] = {
@@ -65,8 +67,8 @@ SURROUNDINGS: Mapping[str, Mapping[str, str]] = {
 """The first differs in everything from the session of the tests; a quick run tries no other."""
 
 
-def deadlines(spark: SparkSession) -> Mapping[str, str]:
-    """The content checksum of every day of the reference domain's table, as this session computes it."""
+def deadlines(spark: SparkSession, days: DayRange) -> Mapping[str, str]:
+    """The content checksum of some days of the reference domain's table, as this session computes it."""
     loaded = load_references(DOMAIN, PROJECT_ROOT / "data" / "reference")
     references = {name: reference.value for name, reference in loaded.items()}
     ctx = TransformContext(
@@ -74,8 +76,8 @@ def deadlines(spark: SparkSession) -> Mapping[str, str]:
         kind=Kind.BOOTSTRAP,
         mode=Mode.BACKFILL,
         transform_version="3.1.0",
-        output=A_MONTH,
-        output_partitions=tuple(A_MONTH),
+        output=days,
+        output_partitions=tuple(days),
         input_days={},
         references=references,
         spark=spark,
@@ -83,7 +85,7 @@ def deadlines(spark: SparkSession) -> Mapping[str, str]:
     made = [
         (e.event_id, e.case_id, e.jurisdiction, e.event_type, e.happened_at)
         for e in generate_events(cases=400, seed=7)
-        if e.happened_at.date() < A_MONTH.end
+        if e.happened_at.date() < days.end
     ]
     frame: DataFrame = case_sla_daily.release("3.1.0").function(spark.createDataFrame(made, EVENTS), ctx)
     sums = (
@@ -100,14 +102,19 @@ def shop_sums(shop: Shop, chunk: int) -> Mapping[str, str]:
     request = PlanRequest(
         table=RECENT, days=OUTPUT, reason=f"by {chunk}", by="ana", limits=AskedLimits(chunk_partitions=chunk)
     )
-    run_id = shop.staged(operations.plan(shop.ws, request).manifest.run_id)
+    run_id = operations.plan(shop.ws, request).manifest.run_id
+    operations.stage(shop.ws, run_id, actor="ana")
     with shop.ws.ledger.read() as reader:
         return {str(day): candidate.checksum for day, candidate in reader.candidates.of_run(run_id).items()}
 
 
 @pytest.fixture(scope="module")
 def here(spark: SparkSession) -> Mapping[str, str]:
-    return deadlines(spark)
+    return deadlines(spark, days_tried())
+
+
+def days_tried() -> DayRange:
+    return A_MONTH if is_thorough() else A_WEEK
 
 
 @pytest.fixture
@@ -122,8 +129,9 @@ def test_other_surroundings_give_the_same_rows(
     shop = open_shop(home, clock=ticking_clock(LATER), spark=spark)
     expected = {"deadlines": dict(here), "shop": dict(shop_sums(shop, len(OUTPUT)))}
     shop.ws.close()
-    assert len(expected["deadlines"]) == len(A_MONTH)
-    environment = {**os.environ, **shop_environment(home), **SURROUNDINGS[surroundings]}
+    assert len(expected["deadlines"]) == len(days_tried())
+    which = {"FIRST": days_tried().start.isoformat(), "LAST": days_tried().last.isoformat()}
+    environment = {**os.environ, **shop_environment(home), **SURROUNDINGS[surroundings], **which}
     ended = subprocess.run(
         [sys.executable, "-m", __name__], env=environment, capture_output=True, text=True, timeout=300, cwd=PROJECT_ROOT
     )
@@ -136,7 +144,8 @@ def main() -> None:
     settings = Settings.from_environment()
     session = open_spark(settings)
     shop = open_shop(settings.home, clock=ticking_clock(LATER + timedelta(hours=1)), spark=session)
-    sums = {"deadlines": dict(deadlines(session)), "shop": dict(shop_sums(shop, int(os.environ["CHUNK"])))}
+    days = DayRange.inclusive(date.fromisoformat(os.environ["FIRST"]), date.fromisoformat(os.environ["LAST"]))
+    sums = {"deadlines": dict(deadlines(session, days)), "shop": dict(shop_sums(shop, int(os.environ["CHUNK"])))}
     sys.stdout.write("\n" + json.dumps(sums) + "\n")
     session.stop()
 
