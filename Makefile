@@ -3,6 +3,7 @@ ROOT := $(shell cd "$$(dirname "$(strip $(MAKEFILE_LIST))")" && pwd)
 PORT ?= 3000
 PYTEST_ARGS ?=
 WORKERS ?= 2
+RACES ?= 4000
 
 # In the project's folder, with the Java that set-up chose.
 RUN = @cd "$(ROOT)" && . ./.venv/setup.env &&
@@ -24,7 +25,7 @@ help:
 	@echo "make unit     only the unit tests"
 	@echo "make test-long  the tests that 'make test' leaves out because they take longer (backfill_assets_tests/long_tests.py)"
 	@echo "make test-postgres  the integration tests with the ledger of every home, and Dagster, in PostgreSQL"
-	@echo "make test-faults  kill, race and confuse everything, at length; prints what was tried and what was found"
+	@echo "make test-faults  kill, race and confuse everything, at length; prints what was tried and what was found (RACES=...)"
 	@echo "make dev      the Dagster UI on http://127.0.0.1:$(PORT) (PORT=... for another port)"
 	@echo "make setup    only the set-up: .venv from the locks, Java (PYTHON=... for another interpreter)"
 	@echo "make lint     ruff format --check and ruff check"
@@ -63,11 +64,11 @@ test-postgres: setup
 	$(RUN) BACKFILL_TEST_LEDGER=postgresql $(PYTEST) backfill_assets_tests/integration
 
 test-faults: setup
-	$(RUN) .venv/bin/python -m pytest --hypothesis-profile=thorough backfill_assets_tests/unit $(LONGER)
+	$(RUN) $(PYTEST) --hypothesis-profile=thorough backfill_assets_tests/unit $(LONGER)
 	$(RUN) .venv/bin/python -m backfill_assets_tests.faults.crashes --workers $(WORKERS)
-	$(RUN) .venv/bin/python -m backfill_assets_tests.faults.interleavings --count 10000 --workers $(WORKERS)
+	$(RUN) .venv/bin/python -m backfill_assets_tests.faults.interleavings --count $(RACES) --workers $(WORKERS)
 	$(RUN) .venv/bin/python -m backfill_assets_tests.faults.interleavings --count 1000 --workers $(WORKERS) --sweep
-	$(RUN) .venv/bin/python -m backfill_assets_tests.faults.stories --count 200 --workers $(WORKERS)
+	$(RUN) .venv/bin/python -m backfill_assets_tests.faults.stories --count 60 --workers $(WORKERS)
 	$(RUN) .venv/bin/python -m backfill_assets_tests.faults.fuzz --records 100000
 	$(RUN) .venv/bin/python -m backfill_assets_tests.faults.heavy
 
