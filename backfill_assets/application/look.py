@@ -1,7 +1,7 @@
 """Queries: status, staleness, history and the audit.
 
-They change nothing. Each question imports its own room: `status` needs neither
-Spark's functions nor the readers of files, and is answered in the time that they take to import.
+They change nothing. Each question imports its own room: `status` needs neither Spark's functions nor the readers of
+files, and is answered in the time that they take to import.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from backfill_assets.evidence.runs import RunSummary
     from backfill_assets.evidence.sets import SetDocument
     from backfill_assets.evidence.status import StatusDocument
-    from backfill_assets.ledger.records import CandidatePartition, RunRecord
+    from backfill_assets.ledger.records import CandidatePartition
     from backfill_assets.staleness.document import StaleDocument
     from backfill_assets.upkeep.audit import AuditReport
 
@@ -58,12 +58,6 @@ def audit(ws: Workspace, *, head: str | None, is_quick: bool) -> AuditReport:
     from backfill_assets.upkeep.audit import audit as audit_everything
 
     return audit_everything(ws, head=head, is_quick=is_quick)
-
-
-def run(ws: Workspace, run_id: str) -> RunRecord:
-    """A run as the ledger has it now."""
-    with ws.ledger.read() as tx:
-        return tx.runs.get(run_id)
 
 
 def staged_partitions(ws: Workspace, run_id: str) -> Mapping[date, CandidatePartition]:

@@ -14,8 +14,8 @@ from uuid import uuid4
 
 from dagster import AssetKey, AssetMaterialization, DagsterInstance, DagsterRunStatus, Failure, RunsFilter
 
-from backfill_assets.application import look
 from backfill_assets.application.parts import Part
+from backfill_assets.application.run import Run
 from backfill_assets.errors import BackfillError
 from backfill_assets.lease import this_process
 from backfill_assets.ledger.records import PublicationRecord, RunRecord
@@ -108,7 +108,7 @@ def run_in_process(
     Returns:
         What became of it; refusals are in `error`, not raised.
     """
-    run = look.run(workspace, run_id)
+    run = Run(workspace, run_id).record
     table = workspace.domain.table(run.manifest.table)
     end_abandoned_runs(instance, run_id)
     given = {
@@ -126,7 +126,7 @@ def run_in_process(
         dagster_run_id=dagster_run_id,
         table=table.name,
         succeeded=succeeded,
-        run=look.run(workspace, run_id),
+        run=Run(workspace, run_id).record,
         error=errors[-1] if errors else None,
     )
 

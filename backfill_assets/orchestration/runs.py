@@ -15,11 +15,11 @@ from datetime import date
 
 from dagster import AssetExecutionContext, Failure
 
-from backfill_assets.application import look
 from backfill_assets.application.command_line import explained
 from backfill_assets.application.follow import UNFINISHED
 from backfill_assets.application.plan import plan
 from backfill_assets.application.plan_load import plan_load
+from backfill_assets.application.run import Run
 from backfill_assets.application.upkeep import find_run
 from backfill_assets.domain import DerivedTable, SourceTable, Table
 from backfill_assets.errors import BackfillError, InvalidRange, MissingInput, Refused, Retryable
@@ -164,12 +164,12 @@ def tagged_run(workspace: Workspace, table: Table, context: AssetExecutionContex
     """The run that the Dagster run's tags name for a table."""
     given = launch_tags(context)
     run_id = given.get(tags.own_run_id(table.short_name)) or given.get(tags.RUN_ID)
-    return look.run(workspace, run_id) if run_id else None
+    return Run(workspace, run_id).record if run_id else None
 
 
 def _adopt(workspace: Workspace, table: Table, context: AssetExecutionContext, run_id: str) -> RunRecord:
     context.instance.add_run_tags(context.run.run_id, {tags.own_run_id(table.short_name): run_id})
-    return look.run(workspace, run_id)
+    return Run(workspace, run_id).record
 
 
 def _must_fit(run: RunRecord, table: Table, context: AssetExecutionContext) -> RunRecord:
