@@ -75,9 +75,11 @@ def provenance_of(document: Any) -> Provenance:
     """The provenance that a stored document describes; one of an unknown shape is kept as it is."""
     try:
         found = _known(document)
+        if document_of(found) == document:
+            return found
     except (TypeError, ValueError, AttributeError):
-        return OtherProvenance(recorded=json.dumps(document))
-    return found if document_of(found) == document else OtherProvenance(recorded=json.dumps(document))
+        pass  # Its parts are of other kinds than those of a document of ours.
+    return OtherProvenance(recorded=json.dumps(document))
 
 
 def _known(document: Any) -> SourceProvenance | DerivedProvenance:

@@ -24,6 +24,7 @@ DERIVED = (
     '{"code":"c0","configuration":"d0","inputs":{"bronze.sales":"1f"},"manifest":"e0",'
     '"references":{"calendar":["2024.1","ab"]},"session":"5e","transform":"recent","transform_version":"1.0.0"}'
 )
+WITHOUT_INPUTS = DERIVED.replace('{"bronze.sales":"1f"}', "null")
 OF_DERIVED = DerivedProvenance(
     code="c0",
     configuration="d0",
@@ -48,6 +49,7 @@ OF_DERIVED = DerivedProvenance(
         (DERIVED, OF_DERIVED),
         ("{}", OtherProvenance()),
         ('{"code":"c","versions":[1]}', OtherProvenance(recorded='{"code": "c", "versions": [1]}')),
+        (WITHOUT_INPUTS, OtherProvenance(recorded=json.dumps(json.loads(WITHOUT_INPUTS)))),
     ],
 )
 def test_a_stored_document_is_read_as_what_it_is_and_written_back_unchanged(
