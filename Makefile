@@ -8,8 +8,11 @@ RACES ?= 4000
 # In the project's folder, with the Java that set-up chose.
 RUN = @cd "$(ROOT)" && . ./.venv/setup.env &&
 
+# Without waiting for the disk where that is possible: tests kill processes, not machines.
+TRIED = $$(command -v eatmydata) .venv/bin/python -m
+
 # Each worker has a Spark of its own, which takes 4 GB; modules are not divided, because their tests share fixtures.
-PYTEST = .venv/bin/python -m pytest --numprocesses $(WORKERS) --dist loadfile --durations=10 $(PYTEST_ARGS)
+PYTEST = $(TRIED) pytest --numprocesses $(WORKERS) --dist loadfile --durations=10 $(PYTEST_ARGS)
 
 # Tests that are about more data, orders and surroundings at length.
 LONGER = backfill_assets_tests/acceptance/test_traffic_fines.py $(addprefix backfill_assets_tests/integration/test_, \
@@ -49,28 +52,29 @@ types: setup
 	$(RUN) .venv/bin/mypy
 
 tests: setup
-	@cd "$(ROOT)" && tools/setup.sh postgresql
-	$(RUN) .venv/bin/python -m backfill_assets_tests.faults.quick_java && $(PYTEST) -m "not long"
+	@cd "$(ROOT)" && tools/setup.sh postgresql eatmydata
+	$(RUN) $(TRIED) backfill_assets_tests.faults.quick_java && $(PYTEST) -m "not long"
 
 test-long: setup
-	@cd "$(ROOT)" && tools/setup.sh postgresql
+	@cd "$(ROOT)" && tools/setup.sh postgresql eatmydata
 	$(RUN) $(PYTEST) -m long backfill_assets_tests/integration backfill_assets_tests/faults backfill_assets_tests/acceptance
 
 unit: setup
 	$(RUN) $(PYTEST) backfill_assets_tests/unit
 
 test-postgres: setup
-	@cd "$(ROOT)" && tools/setup.sh postgresql
+	@cd "$(ROOT)" && tools/setup.sh postgresql eatmydata
 	$(RUN) BACKFILL_TEST_LEDGER=postgresql $(PYTEST) backfill_assets_tests/integration
 
 test-faults: setup
+	@cd "$(ROOT)" && tools/setup.sh eatmydata
 	$(RUN) $(PYTEST) --hypothesis-profile=thorough backfill_assets_tests/unit $(LONGER)
-	$(RUN) .venv/bin/python -m backfill_assets_tests.faults.crashes --workers $(WORKERS)
-	$(RUN) .venv/bin/python -m backfill_assets_tests.faults.interleavings --count $(RACES) --workers $(WORKERS)
-	$(RUN) .venv/bin/python -m backfill_assets_tests.faults.interleavings --count 1000 --workers $(WORKERS) --sweep
-	$(RUN) .venv/bin/python -m backfill_assets_tests.faults.stories --count 60 --workers $(WORKERS)
-	$(RUN) .venv/bin/python -m backfill_assets_tests.faults.fuzz --records 100000
-	$(RUN) .venv/bin/python -m backfill_assets_tests.faults.heavy
+	$(RUN) $(TRIED) backfill_assets_tests.faults.crashes --workers $(WORKERS)
+	$(RUN) $(TRIED) backfill_assets_tests.faults.interleavings --count $(RACES) --workers $(WORKERS)
+	$(RUN) $(TRIED) backfill_assets_tests.faults.interleavings --count 1000 --workers $(WORKERS) --sweep
+	$(RUN) $(TRIED) backfill_assets_tests.faults.stories --count 60 --workers $(WORKERS)
+	$(RUN) $(TRIED) backfill_assets_tests.faults.fuzz --records 100000
+	$(RUN) $(TRIED) backfill_assets_tests.faults.heavy
 
 docs: setup
 	$(RUN) .venv/bin/python -m backfill_assets_tests.cli_page

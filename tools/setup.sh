@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # What does this machine need before a command of the Makefile can run, and is it there?
 #
-#   tools/setup.sh [java] [python] [postgresql]      (java and python when nothing is named)
+#   tools/setup.sh [java] [python] [postgresql] [eatmydata]      (java and python when nothing is named)
 #
 # java        Java 17 or newer: JAVA_HOME, the java on the PATH, the usual folders, else Debian's package.
 # python      .venv with exactly what the locks name, every file checked against its hash, and this project (editable).
 #             Done again only when a lock, pyproject.toml or this file has changed. PYTHON=... chooses the interpreter.
 # postgresql  a server's programs for the tests; without them those tests are skipped.
+# eatmydata   lets tests write without waiting for the disk, which only a loss of power would show; slower without it.
 #
 # Debian packages are installed only as root or where sudo asks for no password. Nothing is read from standard input.
 #
@@ -283,19 +284,29 @@ ensure_postgresql() {
         say "No PostgreSQL server was found (macOS: brew install postgresql@17); the tests that need one are skipped."
 }
 
+ensure_eatmydata() {
+    command -v eatmydata >/dev/null || apt_install eatmydata ||
+        say "eatmydata was not found (macOS: brew install libeatmydata); the tests wait for the disk at every write."
+}
+
 # ---------------------------------------------------------------------------------------------------------------------
 
 [ "$#" -gt 0 ] || set -- java python
+java_asked=
 java_home=
 for need in "$@"; do
     case $need in
     python) ensure_python ;;
-    java) ensure_java ;;
+    java)
+        ensure_java
+        java_asked=yes
+        ;;
     postgresql) ensure_postgresql ;;
-    *) stop "there is no '$need'; known are java, python and postgresql." ;;
+    eatmydata) ensure_eatmydata ;;
+    *) stop "there is no '$need'; known are java, python, postgresql and eatmydata." ;;
     esac
 done
-if [ -d "$VENV" ]; then
+if [ -n "$java_asked" ] && [ -d "$VENV" ]; then
     { [ -z "$java_home" ] || printf 'export JAVA_HOME=%q\n' "$java_home"; } >"$ENVIRONMENT.$$"
     mv "$ENVIRONMENT.$$" "$ENVIRONMENT"
 fi
