@@ -14,6 +14,8 @@ from pyspark.sql import SparkSession
 
 from backfill_assets.application.follow import FollowedAll, follow
 from backfill_assets.application.recorder import Acting
+from backfill_assets.application.recover import recover_document
+from backfill_assets.evidence.recovered import RecoveryReport
 from backfill_assets.landing.land import land
 from backfill_assets.orchestration.build import definitions_over
 from backfill_assets.orchestration.jobs import EVERYTHING
@@ -85,6 +87,12 @@ class Bench:
         with ExitStack() as opened:
             recorder = DagsterRecorder(self.workspace.settings, opened, self.instance)
             return follow(self.workspace, Acting(by=by, recorder=recorder))
+
+    def recover(self) -> RecoveryReport:
+        """Ends everything that stopped, as the command line does."""
+        with ExitStack() as opened:
+            recorder = DagsterRecorder(self.workspace.settings, opened, self.instance)
+            return recover_document(self.workspace, Acting(by="recover", recorder=recorder), only=None, now=False)
 
     def plan(self, first: date, last: date, *, by: str = "ann", version: str | None = None) -> str:
         """The id of a planned run of the silver table."""

@@ -53,8 +53,8 @@ class Recorder(Protocol):
     def is_elsewhere(self, run_id: str) -> bool:
         """Whether another process is recorded to be executing the run."""
 
-    def rolled_back(self, ws: Workspace, record: PublicationRecord) -> None:
-        """Records what readers see after a rollback."""
+    def landed(self, ws: Workspace, record: PublicationRecord) -> None:
+        """Records what readers see after a rollback, or after a publication that `recover` completed."""
 
     def prune(self, *, as_of: datetime, dry_run: bool) -> Pruned:
         """Removes old records that no page shows from the recorder's history."""
@@ -74,7 +74,7 @@ class Unrecorded:
         """See `Recorder`."""
         return False
 
-    def rolled_back(self, ws: Workspace, record: PublicationRecord) -> None:
+    def landed(self, ws: Workspace, record: PublicationRecord) -> None:
         """See `Recorder`."""
 
     def prune(self, *, as_of: datetime, dry_run: bool) -> Pruned:  # noqa: ARG002 - as the protocol has it
@@ -106,9 +106,9 @@ class LazyRecorder:
         """See `Recorder`."""
         return self._recorder.is_elsewhere(run_id)
 
-    def rolled_back(self, ws: Workspace, record: PublicationRecord) -> None:
+    def landed(self, ws: Workspace, record: PublicationRecord) -> None:
         """See `Recorder`."""
-        self._recorder.rolled_back(ws, record)
+        self._recorder.landed(ws, record)
 
     def prune(self, *, as_of: datetime, dry_run: bool) -> Pruned:
         """See `Recorder`."""

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
+from backfill_assets.application.recorder import Acting
 from backfill_assets.crash_points import Point
 from backfill_assets.errors import AtWork, BackfillError, HalfWay, IllegalTransition, Refused
 from backfill_assets.evidence.recovered import RecoveredWork, RecoveryReport
 from backfill_assets.landing.land import clean_up_landing
-from backfill_assets.ledger.records import RollbackOrder
+from backfill_assets.ledger.records import PublicationRecord, RollbackOrder, SetRecord
 from backfill_assets.ledger.states import ImportState, PublicationState, RunState, SetState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.next_steps import Act, NextStep, do, step
@@ -25,13 +26,23 @@ from backfill_assets.workspace import Workspace
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recovered:
-    """One piece of work that was in progress and how it ended; `problem` is the reason if it did not."""
+    """One piece of work that was in progress, and how it ended.
+
+    Attributes:
+        what: What it is: `publication`, `run`, `rollback`, `set` or `landing`.
+        id: Names it.
+        outcome: How it ended, in words.
+        next_step: What to do about it.
+        problem: Why it could not be ended.
+        landed: The publications and rollbacks that were completed for it, in order.
+    """
 
     what: str
     id: str
     outcome: str
     next_step: NextStep | None = None
     problem: Problem | None = None
+    landed: tuple[PublicationRecord, ...] = ()
 
 
 def recover(ws: Workspace, *, by: str, only: str | None = None, now: bool = False) -> tuple[Recovered, ...]:
@@ -89,12 +100,8 @@ def recover(ws: Workspace, *, by: str, only: str | None = None, now: bool = Fals
             unreadable=lambda set_id, error: unreadable.append(_not_ended("set", set_id, set_id, error)),
         )
 
-    def continue_with(run_id: str) -> None:
-        # A person began to publish the set. Whether it is agreed is asked again; who continues it may be the system.
-        publish_run(ws, run_id, by=by)
-
     found += [
-        _ended("set", each.set_id, each.set_id, partial(recover_set, ws, each, by=by, publish=continue_with))
+        _ended("set", each.set_id, each.set_id, partial(_set, ws, each, by=by))
         for each in sets
         if only in (None, each.set_id)
     ]
@@ -104,9 +111,12 @@ def recover(ws: Workspace, *, by: str, only: str | None = None, now: bool = Fals
     return tuple(found)
 
 
-def recover_document(ws: Workspace, *, by: str, only: str | None, now: bool) -> RecoveryReport:
-    """What was recovered, and what could not be recovered, as a document."""
-    found = recover(ws, by=by, only=only, now=now)
+def recover_document(ws: Workspace, acting: Acting, *, only: str | None, now: bool) -> RecoveryReport:
+    """Recovers and has it recorded: what was recovered, and what could not be recovered, as a document."""
+    found = recover(ws, by=acting.by, only=only, now=now)
+    for each in found:
+        for record in each.landed:
+            acting.recorder.landed(ws, record)
     return RecoveryReport(
         recovered=tuple(map(_document, found)),
         problems=tuple(each.problem for each in found if each.problem),
@@ -147,7 +157,7 @@ def _ended(what: str, name: str, table: str, end: Callable[[], Outcome]) -> Reco
         outcome = end()
     except BackfillError as error:
         return _not_ended(what, name, table, error)
-    return Recovered(what=what, id=name, outcome=outcome.sentence, next_step=outcome.next_step)
+    return Recovered(what=what, id=name, outcome=outcome.sentence, next_step=outcome.next_step, landed=outcome.landed)
 
 
 def _not_ended(what: str, name: str, table: str, error: BackfillError) -> Recovered:
@@ -157,12 +167,23 @@ def _not_ended(what: str, name: str, table: str, error: BackfillError) -> Recove
     return Recovered(what=what, id=name, outcome=outcome, next_step=following, problem=problem)
 
 
+def _set(ws: Workspace, record: SetRecord, *, by: str) -> Outcome:
+    published: list[PublicationRecord] = []
+
+    def continue_with(run_id: str) -> None:
+        # A person began to publish the set. Whether it is agreed is asked again; who continues it may be the system.
+        published.append(publish_run(ws, run_id, by=by))
+
+    outcome = recover_set(ws, record, by=by, publish=continue_with)
+    return replace(outcome, landed=(*published, *outcome.landed))
+
+
 def _rollback(ws: Workspace, order: RollbackOrder) -> Outcome:
     try:
-        complete_rollback(ws, order)
+        undone = complete_rollback(ws, order)
     except (Refused, HalfWay) as error:
         return Outcome(sentence=f"could not be completed, and is abandoned: {error.message}", next_step=error.next_step)
-    return Outcome(sentence="was half-way; now it is rolled back with its dependents")
+    return Outcome(sentence="was half-way; now it is rolled back with its dependents", landed=tuple(undone))
 
 
 def _computation(ws: Workspace, run_id: str, state: RunState, *, by: str, now: bool) -> Recovered:

@@ -116,5 +116,5 @@ class RestatementSet:
         require_person("the one who rolls back", acting.by)
         undo = rollback_with_dependents if with_dependents else rollback_set
         for record in undo(self.ws, self.set_id, by=acting.by, reason=reason):
-            acting.recorder.rolled_back(self.ws, record)
+            acting.recorder.landed(self.ws, record)
         return self.document()

@@ -105,7 +105,7 @@ class Run:
         else:
             records = [rollback_run(self.ws, self.run_id, by=acting.by, reason=reason)]
         for record in records:
-            acting.recorder.rolled_back(self.ws, record)
+            acting.recorder.landed(self.ws, record)
         *dependents, own = map(publication_document, records)
         return RollbackDocument(publication=own, dependents=tuple(dependents))
 

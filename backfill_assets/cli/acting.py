@@ -153,7 +153,8 @@ def recover(
 
         # What lost its lease is ended on behalf of the command; what has not, a person takes over.
         with opened() as session:
-            document = recover_document(session.ws, by=_taking_over(by) if now else by, only=run, now=now)
+            acting = session.acting(_taking_over(by) if now else by, on="recover")
+            document = recover_document(session.ws, acting, only=run, now=now)
         print_json(document) if as_json else views.show(console, *views.recovered_lines(document.recovered))
         exit_with_problems(document.problems)
 

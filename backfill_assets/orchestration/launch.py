@@ -18,7 +18,7 @@ from backfill_assets.application.parts import Part
 from backfill_assets.application.run import Run
 from backfill_assets.errors import BackfillError
 from backfill_assets.lease import this_process
-from backfill_assets.ledger.records import PublicationRecord, RunRecord
+from backfill_assets.ledger.records import Action, PublicationRecord, RunRecord
 from backfill_assets.orchestration import tags
 from backfill_assets.orchestration.assets import published_key
 from backfill_assets.orchestration.batches import one_commit
@@ -159,9 +159,10 @@ def _execute(
     return dagster_run_id, True, session.errors
 
 
-def report_rollback(workspace: Workspace, record: PublicationRecord, *, instance: DagsterInstance) -> None:
-    """Reports to Dagster what readers see after a rollback, which no run of an asset brought about."""
+def report_landed(workspace: Workspace, record: PublicationRecord, *, instance: DagsterInstance) -> None:
+    """Reports to Dagster what readers see after a publication or rollback that no run of an asset brought about."""
     intent = record.intent
+    done, of_run = ("Rolled back", "undone run") if intent.action is Action.ROLLBACK else ("Published", "run_id")
     key = published_key(workspace.domain.table(intent.table))
     with one_commit(instance):
         for change in intent.changes:
@@ -169,10 +170,10 @@ def report_rollback(workspace: Workspace, record: PublicationRecord, *, instance
                 AssetMaterialization(
                     asset_key=key,
                     partition=key_of(change.partition),
-                    description=f"Rolled back by {intent.by}: {intent.reason}",
+                    description=f"{done} by {intent.by}: {intent.reason}",
                     metadata={
                         "rows": change.rows,
-                        "undone run": intent.run_id,
+                        of_run: intent.run_id,
                         "publication": intent.publication_id,
                         "table version": record.delta_version or 0,
                     },

@@ -15,7 +15,7 @@ from backfill_assets.ledger.records import PublicationRecord
 from backfill_assets.ledger.states import RunState
 from backfill_assets.next_steps import Act, do, step
 from backfill_assets.orchestration.follow import attempts_of
-from backfill_assets.orchestration.launch import end_abandoned_runs, open_instance, report_rollback, run_in_process
+from backfill_assets.orchestration.launch import end_abandoned_runs, open_instance, report_landed, run_in_process
 from backfill_assets.orchestration.prune import prune_history
 from backfill_assets.progress import Listener
 from backfill_assets.settings import Settings
@@ -55,9 +55,9 @@ class DagsterRecorder:
         end_abandoned_runs(self.instance, run_id)
         return attempts_of(self.instance, run_id) is None
 
-    def rolled_back(self, ws: Workspace, record: PublicationRecord) -> None:
+    def landed(self, ws: Workspace, record: PublicationRecord) -> None:
         """See `Recorder`."""
-        report_rollback(ws, record, instance=self.instance)
+        report_landed(ws, record, instance=self.instance)
 
     def prune(self, *, as_of: datetime, dry_run: bool) -> Pruned:
         """See `Recorder`."""

@@ -1,7 +1,8 @@
 """Recovery of one publication: the log of its table says whether its swap landed.
 
 If it landed, the ledger is updated. If not, it is fenced off, so that it cannot land later, and closed with nothing
-changed.
+changed. One that found every partition equal swaps nothing: the table's log has no mark of it, and the ledger alone
+decides.
 """
 
 from __future__ import annotations
@@ -19,27 +20,38 @@ from backfill_assets.workspace import Workspace
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """The outcome of recovering one piece of work, with the next step if it did not end."""
+    """The outcome of recovering one piece of work.
+
+    Attributes:
+        sentence: How it ended, in words.
+        next_step: What to do if it did not end.
+        landed: The publications and rollbacks that the ledger has recorded because of it, in order.
+    """
 
     sentence: str
     next_step: NextStep | None = None
+    landed: tuple[PublicationRecord, ...] = ()
 
 
 def end_publication(ws: Workspace, record: PublicationRecord, *, by: str) -> Outcome:
     """Ends a publication whose process stopped: a swap that landed is acknowledged, others cannot land."""
     intent = record.intent
-    version = fence(ws.lake, intent.table, intent.publication_id)
-    ws.reached(Point.RECOVER_FENCED)
+    version = None
+    if intent.changes:
+        version = fence(ws.lake, intent.table, intent.publication_id)
+        ws.reached(Point.RECOVER_FENCED)
     if version is None:
-        closed = abandon(ws, intent.publication_id, by=by, reason="recovered: the swap had not landed")
+        found = "had not landed" if intent.changes else "had nothing to swap"
+        closed = abandon(ws, intent.publication_id, by=by, reason=f"recovered: it {found}")
         ws.reached(Point.RECOVER_CLOSED)
-        return Outcome(
-            sentence=f"had not landed; {'closed' if closed else 'was closed meanwhile'}, nothing has changed"
-        )
+        return Outcome(sentence=f"{found}; {'closed' if closed else 'was closed meanwhile'}, nothing has changed")
     with ws.ledger.read() as tx:
         if tx.publications.get(intent.publication_id).state is PublicationState.ROLLED_BACK:
             landed = f"had landed as version {version} of {intent.table}"
             return Outcome(sentence=f"{landed}, and has been rolled back meanwhile")
         manifest = tx.runs.get(intent.run_id).manifest
-    acknowledge(ws, manifest, intent, delta_version=version, by=by)
-    return Outcome(sentence=f"had landed as version {version} of {intent.table}; the ledger has recorded it now")
+    acknowledged = acknowledge(ws, manifest, intent, delta_version=version, by=by)
+    return Outcome(
+        sentence=f"had landed as version {version} of {intent.table}; the ledger has recorded it now",
+        landed=(acknowledged,),
+    )

@@ -245,8 +245,13 @@ def _commits_against_ledger(
 
 
 def _is_given_up(record: PublicationRecord | None) -> bool:
-    """Whether a recovery may have fenced this publication; until the ledger knows, it is still open."""
-    return record is not None and record.state in (PublicationState.ABANDONED, PublicationState.PUBLISHING)
+    """Whether a recovery may have fenced this publication; until the ledger knows, it is still open.
+
+    Earlier releases fenced one without changes as well, whose own process may have finished it at the same time.
+    """
+    if record is None:
+        return False
+    return record.state in (PublicationState.ABANDONED, PublicationState.PUBLISHING) or not record.intent.changes
 
 
 def _intended(record: PublicationRecord) -> Exchanged:

@@ -6,15 +6,16 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import date, timedelta
 
 import pytest
-from dagster import AssetCheckKey, AssetKey, DagsterEventType, build_sensor_context
+from dagster import AssetCheckKey, AssetKey, AssetRecordsFilter, DagsterEventType, build_sensor_context
 from pyspark.sql import SparkSession
 
 from backfill_assets.application.parts import STAGED_AND_GATED
+from backfill_assets.crash_points import Point
 from backfill_assets.ledger.records import RunRecord
 from backfill_assets.ledger.states import RunState
 from backfill_assets.orchestration import tags
@@ -22,7 +23,7 @@ from backfill_assets.orchestration.jobs import EVERYTHING, PUBLICATION
 from backfill_assets.orchestration.launch import end_abandoned_runs, run_in_process
 from backfill_assets.orchestration.resources import Session
 from backfill_assets_tests.dagster_history import latest_check
-from backfill_assets_tests.operations import approve, plan_load
+from backfill_assets_tests.operations import approve, plan_load, publish, rollback
 from backfill_assets_tests.orchestration_examples import (
     BRONZE,
     CANDIDATE,
@@ -266,6 +267,50 @@ def test_dependents_follow_a_publication_once(loaded: Bench) -> None:
     assert not sensor.evaluate_tick(context).run_requests
     with loaded.workspace.ledger.read() as reader:
         assert not [entry for entry in reader.outbox.entries(open_only=True) if entry.table == "silver.recent_sales"]
+
+
+class Died(Exception):
+    """The process ends here."""
+
+
+def dies_at(point: Point) -> Callable[[Point], None]:
+    def reached(passed: Point) -> None:
+        if passed is point:
+            raise Died
+
+    return reached
+
+
+def test_what_recover_publishes_and_rolls_back_is_shown(loaded: Bench) -> None:
+    changed = (date(2025, 1, 24), date(2025, 1, 25))
+    run_id = loaded.plan(*changed)
+    assert run_in_process(loaded.workspace, run_id, STAGED_AND_GATED, instance=loaded.instance, by="ann").succeeded
+    approve(loaded.workspace, run_id, by="bob")
+    before = loaded.materialized(PUBLISHED)
+    dying = replace(loaded.workspace, reached=dies_at(Point.SWAP_COMMITTED))
+    with pytest.raises(Died):
+        publish(dying, run_id, by="bob")
+    assert loaded.materialized(PUBLISHED) == before
+    assert [each.what for each in loaded.recover().recovered] == ["publication"]
+    assert loaded.materialized(PUBLISHED) == before | keys(*changed)
+    assert shown(loaded, changed[1]) == ("Published by bob: a test", run_id)
+
+    with pytest.raises(Died):
+        rollback(dying, run_id, by="bob", reason="to see it")
+    assert [each.what for each in loaded.recover().recovered] == ["publication"]
+    assert shown(loaded, changed[1]) == ("Rolled back by bob: to see it", None)
+    assert loaded.recover().recovered == ()
+
+
+def shown(made: Bench, day: date) -> tuple[str | None, object]:
+    """The description and the run of the last materialization of a published day."""
+    found = made.instance.fetch_materializations(
+        AssetRecordsFilter(asset_key=PUBLISHED, asset_partitions=[day.isoformat()]), limit=1
+    )
+    last = found.records[0].asset_materialization
+    assert last is not None
+    run_id = last.metadata.get("run_id")
+    return last.description, run_id.value if run_id else None
 
 
 def test_a_run_whose_process_is_gone_is_not_shown_as_running(loaded: Bench) -> None:

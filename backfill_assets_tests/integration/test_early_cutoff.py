@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
+from backfill_assets.crash_points import Point
 from backfill_assets.errors import IllegalTransition, TargetChanged
 from backfill_assets.evidence.report import run_report
 from backfill_assets.ledger.records import PublicationRecord
@@ -19,6 +21,7 @@ from backfill_assets.ledger.states import PublicationState, RunState
 from backfill_assets.planning.manifest_parts import Kind, Mode
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import PlanRequest
+from backfill_assets.publication.recover import end_publication
 from backfill_assets.upkeep.audit import audit
 from backfill_assets_tests import operations
 from backfill_assets_tests.conftest import NOON
@@ -92,6 +95,40 @@ def test_a_run_that_changes_nothing_commits_nothing_notifies_no_dependent_and_ca
     assert len(undelivered(shop, RECENT)) == told
     with pytest.raises(IllegalTransition, match="changed nothing"):
         operations.rollback(shop.ws, run_id, by="ben", reason="was wrong")
+    assert audit(shop.ws).problems == ()
+
+
+def test_a_recovery_that_was_late_for_a_run_that_changes_nothing_writes_nothing_into_the_table(shop: Shop) -> None:
+    """A publication without a swap has no mark in the table's log, so the ledger alone says how it ended."""
+    seen: list[PublicationRecord] = []
+
+    def reached(point: Point) -> None:
+        if point is Point.SWAP_INTENDED:
+            with shop.ws.ledger.read() as tx:
+                seen.extend(tx.publications.records(states=[PublicationState.PUBLISHING]))
+
+    version = shop.ws.lake.open(RECENT).version()
+    operations.publish(replace(shop.ws, reached=reached), shop.ready(), by="ben")
+    (late,) = seen
+    assert (
+        end_publication(shop.ws, late, by="ops").sentence
+        == "had nothing to swap; was closed meanwhile, nothing has changed"
+    )
+    assert shop.ws.lake.open(RECENT).version() == version
+    assert audit(shop.ws).problems == ()
+
+
+def test_a_run_that_changes_nothing_and_was_given_up_meanwhile_can_be_published_again(shop: Shop) -> None:
+    def reached(point: Point) -> None:
+        if point is Point.SWAP_COMMITTED:
+            (found,) = operations.recover(shop.ws, by="ops")
+            assert found.outcome == "had nothing to swap; closed, nothing has changed"
+
+    version = shop.ws.lake.open(RECENT).version()
+    run_id = shop.ready()
+    with pytest.raises(IllegalTransition, match="ABANDONED"):
+        operations.publish(replace(shop.ws, reached=reached), run_id, by="ben")
+    assert operations.publish(shop.ws, run_id, by="ben").delta_version == version
     assert audit(shop.ws).problems == ()
 
 
