@@ -19,7 +19,7 @@ from backfill_assets.evidence.recovered import RecoveryReport
 from backfill_assets.landing.land import land
 from backfill_assets.orchestration.build import definitions_over
 from backfill_assets.orchestration.jobs import EVERYTHING
-from backfill_assets.orchestration.launch import SILENT, Outcome, run_in_process
+from backfill_assets.orchestration.launch import SILENT, DagsterOutcome, run_in_process
 from backfill_assets.orchestration.recorder import DagsterRecorder
 from backfill_assets.orchestration.resources import Session
 from backfill_assets.orchestration.tags import partition_range
@@ -76,7 +76,7 @@ class Bench:
             quarantine=lambda _rows, _import_id: None,
         )
 
-    def load(self) -> Outcome:
+    def load(self) -> DagsterOutcome:
         """Builds every day of bronze that waits for it, as the command line does."""
         run = plan_load(self.workspace, "sales", partitions=None, by="ann", reason="it landed")
         assert run is not None

@@ -18,7 +18,7 @@ from backfill_assets.next_steps import Act, NextStep, do, step
 from backfill_assets.planning.sets import is_set
 from backfill_assets.problems import Problem
 from backfill_assets.publication.publish import publish_run
-from backfill_assets.publication.recover import Outcome, end_publication
+from backfill_assets.publication.recover import RecoveryOutcome, end_publication
 from backfill_assets.restatements.recover import recover_set
 from backfill_assets.restatements.undo import complete_rollback
 from backfill_assets.workspace import Workspace
@@ -151,7 +151,7 @@ def _landings(ws: Workspace, *, by: str, only: str | None, now: bool) -> Iterato
             yield Recovered(what="landing", id=record.import_id, outcome=f"is left alone: {who}")
 
 
-def _ended(what: str, name: str, table: str, end: Callable[[], Outcome]) -> Recovered:
+def _ended(what: str, name: str, table: str, end: Callable[[], RecoveryOutcome]) -> Recovered:
     """One piece of work that was in progress; if it cannot be ended now, the others still are."""
     try:
         outcome = end()
@@ -167,7 +167,7 @@ def _not_ended(what: str, name: str, table: str, error: BackfillError) -> Recove
     return Recovered(what=what, id=name, outcome=outcome, next_step=following, problem=problem)
 
 
-def _set(ws: Workspace, record: SetRecord, *, by: str) -> Outcome:
+def _set(ws: Workspace, record: SetRecord, *, by: str) -> RecoveryOutcome:
     published: list[PublicationRecord] = []
 
     def continue_with(run_id: str) -> None:
@@ -178,12 +178,14 @@ def _set(ws: Workspace, record: SetRecord, *, by: str) -> Outcome:
     return replace(outcome, landed=(*published, *outcome.landed))
 
 
-def _rollback(ws: Workspace, order: RollbackOrder) -> Outcome:
+def _rollback(ws: Workspace, order: RollbackOrder) -> RecoveryOutcome:
     try:
         undone = complete_rollback(ws, order)
     except (Refused, HalfWay) as error:
-        return Outcome(sentence=f"could not be completed, and is abandoned: {error.message}", next_step=error.next_step)
-    return Outcome(sentence="was half-way; now it is rolled back with its dependents", landed=tuple(undone))
+        return RecoveryOutcome(
+            sentence=f"could not be completed, and is abandoned: {error.message}", next_step=error.next_step
+        )
+    return RecoveryOutcome(sentence="was half-way; now it is rolled back with its dependents", landed=tuple(undone))
 
 
 def _computation(ws: Workspace, run_id: str, state: RunState, *, by: str, now: bool) -> Recovered:

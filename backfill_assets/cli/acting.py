@@ -16,7 +16,7 @@ from backfill_assets.cli.answers import (
     one_line,
     print_json,
 )
-from backfill_assets.cli.session import named, opened, person
+from backfill_assets.cli.session import acting_name, opened, person
 from backfill_assets.errors import Refused
 from backfill_assets.planning.partitions import count_of
 
@@ -190,7 +190,7 @@ def vacuum(
         from backfill_assets.cli import views
 
         with opened() as session:
-            document = vacuum_all(session.ws, session.acting(named(by), on="vacuum"), dry_run=dry_run)
+            document = vacuum_all(session.ws, session.acting(acting_name(by), on="vacuum"), dry_run=dry_run)
         print_json(document) if as_json else views.show(console, views.vacuum_view(document))
         exit_with_problems(document.lake.problems)
 

@@ -48,7 +48,7 @@ Figures = Mapping[tuple[str, ...], Any]
 
 
 @dataclass(kw_only=True)
-class Stage:
+class Narration:
     """Where the demo speaks: numbered headings, and nothing at all for machines."""
 
     console: Console
@@ -111,7 +111,7 @@ def run_demo(console: Console, *, size: int | None, seed: int | None, fresh: boo
     """
     began = time.monotonic()
     settings = Settings.from_environment()
-    stage = Stage(console=Console(quiet=True) if quiet else console)
+    narration = Narration(console=Console(quiet=True) if quiet else console)
     with opened(quiet=quiet) as session:
         if session.ws.domain.demo is None:
             raise Refused(f"the domain {session.ws.domain.name} has no demo.", next_step="unset BACKFILL_DOMAIN")
@@ -125,7 +125,7 @@ def run_demo(console: Console, *, size: int | None, seed: int | None, fresh: boo
             asks=session.acting(ASKS, on="demo"),
             agrees=session.acting(AGREES, on="demo"),
             demo=demo,
-            stage=stage,
+            narration=narration,
             began=began,
         ).whole(chosen)
 
@@ -179,19 +179,19 @@ class _Play:
     asks: Acting
     agrees: Acting
     demo: Demo
-    stage: Stage
+    narration: Narration
     began: float
 
     def whole(self, chosen: tuple[int, int]) -> DemoReport:
         """Every step, in order."""
         imports = self.files_come_in(chosen)
         first, before = self.history_is_published()
-        self.stage.step("The history turns out to be wrong", self.demo.defect)
+        self.narration.step("The history turns out to be wrong", self.demo.defect)
         second = self.restatement_is_planned()
         report, after = self.restatement_is_published(second, before)
         restored = self.restatement_is_rolled_back(second, before)
         final = self.restatement_is_published_again(second, after)
-        self.stage.step("The audit: do ledger, tables and landed files agree?")
+        self.narration.step("The audit: do ledger, tables and landed files agree?")
         found = look.audit(self.ws, head=None, is_quick=False)
         self.show(audit_view(found))
         elapsed_s = time.monotonic() - self.began
@@ -211,7 +211,7 @@ class _Play:
 
     def files_come_in(self, chosen: tuple[int, int]) -> tuple[ImportDocument, ...]:
         """Ten files land, and bronze is built from them."""
-        self.stage.step(
+        self.narration.step(
             "Files come in", "Ten monthly exports, with late events, duplicates, corrections and broken records."
         )
         ws, source = self.ws, self.demo.source
@@ -232,7 +232,7 @@ class _Play:
     def history_is_published(self) -> tuple[str, Figures]:
         """The history is published by the defective version, and the dependent table follows."""
         demo = self.demo
-        self.stage.step(
+        self.narration.step(
             f"The history is published, computed by version {demo.defective_version}",
             f"{demo.table.name} for {describe(Grain.DAILY, demo.history)}. It is staged in files that readers do not "
             f"see, its gates are measured, another person approves, and one commit makes it visible.",
@@ -247,7 +247,7 @@ class _Play:
     def restatement_is_planned(self) -> str:
         """A restatement is planned, and approved by another person than its requester."""
         demo = self.demo
-        self.stage.step(
+        self.narration.step(
             "A plan shows what a restatement would read and replace",
             "Warm-up is read and never published. The manifest below is what will run, and what is approved.",
         )
@@ -264,17 +264,17 @@ class _Play:
 
     def restatement_is_published(self, run_id: str, before: Figures) -> tuple[RunReport, Figures]:
         """It is staged, gated and published."""
-        self.stage.step("It is staged and gated; readers still see the old rows")
+        self.narration.step("It is staged and gated; readers still see the old rows")
         report = Run(self.ws, run_id).stage(self.asks)
         self.show(report_view(report))
-        self.stage.step("It is published in one commit, and the months that depend on it follow")
+        self.narration.step("It is published in one commit, and the months that depend on it follow")
         after = self.published(run_id)
         self.show(_movement(self.demo, before, after, ("before", "after")))
         return report, after
 
     def restatement_is_rolled_back(self, run_id: str, before: Figures) -> Figures:
         """It is undone."""
-        self.stage.step("It is rolled back: readers see exactly the files from before")
+        self.narration.step("It is rolled back: readers see exactly the files from before")
         undone = Run(self.ws, run_id).rollback(
             self.agrees, reason="the press office needs a day", with_dependents=False
         )
@@ -286,7 +286,7 @@ class _Play:
 
     def restatement_is_published_again(self, run_id: str, after: Figures) -> Figures:
         """It is approved and published once more, from the same files."""
-        self.stage.step("It is approved again and published again; nothing is computed a second time for it")
+        self.narration.step("It is approved again and published again; nothing is computed a second time for it")
         Run(self.ws, run_id).approve(by=AGREES, note="")
         final = self.published(run_id)
         self.show(f"{self.demo.figures[0].name} shows the corrected figures again: {'yes' if final == after else 'NO'}")
@@ -295,7 +295,7 @@ class _Play:
     def where_everything_is(self, run_id: str, elapsed_s: float) -> None:
         """What to look at next."""
         ws, command = self.ws, _command(self.ws.settings)
-        self.stage.step(
+        self.narration.step(
             "Where everything is",
             *(f"{table}: {ws.lake.path(table)}" for table in ws.domain.tables),
             f"ledger: {ws.settings.ledger_url}",
@@ -332,7 +332,7 @@ class _Play:
 
     def show(self, *parts: RenderableType | NextStep) -> None:
         """Prints."""
-        show(self.stage.console, *parts)
+        show(self.narration.console, *parts)
 
 
 def _command(settings: Settings) -> str:

@@ -24,7 +24,7 @@ from backfill_assets.cli.answers import (
     print_json,
 )
 from backfill_assets.cli.plain_values import PlainCommand
-from backfill_assets.cli.session import named, opened
+from backfill_assets.cli.session import acting_name, opened
 from backfill_assets.planning.partitions import DayRange
 
 
@@ -144,7 +144,7 @@ def reproduce(
         from backfill_assets.cli import views
 
         with opened(quiet=as_json) as session:
-            document = session.subject(run).reproduce(session.acting(named(by), on=run), sample=sample)
+            document = session.subject(run).reproduce(session.acting(acting_name(by), on=run), sample=sample)
         print_json(document) if as_json else views.show(console, views.reproduction_view(document))
         if not document.identical:
             raise typer.Exit(1)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     """Opens what records the work of a command."""
 
 
-def named(by: str) -> str:
+def acting_name(by: str) -> str:
     """Who or what is acting.
 
     Raises:
@@ -39,7 +39,7 @@ def person(by: str) -> str:
     Raises:
         Refused: No person was named.
     """
-    require_person("the one who acts", named(by))
+    require_person("the one who acts", acting_name(by))
     return by.strip()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.console import Group, RenderableType
 
 from backfill_assets.cli.show import facts, state_and_meaning
-from backfill_assets.cli.show_runs import named, publications_view, versions_text
+from backfill_assets.cli.show_runs import publications_view, run_ids_text, versions_text
 from backfill_assets.evidence.history import TableHistory
 from backfill_assets.evidence.partition import GateVerdict, PartitionHistory, VersionHistory
 from backfill_assets.ledger.provenance import DerivedProvenance, OtherProvenance, Provenance, SourceProvenance
@@ -55,7 +55,7 @@ def _version(version: VersionHistory) -> RenderableType:
             ("run", version.run_id),
             ("code", code),
             ("staged with", versions_text(version.versions)),
-            ("supersedes", named(version.supersedes)),
+            ("supersedes", run_ids_text(version.supersedes)),
             ("references", ", ".join(f"{name} {found}" for name, found in version.references.items())),
             ("inputs", _inputs(version.provenance)),
             ("checks", _checks(version.checks)),

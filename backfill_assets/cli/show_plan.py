@@ -8,7 +8,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from backfill_assets.cli.show import facts, listing, mebibytes
-from backfill_assets.cli.show_runs import backwards, mode_text, named
+from backfill_assets.cli.show_runs import backwards, mode_text, run_ids_text
 from backfill_assets.cli.show_sets import set_name
 from backfill_assets.evidence.planned import InputOfRun, PlanDocument, PlannedCost, PlannedRun, SomePartitions
 from backfill_assets.evidence.planned_sets import LeftOutDocument, NothingPlanned, RebuildDocument, SetPlan
@@ -46,7 +46,7 @@ def _head(run: PlannedRun) -> RenderableType:
             ("policy", run.policy and run.policy.sentence),
             ("output range", run.output.described),
             ("replaces", replaced),
-            ("supersedes", named(run.supersedes)),
+            ("supersedes", run_ids_text(run.supersedes)),
             ("expected", _expected(run.estimate)),
             ("references", _references(run.references)),
             ("limits", _limits(run.limits)),

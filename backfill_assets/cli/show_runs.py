@@ -71,7 +71,7 @@ def approval_text(run: RunSummary, grounds: ApprovalGrounds | None) -> str:
     return f"APPROVED by {run.approved_by}{groups}"
 
 
-def named(run_ids: Sequence[str]) -> str:
+def run_ids_text(run_ids: Sequence[str]) -> str:
     """Some runs in a line."""
     more = len(run_ids) - _MOST_RUNS
     return ", ".join([*run_ids[:_MOST_RUNS], *([f"and {more:,} more"] if more > 0 else [])])
@@ -91,7 +91,7 @@ def report_view(report: RunReport) -> RenderableType:
     if report.changed_columns:
         changed = ", ".join(f"{name} {count:,}" for name, count in report.changed_columns.items())
         parts += [facts([("rows that differ, by column", changed)]), ""]
-    recorded = facts([("supersedes", named(report.supersedes)), ("versions", versions_text(report.versions))])
+    recorded = facts([("supersedes", run_ids_text(report.supersedes)), ("versions", versions_text(report.versions))])
     parts += [recorded, ""]
     if report.sample:
         parts += [sample_view(report.sample), ""]

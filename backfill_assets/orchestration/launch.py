@@ -44,7 +44,7 @@ SILENT = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class DagsterOutcome:
     """The result of a run that this process executed.
 
     Attributes:
@@ -94,7 +94,7 @@ def run_in_process(
     instance: DagsterInstance,
     by: str,
     progress: Listener = no_listener,
-) -> Outcome:
+) -> DagsterOutcome:
     """Executes assets of a run's table over the run's partitions, recorded like a run of the UI.
 
     Args:
@@ -122,7 +122,7 @@ def run_in_process(
         )
         if not succeeded:
             break
-    return Outcome(
+    return DagsterOutcome(
         dagster_run_id=dagster_run_id,
         table=table.name,
         succeeded=succeeded,

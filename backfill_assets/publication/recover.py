@@ -19,7 +19,7 @@ from backfill_assets.workspace import Workspace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class RecoveryOutcome:
     """The outcome of recovering one piece of work.
 
     Attributes:
@@ -33,7 +33,7 @@ class Outcome:
     landed: tuple[PublicationRecord, ...] = ()
 
 
-def end_publication(ws: Workspace, record: PublicationRecord, *, by: str) -> Outcome:
+def end_publication(ws: Workspace, record: PublicationRecord, *, by: str) -> RecoveryOutcome:
     """Ends a publication whose process stopped: a swap that landed is acknowledged, others cannot land."""
     intent = record.intent
     version = None
@@ -44,14 +44,16 @@ def end_publication(ws: Workspace, record: PublicationRecord, *, by: str) -> Out
         found = "had not landed" if intent.changes else "had nothing to swap"
         closed = abandon(ws, intent.publication_id, by=by, reason=f"recovered: it {found}")
         ws.reached(Point.RECOVER_CLOSED)
-        return Outcome(sentence=f"{found}; {'closed' if closed else 'was closed meanwhile'}, nothing has changed")
+        return RecoveryOutcome(
+            sentence=f"{found}; {'closed' if closed else 'was closed meanwhile'}, nothing has changed"
+        )
     with ws.ledger.read() as tx:
         if tx.publications.get(intent.publication_id).state is PublicationState.ROLLED_BACK:
             landed = f"had landed as version {version} of {intent.table}"
-            return Outcome(sentence=f"{landed}, and has been rolled back meanwhile")
+            return RecoveryOutcome(sentence=f"{landed}, and has been rolled back meanwhile")
         manifest = tx.runs.get(intent.run_id).manifest
     acknowledged = acknowledge(ws, manifest, intent, delta_version=version, by=by)
-    return Outcome(
+    return RecoveryOutcome(
         sentence=f"had landed as version {version} of {intent.table}; the ledger has recorded it now",
         landed=(acknowledged,),
     )

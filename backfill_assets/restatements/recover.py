@@ -7,7 +7,7 @@ from dataclasses import replace
 from backfill_assets.errors import BackfillError, GateFailed, HalfWay, InputsMovedOn, MissingInput, TargetChanged
 from backfill_assets.ledger.records import SetRecord
 from backfill_assets.ledger.states import SetState
-from backfill_assets.publication.recover import Outcome
+from backfill_assets.publication.recover import RecoveryOutcome
 from backfill_assets.restatements.publish import PublishOne, publish_set, rollback_set
 from backfill_assets.workspace import Workspace
 
@@ -15,7 +15,7 @@ CANNOT_BE_COMPLETED = (TargetChanged, InputsMovedOn, GateFailed, MissingInput)
 """Errors that retrying does not resolve: a set that stopped for one of these is reversed by `recover`."""
 
 
-def recover_set(ws: Workspace, record: SetRecord, *, by: str, publish: PublishOne) -> Outcome:
+def recover_set(ws: Workspace, record: SetRecord, *, by: str, publish: PublishOne) -> RecoveryOutcome:
     """Completes the publication of a set that stopped half-way, or reverses it.
 
     Args:
@@ -33,21 +33,21 @@ def recover_set(ws: Workspace, record: SetRecord, *, by: str, publish: PublishOn
         with ws.ledger.read() as tx:
             found = tx.sets.get(set_id).state
         if found is SetState.PUBLISHED:
-            return Outcome(sentence="was published by another process meanwhile")
+            return RecoveryOutcome(sentence="was published by another process meanwhile")
         if found is SetState.PLANNED:
-            return Outcome(sentence=f"could not be published, and nothing of it has changed: {error.message}")
+            return RecoveryOutcome(sentence=f"could not be published, and nothing of it has changed: {error.message}")
         cause = error.__cause__ if isinstance(error, HalfWay) else error
         if isinstance(cause, CANNOT_BE_COMPLETED):
             # Only the message of the cause: how far the set was is not true any more after the reversal.
             reversal = _reversed(ws, set_id, by=by, reason=cause.message)
             return replace(reversal, sentence=f"could not be completed ({cause.message}) and {reversal.sentence}")
-        return Outcome(sentence=f"is still half-way: {error.message}", next_step=error.next_step)
-    return Outcome(sentence="was half-way; now all of it is published")
+        return RecoveryOutcome(sentence=f"is still half-way: {error.message}", next_step=error.next_step)
+    return RecoveryOutcome(sentence="was half-way; now all of it is published")
 
 
-def _reversed(ws: Workspace, set_id: str, *, by: str, reason: str) -> Outcome:
+def _reversed(ws: Workspace, set_id: str, *, by: str, reason: str) -> RecoveryOutcome:
     try:
         undone = rollback_set(ws, set_id, by=by, reason=reason)
     except BackfillError as error:
-        return Outcome(sentence=f"cannot be rolled back as a whole: {error.message}", next_step=error.next_step)
-    return Outcome(sentence="all of it has been rolled back", landed=tuple(undone))
+        return RecoveryOutcome(sentence=f"cannot be rolled back as a whole: {error.message}", next_step=error.next_step)
+    return RecoveryOutcome(sentence="all of it has been rolled back", landed=tuple(undone))
