@@ -276,7 +276,7 @@ def _sweep(count: int, workers: int) -> int:
         reports = list(pool.map(first_failure, names, [count] * len(names)))
     for name, report in zip(names, reports, strict=True):
         found = f"seed {report.total - 1} fails" if report.failed else f"NO SEED OF {count:,} FAILS"
-        sys.stdout.write(f"without {name:26}{found}\n")
+        sys.stdout.write(f"without {name:30}{found}\n")
     sys.stdout.write(f"{time.monotonic() - begun:.0f} s\n")
     return int(not all(report.failed for report in reports))
 
