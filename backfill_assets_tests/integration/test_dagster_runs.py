@@ -282,7 +282,7 @@ def dies_at(point: Point) -> Callable[[Point], None]:
 
 
 def test_what_recover_publishes_and_rolls_back_is_shown(loaded: Bench) -> None:
-    changed = (date(2025, 1, 24), date(2025, 1, 25))
+    changed = (date(2025, 1, 21), date(2025, 1, 22))
     run_id = loaded.plan(*changed)
     assert run_in_process(loaded.workspace, run_id, STAGED_AND_GATED, instance=loaded.instance, by="ann").succeeded
     approve(loaded.workspace, run_id, by="bob")
