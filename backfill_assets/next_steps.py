@@ -118,3 +118,8 @@ def undo(named: str) -> Invocation:
 
 WAIT_OR_RECOVER = step("wait for it; if its process is gone: ", do(Act.RECOVER))
 """For work that is in progress in another process."""
+
+
+def wait_or_take_over(work_id: str) -> NextStep:
+    """For a run or a landed file on which another process holds a lease."""
+    return step("wait for it; if its process is gone: ", do(Act.RECOVER, work_id, now=True, by=NAME))

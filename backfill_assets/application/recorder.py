@@ -53,6 +53,9 @@ class Recorder(Protocol):
     def is_elsewhere(self, run_id: str) -> bool:
         """Whether another process is recorded to be executing the run."""
 
+    def end_abandoned(self) -> None:
+        """Marks recorded runs as failed whose process is gone."""
+
     def landed(self, ws: Workspace, record: PublicationRecord) -> None:
         """Records what readers see after a rollback, or after a publication that `recover` completed."""
 
@@ -73,6 +76,9 @@ class Unrecorded:
     def is_elsewhere(self, run_id: str) -> bool:  # noqa: ARG002 - as the protocol has it
         """See `Recorder`."""
         return False
+
+    def end_abandoned(self) -> None:
+        """See `Recorder`."""
 
     def landed(self, ws: Workspace, record: PublicationRecord) -> None:
         """See `Recorder`."""
@@ -105,6 +111,10 @@ class LazyRecorder:
     def is_elsewhere(self, run_id: str) -> bool:
         """See `Recorder`."""
         return self._recorder.is_elsewhere(run_id)
+
+    def end_abandoned(self) -> None:
+        """See `Recorder`."""
+        self._recorder.end_abandoned()
 
     def landed(self, ws: Workspace, record: PublicationRecord) -> None:
         """See `Recorder`."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import partial
 
 from backfill_assets.application.recorder import Acting
@@ -117,6 +118,7 @@ def recover_document(ws: Workspace, acting: Acting, *, only: str | None, now: bo
     for each in found:
         for record in each.landed:
             acting.recorder.landed(ws, record)
+    acting.recorder.end_abandoned()
     return RecoveryReport(
         recovered=tuple(map(_document, found)),
         problems=tuple(each.problem for each in found if each.problem),
@@ -146,9 +148,12 @@ def _landings(ws: Workspace, *, by: str, only: str | None, now: bool) -> Iterato
     at = ws.clock()
     with ws.ledger.read() as tx:
         for record in tx.imports.records(states=[ImportState.LANDING]):
-            held = tx.leases.get(record.import_id)
-            who = held.sentence(at) if held else "another process of this machine is working on it"
-            yield Recovered(what="landing", id=record.import_id, outcome=f"is left alone: {who}")
+            yield Recovered(what="landing", id=record.import_id, outcome=_left_alone(tx, record.import_id, at))
+
+
+def _left_alone(tx: ReadTransaction, work_id: str, at: datetime) -> str:
+    held = tx.leases.get(work_id)
+    return f"is left alone: {held.sentence(at) if held else 'another process of this machine is working on it'}"
 
 
 def _ended(what: str, name: str, table: str, end: Callable[[], RecoveryOutcome]) -> Recovered:
@@ -194,7 +199,9 @@ def _computation(ws: Workspace, run_id: str, state: RunState, *, by: str, now: b
         with ws.ledger.write() as tx:
             tx.runs.give_up(run_id, actor=by, note=note, now=now)
     except AtWork as alive:
-        return Recovered(what="run", id=run_id, outcome=f"is left alone: {alive.message}", next_step=alive.next_step)
+        with ws.ledger.read() as tx:
+            outcome = _left_alone(tx, run_id, ws.clock())
+        return Recovered(what="run", id=run_id, outcome=outcome, next_step=alive.next_step)
     except IllegalTransition:
         # It continued meanwhile, so its process has not stopped.
         return Recovered(what="run", id=run_id, outcome="is still under way")

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 from backfill_assets.application.parts import Part
 from backfill_assets.application.recorder import Acting
 from backfill_assets.application.run import Run, erase_samples
-from backfill_assets.errors import Refused
+from backfill_assets.errors import IllegalTransition, Refused
 from backfill_assets.evidence.recovered import ErasedSamples
 from backfill_assets.evidence.report import SetReport, set_report
 from backfill_assets.evidence.sets import SetDocument, set_document
 from backfill_assets.ledger.members import members_of
 from backfill_assets.ledger.records import RunRecord
-from backfill_assets.ledger.states import RunState
+from backfill_assets.ledger.states import EVER_PUBLISHED, MEANING, RunState, SetState
 from backfill_assets.next_steps import Act, do
 from backfill_assets.people import require_person
 from backfill_assets.planning.filling import joined
@@ -76,7 +76,18 @@ class RestatementSet:
         """Stages and gates the runs of the set, in order. A blocked run stops those that read it.
 
         A run that has passed is staged again only if its inputs have been staged again since.
+
+        Raises:
+            IllegalTransition: The set is cancelled.
         """
+        with self.ws.ledger.read() as tx:
+            state = tx.sets.get(self.set_id).state
+        if state is SetState.CANCELLED:
+            raise IllegalTransition(
+                f"set {self.set_id} cannot be staged: it is {state} ({MEANING[state]}).",
+                next_step=do(Act.STATUS, self.set_id),
+                set_id=self.set_id,
+            )
         for member in self.members:
             if member.state in _SEEN or (member.state in _GATED and not is_outdated(self.ws, member)):
                 continue
@@ -97,7 +108,8 @@ class RestatementSet:
 
     def reproduce(self, acting: Acting, *, sample: int | None) -> ReproductionReport:  # noqa: ARG002 - as of a run
         """Refused: its runs are rebuilt one by one."""
-        each = joined([do(Act.REPRODUCE, run_id) for run_id in self.run_ids])
+        published = [member.run_id for member in self.members if member.state in EVER_PUBLISHED]
+        each = joined([do(Act.REPRODUCE, run_id) for run_id in published]) if published else do(Act.STATUS, self.set_id)
         raise Refused(
             f"{self.set_id} is a set, and its runs are reproduced one by one.", next_step=each, set_id=self.set_id
         )

@@ -11,7 +11,7 @@ from backfill_assets.ledger.members import members_of
 from backfill_assets.ledger.records import RunRecord, SetRecord
 from backfill_assets.ledger.states import VISIBLE, ApprovalState, RunState, SetState
 from backfill_assets.ledger.transactions import ReadTransaction
-from backfill_assets.next_steps import ANOTHER_PERSON, NAME, WAIT_OR_RECOVER, Act, NextStep, do, step
+from backfill_assets.next_steps import ANOTHER_PERSON, NAME, WAIT_OR_RECOVER, Act, NextStep, do, step, wait_or_take_over
 from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED
 from backfill_assets.publication.authority import is_agreed
 from backfill_assets.workspace import Workspace
@@ -26,7 +26,7 @@ def next_step(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> NextStep | 
         case RunState.STAGING | RunState.GATING if run.lease is None:
             return _of_whole_set(ws, tx, run) or step(do(Act.RUN, run.run_id))
         case RunState.STAGING | RunState.GATING:
-            return step("wait for it; if its process is gone: ", do(Act.RECOVER, run.run_id, now=True, by=NAME))
+            return wait_or_take_over(run.run_id)
         case RunState.PUBLISHING:
             return WAIT_OR_RECOVER
         case RunState.PASSED if run.manifest.mode in NEVER_PUBLISHED:
@@ -58,6 +58,9 @@ def next_step_of_set(
             return WAIT_OR_RECOVER
         case _:
             pass
+    at_work = [member for member in members if member.lease is not None]
+    if at_work:
+        return wait_or_take_over(at_work[0].run_id)
     blocked = [member for member in members if member.state is RunState.BLOCKED]
     if blocked:
         return step(do(Act.REPORT, blocked[0].run_id), "; then fix the cause and plan again")

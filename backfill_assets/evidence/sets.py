@@ -120,7 +120,8 @@ def _approver(members: Sequence[RunRecord]) -> str | None:
 
 
 def _progress(members: Sequence[RunRecord]) -> str:
-    staged = sum(m.state not in (RunState.PLANNED, RunState.STAGING, RunState.FAILED) for m in members)
+    not_staged = (RunState.PLANNED, RunState.STAGING, RunState.FAILED, RunState.CANCELLED)
+    staged = sum(m.state not in not_staged for m in members)
     passed = sum(m.state in (RunState.PASSED, RunState.PUBLISHING, RunState.PUBLISHED) for m in members)
     published = sum(m.state is RunState.PUBLISHED for m in members)
     return f"of {len(members)} runs {staged} are staged, {passed} have passed, {published} are published"

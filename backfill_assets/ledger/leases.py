@@ -16,7 +16,7 @@ from backfill_assets.ledger import rows
 from backfill_assets.ledger.event_log import EventLog
 from backfill_assets.ledger.queries import Queries
 from backfill_assets.ledger.schema import leases
-from backfill_assets.next_steps import NAME, Act, do, step
+from backfill_assets.next_steps import Act, do, wait_or_take_over
 
 
 class LeaseReads(Queries):
@@ -95,9 +95,7 @@ def at_work(work_id: str, held: Lease, at: datetime) -> AtWork:
     """The refusal to disturb a living process."""
     return AtWork(
         f"{work_id} is under way: {held.sentence(at)}.",
-        next_step=step(
-            "wait for it; if that process is gone: ", do(Act.RECOVER, work_id, now=True, by=NAME), " takes over"
-        ),
+        next_step=wait_or_take_over(work_id),
         work_id=work_id,
         holder=held.holder,
         machine=held.machine,

@@ -181,9 +181,10 @@ def report_landed(workspace: Workspace, record: PublicationRecord, *, instance: 
             )
 
 
-def end_abandoned_runs(instance: DagsterInstance, run_id: str) -> None:
-    """Marks runs of this manifest as failed whose process is gone."""
-    begun = RunsFilter(tags={tags.RUN_ID: run_id}, statuses=[DagsterRunStatus.NOT_STARTED, DagsterRunStatus.STARTED])
+def end_abandoned_runs(instance: DagsterInstance, run_id: str | None = None) -> None:
+    """Marks runs as failed whose process is gone: those of one manifest, or of all that commands have executed."""
+    of_run = {} if run_id is None else {tags.RUN_ID: run_id}
+    begun = RunsFilter(tags=of_run, statuses=[DagsterRunStatus.NOT_STARTED, DagsterRunStatus.STARTED])
     for run in instance.get_runs(filters=begun):
         host, _, pid = run.tags.get(tags.PROCESS, "").partition(":")
         if host == socket.gethostname() and pid.isdigit() and not _is_alive(int(pid)):

@@ -55,6 +55,10 @@ class DagsterRecorder:
         end_abandoned_runs(self.instance, run_id)
         return attempts_of(self.instance, run_id) is None
 
+    def end_abandoned(self) -> None:
+        """See `Recorder`."""
+        end_abandoned_runs(self.instance)
+
     def landed(self, ws: Workspace, record: PublicationRecord) -> None:
         """See `Recorder`."""
         report_landed(ws, record, instance=self.instance)

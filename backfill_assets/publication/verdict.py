@@ -20,7 +20,7 @@ from backfill_assets.ledger.records import (
     VerifiedPartition,
 )
 from backfill_assets.ledger.states import MEANING, RunState
-from backfill_assets.next_steps import Act, Advice, do, step, undo
+from backfill_assets.next_steps import Act, Advice, do, step, undo, wait_or_take_over
 from backfill_assets.planning.filling import plan_again
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import ALWAYS_SWAPPED, NEVER_PUBLISHED, Kind
@@ -32,7 +32,7 @@ def _advice_for_state(run: RunRecord) -> Advice:
         case RunState.PLANNED | RunState.STAGED | RunState.FAILED:
             return do(Act.RUN, run.run_id)
         case RunState.STAGING | RunState.GATING:
-            return step("wait for it, or if its process is gone: ", do(Act.RUN, run.run_id))
+            return do(Act.RUN, run.run_id) if run.lease is None else wait_or_take_over(run.run_id)
         case RunState.PUBLISHING:
             return do(Act.RECOVER)
         case RunState.SUPERSEDED:

@@ -21,7 +21,7 @@ from backfill_assets.ledger.members import members_of
 from backfill_assets.ledger.records import Action, PublicationIntent, PublicationRecord, RunRecord, SetRecord
 from backfill_assets.ledger.states import MEANING, PublicationState, RunState, SetState
 from backfill_assets.ledger.transactions import ReadTransaction
-from backfill_assets.next_steps import ANOTHER_PERSON, NAME, WAIT_OR_RECOVER, Act, Advice, do, step
+from backfill_assets.next_steps import ANOTHER_PERSON, NAME, WAIT_OR_RECOVER, Act, Advice, do, step, wait_or_take_over
 from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED
 from backfill_assets.publication.authority import demand_of, require_agreed
 from backfill_assets.publication.orphans import require_no_orphans
@@ -145,6 +145,8 @@ def _before_publishing(record: SetRecord, member: RunRecord) -> Advice:
             return do(Act.REPORT, member.run_id)
         case RunState.PUBLISHING:
             return WAIT_OR_RECOVER
+        case RunState.STAGING | RunState.GATING if member.lease is not None:
+            return wait_or_take_over(member.run_id)
         case RunState.SUPERSEDED:
             return do(Act.STATUS, record.set_id)
         case _:

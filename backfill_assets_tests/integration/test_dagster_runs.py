@@ -20,7 +20,7 @@ from backfill_assets.ledger.records import RunRecord
 from backfill_assets.ledger.states import RunState
 from backfill_assets.orchestration import tags
 from backfill_assets.orchestration.jobs import EVERYTHING, PUBLICATION
-from backfill_assets.orchestration.launch import end_abandoned_runs, run_in_process
+from backfill_assets.orchestration.launch import run_in_process
 from backfill_assets.orchestration.resources import Session
 from backfill_assets_tests.dagster_history import latest_check
 from backfill_assets_tests.operations import approve, plan_load, publish, rollback
@@ -313,7 +313,7 @@ def shown(made: Bench, day: date) -> tuple[str | None, object]:
     return last.description, run_id.value if run_id else None
 
 
-def test_a_run_whose_process_is_gone_is_not_shown_as_running(loaded: Bench) -> None:
+def test_a_run_whose_process_is_gone_is_not_shown_as_running_after_recover(loaded: Bench) -> None:
     job = loaded.definitions().resolve_job_def("recent_sales_restatement")
     lost = loaded.instance.create_run_for_job(
         job, tags={tags.RUN_ID: "lost", tags.PROCESS: f"{socket.gethostname()}:{ended_process()}"}
@@ -321,7 +321,7 @@ def test_a_run_whose_process_is_gone_is_not_shown_as_running(loaded: Bench) -> N
     mine = loaded.instance.create_run_for_job(
         job, tags={tags.RUN_ID: "lost", tags.PROCESS: f"{socket.gethostname()}:{os.getpid()}"}
     )
-    end_abandoned_runs(loaded.instance, "lost")
+    loaded.recover()
     ended = loaded.instance.get_run_by_id(lost.run_id)
     assert ended is not None
     assert ended.is_failure_or_canceled

@@ -18,6 +18,7 @@ from backfill_assets.evidence.sets import set_document
 from backfill_assets.ledger.records import PublicationIntent
 from backfill_assets.ledger.states import SetState
 from backfill_assets.planning.stages import Agree, Compute, Measure, Prove, Stage, Swap
+from backfill_assets.progress import Progress
 from backfill_assets.upkeep.audit import audit
 from backfill_assets_tests import operations
 from backfill_assets_tests.advice import advised, worded
@@ -33,6 +34,8 @@ from backfill_assets_tests.month import (
     total,
 )
 from backfill_assets_tests.shop import RECENT, Shop, sale
+
+ANA = Acting(by="ana", recorder=Unrecorded())
 
 
 @pytest.fixture
@@ -189,8 +192,43 @@ def test_a_table_cannot_be_published_before_what_it_was_computed_from(late: Shop
     operations.publish_set(late.ws, set_id, by="ben")
 
 
+def advice_to_reproduce(shop: Shop, set_id: str) -> str:
+    with pytest.raises(Refused, match=f"{set_id} is a set") as refusal:
+        subject_of(shop.ws, set_id).reproduce(ANA, sample=None)
+    return advised(refusal.value)
+
+
 def test_the_runs_of_a_set_are_reproduced_one_by_one(late: Shop) -> None:
     manifest = planned_set(late).manifest
-    with pytest.raises(Refused, match=f"{manifest.set_id} is a set") as refusal:
-        subject_of(late.ws, manifest.set_id).reproduce(Acting(by="ana", recorder=Unrecorded()), sample=None)
-    assert advised(refusal.value) == "; ".join(f"backfill reproduce {each.run_id}" for each in manifest.members)
+    assert advice_to_reproduce(late, manifest.set_id) == f"backfill status {manifest.set_id}"
+    set_id = ready_set(late, planned_set(late))
+    record = operations.publish_set(late.ws, set_id, by="ben")
+    named = [each.run_id for each in record.manifest.members]
+    assert advice_to_reproduce(late, set_id) == "; ".join(f"backfill reproduce {run_id}" for run_id in named)
+
+
+def test_a_cancelled_set_has_staged_nothing_and_stages_nothing(late: Shop) -> None:
+    set_id = planned_set(late).manifest.set_id
+    operations.cancel(late.ws, set_id, by="ana", reason="not now")
+    assert set_document(late.ws, set_id).progress == "of 2 runs 0 are staged, 0 have passed, 0 are published"
+    with pytest.raises(IllegalTransition, match=f"set {set_id} cannot be staged: it is CANCELLED") as refusal:
+        subject_of(late.ws, set_id).stage(ANA)
+    assert advised(refusal.value) == f"backfill status {set_id}"
+
+
+def test_a_set_that_is_being_staged_is_waited_for(late: Shop) -> None:
+    manifest = planned_set(late).manifest
+    run_id, found = manifest.members[0].run_id, list[str]()
+
+    def look(_progress: Progress) -> None:
+        found.append(worded(set_document(late.ws, manifest.set_id).next_step))
+        with pytest.raises(IllegalTransition, match="STAGING") as refusal:
+            operations.publish_set(late.ws, manifest.set_id, by="ben")
+        found.append(advised(refusal.value))
+        with pytest.raises(IllegalTransition, match="STAGING") as refusal:
+            operations.publish(late.ws, run_id, by="ben")
+        found.append(advised(refusal.value))
+
+    operations.stage(late.ws, run_id, actor="ana", listener=look)
+    wait = f"wait for it; if its process is gone: backfill recover {run_id} --now --by NAME"
+    assert set(found[:3]) == {wait}
