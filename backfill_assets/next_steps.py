@@ -39,6 +39,7 @@ class Act(StrEnum):
     STATUS = "status"
     STALE = "stale"
     HISTORY = "history"
+    LOCATE = "locate"
     AUDIT = "audit"
     REPRODUCE = "reproduce"
     DEMO = "demo"

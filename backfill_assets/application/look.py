@@ -1,4 +1,4 @@
-"""Queries: status, staleness, history and the audit.
+"""Queries: status, staleness, history, the whereabouts of a period, and the audit.
 
 They change nothing. Each question imports its own room: `status` needs neither Spark's functions nor the readers of
 files, and is answered in the time that they take to import.
@@ -15,6 +15,7 @@ from backfill_assets.workspace import Workspace
 
 if TYPE_CHECKING:
     from backfill_assets.evidence.history import TableHistory
+    from backfill_assets.evidence.locate import LocatedPeriod
     from backfill_assets.evidence.partition import PartitionHistory
     from backfill_assets.evidence.runs import RunSummary
     from backfill_assets.evidence.sets import SetDocument
@@ -51,6 +52,13 @@ def history(ws: Workspace, table: str, partition: date | None) -> TableHistory |
     from backfill_assets.evidence.partition import partition_history
 
     return table_history(ws, table) if partition is None else partition_history(ws, table, partition)
+
+
+def locate(ws: Workspace, source: str, days: DayRange) -> LocatedPeriod:
+    """Which imports hold records of some days of a source, and which published partitions rest on them."""
+    from backfill_assets.evidence.locate import locate as located
+
+    return located(ws, ws.domain.source_table(source), days)
 
 
 def audit(ws: Workspace, *, head: str | None, is_quick: bool) -> AuditReport:

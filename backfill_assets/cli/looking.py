@@ -10,12 +10,14 @@ import typer
 from backfill_assets.application.command_line import words_of
 from backfill_assets.cli.answers import (
     By,
+    From,
     Json,
     MaybeFrom,
     MaybeTo,
     RunId,
     RunOrSet,
     TableName,
+    To,
     answering,
     app,
     day,
@@ -107,6 +109,24 @@ def history(
         with opened(looks=True) as session:
             document = look.history(session.ws, table, partition)
         print_json(document) if as_json else views.show(console, views.view_of(document))
+
+
+@app.command(cls=PlainCommand)
+def locate(
+    source: Annotated[str, typer.Argument(metavar="SOURCE", callback=one_line, help="A source, such as case_events.")],
+    first: From,
+    last: To,
+    as_json: Json = False,
+) -> None:
+    """Which imports hold records of these days, how late they came, and which published partitions rest on them."""
+    with answering(as_json) as console:
+        from backfill_assets.application import look
+        from backfill_assets.cli.show import next_line, show
+        from backfill_assets.cli.show_period import period_view
+
+        with opened(looks=True) as session:
+            document = look.locate(session.ws, source, DayRange.inclusive(first, last))
+        print_json(document) if as_json else show(console, period_view(document), *next_line(document.next_step))
 
 
 @app.command()
