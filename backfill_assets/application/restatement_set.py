@@ -11,7 +11,7 @@ from backfill_assets.application.recorder import Acting
 from backfill_assets.application.run import Run, erase_samples
 from backfill_assets.errors import IllegalTransition, Refused
 from backfill_assets.evidence.recovered import ErasedSamples
-from backfill_assets.evidence.report import SetReport, set_report
+from backfill_assets.evidence.set_report import SetReport, set_report
 from backfill_assets.evidence.sets import SetDocument, set_document
 from backfill_assets.ledger.members import members_of
 from backfill_assets.ledger.records import RunRecord

@@ -9,8 +9,9 @@ from backfill_assets.application.restatement_set import RestatementSet
 from backfill_assets.application.run import Run
 from backfill_assets.evidence.publications import PublicationDocument, RollbackDocument
 from backfill_assets.evidence.recovered import ErasedSamples
-from backfill_assets.evidence.report import RunReport, SetReport
+from backfill_assets.evidence.report import RunReport
 from backfill_assets.evidence.runs import RunSummary
+from backfill_assets.evidence.set_report import SetReport
 from backfill_assets.evidence.sets import SetDocument
 from backfill_assets.planning.sets import is_set
 from backfill_assets.workspace import Workspace

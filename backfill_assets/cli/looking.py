@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from datetime import date
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -31,14 +33,31 @@ from backfill_assets.planning.partitions import DayRange
 
 
 @app.command(cls=PlainCommand)
-def report(run: RunOrSet, as_json: Json = False) -> None:
-    """What a reviewer reads: what moves, which gates passed, some rows before and after."""
-    with answering(as_json) as console:
-        from backfill_assets.cli import views
+def report(
+    run: RunOrSet,
+    html: Annotated[
+        str, typer.Option(metavar="FILE", callback=one_line, help="Write it as one self-contained HTML file.")
+    ] = "",
+    page: Annotated[bool, typer.Option("--page", help="The same, as reports/RUN.html in the home.")] = False,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print short Markdown instead of text.")] = False,
+    as_json: Json = False,
+) -> None:
+    """What a reviewer reads: the verdict, what moves, which gates passed, some rows before and after."""
+    with answering(as_json) as console, opened(looks=True) as session:
+        if html or page:
+            from backfill_assets.application.report import default_file, write_html
 
-        with opened(looks=True) as session:
+            written = write_html(session.ws, run, Path(html) if html else default_file(session.ws, run))
+            print_json(written) if as_json else console.print(str(written.file), soft_wrap=True, highlight=False)
+        elif markdown:
+            from backfill_assets.application.report import report_markdown
+
+            sys.stdout.write(report_markdown(session.ws, run))
+        else:
+            from backfill_assets.cli import views
+
             document = session.subject(run).report()
-        print_json(document) if as_json else views.show(console, views.view_of(document))
+            print_json(document) if as_json else views.show(console, views.view_of(document))
 
 
 @app.command(cls=PlainCommand)

@@ -20,8 +20,9 @@ from backfill_assets.evidence.partition import PartitionHistory
 from backfill_assets.evidence.planned import PlanDocument
 from backfill_assets.evidence.planned_sets import NothingPlanned, SetPlan
 from backfill_assets.evidence.publications import PublicationDocument, RollbackDocument
-from backfill_assets.evidence.report import RunReport, SetReport
+from backfill_assets.evidence.report import RunReport
 from backfill_assets.evidence.runs import RunSummary
+from backfill_assets.evidence.set_report import SetReport
 from backfill_assets.evidence.sets import SetDocument
 from backfill_assets.evidence.stages import AgreeStage
 from backfill_assets.evidence.status import StatusDocument

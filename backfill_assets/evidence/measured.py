@@ -25,6 +25,7 @@ class PartitionMoves:
         checksum: The content checksum of the new rows.
         equal: Whether it holds exactly the accepted rows, and stays as it is.
         new_empty: Whether it has no accepted version and gets no rows: it is recorded, and nothing changes for readers.
+        new: Whether it had no accepted version to compare with.
     """
 
     partition: date
@@ -32,6 +33,22 @@ class PartitionMoves:
     checksum: str
     equal: bool
     new_empty: bool
+    new: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MovesOfSome:
+    """What a run would do to some of its partitions together.
+
+    Attributes:
+        partitions: How many there are.
+        described: The same in words.
+        moves: Their counts.
+    """
+
+    partitions: int
+    described: str
+    moves: Moves = field(metadata=INLINE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +64,7 @@ class GateSummary:
         outcome: The same in words: `1 of 5 days failed`.
         failed_in: Where it failed, in words; null when it did not.
         first_failure: The first failure in words; null when there is none.
+        failed: The partitions in which it failed, in order.
     """
 
     gate: str
@@ -57,6 +75,7 @@ class GateSummary:
     outcome: str
     failed_in: str | None
     first_failure: str | None
+    failed: tuple[date, ...]
 
 
 def partition_moves(
@@ -79,6 +98,7 @@ def _partition_moves(moves: Moves, candidate: CandidatePartition) -> PartitionMo
         checksum=candidate.checksum,
         equal=bool(compared) and candidate.checksum == candidate.compared_checksum,
         new_empty=compared == 0 and not candidate.rows,
+        new=compared == 0,
     )
 
 
@@ -87,6 +107,16 @@ def total_moves(parts: Sequence[PartitionMoves]) -> Moves | None:
     if not parts:
         return None
     return Moves(**{each.name: sum(getattr(part.moves, each.name) for part in parts) for each in fields(Moves)})
+
+
+def moves_of_some(grain: Grain, parts: Sequence[PartitionMoves]) -> MovesOfSome | None:
+    """Some partitions together; None for none of them."""
+    totals = total_moves(parts)
+    if totals is None:
+        return None
+    return MovesOfSome(
+        partitions=len(parts), described=describe(grain, (part.partition for part in parts)), moves=totals
+    )
 
 
 def changed_columns(results: Iterable[GateResult]) -> Mapping[str, int]:
@@ -117,6 +147,7 @@ def _gate_summary(grain: Grain, term: GateTerm, results: Sequence[GateResult]) -
         outcome=_outcome(grain, len(failed), len(results)),
         failed_in=describe(grain, (result.partition for result in failed)) if failed else None,
         first_failure=f"{failed[0].partition}: {failed[0].verdict}" if failed else None,
+        failed=tuple(result.partition for result in failed),
     )
 
 

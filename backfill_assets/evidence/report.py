@@ -8,24 +8,30 @@ from datetime import date, datetime
 from typing import Any
 
 from backfill_assets.documents import INLINE
+from backfill_assets.evidence.course import CostDocument, Moment, cost_of, timeline
 from backfill_assets.evidence.measured import (
     GateSummary,
+    MovesOfSome,
     PartitionMoves,
     changed_columns,
     gate_summaries,
+    moves_of_some,
     partition_moves,
     total_moves,
 )
 from backfill_assets.evidence.publications import PublicationDocument, publication_document
-from backfill_assets.evidence.releases import LaterRelease, goes_back
+from backfill_assets.evidence.reach import DependentMoves, dependent_moves
+from backfill_assets.evidence.releases import LaterRelease, in_order, later_than, replaced_releases
+from backfill_assets.evidence.review import Review, Reviewed, review_of
 from backfill_assets.evidence.runs import RunSummary, run_summary
-from backfill_assets.evidence.sets import SetDocument, set_document
+from backfill_assets.evidence.stages import plan_in_words
 from backfill_assets.gates.moves import Moves
 from backfill_assets.ledger.approval_grounds import ApprovalGrounds
-from backfill_assets.ledger.records import ChunkRecord, EventRecord, PublicationRecord, RunRecord
+from backfill_assets.ledger.records import ChunkRecord, EventRecord, GateResult, PublicationRecord, RunRecord
 from backfill_assets.ledger.sampled import FailingKey, SampledRow
 from backfill_assets.ledger.states import ApprovalState, ChunkState, PublicationState, RunState
 from backfill_assets.ledger.transactions import ReadTransaction
+from backfill_assets.planning.manifest_parts import ALWAYS_SWAPPED
 from backfill_assets.planning.policy import Policy
 from backfill_assets.versions import Versions, staged_versions
 from backfill_assets.workspace import Workspace
@@ -105,6 +111,9 @@ class RunReport:
 
     Attributes:
         run: The run.
+        review: What its reviewer asks, answered in words.
+        plan: What is done, step by step, in words; of many chunks only the first.
+        from_versions: The releases whose accepted rows it replaces.
         goes_back: The later releases whose accepted rows it would replace, the latest first.
         manifest_digest: sha256 of the manifest: what an approval approves.
         policy: What the manifest pins of its table's policy; null for manifests of earlier formats.
@@ -114,6 +123,8 @@ class RunReport:
         supersedes: The runs whose accepted rows it replaces.
         versions: What it was planned and staged with.
         totals: How its rows differ from the accepted ones, over all partitions; null before the gates.
+        restated: The same of partitions that had accepted rows; null where there are none.
+        new: The same of partitions that had none, or null.
         partitions: The same by partition; empty before the gates.
         equal_partitions: How many partitions equal the accepted rows and stay as they are; null before the gates.
         new_empty_partitions: How many have no accepted version and get no rows; null before the gates.
@@ -122,11 +133,17 @@ class RunReport:
         sample: Some rows that move; empty once they are erased.
         failing_keys: Keys of some rows that fail a gate; empty once they are erased.
         samples_erased: Who erased these rows; null when they were not erased.
+        dependents: What its publication makes stale downstream, table by table.
+        cost: What it has cost so far.
+        timeline: What happened to it, in order.
         chunks: What was computed at once, in order.
         publications: Every publication and rollback of it, in order.
     """
 
     run: RunSummary = field(metadata=INLINE)
+    review: Review
+    plan: tuple[str, ...]
+    from_versions: tuple[str, ...]
     goes_back: tuple[LaterRelease, ...]
     manifest_digest: str
     policy: PolicyDocument | None
@@ -135,6 +152,8 @@ class RunReport:
     supersedes: tuple[str, ...]
     versions: RunVersions
     totals: Moves | None
+    restated: MovesOfSome | None
+    new: MovesOfSome | None
     partitions: tuple[PartitionMoves, ...]
     equal_partitions: int | None
     new_empty_partitions: int | None
@@ -143,6 +162,9 @@ class RunReport:
     sample: tuple[SampledRow, ...]
     failing_keys: tuple[FailingKey, ...]
     samples_erased: SampleErasure | None
+    dependents: tuple[DependentMoves, ...]
+    cost: CostDocument
+    timeline: tuple[Moment, ...]
     chunks: tuple[ChunkDocument, ...]
     publications: tuple[PublicationDocument, ...]
 
@@ -150,29 +172,6 @@ class RunReport:
     def is_blocked(self) -> bool:
         """Whether a blocking gate failed."""
         return self.run.state is RunState.BLOCKED
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SetReport:
-    """A set, and the report of each of its runs.
-
-    Attributes:
-        set: The set.
-        reports: In the order of publication.
-    """
-
-    set: SetDocument = field(metadata=INLINE)
-    reports: tuple[RunReport, ...]
-
-
-def set_report(ws: Workspace, set_id: str) -> SetReport:
-    """Where a set stands, and everything that the ledger knows of its runs.
-
-    Raises:
-        UnknownName: There is no such set.
-    """
-    found = set_document(ws, set_id)
-    return SetReport(set=found, reports=tuple(run_report(ws, member.run.run_id) for member in found.runs))
 
 
 def run_report(ws: Workspace, run_id: str) -> RunReport:
@@ -190,27 +189,66 @@ def _report(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> RunReport:
     publications = tx.publications.records(run_id=run.run_id)
     events = tuple(tx.events.entries(entity_id=run.run_id))
     erased = tx.samples.erased(run.run_id)
-    partitions = partition_moves(results, tx.candidates.of_run(run.run_id))
+    staged = tx.candidates.of_run(run.run_id)
+    chunks = tx.candidates.chunks(run.run_id)
+    partitions = partition_moves(results, staged)
+    releases = replaced_releases(tx, run.manifest, staged)
+    reviewed = _reviewed(ws, tx, run, results, publications, partitions, releases)
     return RunReport(
-        run=_summary(run_summary(ws, tx, run), publications),
-        goes_back=goes_back(tx, run.manifest),
+        run=reviewed.run,
+        review=review_of(reviewed),
+        plan=plan_in_words(ws, tx, run),
+        from_versions=reviewed.from_versions,
+        goes_back=reviewed.goes_back,
         manifest_digest=run.manifest_digest,
         policy=policy_document(run.manifest.policy),
         approved_for=_grounds(events) if run.approval is ApprovalState.APPROVED else None,
         manifest=run.manifest.document,
         supersedes=run.manifest.supersedes,
         versions=run_versions(run, events),
-        totals=total_moves(partitions),
+        totals=reviewed.totals,
+        restated=reviewed.restated,
+        new=reviewed.new,
         partitions=partitions,
         equal_partitions=sum(part.equal for part in partitions) if partitions else None,
         new_empty_partitions=sum(part.new_empty for part in partitions) if partitions else None,
         changed_columns=changed_columns(results),
-        gates=gate_summaries(run.manifest, results),
+        gates=reviewed.gates,
         sample=tx.samples.changed_rows(run.run_id),
         failing_keys=tx.samples.failing_keys(run.run_id),
         samples_erased=_erasure(erased) if erased else None,
-        chunks=tuple(_chunk_document(chunk) for chunk in tx.candidates.chunks(run.run_id)),
+        dependents=reviewed.dependents,
+        cost=cost_of(chunks, staged.values(), events),
+        timeline=timeline(events, publications),
+        chunks=tuple(_chunk_document(chunk) for chunk in chunks),
         publications=tuple(publication_document(record) for record in publications),
+    )
+
+
+def _reviewed(
+    ws: Workspace,
+    tx: ReadTransaction,
+    run: RunRecord,
+    results: Sequence[GateResult],
+    publications: Sequence[PublicationRecord],
+    partitions: Sequence[PartitionMoves],
+    releases: Mapping[date, str],
+) -> Reviewed:
+    grain, always = run.manifest.grain, run.manifest.kind in ALWAYS_SWAPPED
+    swapped = [part.partition for part in partitions if always or not (part.equal or part.new_empty)]
+    return Reviewed(
+        noun=grain.noun,
+        run=_summary(run_summary(ws, tx, run), publications),
+        from_versions=in_order(releases),
+        goes_back=later_than(run.manifest, releases),
+        totals=total_moves(partitions),
+        new=moves_of_some(grain, [part for part in partitions if part.new]),
+        restated=moves_of_some(grain, [part for part in partitions if not part.new]),
+        swapped=len(swapped),
+        equal=sum(part.equal for part in partitions),
+        gates=gate_summaries(run.manifest, results),
+        dependents=dependent_moves(ws, tx, run, swapped if partitions else run.manifest.partitions),
+        expectations=None,
     )
 
 

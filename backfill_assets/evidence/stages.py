@@ -7,6 +7,10 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Literal, assert_never
 
+from backfill_assets.errors import Refused
+from backfill_assets.ledger.records import RunRecord
+from backfill_assets.ledger.transactions import ReadTransaction
+from backfill_assets.planning.partitions import count_of
 from backfill_assets.planning.reads import MoreDays, Reads
 from backfill_assets.planning.stages import (
     Agree,
@@ -18,7 +22,10 @@ from backfill_assets.planning.stages import (
     Stage,
     Swap,
     sentence,
+    stages_of,
 )
+from backfill_assets.publication.authority import demand_of
+from backfill_assets.workspace import Workspace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,6 +197,9 @@ class NotifyStage:
     dependents: tuple[str, ...]
 
 
+_MOST_CHUNKS = 3
+"""Chunks that are described one by one in a report."""
+
 StageDocument = ComputeStage | MeasureStage | ProveStage | AgreeStage | SwapStage | NotifyStage
 
 
@@ -250,3 +260,21 @@ def _end(end: Recomputation) -> ProvenEnd:
 
 def _more(more: MoreDays) -> MoreOfInput:
     return MoreOfInput(argument=more.argument, days_back=more.back, days_ahead=more.ahead)
+
+
+def plan_in_words(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> tuple[str, ...]:
+    """What a run does, step by step in words, as the list that is executed says it; nothing while references cannot be
+    read, or for a table that is no longer declared."""
+    try:
+        graph, demand = ws.graph, demand_of(ws, tx, run)
+        stages = stages_of([run.manifest], graph, of=run.manifest.member_of, demand=demand)
+    except Refused:
+        return ()
+    computed = [sentence(stage) for stage in stages if isinstance(stage, Compute)]
+    more = len(computed) - _MOST_CHUNKS
+    further = [f"and {count_of(more, 'more chunk')} in the same way"] if more > 0 else []
+    return (
+        *computed[:_MOST_CHUNKS],
+        *further,
+        *(sentence(stage) for stage in stages if not isinstance(stage, Compute)),
+    )

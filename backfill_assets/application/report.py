@@ -1,0 +1,73 @@
+"""Reports to read: the document of a run or a set as one HTML file, or as short Markdown."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from backfill_assets.application.command_line import words_of
+from backfill_assets.application.subjects import subject_of
+from backfill_assets.errors import Refused
+from backfill_assets.evidence.pages import html_page, markdown_page
+from backfill_assets.workspace import Workspace
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrittenReport:
+    """A report that was written to a file.
+
+    Attributes:
+        of: The run or the set.
+        file: The file, as an absolute path.
+        size_bytes: Its size.
+    """
+
+    of: str
+    file: str
+    size_bytes: int
+
+
+def report_html(ws: Workspace, name: str) -> str:
+    """The report of a run or a set as one self-contained HTML page.
+
+    Args:
+        ws: The workspace.
+        name: The id of the run or the set.
+
+    Raises:
+        UnknownName: There is no such run or set.
+    """
+    return html_page(subject_of(ws, name).report(), worded=words_of)
+
+
+def report_markdown(ws: Workspace, name: str) -> str:
+    """The same in short, as Markdown.
+
+    Raises:
+        UnknownName: There is no such run or set.
+    """
+    return markdown_page(subject_of(ws, name).report(), worded=words_of)
+
+
+def default_file(ws: Workspace, name: str) -> Path:
+    """Where the HTML report of a run or a set is written by default, and replaced when it is written again."""
+    return ws.settings.home / "reports" / f"{name}.html"
+
+
+def write_html(ws: Workspace, name: str, file: Path) -> WrittenReport:
+    """Writes the report of a run or a set as one HTML file, in place of an earlier one.
+
+    Raises:
+        UnknownName: There is no such run or set.
+        Refused: The file cannot be written.
+    """
+    page = report_html(ws, name).encode()
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(page)
+    except OSError as error:
+        raise Refused(
+            f"the report cannot be written to {file}: {error.strerror or error}.",
+            next_step="name a file in a folder that can be written to",
+        ) from error
+    return WrittenReport(of=name, file=str(file.resolve()), size_bytes=len(page))

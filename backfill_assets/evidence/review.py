@@ -1,0 +1,227 @@
+"""Review of a run: the five questions of its reviewer, answered in sentences. Pure: from what the ledger knows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from backfill_assets.evidence.measured import GateSummary, MovesOfSome
+from backfill_assets.evidence.reach import DependentMoves
+from backfill_assets.evidence.releases import LaterRelease
+from backfill_assets.evidence.runs import RunSummary
+from backfill_assets.gates.moves import Moves
+from backfill_assets.ledger.states import EVER_PUBLISHED, RunState
+from backfill_assets.planning.manifest_parts import ALWAYS_SWAPPED, NEVER_PUBLISHED, Mode
+from backfill_assets.planning.partitions import count_of
+
+
+class Level(StrEnum):
+    """How a reviewer should take a report.
+
+    PENDING: there is nothing to decide yet. GOOD: nothing speaks against it. ATTENTION: something has to be read first.
+    BAD: it cannot be published, or is not what readers see.
+    """
+
+    PENDING = "PENDING"
+    GOOD = "GOOD"
+    ATTENTION = "ATTENTION"
+    BAD = "BAD"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Review:
+    """The answers to a reviewer's questions, in words.
+
+    Attributes:
+        level: How it should be taken: PENDING (nothing is measured yet), GOOD, ATTENTION (see `warnings`) or BAD (it
+            cannot be published, or was taken back).
+        headline: The verdict in one line.
+        what_changes: What changes for readers.
+        why: Why, by whose request, and from which release to which.
+        by_how_much: How many rows move.
+        is_it_right: What was checked, and with what result.
+        on_yes: What publication does, and what follows.
+        warnings: What has to be read before it is approved; empty when there is nothing.
+    """
+
+    level: Level
+    headline: str
+    what_changes: str
+    why: str
+    by_how_much: str
+    is_it_right: str
+    on_yes: str
+    warnings: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reviewed:
+    """What a review is written from.
+
+    Attributes:
+        noun: What one partition is called: `day` or `month`.
+        run: The run.
+        from_versions: The releases whose accepted rows it replaces.
+        goes_back: Later releases among them.
+        totals: All partitions together; None before the gates.
+        new: Those without accepted rows, or None.
+        restated: Those with accepted rows, or None.
+        swapped: In how many partitions the rows differ, or are swapped in any case.
+        equal: How many partitions equal the accepted rows.
+        gates: The result of each gate.
+        dependents: What depends on it.
+        expectations: What the approver has to comment on, in words; None when there is nothing.
+    """
+
+    noun: str
+    run: RunSummary
+    from_versions: tuple[str, ...]
+    goes_back: tuple[LaterRelease, ...]
+    totals: Moves | None
+    new: MovesOfSome | None
+    restated: MovesOfSome | None
+    swapped: int
+    equal: int
+    gates: tuple[GateSummary, ...]
+    dependents: tuple[DependentMoves, ...]
+    expectations: str | None
+
+
+def review_of(found: Reviewed) -> Review:
+    """The answers for one run."""
+    warnings = _warnings(found)
+    return Review(
+        level=_level(found, warnings),
+        headline=_headline(found, warnings),
+        what_changes=_what_changes(found),
+        why=_why(found),
+        by_how_much=_by_how_much(found),
+        is_it_right=_is_it_right(found.gates),
+        on_yes=_on_yes(found),
+        warnings=warnings,
+    )
+
+
+def _warnings(found: Reviewed) -> tuple[str, ...]:
+    informing = [gate for gate in found.gates if gate.failed_partitions and not gate.blocking]
+    return (
+        *(_sentence(later.sentence) for later in found.goes_back),
+        *(f"Gate {gate.gate} is not met: {gate.first_failure}." for gate in informing),
+        *([found.expectations] if found.expectations else []),
+    )
+
+
+def _level(found: Reviewed, warnings: Sequence[str]) -> Level:
+    if found.run.state in (RunState.BLOCKED, RunState.ROLLED_BACK, RunState.CANCELLED, RunState.FAILED):
+        return Level.BAD
+    if found.totals is None:
+        return Level.PENDING
+    if warnings or (found.run.mode is Mode.RECONCILIATION and found.swapped):
+        return Level.ATTENTION
+    return Level.GOOD
+
+
+def _headline(found: Reviewed, warnings: Sequence[str]) -> str:
+    run = found.run
+    blocking = [gate.gate for gate in found.gates if gate.blocking and gate.failed_partitions]
+    with_warnings = f", with {count_of(len(warnings), 'warning')}" if warnings else ""
+    if run.state is RunState.BLOCKED:
+        return f"Blocked by {' and '.join(blocking) or 'a gate'}: it cannot be published"
+    if run.mode is Mode.RECONCILIATION and found.totals:
+        return f"Drift: {count_of(found.swapped, found.noun)} differ" if found.swapped else "No drift"
+    if run.state is RunState.PASSED and run.mode in NEVER_PUBLISHED:
+        return f"Measured, and never published{with_warnings}"
+    if run.state is RunState.PASSED:
+        waits = "ready to publish" if run.approved_by else "waits for an approval"
+        return f"Every blocking gate passed: {waits}{with_warnings}"
+    return f"{run.state.replace('_', ' ').capitalize()}: {run.meaning}{with_warnings}"
+
+
+def _what_changes(found: Reviewed) -> str:
+    run, measured = found.run, (found.new.partitions if found.new else 0)
+    measured += found.restated.partitions if found.restated else 0
+    if not measured:
+        return f"{run.partitions_described} of {run.table}; nothing is measured yet, so it is not known what differs."
+    verb = "changed" if run.state in EVER_PUBLISHED else "would change"
+    parts = [
+        f"{found.swapped:,} of {count_of(measured, found.noun)} of {run.table} {verb} ({run.partitions_described})"
+    ]
+    if found.new:
+        parts.append(f"{count_of(found.new.partitions, found.noun)} had no accepted rows before")
+    if run.kind in ALWAYS_SWAPPED:
+        parts.append("files of equal partitions are replaced too")
+    elif found.equal:
+        parts.append(f"{count_of(found.equal, found.noun)} hold the accepted rows already and stay as they are")
+    return _sentence("; ".join(parts))
+
+
+def _why(found: Reviewed) -> str:
+    run = found.run
+    before = f" from {' and '.join(found.from_versions)}" if found.from_versions else ""
+    return _sentence(
+        f"{run.kind}, requested by {run.requested_by}: {run.reason}. "
+        f"The rows come from {run.transform}, release {run.transform_version}, and replace rows{before}"
+        if before
+        else f"{run.kind}, requested by {run.requested_by}: {run.reason}. "
+        f"The rows come from {run.transform}, release {run.transform_version}"
+    )
+
+
+def _by_how_much(found: Reviewed) -> str:
+    if found.totals is None:
+        return "Not measured yet."
+    parts = []
+    if found.restated:
+        moves = found.restated.moves
+        parts.append(f"restated, {found.restated.described}: {moves_in_words(moves)}")
+    if found.new:
+        parts.append(f"new, {found.new.described}: {count_of(found.new.moves.rows, 'row')}")
+    return _sentence("; ".join(parts))
+
+
+def moves_in_words(moves: Moves) -> str:
+    """How rows differ from the accepted ones."""
+    return (
+        f"of {count_of(moves.accepted_rows, 'accepted row')} {moves.changed:,} change, {moves.removed:,} disappear and "
+        f"{moves.unchanged:,} stay; {moves.added:,} are added"
+    )
+
+
+def _is_it_right(gates: Sequence[GateSummary]) -> str:
+    measured = [gate for gate in gates if gate.passed_partitions + gate.failed_partitions]
+    if not measured:
+        return "Not measured yet."
+    failed = [gate for gate in measured if gate.failed_partitions]
+    if not failed:
+        return f"All {count_of(len(measured), 'gate')} passed in every partition."
+    words = [f"{gate.gate} ({'blocks' if gate.blocking else 'informs'}): {gate.first_failure}" for gate in failed]
+    return _sentence(f"{len(failed):,} of {count_of(len(measured), 'gate')} failed. {'; '.join(words)}")
+
+
+def _on_yes(found: Reviewed) -> str:
+    run = found.run
+    if run.mode in NEVER_PUBLISHED:
+        return f"Nothing: a run of mode {run.mode} is never published."
+    if run.state in (RunState.BLOCKED, RunState.CANCELLED):
+        return f"It cannot be published: {run.meaning}."
+    followers = "; ".join(each.sentence for each in found.dependents)
+    follow = f" Then the dependents follow: {followers}." if followers else " No other table depends on it."
+    if run.state in EVER_PUBLISHED:
+        return f"It is {run.state}: {run.meaning}.{follow}"
+    return (
+        f"One commit swaps the files of {count_of(found.swapped, found.noun)} of {run.table}; a rollback restores "
+        f"exactly the earlier files.{follow}"
+        if found.totals
+        else f"Publication swaps the partitions of {run.table} that differ, in one commit.{follow}"
+    )
+
+
+def worst(levels: Iterable[Level]) -> Level:
+    """The level of several runs together."""
+    found = set(levels)
+    return next((level for level in (Level.BAD, Level.ATTENTION, Level.PENDING) if level in found), Level.GOOD)
+
+
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}{'' if text.endswith('.') else '.'}"

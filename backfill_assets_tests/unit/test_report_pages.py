@@ -1,0 +1,263 @@
+"""Reports as pages: every value is escaped, nothing refers to the network, and ten years of days stay small."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta
+from html.parser import HTMLParser
+from itertools import pairwise
+
+import pytest
+
+from backfill_assets.application.command_line import words_of
+from backfill_assets.evidence.course import CostDocument, Moment
+from backfill_assets.evidence.measured import GateSummary, Moves, MovesOfSome, PartitionMoves, moves_of_some
+from backfill_assets.evidence.pages import MOST_MOVED, html_page, markdown_page, most_moved
+from backfill_assets.evidence.report import PolicyDocument, RunReport, RunVersions
+from backfill_assets.evidence.review import Level, Reviewed, review_of
+from backfill_assets.evidence.runs import RunSummary
+from backfill_assets.ledger.sampled import FailingKey, SampledRow
+from backfill_assets.ledger.states import ApprovalState, RunState
+from backfill_assets.next_steps import ANOTHER_PERSON, Act, do, step
+from backfill_assets.planning.manifest_parts import Kind, Mode
+from backfill_assets.planning.partitions import Grain
+from backfill_assets.planning.policy import Policy
+
+NOON = datetime(2026, 1, 3, 12, tzinfo=UTC)
+HOSTILE = (
+    "\"'><script>alert(1)</script><img src=http://evil.example/x onerror=alert(1)>{{ 7*7 }}`*_|[x](http://evil)\u202e"
+)
+FIRST = date(2006, 7, 1)
+
+
+def days(count: int) -> list[date]:
+    return [FIRST + timedelta(days=place) for place in range(count)]
+
+
+def moves(changed: int = 1) -> Moves:
+    return Moves(rows=10, accepted_rows=10, added=0, removed=0, changed=changed, unchanged=10 - changed)
+
+
+def parts(count: int, *, new: int = 0) -> tuple[PartitionMoves, ...]:
+    return tuple(
+        PartitionMoves(
+            partition=day, moves=moves(place % 10), checksum=f"x{place}", equal=False, new_empty=False, new=place < new
+        )
+        for place, day in enumerate(days(count))
+    )
+
+
+def gate(
+    name: str, count: int, failed: tuple[date, ...] = (), *, blocking: bool = True, said: str = "no"
+) -> GateSummary:
+    return GateSummary(
+        gate=name,
+        demands=said,
+        blocking=blocking,
+        passed_partitions=count - len(failed),
+        failed_partitions=len(failed),
+        outcome=f"{len(failed)} failed",
+        failed_in="then" if failed else None,
+        first_failure=f"{failed[0]}: {said}" if failed else None,
+        failed=failed,
+    )
+
+
+def summary(state: RunState = RunState.PASSED, *, said: str = "deadlines") -> RunSummary:
+    return RunSummary(
+        run_id="bf-1",
+        table="silver.orders",
+        kind=Kind.RESTATEMENT,
+        mode=Mode.BACKFILL,
+        set_id=None,
+        state=state,
+        meaning="it is so",
+        approval=ApprovalState.DRAFT,
+        approved_by=None,
+        approved_at=None,
+        requested_by="ana",
+        requested_at=NOON,
+        reason=said,
+        transform="orders",
+        transform_version="2.0.0",
+        partitions_described="2006-07-01..2006-07-03, 3 days",
+        partition_count=3,
+        updated_at=NOON,
+        note="",
+        at_work=None,
+        next_step=step(do(Act.APPROVE, "bf-1", by=ANOTHER_PERSON)),
+    )
+
+
+def reviewed(partitions: tuple[PartitionMoves, ...], *gates: GateSummary, said: str = "deadlines") -> Reviewed:
+    new, old = [p for p in partitions if p.new], [p for p in partitions if not p.new]
+    return Reviewed(
+        noun="day",
+        run=summary(said=said),
+        from_versions=("1.0.0",),
+        goes_back=(),
+        totals=moves(),
+        new=moves_of_some(Grain.DAILY, new),
+        restated=moves_of_some(Grain.DAILY, old),
+        swapped=len(partitions),
+        equal=0,
+        gates=gates,
+        dependents=(),
+        expectations=None,
+    )
+
+
+def report(count: int = 3, *, said: str = "deadlines", new: int = 0) -> RunReport:
+    partitions = parts(count, new=new)
+    found = reviewed(
+        partitions, gate("unique_key", count, said=said), gate("wary", count, (FIRST,), said=said), said=said
+    )
+    row = SampledRow(
+        partition=FIRST, key={"id": said}, before={"total": said, "x": None}, after={"total": "2", "x": "3"}
+    )
+    return RunReport(
+        run=found.run,
+        review=review_of(found),
+        plan=(said,),
+        from_versions=found.from_versions,
+        goes_back=(),
+        manifest_digest="0" * 64,
+        policy=PolicyDocument(policy=Policy(), sentence="live auto"),
+        approved_for=None,
+        manifest={},
+        supersedes=(),
+        versions=RunVersions(planned={"python": "3.11"}, staged=None),
+        totals=found.totals,
+        restated=found.restated,
+        new=found.new,
+        partitions=partitions,
+        equal_partitions=0,
+        new_empty_partitions=0,
+        changed_columns={said: 3},
+        gates=found.gates,
+        sample=(row,),
+        failing_keys=(FailingKey(gate="wary", partition=FIRST, key={"id": said}),),
+        samples_erased=None,
+        dependents=(),
+        cost=CostDocument(
+            chunks=1, input_rows=5, output_rows=5, files=1, size_bytes=2**20, staging_seconds=1.5, gating_seconds=None
+        ),
+        timeline=(Moment(at=NOON, by=said, what="requested", note=said),),
+        chunks=(),
+        publications=(),
+    )
+
+
+class Page(HTMLParser):
+    """The elements of a page with their attributes, and its text."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.texts: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        self.texts.append(data)
+
+    @property
+    def text(self) -> str:
+        return " ".join(" ".join(self.texts).split())
+
+
+def page(found: RunReport) -> tuple[str, Page]:
+    text = html_page(found, worded=words_of)
+    return text, Page(text)
+
+
+def test_hostile_words_stay_text_on_the_page() -> None:
+    text, found = page(report(said=HOSTILE))
+    assert [tag for tag, _ in found.elements if tag in ("img", "iframe", "object")] == []
+    assert len([tag for tag, _ in found.elements if tag == "script"]) == 1, "its own"
+    assert not [name for _, attributes in found.elements for name in attributes if name.startswith("on")]
+    assert "<script>alert" not in text
+    assert "\u202e" not in text
+    assert "{{ 7*7 }}" in found.text, "a value is not a template"
+
+
+def test_a_page_refers_to_nothing_outside_and_its_policy_forbids_it() -> None:
+    text, found = page(report(said=HOSTILE))
+    for tag, attributes in found.elements:
+        for name in ("src", "href", "action", "data", "xlink:href"):
+            assert attributes.get(name) in (None, "data:,"), (tag, name)
+    assert "url(" not in text
+    assert "@import" not in text
+    (policy,) = [a["content"] for _, a in found.elements if a.get("http-equiv") == "Content-Security-Policy"]
+    assert policy is not None
+    assert policy.startswith("default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-")
+
+
+def test_a_plain_page_has_no_address_at_all() -> None:
+    text, _ = page(report())
+    assert not re.search(r"https?://", text)
+
+
+def test_hostile_words_stay_text_in_markdown() -> None:
+    text = markdown_page(report(said=HOSTILE), worded=words_of)
+    bare = re.sub(r"\\.", "", text)
+    assert not re.search(r"[<>\[\]`{}]", bare)
+    assert "http://" not in bare
+    assert "\u202e" not in text
+
+
+@pytest.mark.parametrize("count", [1, 92, 3652])
+def test_the_page_of_ten_years_of_days_is_below_two_megabytes(count: int) -> None:
+    text, found = page(report(count))
+    assert len(text.encode()) < 2_000_000
+    assert len(most_moved(parts(count))) == min(count, MOST_MOVED if count > 400 else count)
+    assert "2006-07" in found.text
+
+
+def test_a_page_answers_the_reviewers_questions_before_anything_else() -> None:
+    _, found = page(report())
+    for before, after in pairwise(QUESTIONS):
+        assert found.text.index(before) < found.text.index(after)
+    assert found.text.index(QUESTIONS[-1]) < found.text.index("Totals")
+
+
+QUESTIONS = ["What changes?", "Why?", "By how much?", "Is it right?", "What happens on yes?"]
+
+
+def test_new_and_restated_days_are_told_apart() -> None:
+    _, found = page(report(3, new=1))
+    assert "restated: 2006-07-02..2006-07-03, 2 days" in found.text
+    assert "new: 2006-07-01, 1 day" in found.text
+
+
+def test_a_review_warns_of_gates_that_only_inform() -> None:
+    found = reviewed(parts(3), gate("wary", 3, (FIRST,), blocking=False, said="too many"))
+    review = review_of(found)
+    assert review.level is Level.ATTENTION
+    assert review.headline == "Every blocking gate passed: waits for an approval, with 1 warning"
+    assert review.warnings == ("Gate wary is not met: 2006-07-01: too many.",)
+
+
+def test_a_blocked_run_says_by_what_and_that_nothing_changes() -> None:
+    found = reviewed(parts(3), gate("unique_key", 3, (FIRST,), said="two rows"))
+    review = review_of(replace(found, run=summary(RunState.BLOCKED)))
+    assert review.level is Level.BAD
+    assert review.headline == "Blocked by unique_key: it cannot be published"
+    assert review.on_yes.startswith("It cannot be published")
+
+
+def test_before_the_gates_nothing_is_claimed() -> None:
+    found = replace(reviewed(()), totals=None, new=None, restated=None, run=summary(RunState.STAGED))
+    review = review_of(found)
+    assert review.level is Level.PENDING
+    assert (review.by_how_much, review.is_it_right) == ("Not measured yet.", "Not measured yet.")
+
+
+def test_some_partitions_are_added_up() -> None:
+    found = moves_of_some(Grain.DAILY, parts(3))
+    assert isinstance(found, MovesOfSome)
+    assert (found.partitions, found.moves.changed, found.moves.rows) == (3, 3, 30)
+    assert moves_of_some(Grain.DAILY, ()) is None
