@@ -53,8 +53,8 @@ class Recorder(Protocol):
     def is_elsewhere(self, run_id: str) -> bool:
         """Whether another process is recorded to be executing the run."""
 
-    def end_abandoned(self) -> None:
-        """Marks recorded runs as failed whose process is gone."""
+    def catch_up(self, ws: Workspace) -> None:
+        """Marks recorded runs as failed whose process is gone, and records what is accepted where that was missed."""
 
     def landed(self, ws: Workspace, record: PublicationRecord) -> None:
         """Records what readers see after a rollback, or after a publication that `recover` completed."""
@@ -77,7 +77,7 @@ class Unrecorded:
         """See `Recorder`."""
         return False
 
-    def end_abandoned(self) -> None:
+    def catch_up(self, ws: Workspace) -> None:
         """See `Recorder`."""
 
     def landed(self, ws: Workspace, record: PublicationRecord) -> None:
@@ -112,9 +112,9 @@ class LazyRecorder:
         """See `Recorder`."""
         return self._recorder.is_elsewhere(run_id)
 
-    def end_abandoned(self) -> None:
+    def catch_up(self, ws: Workspace) -> None:
         """See `Recorder`."""
-        self._recorder.end_abandoned()
+        self._recorder.catch_up(ws)
 
     def landed(self, ws: Workspace, record: PublicationRecord) -> None:
         """See `Recorder`."""

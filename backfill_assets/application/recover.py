@@ -118,7 +118,7 @@ def recover_document(ws: Workspace, acting: Acting, *, only: str | None, now: bo
     for each in found:
         for record in each.landed:
             acting.recorder.landed(ws, record)
-    acting.recorder.end_abandoned()
+    acting.recorder.catch_up(ws)
     return RecoveryReport(
         recovered=tuple(map(_document, found)),
         problems=tuple(each.problem for each in found if each.problem),

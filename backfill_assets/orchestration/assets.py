@@ -29,13 +29,14 @@ from backfill_assets.application.command_line import words_of
 from backfill_assets.application.execute import execute
 from backfill_assets.application.parts import STAGED_AND_GATED, Part
 from backfill_assets.domain import DerivedTable, Domain, SourceTable, Table
-from backfill_assets.ledger.records import GateResult
+from backfill_assets.errors import NotApproved
+from backfill_assets.ledger.records import GateResult, PublicationRecord, RunRecord
 from backfill_assets.ledger.states import RunState
 from backfill_assets.next_steps import Act, do
 from backfill_assets.orchestration import described
 from backfill_assets.orchestration.checks import blocked, gate_specs, summaries
 from backfill_assets.orchestration.partitions import partitions_definition, window_mapping
-from backfill_assets.orchestration.recorded import ended_checks, gate_events, materialized
+from backfill_assets.orchestration.recorded import ended_checks, gate_events, materialized, waits
 from backfill_assets.orchestration.resources import SESSION, Session, table_key
 from backfill_assets.orchestration.runs import (
     actor,
@@ -104,7 +105,7 @@ def _bronze(table: SourceTable, graph: Graph, pool: str | None) -> AssetsDefinit
     def load(context: AssetExecutionContext) -> Events:
         session: Session = context.resources.session
         workspace = session.workspace
-        with refusals_as_failures(session):
+        with refusals_as_failures(session, context):
             by = actor(session, context)
             run = run_to_load(session, table, context, by=by)
             if run is None:
@@ -116,16 +117,19 @@ def _bronze(table: SourceTable, graph: Graph, pool: str | None) -> AssetsDefinit
         staged = look.staged_partitions(workspace, run.run_id)
         try:
             _must_have_passed(run.run_id, table, results)
-            with refusals_as_failures(session):
-                record = execute(workspace, run.run_id, [Part.PUBLISH], actor=by).published
+            with refusals_as_failures(session, context):
+                record = _published_or_waiting(session, run, by=by)
         except Failure:
             yield from summaries(key, table.partition.grain, results)
             yield from ended_checks(key, table.gates)
             raise
         # In this order, for a check counts for the materialization before it.
-        yield from materialized(
-            context, key, run.manifest.partitions, described.published(record, staged, _url(context, table))
-        )
+        if isinstance(record, NotApproved):
+            yield waits(context, key, run, record)
+        else:
+            yield from materialized(
+                context, key, run.manifest.partitions, described.published(record, staged, _url(context, table))
+            )
         yield from summaries(key, table.partition.grain, results)
         yield from ended_checks(key, table.gates)
 
@@ -159,7 +163,7 @@ def _candidate(table: DerivedTable, domain: Domain, graph: Graph, pool: str | No
     )
     def stage_candidate(context: AssetExecutionContext) -> Events:
         session: Session = context.resources.session
-        with refusals_as_failures(session):
+        with refusals_as_failures(session, context):
             by = actor(session, context)
             run = run_to_stage(session, table, context, by=by)
             if run is None:
@@ -193,7 +197,7 @@ def _validation(table: DerivedTable, graph: Graph, pool: str | None) -> AssetsDe
     )
     def measure_gates(context: AssetExecutionContext) -> Events:
         session: Session = context.resources.session
-        with refusals_as_failures(session):
+        with refusals_as_failures(session, context):
             by = actor(session, context)
             run = run_in_state(session, table, context, RunState.STAGED, RunState.GATING)
             listener = _listener(context, session)
@@ -224,16 +228,28 @@ def _published(table: DerivedTable, graph: Graph) -> AssetsDefinition:
     )
     def swap(context: AssetExecutionContext) -> Events:
         session: Session = context.resources.session
-        with refusals_as_failures(session):
+        with refusals_as_failures(session, context):
             by = actor(session, context)
             run = run_in_state(session, table, context, RunState.PASSED)
-            record = execute(session.workspace, run.run_id, [Part.PUBLISH], actor=by).published
+            record = _published_or_waiting(session, run, by=by)
+        if isinstance(record, NotApproved):
+            yield waits(context, key, run, record)
+            return
         staged = look.staged_partitions(session.workspace, run.run_id)
         yield from materialized(
             context, key, run.manifest.partitions, described.published(record, staged, _url(context, table))
         )
 
     return swap
+
+
+def _published_or_waiting(session: Session, run: RunRecord, *, by: str) -> PublicationRecord | NotApproved:
+    """Publishes a run. A missing approval is no failure: without an output, every partition stays as accepted."""
+    try:
+        return execute(session.workspace, run.run_id, [Part.PUBLISH], actor=by).published
+    except NotApproved as waiting:
+        session.errors.append(waiting)
+        return waiting
 
 
 def _must_have_passed(run_id: str, table: Table, results: Iterable[GateResult]) -> None:

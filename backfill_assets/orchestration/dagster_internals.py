@@ -6,7 +6,7 @@
 - The type of a job of assets, and a log of what a process prints that keeps nothing.
 
 No other module imports them from Dagster. `unit/test_dagster_internals.py` compares the installed version with what is
-relied upon, also of the private methods that `batches`, `storage` and `postgres` override.
+relied upon, also of the private methods that `batches`, `colours`, `storage` and `postgres` override.
 """
 
 from __future__ import annotations

@@ -12,20 +12,23 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from dagster import AssetKey, AssetMaterialization, DagsterInstance, DagsterRunStatus, Failure, RunsFilter
+from dagster import (
+    AssetKey,
+    DagsterInstance,
+    DagsterRunStatus,
+    Failure,
+    RunsFilter,
+)
 
 from backfill_assets.application.parts import Part
 from backfill_assets.application.run import Run
 from backfill_assets.errors import BackfillError
 from backfill_assets.lease import this_process
-from backfill_assets.ledger.records import Action, PublicationRecord, RunRecord
+from backfill_assets.ledger.records import RunRecord
 from backfill_assets.orchestration import tags
-from backfill_assets.orchestration.assets import published_key
-from backfill_assets.orchestration.batches import one_commit
 from backfill_assets.orchestration.build import definitions_over
 from backfill_assets.orchestration.dagster_internals import NoOpComputeLogManager
 from backfill_assets.orchestration.jobs import job_name, keys_of
-from backfill_assets.orchestration.partitions import key_of
 from backfill_assets.orchestration.resources import Session
 from backfill_assets.orchestration.storage import dagster_folder, storage_below
 from backfill_assets.planning.manifest import Manifest
@@ -157,28 +160,6 @@ def _execute(
         # An intentional failure of an asset. Any other error is a defect of this project, and is raised.
         return dagster_run_id, False, session.errors
     return dagster_run_id, True, session.errors
-
-
-def report_landed(workspace: Workspace, record: PublicationRecord, *, instance: DagsterInstance) -> None:
-    """Reports to Dagster what readers see after a publication or rollback that no run of an asset brought about."""
-    intent = record.intent
-    done, of_run = ("Rolled back", "undone run") if intent.action is Action.ROLLBACK else ("Published", "run_id")
-    key = published_key(workspace.domain.table(intent.table))
-    with one_commit(instance):
-        for change in intent.changes:
-            instance.report_runless_asset_event(
-                AssetMaterialization(
-                    asset_key=key,
-                    partition=key_of(change.partition),
-                    description=f"{done} by {intent.by}: {intent.reason}",
-                    metadata={
-                        "rows": change.rows,
-                        of_run: intent.run_id,
-                        "publication": intent.publication_id,
-                        "table version": record.delta_version or 0,
-                    },
-                )
-            )
 
 
 def end_abandoned_runs(instance: DagsterInstance, run_id: str | None = None) -> None:

@@ -16,6 +16,7 @@ from dagster_postgres import DagsterPostgresStorage, PostgresEventLogStorage
 
 from backfill_assets.errors import Refused
 from backfill_assets.orchestration.batches import BatchedEventLog
+from backfill_assets.orchestration.colours import TableColours
 from backfill_assets.orchestration.dagster_internals import ConfigurableClassData, DagsterStorage
 
 SCHEMA = "dagster"
@@ -25,7 +26,7 @@ SETUP_LOCK = 7_305_112_025
 """Any number that no other program takes as an advisory lock in the same PostgreSQL database."""
 
 
-class PostgresEventLog(BatchedEventLog, PostgresEventLogStorage):
+class PostgresEventLog(TableColours, BatchedEventLog, PostgresEventLogStorage):
     """Dagster's PostgreSQL event log, able to put many events into one transaction."""
 
     @contextmanager

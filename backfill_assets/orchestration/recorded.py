@@ -7,15 +7,24 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import date
 from typing import Any
 
-from dagster import AssetExecutionContext, AssetKey, AssetMaterialization, MaterializeResult, Output
+from dagster import (
+    AssetExecutionContext,
+    AssetKey,
+    AssetMaterialization,
+    AssetObservation,
+    MaterializeResult,
+    Output,
+)
 
+from backfill_assets.application.command_line import explained
 from backfill_assets.domain import Gate
-from backfill_assets.ledger.records import GateResult
+from backfill_assets.errors import NotApproved
+from backfill_assets.ledger.records import GateResult, RunRecord
 from backfill_assets.orchestration.batches import BATCH, batches, one_commit
 from backfill_assets.orchestration.checks import evaluations, gate_specs, summaries, targets
 from backfill_assets.orchestration.described import Numbers
 from backfill_assets.orchestration.partitions import key_of
-from backfill_assets.planning.partitions import Grain
+from backfill_assets.planning.partitions import Grain, describe
 
 Events = Iterator[Any]
 
@@ -39,6 +48,17 @@ def materialized(context: AssetExecutionContext, key: AssetKey, partitions: Iter
             for partition_key in batch:
                 metadata = {**numbers.of_run, **own.get(partition_key, {})}
                 yield AssetMaterialization(asset_key=key, partition=partition_key, metadata=metadata)
+
+
+def waits(context: AssetExecutionContext, key: AssetKey, run: RunRecord, waiting: NotApproved) -> AssetObservation:
+    """That a run has passed its gates and waits for an approval: in the log of the Dagster run, and on the table."""
+    sentence = f"PASSED, waiting for approval by another person than the requester: {explained(waiting)}"
+    context.log.warning(sentence)
+    return AssetObservation(
+        asset_key=key,
+        description=sentence,
+        metadata={"run_id": run.run_id, "partitions": describe(run.manifest.grain, run.manifest.partitions)},
+    )
 
 
 def gate_events(context: AssetExecutionContext, key: AssetKey, grain: Grain, results: Sequence[GateResult]) -> Events:

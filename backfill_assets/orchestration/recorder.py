@@ -14,8 +14,9 @@ from backfill_assets.errors import BackfillError
 from backfill_assets.ledger.records import PublicationRecord
 from backfill_assets.ledger.states import RunState
 from backfill_assets.next_steps import Act, do, step
+from backfill_assets.orchestration.accepted import report_landed, show_accepted
 from backfill_assets.orchestration.follow import attempts_of
-from backfill_assets.orchestration.launch import end_abandoned_runs, open_instance, report_landed, run_in_process
+from backfill_assets.orchestration.launch import end_abandoned_runs, open_instance, run_in_process
 from backfill_assets.orchestration.prune import prune_history
 from backfill_assets.progress import Listener
 from backfill_assets.settings import Settings
@@ -55,9 +56,10 @@ class DagsterRecorder:
         end_abandoned_runs(self.instance, run_id)
         return attempts_of(self.instance, run_id) is None
 
-    def end_abandoned(self) -> None:
+    def catch_up(self, ws: Workspace) -> None:
         """See `Recorder`."""
         end_abandoned_runs(self.instance)
+        show_accepted(ws, instance=self.instance)
 
     def landed(self, ws: Workspace, record: PublicationRecord) -> None:
         """See `Recorder`."""

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import date
 
-from dagster import AssetExecutionContext, Failure
+from dagster import AssetExecutionContext, Failure, OpExecutionContext
 
 from backfill_assets.application.command_line import explained
 from backfill_assets.application.follow import UNFINISHED
@@ -35,7 +35,7 @@ from backfill_assets.workspace import Workspace
 
 
 @contextmanager
-def refusals_as_failures(session: Session) -> Iterator[None]:
+def refusals_as_failures(session: Session, context: AssetExecutionContext | OpExecutionContext) -> Iterator[None]:
     """A refusal of the application fails the step with its message, and is not retried automatically.
 
     Ctrl-C and the termination of a run in the UI reach the application as a KeyboardInterrupt.
@@ -45,6 +45,8 @@ def refusals_as_failures(session: Session) -> Iterator[None]:
             yield
     except BackfillError as error:
         session.errors.append(error)
+        if isinstance(error, Refused):
+            context.instance.add_run_tags(context.run.run_id, {tags.REFUSED: type(error).__name__})
         ids = {name: str(value) for name, value in error.ids.items()}
         raise Failure(description=explained(error), metadata=ids, allow_retries=isinstance(error, Retryable)) from None
 

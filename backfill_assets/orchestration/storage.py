@@ -19,6 +19,7 @@ from dagster import AssetKey, EventLogEntry, Field, Noneable, StringSource
 
 from backfill_assets.errors import Refused
 from backfill_assets.orchestration.batches import BATCH, BatchedEventLog, tells_of_a_partition
+from backfill_assets.orchestration.colours import TableColours
 from backfill_assets.orchestration.dagster_internals import (
     ConfigurableClassData,
     DagsterSqliteStorage,
@@ -37,7 +38,7 @@ WAIT_SECONDS = 60
 class HomeStorage(DagsterSqliteStorage):
     """Dagster's storage by the settings: SQLite files below `BACKFILL_HOME`, or a PostgreSQL database.
 
-    In `dagster.yaml`, `base_dir` and `postgres_url` take precedence over the settings.
+    In `dagster.yaml`, `base_dir`, `postgres_url` and `domain` take precedence over the settings.
     """
 
     def __init__(self, base_dir: str, inst_data: ConfigurableClassData | None = None) -> None:
@@ -47,19 +48,21 @@ class HomeStorage(DagsterSqliteStorage):
     @classmethod
     def config_type(cls) -> Any:
         optional = Field(Noneable(StringSource), is_required=False)
-        return {"base_dir": optional, "postgres_url": optional}
+        return {"base_dir": optional, "postgres_url": optional, "domain": optional}
 
     @classmethod
     def from_config_value(cls, inst_data: ConfigurableClassData, config_value: Any) -> DagsterStorage:  # type: ignore[override]
         # Dagster hands over events in batches only when this is set, and each process that stores events comes by here.
         os.environ.setdefault("DAGSTER_EVENT_BATCH_SIZE", str(BATCH))
         base_dir, url = config_value.get("base_dir"), config_value.get("postgres_url")
+        settings = Settings.from_environment()
         if not base_dir and not url:
-            settings = Settings.from_environment()
             base_dir, url = str(dagster_folder(settings)), settings.dagster_url
-        if url:
-            return _postgres_storage(url, inst_data)
-        return cls.from_local(base_dir=base_dir, inst_data=inst_data)
+        storage = _postgres_storage(url, inst_data) if url else cls.from_local(base_dir=base_dir, inst_data=inst_data)
+        log = storage.event_log_storage
+        assert isinstance(log, TableColours)
+        log.colour_tables_of(config_value.get("domain") or settings.domain)
+        return storage
 
 
 def _postgres_storage(url: str, inst_data: ConfigurableClassData) -> DagsterStorage:
@@ -80,12 +83,13 @@ def dagster_folder(settings: Settings) -> Path:
 
 def storage_below(settings: Settings) -> Mapping[str, Any]:
     """The `storage` part of `dagster.yaml` for these settings, independent of the environment."""
-    place = {"postgres_url": settings.dagster_url}
-    config = place if settings.dagster_url else {"base_dir": str(dagster_folder(settings))}
+    url = settings.dagster_url
+    place = {"postgres_url": url} if url else {"base_dir": str(dagster_folder(settings))}
+    config = {**place, "domain": settings.domain}
     return {"custom": {"module": HomeStorage.__module__, "class": HomeStorage.__name__, "config": config}}
 
 
-class SqliteEventLog(BatchedEventLog, SqliteEventLogStorage):
+class SqliteEventLog(TableColours, BatchedEventLog, SqliteEventLogStorage):
     """Dagster's SQLite event log, able to put many events into one commit per database."""
 
     def __init__(self, base_dir: str, inst_data: ConfigurableClassData | None = None) -> None:

@@ -28,6 +28,9 @@ TABLE = "backfill/table"
 PROCESS = ".dagster/backfill_process"
 """`host:pid` of a run that a command executes itself; the prefix keeps it off the pages."""
 
+REFUSED = ".dagster/backfill_refused"
+"""Set on a Dagster run that was refused: nothing changed, so its partitions keep their colour."""
+
 RANGE_START = "dagster/asset_partition_range_start"
 RANGE_END = "dagster/asset_partition_range_end"
 

@@ -213,17 +213,22 @@ class Teller:
 
     # -------------------------------------------------------------------------------------------------------- telling
 
+    @property
+    def acts(self) -> Mapping[str, int]:
+        """What may happen, by the name of the method, and how often."""
+        return {act.__name__: weight for act, weight in ACTS.items()}
+
     def step(self, number: int) -> tuple[Step, list[str]]:
         """Takes a step by chance, and looks around."""
-        act = self.chance.choices(list(ACTS), weights=list(ACTS.values()))[0]
-        dies = act is not Teller.recover and self.chance.random() < 0.15
+        act = self.chance.choices(list(self.acts), weights=list(self.acts.values()))[0]
+        dies = act != Teller.recover.__name__ and self.chance.random() < 0.15
         death = Death(after=self.chance.randrange(8) if dies else None)
         ws = replaced(self.ws, death)
         found_violations: list[str] = []
         ended = "done"
-        what = act.__name__
+        what = act
         try:
-            what = act(self, ws)
+            what = getattr(self, act)(ws)
         except Died:
             self.killed, ended = True, "died"
         except NothingThere:

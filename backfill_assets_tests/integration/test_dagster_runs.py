@@ -126,9 +126,12 @@ def test_what_is_launched_in_the_ui_is_staged_and_gated_but_never_published_with
     run = newest_run(loaded)
     assert (run.state, run.manifest.requested_by, run.manifest.reason) == (RunState.PASSED, "uma", "from the UI")
     assert run.manifest.partitions == tuple(days(*FEBRUARY))
-    assert steps(result, DagsterEventType.STEP_FAILURE) == {"silver__recent_sales"}
-    assert f"run {run.run_id} is not approved" in failures(result)[0]
-    assert f"Next: backfill approve {run.run_id}" in failures(result)[0]
+    assert result.success
+    assert "silver__recent_sales" in steps(result, DagsterEventType.STEP_SUCCESS)
+    (waits,) = loaded.instance.fetch_observations(PUBLISHED, limit=1).records
+    said = (waits.asset_observation and waits.asset_observation.description) or ""
+    assert said.startswith("PASSED, waiting for approval by another person than the requester: ")
+    assert said.endswith(f"Next: backfill approve {run.run_id} --by ANOTHER_PERSON")
     assert loaded.materialized(VALIDATION) >= keys(*FEBRUARY)
     assert not loaded.materialized(PUBLISHED) & keys(*FEBRUARY)
 
@@ -298,7 +301,11 @@ def test_what_recover_publishes_and_rolls_back_is_shown(loaded: Bench) -> None:
     with pytest.raises(Died):
         rollback(dying, run_id, by="bob", reason="to see it")
     assert [each.what for each in loaded.recover().recovered] == ["publication"]
-    assert shown(loaded, changed[1]) == ("Rolled back by bob: to see it", None)
+    assert loaded.materialized(PUBLISHED) == before
+    of_day = AssetRecordsFilter(asset_key=PUBLISHED, asset_partitions=[changed[1].isoformat()])
+    (gone,) = loaded.instance.fetch_observations(of_day, limit=1).records
+    assert gone.asset_observation is not None
+    assert gone.asset_observation.description == "Rolled back by bob: to see it. No version is accepted."
     assert loaded.recover().recovered == ()
 
 

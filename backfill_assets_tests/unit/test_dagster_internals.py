@@ -19,6 +19,7 @@ INTERNALS = f"{ORCHESTRATION}.dagster_internals"
 
 OURS = (
     f"{ORCHESTRATION}.batches.BatchedEventLog",
+    f"{ORCHESTRATION}.colours.TableColours",
     f"{ORCHESTRATION}.storage.SqliteEventLog",
     f"{ORCHESTRATION}.storage.HomeStorage",
     f"{ORCHESTRATION}.postgres.PostgresEventLog",
@@ -37,6 +38,9 @@ METHODS = {
         "_update_asset_check_evaluation": "self event event_id",
         "delete_events": "self run_id",
         "delete_events_for_run": "self conn run_id",
+        "get_latest_asset_partition_materialization_attempts_without_materializations": "self asset_key "
+        "after_storage_id",
+        "get_latest_planned_materialization_info": "self asset_key partition",
         "has_table": "self table_name",
         "index_connection": "self",
         "index_transaction": "self",
@@ -44,6 +48,8 @@ METHODS = {
         "store_asset_check_event": "self event event_id",
         "store_event": "self event",
         "store_event_batch": "self events",
+        "wipe_asset_cached_status": "self asset_key",
+        "wipe_asset_partitions": "self asset_key partition_keys",
     },
     f"{INTERNALS}.SqliteEventLogStorage": {
         "__init__": "self base_dir inst_data",
@@ -91,7 +97,7 @@ def imported() -> Iterator[tuple[str, str]]:
 
 
 def inside(sentence: str) -> str:
-    users = "batches.py, storage.py and postgres.py beside it"
+    users = "batches.py, colours.py, storage.py and postgres.py beside it"
     return f"Dagster {dagster.__version__} has changed inside: {sentence}. Look at {INTERNALS}, and at {users}."
 
 

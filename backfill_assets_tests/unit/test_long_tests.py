@@ -71,6 +71,10 @@ CENTRAL: Mapping[str, Sequence[str]] = {
         "::test_a_publication_of_a_damaged_table_stays_open_and_everything_else_is_recovered",
     ),
     "21": ("unit/test_windows.py::test_the_plan_and_its_stages_read_exactly_the_window_of_each_input",),
+    "22": (
+        "integration/test_dagster_colours.py"
+        "::test_after_every_step_every_partition_is_green_where_it_is_accepted_and_none_is_red",
+    ),
 }
 """The tests of each promise that are never left out as a whole. That landing stays within its memory takes minutes, and
 is tried by `make test-faults` alone."""

@@ -1,0 +1,201 @@
+"""Do Dagster's pages paint every partition as the ledger has it? A story whose steps are launches and commands.
+
+The acts of `teller`, carried out through Dagster as commands, the sensor and the launchpad carry them out; people also
+launch whatever they like over days that they like. After every step each partition of each table is compared.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from dagster import AssetKey, DagsterInstance, PartitionsDefinition
+from dagster._core.storage.partition_status_cache import get_and_update_asset_status_cache_value
+
+from backfill_assets.application.follow import follow
+from backfill_assets.application.parts import STAGED_AND_GATED
+from backfill_assets.application.recorder import Acting
+from backfill_assets.application.recover import recover_document
+from backfill_assets.application.subjects import subject_of
+from backfill_assets.errors import LeavesOrphans
+from backfill_assets.ledger.states import RunState
+from backfill_assets.orchestration.assets import candidate_key, published_key, validation_key
+from backfill_assets.orchestration.build import definitions_over
+from backfill_assets.orchestration.launch import SILENT, run_in_process
+from backfill_assets.orchestration.partitions import key_of
+from backfill_assets.orchestration.recorder import DagsterRecorder
+from backfill_assets.orchestration.resources import Session
+from backfill_assets.orchestration.tags import partition_range
+from backfill_assets.planning.partitions import DayRange
+from backfill_assets.planning.request import PlanRequest
+from backfill_assets.workspace import Workspace
+from backfill_assets_tests import operations
+from backfill_assets_tests.dagster_record import open_record
+from backfill_assets_tests.faults.paper import without_spark
+from backfill_assets_tests.faults.teller import BUILT, DAYS, SILVER, WAITED, Step, Story, Teller
+from backfill_assets_tests.orchestration_examples import failures
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """How many partitions of a table were green, and how many accepted, after a step."""
+
+    table: str
+    green: int
+    accepted: int
+
+
+@dataclass(kw_only=True)
+class Painter(Teller):
+    """A teller whose every act is recorded by Dagster, and people who launch assets in its pages."""
+
+    instance: DagsterInstance
+    looks: list[Look] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.acting = Acting(by="ben", recorder=DagsterRecorder(self.ws.settings, ExitStack(), self.instance))
+
+    def begin(self) -> None:
+        """Every day has landed, and all tables are published."""
+        self.paper.land(self.ws, dict.fromkeys(DAYS, (10, 1)), by="ana")
+        self.load(self.ws)
+        for table in SILVER:
+            request = PlanRequest(table=table, days=DayRange.inclusive(BUILT[0], BUILT[-1]), reason="first", by="ana")
+            run_id = operations.plan(self.ws, request).manifest.run_id
+            self._carry(self.ws, run_id)
+            operations.approve(self.ws, run_id, by="ben")
+            subject_of(self.ws, run_id).publish(self.acting)
+        self.follow(self.ws)
+
+    # ------------------------------------------------------------------------------------- what commands do, recorded
+
+    def load(self, ws: Workspace, what: str = "load") -> str:
+        run = operations.plan_load(ws, "bronze.orders", partitions=None, by="ana", reason="landed")
+        if run is not None:
+            subject_of(ws, run.run_id).stage(self.acting)
+        return what
+
+    def publish(self, ws: Workspace) -> str:
+        chosen = self._pick(RunState.PASSED, RunState.ROLLED_BACK)
+        subject_of(ws, chosen).publish(self.acting)
+        return f"publish {chosen}"
+
+    def all_the_way(self, ws: Workspace) -> str:
+        name = (self.plan_set(ws) if self.chance.random() < 0.6 else self.plan(ws)).removeprefix("plan ")
+        if not name.startswith("plan:"):
+            for run_id in self._runs_of(name):
+                self._carry(ws, run_id)
+            (operations.approve_set if operations.is_set(name) else operations.approve)(ws, name, by="ben")
+            subject_of(ws, name).publish(self.acting)
+        return f"plan, run, approve and publish {name}"
+
+    def roll_back(self, ws: Workspace) -> str:
+        chosen = self._pick(RunState.PUBLISHED)
+        try:
+            subject_of(ws, chosen).rollback(self.acting, reason="second thoughts", with_dependents=False)
+        except LeavesOrphans:
+            subject_of(ws, chosen).rollback(self.acting, reason="second thoughts", with_dependents=True)
+        return f"roll back {chosen}"
+
+    def follow(self, ws: Workspace) -> str:
+        return f"follow {[each.run.run_id for each in follow(ws, self.acting).done]}"
+
+    def recover(self, ws: Workspace) -> str:
+        """What dead processes left is ended, in Dagster's record as well."""
+        self.time.at += WAITED
+        found = recover_document(ws, replace(self.acting, by="ops"), only=None, now=False)
+        self.killed = False
+        return f"recover {[each.outcome for each in found.recovered]}"
+
+    def launch(self, ws: Workspace) -> str:
+        """A person launches some assets of a table over some days."""
+        table = ws.domain.derived_table(self.chance.choice((*SILVER, "gold.palette")))
+        keys = [candidate_key(table), validation_key(table), published_key(table)]
+        chosen = self.chance.choice([keys, keys, keys[:2], keys[2:], keys[1:]])
+        days = self._some_days()
+        # A launch without a name is refused.
+        given = {"backfill/by": "uma"} if self.chance.random() < 0.8 else {}
+        job = definitions_over(ws, lambda: Session(workspace=ws), pool=None).resolve_implicit_global_asset_job_def()
+        result = job.execute_in_process(
+            instance=self.instance,
+            asset_selection=chosen,
+            tags={**partition_range((days.start, days.last)), **given},
+            run_config=SILENT,
+            raise_on_error=False,
+        )
+        ended = "succeeded" if result.success else f"failed: {failures(result)}"
+        return f"launch {[key.to_user_string() for key in chosen]} over {days}, which {ended}"
+
+    @property
+    def acts(self) -> Mapping[str, int]:
+        """Those of a teller, and launches."""
+        return {**super().acts, "recover": 5, "launch": 8}
+
+    def _carry(self, ws: Workspace, run_id: str) -> None:
+        outcome = run_in_process(ws, run_id, STAGED_AND_GATED, instance=self.instance, by="ana")
+        if outcome.error is not None:
+            raise outcome.error
+
+    # ----------------------------------------------------------------------------------------------- what pages show
+
+    def look(self, most_runs: int = 4) -> Iterator[str]:  # noqa: ARG002 - as a teller has it
+        """Where a page is not as the ledger has it."""
+        for run in self.instance.get_runs():
+            if not run.is_finished:
+                # As run monitoring does with a run whose process is gone.
+                self.instance.report_run_failed(run)
+        with self.ws.ledger.read() as reader:
+            accepted = {table: reader.versions.accepted(table) for table in self.ws.domain.tables}
+        graph = definitions_over(self.ws, lambda: Session(workspace=self.ws), pool=None).resolve_asset_graph()
+        for name, versions in accepted.items():
+            said = {key_of(partition) for partition in versions}
+            key = published_key(self.ws.domain.table(name))
+            green, red = colours(self.instance, key, graph.get(key).partitions_def)
+            self.looks.append(Look(table=name, green=len(green), accepted=len(said)))
+            # What a dead process had half done is shown by `recover`; red it is at no time.
+            if red or (green != said and not self.killed):
+                yield f"{name} is green for {sorted(green)} and red for {sorted(red)}; accepted are {sorted(said)}"
+
+    def end(self) -> Iterator[str]:
+        """Whatever was left is ended; then the pages are right once more."""
+        self.recover(self.ws)
+        self.follow(self.ws)
+        yield from self.look()
+
+
+def colours(
+    instance: DagsterInstance, key: AssetKey, partitions: PartitionsDefinition | None
+) -> tuple[set[str], set[str]]:
+    """The partitions of an asset that its pages paint green, and those that they paint red."""
+    cached = get_and_update_asset_status_cache_value(instance, key, partitions)
+    if cached is None or partitions is None:
+        return set(), set()
+    return (
+        set(cached.deserialize_materialized_partition_subsets(partitions).get_partition_keys()),
+        set(cached.deserialize_failed_partition_subsets(partitions).get_partition_keys()),
+    )
+
+
+def paint(seed: int, steps: int, folder: Path) -> tuple[Story, Sequence[Look]]:
+    """The story of a seed, up to the first step after which a page is not as the ledger has it."""
+    teller = Teller(home=folder / "home", chance=random.Random(seed))
+    settings = teller.ws.settings
+    with open_record(settings) as instance, without_spark(teller.paper):
+        painter = Painter(home=folder / "home", chance=teller.chance, paper=teller.paper, instance=instance)
+        painter.begin()
+        taken: list[Step] = []
+        violations = list(painter.look())
+        for number in range(1, steps + 1):
+            if violations:
+                break
+            step, violations = painter.step(number)
+            taken.append(step)
+            violations += list(painter.look())
+        violations = violations or list(painter.end())
+        painter.ws.close()
+    teller.ws.close()
+    return Story(seed=seed, steps=tuple(taken), violations=tuple(violations)), painter.looks
