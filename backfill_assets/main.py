@@ -1,8 +1,9 @@
-"""The installed command: the command line, with Dagster as its recorder."""
+"""The installed command: the command line, with Dagster as its recorder, and the desk."""
 
 from __future__ import annotations
 
 import gc
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
@@ -10,10 +11,12 @@ from typing import TYPE_CHECKING
 gc.set_threshold(50_000, 20, 20)
 
 from backfill_assets.cli import app  # noqa: E402
+from backfill_assets.cli.session import Surroundings  # noqa: E402
 
 if TYPE_CHECKING:
     from backfill_assets.application.recorder import Recorder
     from backfill_assets.settings import Settings
+    from backfill_assets.workspace import Workspace
 
 __all__ = ["app", "main"]
 
@@ -25,7 +28,14 @@ def _in_dagster(settings: Settings) -> AbstractContextManager[Recorder]:
     return dagster_recorder(settings)
 
 
-app.info.context_settings = {**(app.info.context_settings or {}), "obj": _in_dagster}
+def _desk(ws: Workspace, port: int | None, ready: Callable[[str], None]) -> None:
+    from backfill_assets.desk.serve import serve_desk
+
+    serve_desk(ws, port, ready)
+
+
+_SURROUNDINGS = Surroundings(recording=_in_dagster, serving=_desk)
+app.info.context_settings = {**(app.info.context_settings or {}), "obj": _SURROUNDINGS}
 
 
 def main() -> None:

@@ -43,6 +43,7 @@ class Act(StrEnum):
     AUDIT = "audit"
     REPRODUCE = "reproduce"
     DEMO = "demo"
+    DESK = "desk"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

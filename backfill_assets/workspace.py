@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -103,6 +103,12 @@ class Workspace:
         loaded = load_references(self.domain, self.settings.reference)
         archive(loaded.values(), self.reference_archive)
         return loaded
+
+    def with_present_references(self) -> Workspace:
+        """The same workspace with references and code read again, for a process that stays; the ledger is shared."""
+        again = replace(self)
+        again.__dict__["ledger"] = self.ledger
+        return again
 
     @property
     def reference_archive(self) -> Path:

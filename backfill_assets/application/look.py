@@ -7,6 +7,7 @@ files, and is answered in the time that they take to import.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import date
 from typing import TYPE_CHECKING, Any
 
@@ -14,15 +15,22 @@ from backfill_assets.planning.partitions import DayRange
 from backfill_assets.workspace import Workspace
 
 if TYPE_CHECKING:
+    from backfill_assets.evidence.calendar import Calendar
+    from backfill_assets.evidence.events import EventLine
     from backfill_assets.evidence.history import TableHistory
     from backfill_assets.evidence.locate import LocatedPeriod
     from backfill_assets.evidence.partition import PartitionHistory
+    from backfill_assets.evidence.row_history import KeyList, RowHistory
+    from backfill_assets.evidence.run_list import RunChoice, RunList, SetChoice, SetList
     from backfill_assets.evidence.runs import RunSummary
     from backfill_assets.evidence.sets import SetDocument
     from backfill_assets.evidence.status import StatusDocument
+    from backfill_assets.evidence.timeline import Timeline
     from backfill_assets.ledger.records import CandidatePartition
+    from backfill_assets.staleness.decide import Staleness
     from backfill_assets.staleness.document import StaleDocument
     from backfill_assets.upkeep.audit import AuditReport
+    from backfill_assets.upkeep.audit_record import RecordedAudit
 
 
 def status(ws: Workspace, name: str | None) -> StatusDocument | RunSummary | SetDocument:
@@ -64,8 +72,78 @@ def locate(ws: Workspace, source: str, days: DayRange) -> LocatedPeriod:
 def audit(ws: Workspace, *, head: str | None, is_quick: bool) -> AuditReport:
     """Whether ledger, tables and landed files agree."""
     from backfill_assets.upkeep.audit import audit as audit_everything
+    from backfill_assets.upkeep.audit_record import record_audit
 
-    return audit_everything(ws, head=head, is_quick=is_quick)
+    found = audit_everything(ws, head=head, is_quick=is_quick)
+    kept = record_audit(ws.settings.home, found, at=ws.clock(), is_quick=is_quick)
+    return replace(found, recorded_in=str(kept) if kept else None)
+
+
+def last_audit(ws: Workspace) -> tuple[RecordedAudit | None, bool]:
+    """What the last audit found, and whether the event chain still has the event that was its last one then."""
+    from backfill_assets.upkeep.audit_record import last_audit as last_audit_of
+
+    found = last_audit_of(ws.settings.home)
+    if found is None:
+        return None, False
+    with ws.ledger.read() as tx:
+        return found, tx.events.still_contains(found.head)
+
+
+def runs(ws: Workspace, choice: RunChoice) -> RunList:
+    """A page of runs, by table, state and person."""
+    from backfill_assets.evidence.run_list import run_list
+
+    return run_list(ws, choice)
+
+
+def sets(ws: Workspace, choice: SetChoice) -> SetList:
+    """A page of restatement sets."""
+    from backfill_assets.evidence.run_list import set_list
+
+    return set_list(ws, choice)
+
+
+def staleness(ws: Workspace) -> tuple[Staleness, ...]:
+    """What is stale of every table, as `calendar` takes it."""
+    from backfill_assets.staleness.find import stale_tables
+
+    return stale_tables(ws)
+
+
+def calendar(ws: Workspace, year: int | None, stale: Sequence[Staleness]) -> Calendar:
+    """A year of every table: what is accepted and since when, by which release, and what is stale."""
+    from backfill_assets.evidence.calendar import calendar as calendar_of_year
+
+    return calendar_of_year(ws, year, stale)
+
+
+def timeline(ws: Workspace, table: str | None, before: int | None) -> Timeline:
+    """A page of publications and rollbacks."""
+    from backfill_assets.evidence.timeline import timeline as timeline_of
+
+    return timeline_of(ws, table=table, before=before)
+
+
+def events(ws: Workspace, entity_id: str) -> tuple[EventLine, ...]:
+    """What happened to a run or a set."""
+    from backfill_assets.evidence.events import events_of
+
+    return events_of(ws, entity_id)
+
+
+def keys(ws: Workspace, table: str, day: date) -> KeyList:
+    """Some keys of a partition, and its versions."""
+    from backfill_assets.evidence.row_history import keys_of
+
+    return keys_of(ws, table, day)
+
+
+def row(ws: Workspace, table: str, day: date, key: Mapping[str, str]) -> RowHistory:
+    """The row of a key in every version that its partition ever had."""
+    from backfill_assets.evidence.row_history import row_history
+
+    return row_history(ws, table, day, key)
 
 
 def staged_partitions(ws: Workspace, run_id: str) -> Mapping[date, CandidatePartition]:

@@ -21,6 +21,22 @@ if TYPE_CHECKING:
     Recording = Callable[[Settings], AbstractContextManager[Recorder]]
     """Opens what records the work of a command."""
 
+    Serving = Callable[[Workspace, int | None, Callable[[str], None]], None]
+    """Serves pages over a workspace, on a port or any free one, until interrupted; calls back with the address."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What commands use of rooms that they do not know, set by the installed entry point (`backfill_assets.main`).
+
+    Attributes:
+        recording: Opens what records their work.
+        serving: Serves the desk.
+    """
+
+    recording: Recording
+    serving: Serving
+
 
 def acting_name(by: str) -> str:
     """Who or what is acting.
@@ -89,12 +105,11 @@ def opened(*, quiet: bool = True, looks: bool = False) -> Iterator[Session]:
     with ExitStack() as stack:
         ws = Workspace.open(settings, open_session=quiet_spark(settings), conditions=not looks)
         stack.callback(ws.close)
-        recording = _recording()
-        recorder = stack.enter_context(LazyRecorder(lambda: recording(settings)))
+        recorder = stack.enter_context(LazyRecorder(lambda: surroundings().recording(settings)))
         yield Session(ws=ws, recorder=recorder, quiet=quiet, _stack=stack)
 
 
-def _recording() -> Recording:
-    """The recorder of the work, set by the installed entry point (`backfill_assets.main`)."""
-    recording: Recording = (app.info.context_settings or {})["obj"]
-    return recording
+def surroundings() -> Surroundings:
+    """What the entry point has set."""
+    found: Surroundings = (app.info.context_settings or {})["obj"]
+    return found

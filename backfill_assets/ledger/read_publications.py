@@ -68,11 +68,13 @@ class PublicationFilter(TypedDict, total=False):
         table: Only those of this table.
         run_id: Only those that brought in or undid this run.
         states: Only those in one of these states.
+        before: Only those that were begun before the event of this sequence.
         limit: At most this many, the last begun ones.
     """
 
     table: str
     run_id: str
+    before: int
     states: Collection[PublicationState]
     limit: int
 
@@ -299,4 +301,6 @@ def _chosen(chosen: PublicationFilter) -> Select[*tuple[Any, ...]]:
         statement = statement.where(publications.c.run_id == chosen["run_id"])
     if "states" in chosen:
         statement = statement.where(publications.c.state.in_(tuple(chosen["states"])))
+    if "before" in chosen:
+        statement = statement.where(publications.c.begun_sequence < chosen["before"])
     return statement

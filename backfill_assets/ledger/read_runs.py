@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import date
 from typing import TypedDict, Unpack
 
-from sqlalchemy import Select, and_, or_, select
+from sqlalchemy import ColumnElement, Select, and_, exists, func, or_, select
 
 from backfill_assets.errors import UnknownName
 from backfill_assets.ledger import rows
 from backfill_assets.ledger.queries import Queries, Unreadable, batches, readable
 from backfill_assets.ledger.records import RunHeader, RunRecord
-from backfill_assets.ledger.schema import approvals, leases, manifests, run_follows, runs
+from backfill_assets.ledger.schema import (
+    approvals,
+    events,
+    leases,
+    manifests,
+    publications,
+    run_follows,
+    runs,
+    set_members,
+)
 from backfill_assets.ledger.states import RunState
 from backfill_assets.next_steps import Act, do
 from backfill_assets.planning.manifest_parts import CauseKind, Mode
@@ -27,6 +37,9 @@ class RunFilter(TypedDict, total=False):
         modes: Only those of one of these modes.
         because: Only those of this cause.
         after: Only those that were planned after the event of this sequence.
+        before: Only those that were planned before the event of this sequence.
+        person: Only those on which this person acted, whether by an event of the run, of its set, or of a publication
+            of it. Upper and lower case make no difference.
         over: Only those whose first and last partition leave room for one of these.
         follows: Only those whose manifest names this publication as one that they follow.
         limit: At most this many, the last planned ones.
@@ -37,6 +50,8 @@ class RunFilter(TypedDict, total=False):
     modes: Collection[Mode]
     because: CauseKind
     after: int
+    before: int
+    person: str
     over: Sequence[date]
     follows: str
     limit: int
@@ -114,6 +129,18 @@ class RunReads(Queries):
             raise unknown_run(unknown[0])
         return tuple(found[run_id] for run_id in chosen)
 
+    def releases(self, run_ids: Iterable[str]) -> Mapping[str, str]:
+        """The transform version of those of these ids that are runs.
+
+        Cost: one primary key lookup per id; the JSON of every manifest is read, and nothing is made of what it pins.
+        """
+        chosen = select(manifests.c.run_id, manifests.c.body)
+        return {
+            row.run_id: str(json.loads(row.body).get("transform_version", ""))
+            for batch in batches(run_ids)
+            for row in self._rows(chosen.where(manifests.c.run_id.in_(batch)))
+        }
+
     def state(self, run_id: str) -> RunState:
         """How far a run is.
 
@@ -142,7 +169,7 @@ def unknown_run(run_id: str) -> UnknownName:
     return UnknownName(f"there is no run {run_id!r}.", next_step=do(Act.STATUS), run_id=run_id)
 
 
-_NOT_IN_HEADERS = ("attempt", "first_partition", "last_partition")
+_NOT_IN_HEADERS = ("attempt",)
 
 
 def _headers() -> Select[*tuple[object, ...]]:
@@ -177,6 +204,10 @@ def _chosen(statement: Select[*tuple[object, ...]], chosen: RunFilter) -> Select
         statement = statement.where(runs.c.because == str(chosen["because"]))
     if "after" in chosen:
         statement = statement.where(runs.c.added_sequence > chosen["after"])
+    if "before" in chosen:
+        statement = statement.where(runs.c.added_sequence < chosen["before"])
+    if "person" in chosen:
+        statement = statement.where(_acted(chosen["person"]))
     if "follows" in chosen:
         followers = select(run_follows.c.run_id).where(run_follows.c.publication_id == chosen["follows"])
         statement = statement.where(runs.c.run_id.in_(followers))
@@ -185,3 +216,13 @@ def _chosen(statement: Select[*tuple[object, ...]], chosen: RunFilter) -> Select
         # An upgrade leaves the columns of a manifest empty that it cannot read.
         statement = statement.where(or_(reaches, runs.c.first_partition.is_(None)))
     return statement.order_by(runs.c.added_sequence.desc()).limit(chosen.get("limit"))
+
+
+def _acted(person: str) -> ColumnElement[bool]:
+    """Whether a person acted on a run: by index, run by run."""
+    name = person.lower()
+    of_set = select(set_members.c.set_id).where(set_members.c.run_id == runs.c.run_id).scalar_subquery()
+    on_run = exists().where(events.c.entity_id == runs.c.run_id, func.lower(events.c.actor) == name)
+    on_set = exists().where(events.c.entity_id == of_set, func.lower(events.c.actor) == name)
+    published = exists().where(publications.c.run_id == runs.c.run_id, func.lower(publications.c.asked_by) == name)
+    return or_(on_run, on_set, published)

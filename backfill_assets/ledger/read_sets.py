@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from sqlalchemy import Select, select
+from sqlalchemy import Select, exists, func, select
 
 from backfill_assets.errors import UnknownName
 from backfill_assets.ledger import rows
-from backfill_assets.ledger.queries import Queries, Unreadable, readable
+from backfill_assets.ledger.queries import Queries, Unreadable, batches, readable
 from backfill_assets.ledger.records import SetRecord
-from backfill_assets.ledger.schema import manifests, restatement_sets, set_members
+from backfill_assets.ledger.schema import events, manifests, restatement_sets, runs, set_members
 from backfill_assets.ledger.states import SetState
 from backfill_assets.next_steps import Act, do
 
@@ -36,7 +36,10 @@ class SetReads(Queries):
         self,
         *,
         states: Iterable[SetState] | None = None,
+        table: str | None = None,
+        person: str | None = None,
         limit: int | None = None,
+        offset: int = 0,
         unreadable: Unreadable | None = None,
     ) -> tuple[SetRecord, ...]:
         """Sets, the last planned first.
@@ -45,15 +48,24 @@ class SetReads(Queries):
 
         Args:
             states: Only those in one of these states.
+            table: Only those with a run of this table.
+            person: Only those on which this person acted; upper and lower case make no difference.
             limit: At most this many.
+            offset: How many of the last planned ones are left out.
             unreadable: Called with every set whose document cannot be read, which is then left out.
 
         Raises:
             Refused: A document cannot be read, and `unreadable` is not given.
         """
-        chosen = _sets().order_by(restatement_sets.c.added_sequence.desc()).limit(limit)
+        chosen = _sets().order_by(restatement_sets.c.added_sequence.desc()).limit(limit).offset(offset)
         if states is not None:
             chosen = chosen.where(restatement_sets.c.state.in_(tuple(states)))
+        if table is not None:
+            of_table = select(set_members.c.set_id).join_from(set_members, runs, runs.c.run_id == set_members.c.run_id)
+            chosen = chosen.where(restatement_sets.c.set_id.in_(of_table.where(runs.c.table_name == table)))
+        if person is not None:
+            own = (events.c.entity_id == restatement_sets.c.set_id, func.lower(events.c.actor) == person.lower())
+            chosen = chosen.where(exists().where(*own))
         return tuple(readable(self._rows(chosen), rows.set_record, name="set_id", unreadable=unreadable))
 
     def id_of_run(self, run_id: str) -> str | None:
@@ -63,6 +75,18 @@ class SetReads(Queries):
         """
         found = self._values(select(set_members.c.set_id).where(set_members.c.run_id == run_id))
         return found[0] if found else None
+
+    def ids_of_runs(self, run_ids: Iterable[str]) -> dict[str, str]:
+        """The ids of the sets that runs belong to, by run; runs of their own are left out.
+
+        Cost: one index lookup per run.
+        """
+        chosen = select(set_members.c.run_id, set_members.c.set_id)
+        return {
+            row.run_id: row.set_id
+            for batch in batches(run_ids)
+            for row in self._rows(chosen.where(set_members.c.run_id.in_(batch)))
+        }
 
     def whole_of(self, run_id: str) -> str:
         """What is undone with a run: the id of its set, or of a run of its own.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import date
 
-from sqlalchemy import select, tuple_
+from sqlalchemy import func, select, tuple_
 
 from backfill_assets.errors import UnknownName
 from backfill_assets.ledger import rows
@@ -168,6 +168,16 @@ class VersionReads(Queries):
         held = partition_versions
         chosen = select(*(column for column in held.c if column.name != "provenance"))
         return tuple(map(rows.partition_version, self._rows(chosen)))
+
+    def extents(self) -> dict[str, tuple[date, date]]:
+        """The first and the last partition of every table that ever had a version.
+
+        Cost: one index scan over all versions, grouped in the database.
+        """
+        held = partition_versions
+        ends = (func.min(held.c.partition_date).label("first"), func.max(held.c.partition_date).label("last"))
+        chosen = select(held.c.table_name, *ends).group_by(held.c.table_name)
+        return {row.table_name: (row.first, row.last) for row in self._rows(chosen)}
 
     def tables(self) -> tuple[str, ...]:
         """Every table that ever had a version, declared or not.

@@ -35,6 +35,7 @@ class RunHeader:
     Attributes:
         kind, mode, because: As the manifest says; None where an earlier revision of the ledger could not read it.
         sequence: The event that planned it: the order in which runs were planned.
+        first, last: Its first and last partition; None where an earlier revision of the ledger could not read them.
         approval: APPROVED only while a valid approval of `manifest_digest` stands.
         approved_by: Who gave it; None while DRAFT.
         note: The reason for its present state, such as why it failed.
@@ -55,6 +56,8 @@ class RunHeader:
     updated_at: datetime
     note: str = ""
     lease: Lease | None = None
+    first: date | None = None
+    last: date | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

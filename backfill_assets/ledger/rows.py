@@ -91,6 +91,8 @@ def _header_fields(row: AnyRow) -> dict[str, Any]:
         "updated_at": row.updated_at,
         "lease": lease(row, "lease_"),
         "note": row.note,
+        "first": row.first_partition,
+        "last": row.last_partition,
     }
 
 

@@ -45,6 +45,7 @@ class AuditReport:
         size_bytes: How many bytes of files were read; 0 with `--quick`.
         problems: What does not agree, in sentences.
         next_steps: What to do about it.
+        recorded_in: The file that keeps this verdict for the desk; null when it could not be written.
     """
 
     agrees: bool
@@ -57,6 +58,7 @@ class AuditReport:
     size_bytes: int
     problems: tuple[str, ...]
     next_steps: tuple[NextStep, ...]
+    recorded_in: str | None = None
 
 
 def audit(ws: Workspace, *, head: str | None = None, is_quick: bool = False) -> AuditReport:

@@ -52,6 +52,8 @@ FREE_FORM: Mapping[str, tuple[str, ...]] = {
     "rows of any table, and keys of any row of the ledger": (
         "application/look.py figures",
         "lake/checksums.py checksum_of",
+        "lake/keyed_rows.py rows_with_key",
+        "lake/keyed_rows.py some_keys",
         "lake/rows.py few_rows",
         "lake/rows.py small_table",
         "ledger/steps.py Step.key",

@@ -75,6 +75,10 @@ CENTRAL: Mapping[str, Sequence[str]] = {
         "integration/test_dagster_colours.py"
         "::test_after_every_step_every_partition_is_green_where_it_is_accepted_and_none_is_red",
     ),
+    "23": (
+        "unit/test_desk.py::test_no_page_opens_a_writing_transaction",
+        "integration/test_desk.py::test_hostile_words_stay_words",
+    ),
 }
 """The tests of each promise that are never left out as a whole. That landing stays within its memory takes minutes, and
 is tried by `make test-faults` alone."""

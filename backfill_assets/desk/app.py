@@ -1,0 +1,89 @@
+"""The application that a server serves: addresses, refusals as pages, and nothing that could change anything."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from backfill_assets.desk.pages import Pages
+from backfill_assets.desk.rendering import page
+from backfill_assets.desk.staleness import StalenessInBackground
+from backfill_assets.errors import BackfillError, InvalidRange, MissingInput, Refused, UnknownName
+from backfill_assets.workspace import Workspace
+
+PATIENCE_S = 0.15
+"""How long a page waits for what is found out in the background."""
+
+HOSTS = ["127.0.0.1", "localhost"]
+"""A page of another site that has its name point to this machine is not answered."""
+
+
+def create_app(ws: Workspace, *, patience_s: float = PATIENCE_S) -> Starlette:
+    """The desk over a workspace, whose ledger is opened at once.
+
+    Args:
+        ws: What the pages look at.
+        patience_s: How long a page waits for what is found out in the background.
+    """
+    _ = ws.ledger  # Opened here, and not by several pages at once.
+    staleness = StalenessInBackground(ws, patience_s)
+    pages = Pages(ws=ws, staleness=staleness)
+
+    @asynccontextmanager
+    async def lifespan(_app: Starlette) -> AsyncIterator[None]:
+        yield
+        staleness.close()
+
+    return Starlette(
+        routes=[Route(path, _only_reading(shown), methods=["GET"]) for path, shown in pages.routes().items()],
+        middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=HOSTS, www_redirect=False)],
+        exception_handlers={BackfillError: _refused, HTTPException: _not_a_page, Exception: _unexpected},
+        lifespan=lifespan,
+    )
+
+
+def _only_reading(shown: Callable[[Request], Response]) -> Callable[[Request], Response]:
+    """A page as a function of its own: Starlette takes a bound method of a slotted class for something else."""
+
+    def answered(request: Request) -> Response:
+        return shown(request)
+
+    return answered
+
+
+def _refused(_request: Request, error: Exception) -> Response:
+    assert isinstance(error, BackfillError)
+    match error:
+        case UnknownName() | MissingInput():
+            status = 404
+        case InvalidRange():
+            status = 400
+        case Refused():
+            status = 409
+        case _:
+            status = 503
+    return page("refused.html", status, message=error.message, next_step=error.next_step)
+
+
+def _not_a_page(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    sentences = {
+        404: f"There is no page {request.url.path}.",
+        405: "The desk only shows: it answers GET, and changes nothing.",
+    }
+    return page(
+        "refused.html", error.status_code, message=sentences.get(error.status_code, error.detail), next_step=None
+    )
+
+
+def _unexpected(_request: Request, error: Exception) -> Response:
+    message = f"This page could not be made: {type(error).__name__}. The terminal of the desk has the details."
+    return page("refused.html", 500, message=message, next_step=None)

@@ -1,0 +1,93 @@
+"""Staleness for pages: found out in the background, because of a long history it takes longer than a page may."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+from datetime import date, datetime
+from typing import TYPE_CHECKING
+
+from backfill_assets.application import look
+from backfill_assets.errors import BackfillError
+from backfill_assets.workspace import Workspace
+
+if TYPE_CHECKING:
+    from backfill_assets.staleness.decide import Staleness
+
+_Basis = tuple[str, date, tuple[tuple[str, int, int], ...]]
+"""What staleness depends on, besides the code of this process: the ledger, the day, and the reference files."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownStaleness:
+    """What is known to be stale.
+
+    Attributes:
+        tables: Table by table; empty while nothing is known.
+        as_of: When it was found out; None while nothing is known.
+        is_current: Whether nothing that it depends on has changed since.
+        problem: Why it could not be found out; None when it could.
+    """
+
+    tables: tuple[Staleness, ...] = ()
+    as_of: datetime | None = None
+    is_current: bool = False
+    problem: str | None = None
+
+
+@dataclass(slots=True)
+class StalenessInBackground:
+    """The last known staleness, found out again when something has changed.
+
+    Attributes:
+        ws: The workspace.
+        patience_s: How long a page waits for it.
+    """
+
+    ws: Workspace
+    patience_s: float
+    _worker: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, thread_name_prefix="staleness"))
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _known: tuple[_Basis | None, KnownStaleness] = (None, KnownStaleness())
+    _asked: tuple[_Basis | None, Future[None] | None] = (None, None)
+
+    def latest(self) -> KnownStaleness:
+        """What is known after a moment's wait."""
+        basis = self._basis()
+        with self._lock:
+            if self._known[0] != basis and self._asked[0] != basis:
+                self._asked = (basis, self._worker.submit(self._find, basis))
+            being_found = self._asked[1]
+        if self._known[0] != basis and being_found is not None:
+            wait([being_found], timeout=self.patience_s)
+        found_for, found = self._known
+        return KnownStaleness(
+            tables=found.tables, as_of=found.as_of, is_current=found_for == basis, problem=found.problem
+        )
+
+    def close(self) -> None:
+        """Ends what is in the background."""
+        self._worker.shutdown(wait=False, cancel_futures=True)
+
+    def _find(self, basis: _Basis) -> None:
+        as_of = self.ws.clock()
+        try:
+            tables = look.staleness(self.ws.with_present_references())
+            found = KnownStaleness(tables=tables, as_of=as_of)
+        except BackfillError as error:  # such as a reference that is not there: the calendar shows the rest
+            found = KnownStaleness(as_of=as_of, problem=error.message)
+        self._known = (basis, found)
+
+    def _basis(self) -> _Basis:
+        with self.ws.ledger.read() as tx:
+            head = tx.events.head()
+        stamps = []
+        for reference in self.ws.domain.references:
+            try:
+                held = (self.ws.settings.reference / f"{reference.name}.yaml").stat()
+            except OSError:
+                stamps.append((reference.name, 0, 0))
+            else:
+                stamps.append((reference.name, held.st_mtime_ns, held.st_size))
+        return head, self.ws.clock().date(), tuple(stamps)

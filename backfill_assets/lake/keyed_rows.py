@@ -1,0 +1,87 @@
+"""Rows of an exact list of files, chosen by key, for a reader who waits: read by Arrow, without a Spark session.
+
+For display alone. What is computed, measured and compared is read by Spark (`snapshot`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import reduce
+from operator import and_
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+
+from backfill_assets.errors import InvalidRange, MissingInput
+from backfill_assets.identity import FileSet
+from backfill_assets.lake.tables import Lake, missing_files
+from backfill_assets.next_steps import Act, do
+
+
+def rows_with_key(
+    lake: Lake, table: str, files: FileSet, key: Mapping[str, str], *, most: int
+) -> Sequence[Mapping[str, Any]]:
+    """The rows of these files that have this key.
+
+    Args:
+        lake: Where tables are.
+        table: The table the files belong to.
+        files: The file set of one version of a partition.
+        key: By column, the value as text; columns that are not in the files, as the partition's, are left out.
+        most: The maximum number of rows.
+
+    Raises:
+        MissingInput: A file does not exist any more, or is not what was recorded.
+        InvalidRange: A text is not a value of its column's type.
+        UnreadableTable: A file is damaged.
+    """
+    with lake.reading(table):
+        found = _dataset(lake, table, files)
+        if found is None:
+            return []
+        wanted = [
+            ds.field(name) == _value(name, text, found.schema.field(name).type)
+            for name, text in key.items()
+            if name in found.schema.names
+        ]
+        chosen = reduce(and_, wanted) if wanted else None
+        rows: list[Mapping[str, Any]] = found.head(most, filter=chosen).to_pylist()
+        return rows
+
+
+def some_keys(
+    lake: Lake, table: str, files: FileSet, columns: Sequence[str], *, most: int
+) -> Sequence[Mapping[str, Any]]:
+    """The keys of some rows of these files, without the columns that are not in them.
+
+    Raises:
+        MissingInput: A file does not exist any more, or is not what was recorded.
+        UnreadableTable: A file is damaged.
+    """
+    with lake.reading(table):
+        found = _dataset(lake, table, files)
+        if found is None:
+            return []
+        inside = [name for name in columns if name in found.schema.names]
+        rows: list[Mapping[str, Any]] = found.head(most, columns=inside).to_pylist() if inside else []
+        return rows
+
+
+def _dataset(lake: Lake, table: str, files: FileSet) -> ds.Dataset | None:
+    """The files as one dataset; None for a partition without rows."""
+    if problems := missing_files(lake, table, [files]):
+        raise MissingInput(f"the rows cannot be read: the file {problems[0]}.", next_step=do(Act.AUDIT), table=table)
+    paths = [str(lake.path(table) / path) for path in files.paths]
+    return ds.dataset(paths, format="parquet") if paths else None
+
+
+def _value(name: str, text: str, kind: pa.DataType) -> pa.Scalar:
+    try:
+        return pc.cast(pa.scalar(text), kind)
+    except pa.ArrowInvalid as error:
+        raise InvalidRange(
+            f"{text[:100]!r} is no value of the key column {name}, which holds {kind}.",
+            next_step="write it as the page shows the values of other keys",
+        ) from error

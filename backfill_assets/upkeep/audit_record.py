@@ -1,0 +1,92 @@
+"""Record of the last audit: its verdict, kept in the home for pages and metrics that do not audit themselves.
+
+It is no evidence: anyone who can write into the home can write it. What it says of the event chain can be compared with
+the ledger, because it names the head that the audit has seen.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass, fields
+from datetime import datetime
+from pathlib import Path
+
+from backfill_assets.documents import as_json
+from backfill_assets.upkeep.audit import AuditReport
+
+FILE = "last_audit.json"
+MOST_PROBLEMS = 200
+"""How many problems are kept; the audit itself prints all."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedAudit:
+    """What the last audit found.
+
+    Attributes:
+        at: When it ended.
+        is_quick: Whether it did not read the bytes of files.
+        agrees: Whether everything agreed.
+        head: The last event of the chain that it has seen.
+        events: How many events the chain had.
+        partitions: How many accepted partitions it looked at.
+        commits: How many commits of tables.
+        files: How many files of accepted versions.
+        imports: How many landed files.
+        size_bytes: How many bytes of files it read.
+        problem_count: How many problems it found.
+        problems: The first of them, in sentences.
+    """
+
+    at: datetime
+    is_quick: bool
+    agrees: bool
+    head: str
+    events: int
+    partitions: int
+    commits: int
+    files: int
+    imports: int
+    size_bytes: int
+    problem_count: int
+    problems: tuple[str, ...]
+
+
+def record_audit(home: Path, report: AuditReport, *, at: datetime, is_quick: bool) -> Path | None:
+    """Keeps the verdict of an audit in place of the one before it.
+
+    Returns:
+        The file; None when the folder cannot be written, as an audit of a home that is mounted read-only.
+    """
+    shared = {name: getattr(report, name) for name in _names() & {each.name for each in fields(AuditReport)}}
+    found = RecordedAudit(
+        **{**shared, "problems": report.problems[:MOST_PROBLEMS]},
+        at=at,
+        is_quick=is_quick,
+        problem_count=len(report.problems),
+    )
+    path = home / FILE
+    part = path.with_suffix(f".{os.getpid()}.part")
+    try:
+        part.write_text(json.dumps(as_json(found), indent=1), encoding="utf-8")
+        part.replace(path)
+    except OSError:
+        part.unlink(missing_ok=True)
+        return None
+    return path
+
+
+def last_audit(home: Path) -> RecordedAudit | None:
+    """The verdict of the last audit of a home; None when none was kept, or the file is not one of ours."""
+    try:
+        document = json.loads((home / FILE).read_text(encoding="utf-8"))
+        chosen = {name: document[name] for name in _names()}
+        at = datetime.fromisoformat(document["at"])
+        return RecordedAudit(**{**chosen, "at": at, "problems": tuple(map(str, document["problems"]))})
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+
+
+def _names() -> set[str]:
+    return {each.name for each in fields(RecordedAudit)}
