@@ -17,6 +17,7 @@ from backfill_assets.crash_points import Reached, carry_on
 from backfill_assets.domain import Domain
 from backfill_assets.domain.load import load_domain
 from backfill_assets.lake.tables import Lake
+from backfill_assets.landing.contracts import ContractVersions
 from backfill_assets.ledger.store import Ledger
 from backfill_assets.planning.graph import Graph
 from backfill_assets.settings import Settings
@@ -119,7 +120,14 @@ class Workspace:
     def graph(self) -> Graph:
         """The planner's view, windows resolved against the present references."""
         values = {name: loaded.value for name, loaded in self.references.items()}
-        return self.domain.graph(values, first_day=self.settings.first_day)
+        read_as = {name: versions.named() for name, versions in self.contracts.items() if versions.present > 1}
+        return self.domain.graph(values, first_day=self.settings.first_day, contracts=read_as)
+
+    @cached_property
+    def contracts(self) -> Mapping[str, ContractVersions]:
+        """The versions of the contract of every source, by table."""
+        sources = self.domain.sources
+        return {table.name: ContractVersions(source=table, lifts=self.code.lifts(table)) for table in sources}
 
     @cached_property
     def code(self) -> DomainCode:

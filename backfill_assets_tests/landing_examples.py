@@ -104,7 +104,11 @@ class LandingRoom:
         """The judged records of one file, without a ledger."""
         found = archive(self.write(content, name), landing=self.settings.landing, source=EVENTS)
         raw = records(
-            self.spark, self.settings.landing / found.stored_path, kind=found.kind, probe=found.probe, source=EVENTS
+            self.spark,
+            self.settings.landing / found.stored_path,
+            kind=found.kind,
+            probe=found.probed.found,
+            source=EVENTS,
         )
         frame = judged(raw.frame, EVENTS, bounds=BOUNDS).withColumn("text", raw.text)
         return [row.asDict() for row in frame.orderBy(ROW).collect()]

@@ -9,7 +9,7 @@ from datetime import date
 from backfill_assets.domain import SourceTable
 from backfill_assets.gates.terms import gate_terms
 from backfill_assets.landing.days import pending_days, require_explained, unexplained_days
-from backfill_assets.landing.imports import LOAD, LOAD_VERSION, contract_of, imports_for_days
+from backfill_assets.landing.imports import LOAD, LOAD_VERSION, imports_for_days
 from backfill_assets.ledger.import_records import ImportRecord
 from backfill_assets.ledger.records import RunRecord
 from backfill_assets.people import require_person
@@ -100,7 +100,7 @@ def _load_manifest(
         code_modules=code.modules,
         versions=client_versions(),
         session_digest=session_digest(),
-        configuration=contract_of(table),
+        configuration=ws.contracts[table.name].configuration(),
         imports=tuple(record.import_id for record in imports),
         gates=gate_terms(table),
         limits=Limits(chunk_partitions=_SOURCE_CHUNK),

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import date
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from backfill_assets.candidates.contracts import require_same_contracts, table_read
 from backfill_assets.candidates.inputs import PinnedFiles, files_read
+from backfill_assets.candidates.rows import rows_of
 from backfill_assets.domain import DerivedTable, SourceTable, TransformContext
 from backfill_assets.errors import ContractBroken
-from backfill_assets.lake.snapshot import read_files
 from backfill_assets.landing.bronze import bronze_rows
 from backfill_assets.ledger.import_records import ImportRecord
 from backfill_assets.next_steps import Advice, step
@@ -21,7 +22,7 @@ from backfill_assets.planning.reads import Reads, output_days
 from backfill_assets.session_settings import session_digest
 from backfill_assets.transforms.apply import apply_transform
 from backfill_assets.transforms.references import load_pinned
-from backfill_assets.transforms.schemas import business_schema, stored_schema
+from backfill_assets.transforms.schemas import stored_schema
 from backfill_assets.workspace import Workspace
 
 
@@ -41,6 +42,7 @@ def require_same_code(ws: Workspace, manifest: Manifest, *, next_step: Advice | 
             or step("run it with the release it was planned with, or plan it again: ", plan_again(manifest)),
             run_id=manifest.run_id,
         )
+    require_same_contracts(ws, manifest, next_step=next_step)
     table = ws.domain.table(manifest.table)
     if not ws.code.is_present(table, manifest.transform_version, manifest.code_digest):
         code = ws.code.of(table, manifest.transform_version)
@@ -78,7 +80,9 @@ def derived_rows(
     """
     references = load_pinned(ws.domain, manifest.references, ws.reference_archive)
     spark = ws.spark()
-    frames = {read.argument: _input_rows(ws, spark, read, files) for read in reads}
+    frames = {
+        read.argument: rows_of(ws, table_read(ws, manifest, read.table), files_read(read, files)) for read in reads
+    }
     ctx = TransformContext(
         run_id=manifest.run_id,
         kind=manifest.kind,
@@ -91,18 +95,6 @@ def derived_rows(
         spark=spark,
     )
     return apply_transform(table, table.release(manifest.transform_version), frames, ctx, manifest)
-
-
-def _input_rows(ws: Workspace, spark: SparkSession, read: Reads, files: PinnedFiles) -> DataFrame:
-    source = ws.domain.table(read.table)
-    return read_files(
-        spark,
-        ws.lake,
-        read.table,
-        files_read(read, files),
-        schema=business_schema(source),
-        partition_column=source.partition.column,
-    )
 
 
 def source_rows(

@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame
 
 from backfill_assets.candidates.inputs import require_read_as_staged
 from backfill_assets.candidates.prove import prove
+from backfill_assets.candidates.rows import rows_of
 from backfill_assets.candidates.run_lease import LeasedRun, holding_lease
 from backfill_assets.columns import differing_columns
 from backfill_assets.crash_points import Point
@@ -31,7 +32,6 @@ from backfill_assets.gates.terms import require_agreed_gates
 from backfill_assets.identity import EMPTY_FILE_SET, FileSet, canonical_json, document_digest
 from backfill_assets.lake.checksums import NO_ROWS
 from backfill_assets.lake.evidence import ValidationRow, append_validation
-from backfill_assets.lake.snapshot import read_files
 from backfill_assets.lake.staging import footer_columns
 from backfill_assets.lease import LeaseTerms
 from backfill_assets.ledger.records import (
@@ -109,13 +109,13 @@ class Gating:
     @cached_property
     def staged_rows(self) -> DataFrame:
         """The staged rows, read back."""
-        return _read(self.ws, self.table, self.staged_files.values())
+        return rows_of(self.ws, self.table, self.staged_files.values())
 
     @cached_property
     def accepted_rows(self) -> DataFrame | None:
         """The accepted rows; None when there are none."""
         has_files = any(files.files for files in self.accepted_files.values())
-        return _read(self.ws, self.table, self.accepted_files.values()) if has_files else None
+        return rows_of(self.ws, self.table, self.accepted_files.values()) if has_files else None
 
     def report(self, done: int, sentence: str) -> None:
         """Reports progress."""
@@ -271,23 +271,12 @@ def _still_valid(
     return tuple(gate for gate in table.gates if gate not in proofs), kept
 
 
-def _read(ws: Workspace, table: Table, file_sets: Iterable[FileSet]) -> DataFrame:
-    return read_files(
-        ws.spark(),
-        ws.lake,
-        table.name,
-        file_sets,
-        schema=business_schema(table),
-        partition_column=table.partition.column,
-    )
-
-
 def _sample(work: Gating) -> tuple[SampledRow, ...]:
     chosen = [p for p in most_moved(work.measured) if p in work.accepted]
     if not chosen:
         return ()
-    staged = _read(work.ws, work.table, (work.staged_files[p] for p in chosen))
-    accepted = _read(work.ws, work.table, (work.accepted_files[p] for p in chosen))
+    staged = rows_of(work.ws, work.table, (work.staged_files[p] for p in chosen))
+    accepted = rows_of(work.ws, work.table, (work.accepted_files[p] for p in chosen))
     return sample_rows(staged, accepted, work.table)
 
 

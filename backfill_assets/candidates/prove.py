@@ -17,13 +17,13 @@ from pyspark.sql import functions as F
 
 from backfill_assets.candidates.compute import derived_rows, require_same_code
 from backfill_assets.candidates.inputs import pinned_files
+from backfill_assets.candidates.rows import rows_of
 from backfill_assets.domain import DerivedTable, Table
 from backfill_assets.gates.measure import Measured, measure
 from backfill_assets.gates.proven import Proven
 from backfill_assets.gates.sample import sample_rows
 from backfill_assets.identity import FileSet
 from backfill_assets.lake.checksums import NO_ROWS, partition_checksums
-from backfill_assets.lake.snapshot import read_files
 from backfill_assets.ledger.records import ChunkRecord
 from backfill_assets.ledger.sampled import SampledRow
 from backfill_assets.planning.graph import windows_of
@@ -167,7 +167,7 @@ def _differences(
     ws, table = work.ws, work.table
     schema, column = business_schema(table), F.col(table.partition.column)
     files = [work.staged[partition] for partition in partitions]
-    old = read_files(ws.spark(), ws.lake, table.name, files, schema=schema, partition_column=table.partition.column)
+    old = rows_of(ws, table, files)
     measured = measure(rows.where(column.isin(list(partitions))), old, table, schema=schema)
     again = {p: _with_surplus(measured.get(p, Measured(partition=p)), work.measured.get(p)) for p in partitions}
     of_first = column == F.lit(partitions[0])

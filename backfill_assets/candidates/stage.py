@@ -17,6 +17,7 @@ from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F
 
 from backfill_assets.candidates.compute import derived_rows, require_same_code, source_rows
+from backfill_assets.candidates.contracts import require_present_contract
 from backfill_assets.candidates.inputs import (
     PinnedFiles,
     digests_of,
@@ -31,7 +32,7 @@ from backfill_assets.domain import DerivedTable, SourceTable, Table
 from backfill_assets.errors import ContractBroken, IllegalTransition
 from backfill_assets.identity import EMPTY_FILE_SET, FileSet
 from backfill_assets.lake.checksums import checksum_of, row_hash, sums_of
-from backfill_assets.lake.staging import write_staged
+from backfill_assets.lake.staging import attempt_of, write_staged
 from backfill_assets.lake.tables import missing_files
 from backfill_assets.lease import LeaseTerms
 from backfill_assets.ledger.provenance import DerivedProvenance, Provenance, SourceProvenance
@@ -44,7 +45,7 @@ from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.partitions import Grain, count_of, describe
 from backfill_assets.planning.stages import Compute
 from backfill_assets.progress import Listener, Progress, no_listener
-from backfill_assets.transforms.schemas import business_schema, stored_schema
+from backfill_assets.transforms.schemas import business_schema, contract_version, former_columns, stored_schema
 from backfill_assets.versions import VERSIONS, present_versions
 from backfill_assets.workspace import Workspace
 
@@ -92,6 +93,7 @@ def staging(ws: Workspace, run_id: str, *, actor: str, listener: Listener = no_l
     manifest = run.manifest
     table = ws.domain.table(manifest.table)
     require_same_code(ws, manifest)
+    require_present_contract(ws, manifest)
     # Verified before anything is recorded: a wrong session is refused, and the run does not fail.
     versions = present_versions(ws.spark())
     with ws.ledger.read() as tx:
@@ -114,7 +116,8 @@ def staging(ws: Workspace, run_id: str, *, actor: str, listener: Listener = no_l
     with holding_lease(ws, LeasedRun(run_id=run_id, actor=actor, lease=lease, doing=f"computed {manifest.table}")):
         finished = _kept_chunks(ws, manifest, token)
         ws.reached(Point.STAGE_BEGUN)
-        ws.lake.ensure(manifest.table, stored_schema(table), manifest.partition_column)
+        former = former_columns(table)
+        ws.lake.ensure(manifest.table, stored_schema(table), manifest.partition_column, former=former)
         if finished:
             staged = f"{count_of(len(finished), 'chunk')} of {len(chunks_of(manifest))} staged before"
             listener(_progress(manifest, 0, staged))
@@ -241,7 +244,7 @@ def _stage_rows(work: Staging, stage: Compute) -> int:
         manifest.table,
         _observed(frame, table, chunk, content),
         run_id=manifest.run_id,
-        attempt=f"{chunk.number:04d}-{work.token}",
+        attempt=attempt_of(f"{chunk.number:04d}-{work.token}", contract_version(table)),
         partition_column=manifest.partition_column,
     )
     ws.reached(Point.STAGE_FILES_WRITTEN)

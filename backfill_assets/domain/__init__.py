@@ -9,6 +9,7 @@ not examined by commands that only look.
 from __future__ import annotations
 
 from backfill_assets.domain.context import TransformContext
+from backfill_assets.domain.contracts import Lift, lifts
 from backfill_assets.domain.domains import Demo, Domain, Reference, ReferenceValue
 from backfill_assets.domain.gates import (
     AcceptedValues,
@@ -54,6 +55,7 @@ __all__ = [
     "Gate",
     "Grain",
     "Input",
+    "Lift",
     "Months",
     "NotNull",
     "Partitioning",
@@ -76,6 +78,7 @@ __all__ = [
     "daily",
     "derived_table",
     "expression",
+    "lifts",
     "monthly",
     "not_null",
     "reads",

@@ -116,7 +116,7 @@ class Domain:
             for name in table.references:
                 if name not in known:
                     raise wrong(table, f"it uses reference {name!r}, which the domain does not declare")
-        ordered = topological(_node(table, {}) for table in every)
+        ordered = topological(_node(table, {}, {}) for table in every)
         by_name = {table.name: table for table in every}
         object.__setattr__(self, "tables", {name: by_name[name] for name in ordered})
 
@@ -162,15 +162,22 @@ class Domain:
         known = ", ".join(table.short_name for table in self.sources)
         raise UnknownName(f"there is no source {name!r}; the sources are {known}.", source=name)
 
-    def graph(self, references: References, *, first_day: date) -> Graph:
-        """The planner's view of the tables, windows resolved against these references."""
+    def graph(self, references: References, *, first_day: date, contracts: Mapping[str, str] | None = None) -> Graph:
+        """The planner's view of the tables, windows resolved against these references.
+
+        Args:
+            references: The parsed reference values, by name.
+            first_day: The first day any table has a partition for.
+            contracts: The contract versions in which sources are read, by table; those not named have one.
+        """
+        read_as = contracts or {}
         return Graph(
-            tables=topological(_node(table, references, resolve=True) for table in self.tables.values()),
+            tables=topological(_node(table, references, read_as, resolve=True) for table in self.tables.values()),
             first_day=first_day,
         )
 
 
-def _node(table: Table, references: References, *, resolve: bool = False) -> TableNode:
+def _node(table: Table, references: References, contracts: Mapping[str, str], *, resolve: bool = False) -> TableNode:
     if isinstance(table, SourceTable):
         return TableNode(name=table.name, grain=table.partition.grain)
     return TableNode(
@@ -181,6 +188,7 @@ def _node(table: Table, references: References, *, resolve: bool = False) -> Tab
                 argument=argument,
                 table=source.name,
                 window=table.window_of(argument, references) if resolve else SAME_DAYS,
+                contract=contracts.get(source.name, ""),
             )
             for argument, source in table.inputs.items()
         ),

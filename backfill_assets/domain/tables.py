@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pyspark.sql import DataFrame
 from pyspark.sql.types import DateType, StringType, StructType, TimestampType
 
+from backfill_assets.domain.contracts import EARLIER, LIFT, NO_LIFT, Compute, Lift, check_versions, name_at, normalized
 from backfill_assets.domain.gates import Gate
 from backfill_assets.domain.inputs import WINDOW, DeclaredWindow, Input, References, require_window
 from backfill_assets.domain.mistakes import (
@@ -72,6 +73,8 @@ OF_A_SOURCE = {
     "event_time": a(str, "a column name"),
     "json_columns": several(str, "column names"),
     "plausible_gap_days": a(int, "a number of days"),
+    "earlier": EARLIER,
+    "lift": LIFT,
 }
 REFERENCE_WINDOW = Kind(
     words="a Window, or a function of the references",
@@ -98,6 +101,9 @@ class SourceTable:
         json_columns: String columns that must hold a JSON object when they are not null.
         plausible_gap_days: How many days in a row without events are plausible. Longer gaps in landed files are not
             filled; a person has to state that nothing happened.
+        earlier: The schemas of earlier versions of the contract, counted from 1; `schema` is the version after them.
+        lift: By the version that it starts from, how a record becomes one of the next; see `lifts`. A step that only
+            adds columns that can be null, widens types or lets columns be null needs none.
     """
 
     name: str
@@ -110,6 +116,8 @@ class SourceTable:
     description: str = ""
     policy: Policy = SOURCE_POLICY
     gates: tuple[Gate, ...] = ()
+    earlier: Mapping[int, StructType] = field(default_factory=dict)
+    lift: Mapping[int, Lift | Compute] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         require_types(self, {**OF_EVERY_TABLE, **OF_A_SOURCE})
@@ -128,6 +136,52 @@ class SourceTable:
         if self.partition.grain is not Grain.DAILY:
             raise wrong(self, "a source table has daily partitions")
         object.__setattr__(self, "gates", complete_gates(self, self.gates))
+        object.__setattr__(self, "lift", normalized(self.lift))
+        check_versions(self)
+        if self.earlier:
+            self._check_before(len(self.earlier))
+
+    def _check_before(self, version: int) -> None:
+        """Refuses an earlier version that could not be a contract of its own; it examines the one before it."""
+        try:
+            self.at(version)
+        except InvalidDeclaration as error:
+            raise InvalidDeclaration(f"version {version} of {error.message}", table=self.name) from error
+
+    @property
+    def contract_version(self) -> int:
+        """The version of the present contract: one more than the last of the earlier ones."""
+        return len(self.earlier) + 1
+
+    def lift_from(self, version: int) -> Lift:
+        """How a record of a version becomes one of the next."""
+        found = self.lift.get(version, NO_LIFT)
+        assert isinstance(found, Lift), "a function alone is made a lift when the table is declared"
+        return found
+
+    def at(self, version: int) -> SourceTable:
+        """The table as it was declared in a version of its contract, without the gates of the present one."""
+        if version == self.contract_version:
+            return self
+        schema = self.earlier[version]
+        names = {column: name_at(self, column, version) for column in self.schema.fieldNames()}
+        json_columns = (names[column] for column in self.json_columns)
+        return replace(
+            self,
+            key=tuple(names[column] for column in self.key),
+            event_time=names[self.event_time],
+            schema=schema,
+            json_columns=tuple(column for column in json_columns if column in schema.fieldNames()),
+            gates=(),
+            earlier={each: known for each, known in self.earlier.items() if each < version},
+            lift={each: known for each, known in self.lift.items() if each < version},
+        )
+
+    def read_as(self, version: int) -> int:
+        """The latest version in whose schema files of a version can be read: up to it, steps need no lift."""
+        return next(
+            (each for each in range(version, self.contract_version) if each in self.lift), self.contract_version
+        )
 
     @property
     def short_name(self) -> str:

@@ -8,6 +8,7 @@ but still writes cannot change the files of the attempt after it.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from urllib.parse import unquote
@@ -20,6 +21,26 @@ from backfill_assets.identity import DataFile, FileSet
 from backfill_assets.lake.tables import Lake, sha256_of_file, stamp_of
 
 RUNS_FOLDER = "_runs"
+
+_CONTRACT = re.compile(r"-v([0-9]+)/[^/]+/[^/]+")
+
+
+def attempt_of(name: str, contract: int) -> str:
+    """The folder of an attempt, which also says in which version of its source's contract its files are.
+
+    Their path is part of the digest of a file set, so what it says cannot be changed later.
+
+    Args:
+        name: Identifies the attempt.
+        contract: The version; the first one is not written down, as in files of earlier releases.
+    """
+    return name if contract == 1 else f"{name}-v{contract}"
+
+
+def contract_of(files: FileSet) -> int:
+    """The version of its source's contract in which the files of a partition are."""
+    found = _CONTRACT.search(files.paths[0]) if files.files else None
+    return int(found.group(1)) if found else 1
 
 
 def write_staged(

@@ -13,17 +13,21 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-from deltalake import CommitProperties, DeltaTable, Transaction
+from deltalake import CommitProperties, DeltaTable, Schema, Transaction
 from deltalake.exceptions import CommitFailedError
 from deltalake.transaction import AddAction, RemoveAction
 
 from backfill_assets.errors import BackfillError, LostRace, MissingInput, OutcomeUnknown, Refused, TargetChanged
 from backfill_assets.identity import EMPTY_FILE_SET, DataFile, FileSet, digest_of_paths
+from backfill_assets.lake.schemas import schema_after
 from backfill_assets.lake.tables import Lake, changed_files, live_files, missing_files
 from backfill_assets.next_steps import NAME, Act, do, step
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
 
 MOST_ATTEMPTS = 8
 LANDED = 1
@@ -64,6 +68,7 @@ class SwapOrder:
         publication_id: Kept in the commit, as metadata and as the application transaction.
         run_id: Kept in the commit's metadata.
         committed_at_ms: Milliseconds since 1970, for the actions' timestamps.
+        schema: The columns of the new files, which the table's schema follows in the same commit; None if it has them.
     """
 
     table: str
@@ -72,6 +77,7 @@ class SwapOrder:
     run_id: str
     exchanges: tuple[Exchange, ...]
     committed_at_ms: int
+    schema: StructType | None = None
 
 
 def swap(lake: Lake, order: SwapOrder, *, wait: Callable[[float], None] = time.sleep) -> int:
@@ -303,30 +309,42 @@ def _compare(handle: DeltaTable, order: SwapOrder) -> None:
 
 def _commit(handle: DeltaTable, order: SwapOrder) -> None:
     column = order.partition_column
-    actions: list[AddAction | RemoveAction] = []
-    for exchange in order.exchanges:
+    moved = [exchange for exchange in order.exchanges if exchange.new != exchange.expected]
+    after = _schema_after(handle, order, moved)
+    removes: list[AddAction | RemoveAction] = []
+    adds: list[AddAction | RemoveAction] = []
+    for exchange in moved:
         kept = set(exchange.expected.paths) & set(exchange.new.paths)
         for file in exchange.expected.files:
             if file.path not in kept:
-                actions.append(_remove(file, column, exchange.value, order.committed_at_ms))
+                removes.append(_remove(file, column, exchange.value, order.committed_at_ms))
         for file in exchange.new.files:
             if file.path not in kept:
-                actions.append(_add(file, column, exchange.value, order.committed_at_ms))
+                adds.append(_add(file, column, exchange.value, order.committed_at_ms))
+    # Only an overwrite changes the schema in the same commit. It removes what the partitions hold, which are the
+    # expected files: they were compared on this handle, and the commit fails if another one came first.
     handle.create_write_transaction(
-        actions,
-        mode="append",
-        schema=handle.schema(),
+        [*removes, *adds] if after is None else adds,
+        mode="append" if after is None else "overwrite",
+        partition_filters=None if after is None else [(column, "in", [exchange.value for exchange in moved])],
+        schema=after or handle.schema(),
         partition_by=[column],
         commit_properties=CommitProperties(
             custom_metadata={
                 "publication_id": order.publication_id,
                 "run_id": order.run_id,
-                "partitions": sum(exchange.expected != exchange.new for exchange in order.exchanges),
+                "partitions": len(moved),
             },
             max_commit_retries=0,
             app_transactions=[Transaction(order.publication_id, LANDED)],
         ),
     )
+
+
+def _schema_after(handle: DeltaTable, order: SwapOrder, moved: Sequence[Exchange]) -> Schema | None:
+    """The schema that this commit gives to the table; None when it stays as it is."""
+    stays = any(set(exchange.expected.paths) & set(exchange.new.paths) for exchange in moved)
+    return schema_after(handle, order.schema) if order.schema is not None and moved and not stays else None
 
 
 def _add(file: DataFile, column: str, value: str, at_ms: int) -> AddAction:

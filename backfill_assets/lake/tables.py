@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 from deltalake import CommitProperties, DeltaTable, Schema
 from deltalake.exceptions import TableNotFoundError
 
-from backfill_assets.columns import differing_columns
 from backfill_assets.errors import BackfillError, MissingInput, Refused, UnreadableTable
 from backfill_assets.identity import DataFile, FileSet, digest_of_paths
+from backfill_assets.lake.schemas import cannot_follow, schema_of
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -100,34 +100,34 @@ class Lake:
                     table=table,
                 ) from error
 
-    def ensure(self, table: str, schema: StructType, partition_column: str) -> DeltaTable:
-        """The table, created empty if it does not exist.
+    def ensure(
+        self, table: str, schema: StructType, partition_column: str, *, former: Collection[str] | None = None
+    ) -> DeltaTable:
+        """The table, created empty if it does not exist; one that exists follows in the swap (`SwapOrder.schema`).
 
         Args:
             table: `layer.table`.
             schema: Every column, the partition and lineage columns included.
             partition_column: The one column it is partitioned by.
+            former: Columns of earlier contracts of a source; None for any other table.
 
         Raises:
-            Refused: It exists with other columns.
+            Refused: It exists with columns that these do not follow from.
         """
-        wanted = Schema.from_json(schema.json())
         handle = DeltaTable.create(
             self.path(table),
-            schema=wanted,
+            schema=Schema.from_json(schema.json()),
             mode="ignore",
             partition_by=[partition_column],
             configuration=dict(TABLE_CONFIGURATION),
             storage_options=dict(self.storage_options),
             commit_properties=CommitProperties(custom_metadata={"created_by": "backfill_assets"}),
         )
-        found = {field.name: str(field.type) for field in handle.schema().fields}
-        expected = {field.name: str(field.type) for field in wanted.fields}
-        if found != expected:
+        if differing := cannot_follow(schema_of(handle), schema, former):
             raise Refused(
-                f"{table} was created with other columns than it declares now: "
-                f"{differing_columns(list(found.items()), list(expected.items()))}.",
-                next_step="declare the table under a new name, or move the old table away and rebuild it",
+                f"{table} was created with other columns than it declares now: {differing}.",
+                next_step="only columns that can be null may be added and types widened; declare the table under a new "
+                "name, or move the old table away and rebuild it",
                 table=table,
             )
         return handle

@@ -16,7 +16,8 @@ from typing import IO, BinaryIO
 
 from backfill_assets.domain import SourceTable
 from backfill_assets.errors import MissingInput, Refused, UnreadableFile
-from backfill_assets.landing.probe import FileKind, Format, Probe, probe
+from backfill_assets.landing.probe import FileKind, Format
+from backfill_assets.landing.versions import Probed, probe_versions
 from backfill_assets.wording import visible
 
 _CHUNK_BYTES = 1 << 20
@@ -39,7 +40,7 @@ class Archived:
     Attributes:
         original_path: Its origin, as given by the person.
         stored_path: Relative to the landing folder, with forward slashes.
-        probe: The result of probing the stored copy.
+        probed: The result of probing the stored copy.
     """
 
     original_path: str
@@ -47,7 +48,7 @@ class Archived:
     sha256: str
     size_bytes: int
     kind: FileKind
-    probe: Probe
+    probed: Probed
 
 
 def kind_of(path: Path) -> FileKind:
@@ -137,11 +138,11 @@ def archive(path: Path, *, landing: Path, source: SourceTable) -> Archived:
         sha256=sha256,
         size_bytes=size_bytes,
         kind=kind,
-        probe=found,
+        probed=found,
     )
 
 
-def _copy(path: Path, folder: Path, kind: FileKind, source: SourceTable) -> tuple[str, int, Probe]:
+def _copy(path: Path, folder: Path, kind: FileKind, source: SourceTable) -> tuple[str, int, Probed]:
     """Copies under a temporary name and renames. The digest is of what was written, even if the original changes."""
     with tempfile.NamedTemporaryFile(dir=folder, prefix=".incoming-", delete=False) as copy:
         temporary = Path(copy.name)
@@ -150,7 +151,7 @@ def _copy(path: Path, folder: Path, kind: FileKind, source: SourceTable) -> tupl
                 sha256, size_bytes = _pump(original, copy.file)
             copy.flush()
             os.fsync(copy.fileno())
-            found = probe(temporary, kind, source, name=path.name)
+            found = probe_versions(temporary, kind, source, name=path.name)
             stored = folder / sha256[:2] / f"{sha256}{kind.suffix}"
             stored.parent.mkdir(exist_ok=True)
             if stored.exists():

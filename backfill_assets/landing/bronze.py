@@ -42,7 +42,7 @@ def bronze_rows(
     Returns:
         The contract's columns, the partition column, `_import_id` and `_row`: one row per key, the latest arrival.
     """
-    versions = valid_rows(spark, settings.landing, source, [record.import_id for record in imports])
+    versions = valid_rows(spark, settings.landing, source, imports)
     latest = Window.partitionBy(*source.key).orderBy(F.col(ARRIVAL).desc(), F.col(ROW).desc())
     return (
         versions.withColumn("_rank", F.row_number().over(latest))

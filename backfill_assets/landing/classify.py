@@ -22,12 +22,11 @@ from backfill_assets.domain import SourceTable
 from backfill_assets.landing.conformed import ARRIVAL, CONTENT_HASH, IMPORT_ID, read_conformed, valid_rows
 from backfill_assets.landing.contract import REASON
 from backfill_assets.landing.formats import IGNORED, ROW
+from backfill_assets.landing.versions import SCHEMA_VERSION
 from backfill_assets.ledger.import_records import ImportCounts, ImportDay, ImportRecord
 
 MOST_NAMES = 100
 """At most so many schema versions, and sets of ignored columns, are recorded for one import."""
-
-SCHEMA_VERSION = "schema_version"
 
 
 class Fate(StrEnum):
@@ -58,7 +57,7 @@ class Account:
 
 
 def account(
-    spark: SparkSession, landing: Path, source: SourceTable, record: ImportRecord, others: Sequence[str]
+    spark: SparkSession, landing: Path, source: SourceTable, record: ImportRecord, others: Sequence[ImportRecord]
 ) -> Account:
     """Counts an import's conformed records against those of the other live imports of its source.
 
@@ -67,9 +66,9 @@ def account(
         landing: The landing folder.
         source: The source table.
         record: The import, whose conformed folder is written.
-        others: The ids of the other imports that count.
+        others: The other imports that count.
     """
-    found = read_conformed(spark, landing, source, [record.import_id])
+    found = read_conformed(spark, landing, source, [record])
     fates = _fates(spark, landing, source, record, others)
     lines = _contents(found, source).unionByName(fates).collect()
     return _account(record, [_Line(row["what"], row["of"], row["day"], row["n"]) for row in lines])
@@ -121,11 +120,11 @@ def _contents(found: DataFrame, source: SourceTable) -> DataFrame:
 
 
 def _fates(
-    spark: SparkSession, landing: Path, source: SourceTable, record: ImportRecord, others: Sequence[str]
+    spark: SparkSession, landing: Path, source: SourceTable, record: ImportRecord, others: Sequence[ImportRecord]
 ) -> DataFrame:
     """How many records of which import have which fate now, had which one before, and move which day's keys away."""
     columns = _columns(source)
-    versions = valid_rows(spark, landing, source, [record.import_id]).select(*columns)
+    versions = valid_rows(spark, landing, source, [record]).select(*columns)
     if others:
         keys = versions.select(*source.key).distinct()
         earlier = valid_rows(spark, landing, source, others).select(*columns)
@@ -194,7 +193,7 @@ def recount(
         source: The source table.
         imports: Every import that counts. What they landed and rejected stays as it is.
     """
-    versions = valid_rows(spark, landing, source, [record.import_id for record in imports]).select(*_columns(source))
+    versions = valid_rows(spark, landing, source, imports).select(*_columns(source))
     lines = _compared(versions, source).groupBy(IMPORT_ID, _fate().alias("fate")).count().collect()
     found = {(row[IMPORT_ID], row["fate"]): row["count"] for row in lines}
     return {

@@ -9,6 +9,7 @@ and is overwritten when the file is landed again.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 from pathlib import Path
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -26,8 +27,11 @@ from pyspark.sql.types import (
 )
 
 from backfill_assets.domain import SourceTable
+from backfill_assets.domain.lifting import lifted
+from backfill_assets.errors import ContractBroken
 from backfill_assets.landing.contract import REASON, Bounds, judged
-from backfill_assets.landing.formats import IGNORED, RAW, ROW, Records
+from backfill_assets.landing.formats import IGNORED, RAW, ROW
+from backfill_assets.landing.versions import VersionedRecords
 from backfill_assets.ledger.import_records import ImportRecord
 
 IMPORT_ID = "_import_id"
@@ -61,22 +65,34 @@ def conformed_folder(landing: Path, source: SourceTable, import_id: str) -> Path
     return landing / source.short_name / "conformed" / import_id
 
 
-def write_conformed(found: Records, folder: Path, *, source: SourceTable, record: ImportRecord, bounds: Bounds) -> None:
-    """Judges every record of a landed file and writes them all, in one pass.
+def write_conformed(
+    found: Sequence[VersionedRecords], folder: Path, *, source: SourceTable, record: ImportRecord, bounds: Bounds
+) -> None:
+    """Judges every record of a landed file by its version of the contract, and writes them all as the present one.
 
     Args:
-        found: What `formats.records` gives.
+        found: What `versions.records_by_version` gives.
         folder: The target; its content is replaced.
         source: The contract.
         record: The import.
         bounds: The event times a record can have.
     """
+    frames = [_conformed(part, source, record, bounds) for part in found]
+    columns = conformed_schema(source).fields
+    frame = reduce(DataFrame.unionByName, frames).withColumn(CONTENT_HASH, content_hash(source))
+    frame.select(*(F.col(column.name).cast(column.dataType) for column in columns)).write.mode("overwrite").parquet(
+        str(folder)
+    )
+
+
+def _conformed(part: VersionedRecords, source: SourceTable, record: ImportRecord, bounds: Bounds) -> DataFrame:
+    """The judged records of one version, lifted to the present one."""
+    own, found = source.at(part.version), part.records
     rejected = F.col(REASON).isNotNull()
-    frame = judged(found.frame, source, bounds=bounds).withColumns(
+    frame = judged(found.frame, own, bounds=bounds).withColumns(
         {
             IMPORT_ID: F.lit(record.import_id),
             ARRIVAL: F.lit(record.arrival),
-            CONTENT_HASH: content_hash(source),
             RAW: F.when(rejected, F.substring(found.text, 1, MOST_RAW_CHARACTERS + 1)),
         }
     )
@@ -86,10 +102,8 @@ def write_conformed(found: Records, folder: Path, *, source: SourceTable, record
             RAW: F.substring(F.col(RAW), 1, MOST_RAW_CHARACTERS),
         }
     )
-    columns = conformed_schema(source).fields
-    frame.select(*(F.col(column.name).cast(column.dataType) for column in columns)).write.mode("overwrite").parquet(
-        str(folder)
-    )
+    written = (column.name for column in conformed_schema(own).fields if column.name != CONTENT_HASH)
+    return lifted(frame.select(*written), source, part.version, only=~rejected)
 
 
 def content_hash(source: SourceTable) -> Column:
@@ -105,18 +119,56 @@ def content_hash(source: SourceTable) -> Column:
     return F.xxhash64(F.concat(*texts))
 
 
-def read_conformed(spark: SparkSession, landing: Path, source: SourceTable, import_ids: Sequence[str]) -> DataFrame:
-    """Every judged record of these imports."""
-    schema = conformed_schema(source)
-    if not import_ids:
-        return spark.createDataFrame([], schema)
-    folders = [str(conformed_folder(landing, source, import_id)) for import_id in import_ids]
-    return spark.read.schema(schema).parquet(*folders)
+def read_conformed(
+    spark: SparkSession, landing: Path, source: SourceTable, imports: Sequence[ImportRecord]
+) -> DataFrame:
+    """Every judged record of these imports, lifted from the version of the contract that each was landed with."""
+    if not imports:
+        return spark.createDataFrame([], conformed_schema(source))
+    parts: dict[tuple[int, bool], list[ImportRecord]] = {}
+    for record in imports:
+        _require_known(source, record)
+        is_present = record.contract == source.contract_version
+        parts.setdefault((source.read_as(record.contract), is_present), []).append(record)
+    frames = [
+        _read_part(spark, landing, source, version, some, is_present=is_present)
+        for (version, is_present), some in parts.items()
+    ]
+    return reduce(DataFrame.unionByName, frames)
 
 
-def valid_rows(spark: SparkSession, landing: Path, source: SourceTable, import_ids: Sequence[str]) -> DataFrame:
+def _require_known(source: SourceTable, record: ImportRecord) -> None:
+    if record.contract > source.contract_version:
+        raise ContractBroken(
+            f"{record.import_id} was landed with version {record.contract} of the contract of {source.name}, which is "
+            f"read as version {source.contract_version}.",
+            next_step="declare the versions of the contract that files were landed with",
+            import_id=record.import_id,
+            table=source.name,
+        )
+
+
+def _read_part(
+    spark: SparkSession,
+    landing: Path,
+    source: SourceTable,
+    version: int,
+    imports: Sequence[ImportRecord],
+    *,
+    is_present: bool,
+) -> DataFrame:
+    """The records of imports that are read in one version; those of an earlier contract have the present hashes."""
+    folders = [str(conformed_folder(landing, source, record.import_id)) for record in imports]
+    found = spark.read.schema(conformed_schema(source.at(version))).parquet(*folders)
+    if is_present:
+        return found
+    whole = lifted(found.drop(CONTENT_HASH), source, version, only=F.col(REASON).isNull())
+    return whole.withColumn(CONTENT_HASH, content_hash(source)).select(*conformed_schema(source).fieldNames())
+
+
+def valid_rows(spark: SparkSession, landing: Path, source: SourceTable, imports: Sequence[ImportRecord]) -> DataFrame:
     """The valid records of these imports, every version of every key."""
-    return read_conformed(spark, landing, source, import_ids).where(F.col(REASON).isNull())
+    return read_conformed(spark, landing, source, imports).where(F.col(REASON).isNull())
 
 
 def rejected_rows(
@@ -124,7 +176,7 @@ def rejected_rows(
 ) -> DataFrame:
     """The rejected records of one import, as the quarantine keeps them."""
     return (
-        read_conformed(spark, landing, source, [record.import_id])
+        read_conformed(spark, landing, source, [record])
         .where(F.col(REASON).isNotNull())
         .select(
             F.lit(source.name).alias("source"),

@@ -27,9 +27,9 @@ from backfill_assets.landing.archive import Archived, archive, remove_incoming
 from backfill_assets.landing.classify import Account, account, recount
 from backfill_assets.landing.conformed import conformed_folder, rejected_rows, write_conformed
 from backfill_assets.landing.contract import Bounds
-from backfill_assets.landing.formats import records
 from backfill_assets.landing.imports import LIVE, OnDuplicate
 from backfill_assets.landing.turn import TurnTaken, landing_turn
+from backfill_assets.landing.versions import records_by_version
 from backfill_assets.lease import LeaseTerms, renewed, this_process
 from backfill_assets.ledger.import_records import ImportCounts, ImportDay, ImportRecord, OfferedFile
 from backfill_assets.ledger.states import ImportState
@@ -117,7 +117,8 @@ def land(
                     counts=found.counts,
                     days=days,
                     schema_versions=found.schema_versions,
-                    ignored_columns=found.ignored_columns or archived.probe.ignored_columns,
+                    ignored_columns=found.ignored_columns or archived.probed.found.ignored_columns,
+                    contract=source.contract_version,
                     superseded_elsewhere={} if again else found.superseded_elsewhere,
                     actor=by,
                     attempt=lease.attempt,
@@ -186,17 +187,18 @@ def _conform(
 ) -> Account:
     """Judges, counts and quarantines the records of an import that is LANDING."""
     stored = settings.landing / archived.stored_path
-    raw = records(spark, stored, kind=archived.kind, probe=archived.probe, source=source)
+    name = Path(record.original_path).name
+    raw = records_by_version(spark, stored, kind=archived.kind, probed=archived.probed, source=source, name=name)
     bounds = Bounds(first_day=settings.first_day, landed_at=record.first_seen_at)
     folder = conformed_folder(settings.landing, source, record.import_id)
     write_conformed(raw, folder, source=source, record=record, bounds=bounds)
     reached(Point.LAND_CONFORMED)
     with ledger.read() as tx:
-        others = [r.import_id for r in tx.imports.records(source.name, LIVE) if r.import_id != record.import_id]
+        others = [r for r in tx.imports.records(source.name, LIVE) if r.import_id != record.import_id]
+    record = replace(record, contract=source.contract_version)
     found = account(spark, settings.landing, source, record, others)
     # A reprocessed file may have had rejected records that are valid now: the quarantined ones are replaced.
     if found.counts.rejected or record.on_duplicate == OnDuplicate.REPROCESS:
-        name = Path(record.original_path).name
         quarantine(rejected_rows(spark, settings.landing, source, record, file_name=name), record.import_id)
         reached(Point.LAND_QUARANTINED)
     return found
@@ -215,7 +217,7 @@ def _recounted(
         others = [r for r in tx.imports.records(source.name, LIVE) if r.import_id != record.import_id]
     if not others:
         return {}
-    present = replace(record, counts=found.counts)
+    present = replace(record, counts=found.counts, contract=source.contract_version)
     counts = recount(spark, settings.landing, source, [*others, present])
     return {r.import_id: counts[r.import_id] for r in others if counts[r.import_id] != r.counts}
 

@@ -50,6 +50,7 @@ class ImportRecord:
         compression: gzip, or empty.
         schema_versions: The distinct values of `schema_version` found, sorted; empty when the column is absent.
         ignored_columns: Columns the contract does not know, which were left out.
+        contract: The version of its source's contract that its records are kept in.
     """
 
     import_id: str
@@ -70,6 +71,7 @@ class ImportRecord:
     schema_versions: tuple[int, ...] = ()
     ignored_columns: tuple[str, ...] = ()
     note: str = ""
+    contract: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -212,6 +212,7 @@ class RowChecks(Queries):
     def _imports_against_events(self) -> Iterator[str]:
         counted: dict[str, dict[str, int]] = {}
         days: dict[str, str] = {}
+        contracts: dict[str, int] = {}
         chosen = select(events.c.sequence, events.c.entity_id, events.c.action, events.c.payload).where(
             events.c.entity == "import", events.c.action.in_(("import_landed", "import_recounted"))
         )
@@ -219,6 +220,7 @@ class RowChecks(Queries):
             counted[row.entity_id] = {name: row.payload[name] for name in COUNTS}
             if "days_digest" in row.payload:
                 days[row.entity_id] = row.payload["days_digest"]
+                contracts[row.entity_id] = row.payload.get("contract", 1)
             for other, moved in row.payload.get("superseded_elsewhere", {}).items():
                 if moved and other in counted:
                     counted[other]["accepted"] -= moved
@@ -230,6 +232,8 @@ class RowChecks(Queries):
         for row in self._rows(select(imports).where(imports.c.state.in_(states)).order_by(imports.c.arrival)):
             if {name: row._mapping[name] for name in COUNTS} != counted.get(row.import_id):
                 yield f"the counts of {row.import_id} were edited: they are not what was counted."
+            if row.contract != contracts.get(row.import_id, 1):
+                yield f"the contract version of {row.import_id} was edited: it is not the one that it was landed with."
             found = document_digest(sorted(touched.get(row.import_id, [])))
             if row.import_id in days and found != days[row.import_id]:
                 yield f"the days of {row.import_id} were edited: they are not what was counted."

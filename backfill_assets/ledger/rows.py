@@ -373,6 +373,7 @@ def import_record(row: AnyRow) -> ImportRecord:
         schema_versions=tuple(row.schema_versions),
         ignored_columns=tuple(row.ignored_columns),
         note=row.note,
+        contract=row.contract,
     )
 
 

@@ -39,7 +39,7 @@ from backfill_assets.ledger.states import (
     VersionState,
 )
 
-HEAD_REVISION = "0004"
+HEAD_REVISION = "0005"
 """The newest revision under `migrations/`; repeated here so that opening an up-to-date ledger need not load Alembic."""
 
 SHA256 = String(64)
@@ -359,6 +359,7 @@ imports = Table(
     Column("schema_versions", CanonicalJson, nullable=False),
     Column("ignored_columns", CanonicalJson, nullable=False),
     Column("note", Text, nullable=False),
+    Column("contract", Integer, nullable=False, server_default="1"),
     CheckConstraint("landed = accepted + duplicate + superseded + rejected", name="counts_reconcile"),
     CheckConstraint("accepted >= 0 AND duplicate >= 0 AND superseded >= 0 AND rejected >= 0", name="counts_are_counts"),
     Index("imports_by_content", "source", "sha256"),

@@ -75,6 +75,7 @@ class ImportWrites(ImportReads):
         superseded_elsewhere: Mapping[str, int],
         actor: str,
         attempt: str | None = None,
+        contract: int = 1,
     ) -> None:
         """The file is copied, checked and counted: LANDED.
 
@@ -89,6 +90,7 @@ class ImportWrites(ImportReads):
             superseded_elsewhere: How many records of earlier files are superseded by this one, by import id.
             actor: Who landed it.
             attempt: Names the lease under which it was landed.
+            contract: The version of its source's contract that its records are kept in.
 
         Raises:
             UnknownName: There is no such import, or one of those it supersedes records of.
@@ -115,6 +117,8 @@ class ImportWrites(ImportReads):
                     **asdict(counts),
                     "superseded_elsewhere": dict(superseded_elsewhere),
                     "days_digest": days_digest(touched),
+                    # The first version is not written down, as in events of earlier releases.
+                    **({"contract": contract} if contract > 1 else {}),
                 },
             ),
             also={
@@ -123,6 +127,7 @@ class ImportWrites(ImportReads):
                 "schema_versions": sorted(schema_versions),
                 "ignored_columns": sorted(ignored_columns),
                 "note": "",
+                "contract": contract,
             },
         )
         self._replace_days(import_id, touched)

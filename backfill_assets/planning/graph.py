@@ -28,11 +28,17 @@ from backfill_assets.planning.windows import SAME_DAYS, AnyWindow
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableInput:
-    """One input of a derived table: the argument's name, the table it is bound to, and the window."""
+    """One input of a derived table: the argument's name, the table it is bound to, and the window.
+
+    Attributes:
+        contract: The version of its contract that a source is read in, as `landing.contracts` names it; empty for the
+            first one, and for derived tables.
+    """
 
     argument: str
     table: str
     window: AnyWindow = SAME_DAYS
+    contract: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

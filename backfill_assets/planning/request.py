@@ -364,8 +364,10 @@ def run_id_for(request: PlanRequest, node: TableNode, as_of: datetime) -> str:
 
 
 def configuration_of(node: TableNode) -> Mapping[str, Any]:
-    """The configuration of a derived table besides code and references: its windows."""
-    return {"windows": {edge.argument: dict(edge.window.document) for edge in node.inputs}}
+    """The configuration of a derived table besides code and references: its windows, and its sources' contracts."""
+    windows = {edge.argument: dict(edge.window.document) for edge in node.inputs}
+    contracts = {edge.table: edge.contract for edge in node.inputs if edge.contract}
+    return {"windows": windows, **({"contracts": contracts} if contracts else {})}
 
 
 def inputs_of(manifest: Manifest) -> tuple[TableInput, ...]:

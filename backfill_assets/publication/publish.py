@@ -8,6 +8,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import datetime
 
 from backfill_assets.candidates.inputs import require_read_as_staged
@@ -27,6 +28,7 @@ from backfill_assets.publication.authority import demand_of, require_agreed
 from backfill_assets.publication.orphans import require_no_orphans
 from backfill_assets.publication.verdict import changes_for, require_publishable, rollback_changes
 from backfill_assets.staleness.find import regressed_partitions
+from backfill_assets.transforms.schemas import stored_schema
 from backfill_assets.workspace import Workspace
 
 
@@ -197,7 +199,7 @@ def swap_and_acknowledge(ws: Workspace, run: RunRecord, intent: PublicationInten
     """
     carry = swap if intent.changes else require_as_expected
     try:
-        version = carry(ws.lake, swap_order_of(intent, run.manifest.partition_column, at=ws.clock()))
+        version = carry(ws.lake, _order_of(ws, run, intent))
     except OutcomeUnknown:
         raise
     except (Refused, Retryable) as error:
@@ -257,6 +259,12 @@ def _wholly_loaded(manifest: Manifest, days: Iterable[ImportDay]) -> tuple[str, 
     built = set(manifest.partitions)
     missing = {day.import_id for day in days if day.event_date not in built}
     return tuple(import_id for import_id in manifest.imports if import_id not in missing)
+
+
+def _order_of(ws: Workspace, run: RunRecord, intent: PublicationIntent) -> SwapOrder:
+    order = swap_order_of(intent, run.manifest.partition_column, at=ws.clock())
+    declared = ws.domain.tables.get(intent.table)
+    return order if declared is None else replace(order, schema=stored_schema(declared))
 
 
 def swap_order_of(intent: PublicationIntent, partition_column: str, *, at: datetime) -> SwapOrder:

@@ -6,16 +6,18 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import replace
 from datetime import date
 from functools import partial
+from typing import Any
 
 from backfill_assets.domain import DayRange, DerivedTable, SourceTable, Table
+from backfill_assets.landing.contracts import as_present_build, as_present_reads
 from backfill_assets.landing.days import pending_days
-from backfill_assets.landing.imports import LIVE, LOAD, LOAD_VERSION, OnDuplicate, contract_of
+from backfill_assets.landing.imports import LIVE, LOAD, LOAD_VERSION, OnDuplicate
 from backfill_assets.ledger.read_bases import ProvenanceIndex
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.basis import Basis
 from backfill_assets.planning.request import configuration_of
 from backfill_assets.session_settings import session_digest
-from backfill_assets.staleness.decide import Cause, Earlier, Present, Staleness, find_stale
+from backfill_assets.staleness.decide import Cause, Present, Staleness, find_stale
 from backfill_assets.staleness.reference_changes import narrowing
 from backfill_assets.workspace import Workspace
 
@@ -100,15 +102,23 @@ def _stale(
     asked: Sequence[date] | None,
 ) -> Staleness:
     """What is stale of a table with these bases."""
-    before: Earlier = partial(earlier, table.name)
     match table:
         case SourceTable():
             present = _present_source(ws, tx, table)
-            as_read = _without_reprocessed(tx, table)
-            bases = map(as_read, bases)
-            before = partial(_earlier_source, earlier, table.name, as_read)
+            without_reprocessed = _without_reprocessed(tx, table)
+
+            def as_read(basis: Basis) -> Basis:
+                return _configured(without_reprocessed(basis), partial(as_present_build, ws.contracts[table.name]))
+
         case DerivedTable():
             present = _present(ws, table, known.digests)
+            read = {source.name for source in table.inputs.values() if isinstance(source, SourceTable)}
+            contracts = {name: ws.contracts[name] for name in sorted(read)}
+
+            def as_read(basis: Basis) -> Basis:
+                return _configured(basis, partial(as_present_reads, contracts))
+
+    bases, before = map(as_read, bases), partial(_earlier, earlier, table.name, as_read)
     return find_stale(ws.graph.table(table.name), ws.graph, bases, present, asked=asked, earlier=before)
 
 
@@ -135,7 +145,7 @@ def _present_source(ws: Workspace, tx: ReadTransaction, table: SourceTable) -> P
         transform_version=LOAD_VERSION,
         code_digest=ws.code.of(table, LOAD_VERSION).digest,
         session_digest=session_digest(),
-        configuration=contract_of(table),
+        configuration=ws.contracts[table.name].configuration(),
         landed={day: frozenset(of_day) for day, of_day in files.items()},
     )
 
@@ -152,7 +162,12 @@ def _without_reprocessed(tx: ReadTransaction, table: SourceTable) -> Callable[[B
     return as_read
 
 
-def _earlier_source(
+def _configured(basis: Basis, as_present: Callable[[Mapping[str, Any]], Mapping[str, Any]]) -> Basis:
+    """A basis whose configuration is the present one where another contract version gives the same rows."""
+    return replace(basis, configuration=as_present(basis.configuration))
+
+
+def _earlier(
     earlier: Callable[[str, Collection[date]], Iterator[Basis]],
     table: str,
     as_read: Callable[[Basis], Basis],

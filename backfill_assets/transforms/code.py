@@ -10,13 +10,13 @@ import functools
 import hashlib
 import importlib.util
 import inspect
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import backfill_assets
-from backfill_assets.domain import Domain, Release, Table
+from backfill_assets.domain import Domain, Release, SourceTable, Table
 from backfill_assets.domain.tables import DerivedTable
 from backfill_assets.transforms.reached import Sources
 
@@ -68,6 +68,20 @@ class DomainCode:
         if key not in self._known:
             self._known[key] = self._reached(table, table.release(version))
         return self._known[key]
+
+    def lifts(self, source: SourceTable) -> Mapping[int, str]:
+        """The digests of the code of a source's lifts that change values, by the version that they start from."""
+        changing = {each: source.lift_from(each) for each in source.earlier}
+        return {
+            each: self._digest_of(lift.function)
+            for each, lift in changing.items()
+            if lift.function is not None and not lift.keeps_values
+        }
+
+    def _digest_of(self, function: Callable[..., Any]) -> str:
+        """The digest of the modules that a function reaches."""
+        found = self._sources.reached(set(_modules_of(function)))
+        return self.package_digest if found is None else _digest(found.items())
 
     def is_present(self, table: Table, version: str, digest: str) -> bool:
         """Whether a recorded digest is that of the present code, by the present rule or the previous one."""

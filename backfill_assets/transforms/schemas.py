@@ -19,3 +19,15 @@ def stored_schema(table: Table) -> StructType:
     """Every column of the Delta table: business columns, then lineage."""
     lineage = SOURCE_LINEAGE if isinstance(table, SourceTable) else DERIVED_LINEAGE
     return StructType([*business_schema(table).fields, *lineage.fields])
+
+
+def contract_version(table: Table) -> int:
+    """The version of a source's contract in which its rows are staged now; a derived table has one schema."""
+    return table.contract_version if isinstance(table, SourceTable) else 1
+
+
+def former_columns(table: Table) -> frozenset[str] | None:
+    """The columns of a source's earlier contracts; None for a table whose columns have no versions."""
+    if not isinstance(table, SourceTable) or not table.earlier:
+        return None
+    return frozenset(name for schema in table.earlier.values() for name in schema.fieldNames())

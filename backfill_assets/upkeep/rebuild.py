@@ -14,15 +14,16 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from backfill_assets.candidates.compute import derived_rows, source_rows
+from backfill_assets.candidates.contracts import table_built
 from backfill_assets.candidates.inputs import PinnedFiles
+from backfill_assets.candidates.rows import rows_of
 from backfill_assets.domain import SourceTable, Table
 from backfill_assets.gates.measure import Measured, measure
 from backfill_assets.gates.sample import sample_rows
 from backfill_assets.identity import EMPTY_FILE_SET, FileSet
 from backfill_assets.lake.checksums import NO_ROWS
 from backfill_assets.lake.scratch import SCRATCH_FOLDER, remove_scratch, scratch
-from backfill_assets.lake.snapshot import read_files
-from backfill_assets.lake.staging import write_staged
+from backfill_assets.lake.staging import attempt_of, write_staged
 from backfill_assets.lake.tables import missing_files
 from backfill_assets.ledger.import_records import ImportRecord
 from backfill_assets.ledger.records import CandidatePartition
@@ -34,7 +35,7 @@ from backfill_assets.planning.partitions import count_of, days_of, describe
 from backfill_assets.planning.reads import reads_of
 from backfill_assets.planning.request import node_of
 from backfill_assets.progress import Listener, Progress
-from backfill_assets.transforms.schemas import business_schema
+from backfill_assets.transforms.schemas import business_schema, contract_version
 from backfill_assets.workspace import Workspace
 
 MOST_SAMPLED = 12
@@ -96,7 +97,7 @@ class Rebuilding:
 
     @property
     def table(self) -> Table:
-        return self.ws.domain.table(self.manifest.table)
+        return table_built(self.ws, self.manifest)
 
     def rows(self, computed: Sequence[date], partitions: Sequence[date]) -> DataFrame:
         """The rows of some of the partitions that are computed in one call, by the same path as staging."""
@@ -110,14 +111,7 @@ class Rebuilding:
 
     def read(self, file_sets: Sequence[FileSet]) -> DataFrame:
         """The business columns of these files."""
-        return read_files(
-            self.ws.spark(),
-            self.ws.lake,
-            self.manifest.table,
-            file_sets,
-            schema=business_schema(self.table),
-            partition_column=self.manifest.partition_column,
-        )
+        return rows_of(self.ws, self.table, file_sets)
 
 
 def rebuild(work: Rebuilding, chosen: Sequence[date], *, whole: bool, listener: Listener) -> Sequence[Rebuilt]:
@@ -136,9 +130,10 @@ def rebuild(work: Rebuilding, chosen: Sequence[date], *, whole: bool, listener: 
         for number, (computed, partitions) in enumerate(_calls(manifest, chosen, whole=whole), start=1):
             span = describe(manifest.grain, partitions)
             listener(_progress(done, len(chosen), f"rebuilding {span}"))
-            part = _rebuilt(work, computed, partitions, attempt=f"{name}/{number:04d}")
+            attempt = attempt_of(f"{name}/{number:04d}", contract_version(work.table))
+            part = _rebuilt(work, computed, partitions, attempt=attempt)
             # A long run must not need room for all of its rows a second time.
-            remove_scratch(lake, manifest.table, f"{name}/{number:04d}")
+            remove_scratch(lake, manifest.table, attempt)
             found.append(part)
             done += len(partitions)
             outcome = f"{count_of(len(part.differences), manifest.grain.noun)} differ" if part.differences else "equal"

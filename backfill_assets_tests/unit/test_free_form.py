@@ -13,6 +13,10 @@ PACKAGE = PROJECT_ROOT / "backfill_assets"
 FREE_FORM: Mapping[str, tuple[str, ...]] = {
     "what a run agreed, as the JSON text that its digest is over": (
         "evidence/report.py RunReport.manifest",
+        "landing/contracts.py ContractVersions.version_built",
+        "landing/contracts.py as_present_build",
+        "landing/contracts.py as_present_reads",
+        "landing/contracts.py contracts_document",
         "ledger/pinned_text.py without_pins",
         "planning/basis.py Basis.configuration",
         "planning/manifest.py Manifest.configuration",
@@ -48,6 +52,10 @@ FREE_FORM: Mapping[str, tuple[str, ...]] = {
         "ledger/sampled.py FailingKey.parse",
         "ledger/sampled.py SampledRow.document",
         "ledger/sampled.py SampledRow.parse",
+    ),
+    "values of columns, as an author writes them": (
+        "domain/contracts.py Lift.defaults",
+        "domain/contracts.py lifts",
     ),
     "rows of any table, and keys of any row of the ledger": (
         "application/look.py figures",

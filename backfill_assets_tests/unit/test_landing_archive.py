@@ -150,13 +150,13 @@ def test_a_parquet_file_without_a_required_column_is_refused_whole(tmp_path: Pat
 
 def test_an_unreadable_column_outside_the_contract_is_ignored(tmp_path: Path) -> None:
     table = pa.table({"event_id": ["a"], "event_time": ["2024-05-01T10:00:00Z"], "at": pa.array([1], pa.time64("ns"))})
-    assert offer(tmp_path, parquet(tmp_path, table), "a.parquet").probe.ignored_columns == ("at",)
+    assert offer(tmp_path, parquet(tmp_path, table), "a.parquet").probed.found.ignored_columns == ("at",)
 
 
 @pytest.mark.parametrize("content", [b"", b"\xef\xbb\xbf", b"\n\r\n"])
 @pytest.mark.parametrize("name", ["a.jsonl", "a.csv"])
 def test_a_blank_text_file_has_no_records(tmp_path: Path, content: bytes, name: str) -> None:
-    assert offer(tmp_path, content, name).probe.empty
+    assert offer(tmp_path, content, name).probed.found.empty
 
 
 def test_what_a_killed_copy_left_behind_is_removed(tmp_path: Path) -> None:

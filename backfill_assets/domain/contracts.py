@@ -1,0 +1,233 @@
+"""Contracts of a source have versions: the earlier schemas, and how a record of one becomes a record of the next.
+
+A step between two versions needs no lift when it only adds columns that can be null, widens types or lets columns be
+null. Everything else is declared, or refused when the domain is loaded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Any, Protocol
+
+from pyspark.sql import Column
+from pyspark.sql.types import (
+    BooleanType,
+    DataType,
+    DateType,
+    DecimalType,
+    FractionalType,
+    IntegralType,
+    StringType,
+    StructType,
+    TimestampType,
+)
+
+from backfill_assets.domain.mistakes import Declared, Kind, wrong
+from backfill_assets.errors import InvalidDeclaration
+from backfill_assets.widening import needs_rule, widens
+
+Record = Mapping[str, Column]
+"""The columns of a record, by name."""
+
+Compute = Callable[[Record], Record]
+"""From the columns of a record of one version to those columns of the next that are computed from them."""
+
+_PYTHON_TYPES: Mapping[type[DataType], tuple[type, ...]] = {
+    StringType: (str,),
+    BooleanType: (bool,),
+    IntegralType: (int,),
+    DecimalType: (int, Decimal),
+    FractionalType: (int, float),
+    DateType: (date,),
+    TimestampType: (datetime,),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lift:
+    """How a record of one contract version becomes a record of the next. Written with `lifts(...)`.
+
+    Attributes:
+        renamed: Columns that have another name now, from the earlier name to the later.
+        defaults: Values that columns added by the next version have in earlier records.
+        dropped: Columns that the next version does not have any more.
+        function: Computes columns of the next version from those of the earlier one; None when nothing is computed.
+        keeps_values: Whether rows that were built from earlier records need not be built again.
+    """
+
+    renamed: Mapping[str, str] = field(default_factory=dict)
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    dropped: tuple[str, ...] = ()
+    function: Compute | None = None
+    keeps_values: bool = True
+
+
+NO_LIFT = Lift()
+
+
+def lifts(
+    function: Compute | None = None,
+    *,
+    renamed: Mapping[str, str] | None = None,
+    defaults: Mapping[str, Any] | None = None,
+    dropped: tuple[str, ...] = (),
+    keeps_values: bool = False,
+) -> Lift:
+    """How a record of one contract version becomes a record of the next. Columns that are not mentioned stay.
+
+    Args:
+        function: Computes columns of the next version: takes the earlier record's columns by name, and returns the
+            computed columns by name. It works on one record, and computes neither the key nor the event time.
+        renamed: From the earlier name of a column to its later name.
+        defaults: The values of added columns in earlier records.
+        dropped: Columns that the next version does not have.
+        keeps_values: States that what the function computes is what partitions built before already say, so that they
+            are not stale. Without a function nothing is stale.
+    """
+    return Lift(
+        renamed=dict(renamed or {}),
+        defaults=dict(defaults or {}),
+        dropped=dropped,
+        function=function,
+        keeps_values=keeps_values or function is None,
+    )
+
+
+class Versioned(Declared, Protocol):
+    """What the checks need of a source table."""
+
+    @property
+    def earlier(self) -> Mapping[int, StructType]: ...
+    @property
+    def lift(self) -> Mapping[int, Lift | Compute]: ...
+    @property
+    def event_time(self) -> str: ...
+    def lift_from(self, version: int) -> Lift: ...
+
+
+EARLIER = Kind(
+    words="schemas by version, such as {1: schema_1}",
+    test=lambda value: (
+        isinstance(value, Mapping)
+        and all(type(version) is int and isinstance(each, StructType) for version, each in value.items())
+    ),
+)
+LIFT = Kind(
+    words="lifts by the version that they start from, such as {1: lifts(renamed={'a': 'b'})}",
+    test=lambda value: (
+        isinstance(value, Mapping)
+        and all(type(version) is int and (isinstance(each, Lift) or callable(each)) for version, each in value.items())
+    ),
+)
+
+
+def normalized(lift: Mapping[int, Lift | Compute]) -> Mapping[int, Lift]:
+    """The declared lifts; a function alone is a lift that changes values."""
+    return {version: each if isinstance(each, Lift) else lifts(each) for version, each in lift.items()}
+
+
+def check_versions(table: Versioned) -> None:
+    """Refuses versions that do not follow each other, and steps that no rule explains.
+
+    Raises:
+        InvalidDeclaration: Names the column, both versions and the way out.
+    """
+    versions = sorted(table.earlier)
+    if versions != list(range(1, len(versions) + 1)):
+        raise wrong(
+            table,
+            f"its earlier versions are {', '.join(map(str, versions))}; they are counted from 1 without a gap, and the "
+            f"present schema is the one after the last",
+        )
+    for version in sorted(table.lift):
+        if version not in table.earlier:
+            raise wrong(table, f"it has a lift for version {version}, which is not among its earlier versions")
+    for version in versions:
+        new = table.earlier.get(version + 1, table.schema)
+        _check_step(table, version, table.earlier[version], new, table.lift_from(version))
+    _check_types_of_names(table)
+
+
+def _check_step(table: Versioned, version: int, old: StructType, new: StructType, lift: Lift) -> None:
+    step = f"from version {version} to {version + 1}"
+    if mistake := next(_mistakes(old, new, lift), None):
+        raise wrong(table, f"its lift {step}: {mistake}")
+    ruled = {*lift.renamed, *lift.renamed.values(), *lift.defaults, *lift.dropped}
+    if lift.function is not None:
+        ruled |= {*old.fieldNames(), *new.fieldNames()}
+    for role, columns in (("key", table.key), ("event time", (table.event_time,))):
+        for column in columns:
+            if (name := name_at(table, column, version)) not in old.fieldNames():
+                raise _no_rule(table, step, f"{name} belongs to the {role}, and version {version} has no such column")
+    if problems := needs_rule(old, new, ruled=ruled):
+        raise _no_rule(table, step, problems[0])
+
+
+def _no_rule(table: Versioned, step: str, problem: str) -> InvalidDeclaration:
+    return InvalidDeclaration(
+        f"{table.name}: its contract cannot change {step} without a lift: {problem}.",
+        next_step="declare what becomes of earlier records, such as lift={1: lifts(renamed={'old': 'new'}, "
+        "defaults={'added': 'value'}, dropped=('gone',))}, or declare the source under a new name",
+        table=table.name,
+    )
+
+
+def _mistakes(old: StructType, new: StructType, lift: Lift) -> Iterator[str]:
+    """What a lift says that its two schemas contradict."""
+    before, after = {f.name: f for f in old.fields}, {f.name: f for f in new.fields}
+    for was, now in lift.renamed.items():
+        if was not in before or now not in after:
+            lacking = f"{was}, which the earlier" if was not in before else f"{now}, which the later"
+            yield f"it renames {was} to {now} and names {lacking} version does not have"
+        elif was in after or now in before:
+            yield f"it renames {was} to {now}, and {was if was in after else now} is a column of both versions"
+        elif not widens(before[was].dataType, after[now].dataType):
+            types = before[was].dataType.simpleString(), after[now].dataType.simpleString()
+            yield f"it renames {was} to {now}, which was {types[0]} and is {types[1]}"
+        elif before[was].nullable and not after[now].nullable:
+            yield f"it renames {was} to {now}, which could be null and cannot be any more"
+    for name, value in lift.defaults.items():
+        if name not in after or name in before:
+            yield f"it has a default for {name}, which is not a column that the later version adds"
+        elif not _is_value(value, after[name].dataType):
+            yield f"the default of {name} is {value!r}, which is no {after[name].dataType.simpleString()}"
+        elif name in lift.renamed.values():
+            yield f"it renames a column to {name}, and has a default for it"
+    for name in lift.dropped:
+        if name not in before or name in after:
+            yield f"it drops {name}, which is not a column of the earlier version alone"
+
+
+def _is_value(value: object, kind: DataType) -> bool:
+    for known, types in _PYTHON_TYPES.items():
+        if isinstance(kind, known):
+            is_other = isinstance(value, bool) if known is not BooleanType else False
+            return isinstance(value, types) and not is_other
+    return False
+
+
+def _check_types_of_names(table: Versioned) -> None:
+    """A column of the table has one type: what it is now is the same as in every earlier version, or wider."""
+    known: dict[str, tuple[int, DataType]] = {}
+    for version in (*sorted(table.earlier), len(table.earlier) + 1):
+        for column in table.earlier.get(version, table.schema).fields:
+            since, was = known.get(column.name, (version, column.dataType))
+            if not widens(was, column.dataType):
+                raise InvalidDeclaration(
+                    f"{table.name}: {column.name} is {was.simpleString()} in version {since} and "
+                    f"{column.dataType.simpleString()} in version {version}; files of both are read as one column.",
+                    next_step="give the column of the later version another name, and compute it in the lift",
+                    table=table.name,
+                )
+            known[column.name] = (version, column.dataType)
+
+
+def name_at(table: Versioned, column: str, version: int) -> str:
+    """The name that a present column had in a version: declared renames followed back."""
+    for each in range(len(table.earlier), version - 1, -1):
+        earlier = {now: was for was, now in table.lift_from(each).renamed.items()}
+        column = earlier.get(column, column)
+    return column

@@ -1,0 +1,192 @@
+"""Versions of a contract in landed files: which one the records of a file are in.
+
+A record says so in `schema_version`; a file without that column is known by its columns. When several versions fit and
+do not give the same rows, the file is refused rather than read by chance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import StringType, StructField, StructType
+
+from backfill_assets.domain import SourceTable
+from backfill_assets.domain.contracts import NO_LIFT
+from backfill_assets.errors import UnreadableFile
+from backfill_assets.landing.contract import BROKEN, json_pair, required_columns
+from backfill_assets.landing.formats import Records, records
+from backfill_assets.landing.probe import FileKind, Format, Probe, probe
+
+SCHEMA_VERSION = "schema_version"
+_QUOTED_CHARACTERS = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Probed:
+    """A probed file, and what its header says of the versions of its records.
+
+    Attributes:
+        found: The result of probing it.
+        version: The version of every record; None when each record, or the lines of the file, have to be read for it.
+    """
+
+    found: Probe
+    version: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VersionedRecords:
+    """Records of a file that are in one version of the contract."""
+
+    records: Records
+    version: int
+
+
+def probe_versions(path: Path, kind: FileKind, source: SourceTable, *, name: str) -> Probed:
+    """Probes a file as the versions that it can be of, the latest first.
+
+    Raises:
+        UnreadableFile: It cannot be read as any of them, or as several that do not give the same rows.
+    """
+    if not source.earlier:
+        return Probed(found=probe(path, kind, source, name=name), version=source.contract_version)
+    found = _probe_any(path, kind, source, name)
+    if kind.format is Format.JSONL and not found.empty:
+        return Probed(found=found, version=None)
+    columns = {*found.header, *(column.name for column in found.columns), *found.ignored_columns}
+    if SCHEMA_VERSION in columns:
+        return Probed(found=found, version=None)
+    version = version_of_columns(source, columns, name=name) if columns else source.contract_version
+    return Probed(found=probe(path, kind, source.at(version), name=name), version=version)
+
+
+def _probe_any(path: Path, kind: FileKind, source: SourceTable, name: str) -> Probe:
+    refusals: list[UnreadableFile] = []
+    for version in range(source.contract_version, 0, -1):
+        try:
+            return probe(path, kind, _reading(source, version), name=name)
+        except UnreadableFile as refused:
+            refusals.append(refused)
+    raise refusals[0]
+
+
+def _reading(source: SourceTable, version: int) -> SourceTable:
+    """A version of the contract, with the column that names the version if the contract does not have it."""
+    table = source.at(version)
+    if SCHEMA_VERSION in table.schema.fieldNames():
+        return table
+    return replace(table, schema=StructType([*table.schema.fields, StructField(SCHEMA_VERSION, StringType())]))
+
+
+def version_of_columns(source: SourceTable, columns: Collection[str], *, name: str) -> int:
+    """The version of a file by its columns.
+
+    Args:
+        source: The contract.
+        columns: What the file has; columns that no version knows do not count.
+        name: The file's name in messages.
+
+    Raises:
+        UnreadableFile: No version fits, or several that do not give the same rows.
+    """
+    versions = range(source.contract_version, 0, -1)
+    of_version = {version: set(source.at(version).schema.fieldNames()) for version in versions}
+    known = set(columns).intersection(*[set().union(*of_version.values())])
+    fitting = [version for version in versions if of_version[version] == known] or [
+        version for version in versions if required_columns(source.at(version)) <= known <= of_version[version]
+    ]
+    shown = ", ".join(sorted(known)) or "none that it knows"
+    if not fitting:
+        raise UnreadableFile(
+            f"{name} has the columns of no version of {source.name}: {shown}.",
+            next_step=f"write the columns of one version, or name it in a column {SCHEMA_VERSION}",
+            path=name,
+        )
+    if _give_other_rows(source, fitting, known):
+        both = " and ".join(str(version) for version in sorted(fitting))
+        raise UnreadableFile(
+            f"{name} can be of versions {both} of {source.name}, which would give other rows: {shown}.",
+            next_step=f"write every column of its version, or name it in a column {SCHEMA_VERSION}",
+            path=name,
+        )
+    return fitting[0]
+
+
+def _give_other_rows(source: SourceTable, fitting: Sequence[int], known: Collection[str]) -> bool:
+    """Whether a lift between the versions that fit gives a file with these columns other rows."""
+    lifts = (source.lift_from(version) for version in range(fitting[-1], fitting[0]))
+    return any(
+        lift != NO_LIFT and (lift.function is not None or lift.defaults or set(lift.renamed) & set(known))
+        for lift in lifts
+    )
+
+
+def records_by_version(
+    spark: SparkSession, stored: Path, *, kind: FileKind, probed: Probed, source: SourceTable, name: str
+) -> tuple[VersionedRecords, ...]:
+    """The records of a landed file, unchanged, by the version that they are in.
+
+    Records that name no version of the contract are among those of the present one, with the reason.
+
+    Raises:
+        UnreadableFile: The columns of the file fit no version, or several that do not give the same rows.
+    """
+    if probed.version is None and kind.format is Format.JSONL:
+        columns = _names_in(spark, stored, source)
+        if SCHEMA_VERSION not in columns:
+            probed = replace(probed, version=version_of_columns(source, columns, name=name))
+    if probed.version is not None:
+        table = source.at(probed.version)
+        found = records(spark, stored, kind=kind, probe=probed.found, source=table)
+        return (VersionedRecords(records=found, version=probed.version),)
+    return tuple(_by_record(spark, stored, kind, probed.found, source, name))
+
+
+def _names_in(spark: SparkSession, stored: Path, source: SourceTable) -> set[str]:
+    """The names in the lines of a file that a version of the contract knows, and the one that names the version."""
+    known = {SCHEMA_VERSION}.union(*(source.at(each).schema.fieldNames() for each in _every(source)))
+    pair = json_pair(F.col("value"))
+    names = spark.read.text(str(stored)).select(
+        F.explode(F.map_keys(F.when(F.size(pair) == 2, F.get(pair, F.lit(0))))).alias("name")
+    )
+    return {row["name"] for row in names.where(F.col("name").isin(sorted(known))).distinct().collect()}
+
+
+def _every(source: SourceTable) -> range:
+    return range(1, source.contract_version + 1)
+
+
+def _by_record(
+    spark: SparkSession, stored: Path, kind: FileKind, found: Probe, source: SourceTable, name: str
+) -> Iterable[VersionedRecords]:
+    read = {
+        version: records(spark, stored, kind=kind, probe=found, source=_reading(source, version))
+        for version in _every(source)
+    }
+    latest = read[source.contract_version]
+    named = latest.frame.select(_named().alias("version")).distinct().where(F.col("version").isin(list(read)))
+    present = {row["version"] for row in named.collect()}
+    for version in sorted(present):
+        if kind.format is Format.PARQUET:  # its columns have types, which each version has to be able to take
+            probe(stored, kind, _reading(source, version), name=name)
+        frame = read[version].frame.where(_named() == version)
+        yield VersionedRecords(records=replace(read[version], frame=frame), version=version)
+    others = latest.frame.where(~F.coalesce(_named().isin(list(read)), F.lit(False)))
+    yield VersionedRecords(records=replace(latest, frame=_refused(others, source)), version=source.contract_version)
+
+
+def _named() -> Column:
+    return F.col(SCHEMA_VERSION).cast("string").try_cast("int")
+
+
+def _refused(frame: DataFrame, source: SourceTable) -> DataFrame:
+    quoted = F.substring(F.col(SCHEMA_VERSION).cast("string"), 1, _QUOTED_CHARACTERS)
+    known = f"the contract has versions 1 to {source.contract_version}"
+    reason = F.when(quoted.isNull(), F.lit(f"{SCHEMA_VERSION} is missing, and {known}")).otherwise(
+        F.concat(F.lit(f"{SCHEMA_VERSION} is '"), quoted, F.lit(f"', and {known}"))
+    )
+    return frame.withColumn(BROKEN, F.coalesce(F.col(BROKEN), reason))

@@ -1,0 +1,379 @@
+"""A source changes its contract: what was built before is read with the schema of its time, and stays what it is."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql.types import IntegerType, LongType, StringType, StructField
+from sqlalchemy import text
+
+from backfill_assets.candidates.rows import rows_of
+from backfill_assets.domain import Domain, lifts
+from backfill_assets.errors import BackfillError
+from backfill_assets.landing.imports import OnDuplicate
+from backfill_assets.ledger.connection import connect_engine
+from backfill_assets.ledger.import_records import ImportRecord
+from backfill_assets.planning.partitions import DayRange
+from backfill_assets.planning.request import PlanRequest
+from backfill_assets.settings import Settings
+from backfill_assets.staleness.decide import Cause
+from backfill_assets.upkeep.audit import audit
+from backfill_assets.workspace import Workspace
+from backfill_assets_tests import operations
+from backfill_assets_tests.conftest import NOON, SPARK_ENVIRONMENT
+from backfill_assets_tests.contract_domain import CHANNEL, contract, shop_of
+from backfill_assets_tests.contract_domain import transforms as functions
+from backfill_assets_tests.ledgers import ledger_environment
+from backfill_assets_tests.shop import ticking_clock
+
+SALES, TOTALS = "bronze.sales", "silver.totals"
+START = date(2025, 1, 1)
+Values = Mapping[str, Any]
+
+
+def days_from(first: int, count: int) -> DayRange:
+    """So many days, counted from the first of the history."""
+    start = START + timedelta(days=first)
+    return DayRange.inclusive(start, start + timedelta(days=count - 1))
+
+
+def sale(day: date, **values: Any) -> Values:
+    """A sale at noon of a day."""
+    at = datetime.combine(day, time(12), tzinfo=UTC).isoformat()
+    return {"sale_id": f"sale-{day}", "sold_at": at, "place": "here", **values}
+
+
+@dataclass(kw_only=True)
+class Store:
+    """A home whose domain is edited while it is in use."""
+
+    ws: Workspace
+    folder: Path
+
+    def becomes(self, domain: Domain) -> None:
+        """The author edits the domain."""
+        self.ws = Workspace(
+            settings=self.ws.settings, domain=domain, clock=self.ws.clock, open_session=self.ws.open_session
+        )
+
+    def lands(self, name: str, records: Sequence[Values], *, again: bool = False) -> ImportRecord:
+        """Lands a file by the suffix of its name."""
+        path = self.folder / name
+        if path.suffix == ".csv":
+            with path.open("w", newline="") as text:
+                rows = csv.DictWriter(text, fieldnames=list(records[0]))
+                rows.writeheader()
+                rows.writerows(records)
+        else:
+            path.write_text("".join(json.dumps(record) + "\n" for record in records))
+        duplicate = OnDuplicate.REPROCESS if again else OnDuplicate.IGNORE
+        return operations.land(self.ws, SALES, path, on_duplicate=duplicate, by="ana").record
+
+    def loads(self, partitions: tuple[date, ...] | None = None) -> str:
+        """Builds the days that wait, or these."""
+        run = operations.plan_load(self.ws, SALES, partitions=partitions, by="ana", reason="landed")
+        assert run is not None
+        self._executes(run.run_id)
+        return run.run_id
+
+    def totals(self, days: DayRange, *, version: str | None = None) -> str:
+        """Computes and publishes the sums of some days."""
+        run_id = self.planned(days, version=version)
+        self._executes(run_id)
+        return run_id
+
+    def planned(self, days: DayRange, *, version: str | None = None) -> str:
+        """A run that is planned."""
+        request = PlanRequest(table=TOTALS, days=days, reason="why not", by="ana", transform_version=version)
+        return operations.plan(self.ws, request).manifest.run_id
+
+    def _executes(self, run_id: str) -> None:
+        operations.stage(self.ws, run_id, actor="ana")
+        assert operations.gate(self.ws, run_id, actor="ana").passed
+        if operations.run_named(self.ws, run_id).manifest.table == TOTALS:
+            operations.approve(self.ws, run_id, by="ben")
+        operations.publish(self.ws, run_id, by="ben")
+
+    def sold(self, table: str = SALES) -> list[dict[str, Any]]:
+        """The accepted rows as the present domain reads them."""
+        declared = self.ws.domain.table(table)
+        with self.ws.ledger.read() as tx:
+            files = [tx.versions.accepted(table, [p])[p].files for p in tx.versions.claims(table)]
+        return [row.asDict() for row in rows_of(self.ws, declared, files).orderBy(declared.partition.column).collect()]
+
+    def versions(self, table: str = SALES) -> Mapping[date, int]:
+        """The accepted version of every partition."""
+        with self.ws.ledger.read() as tx:
+            return {partition: claim.version for partition, claim in tx.versions.claims(table).items()}
+
+    def stale(self, table: str) -> Mapping[Cause, int]:
+        """How many partitions of a table are stale, by cause."""
+        found: dict[Cause, int] = {}
+        for each in operations.stale_tables(self.ws, table=table):
+            for some in each.ranges:
+                for reason in some.reasons:
+                    found[reason.cause] = found.get(reason.cause, 0) + len(some.partitions)
+        return found
+
+    def is_identical(self, run_id: str) -> bool:
+        """Whether a run is reproduced identically."""
+        return operations.reproduce(self.ws, run_id, by="rita").identical
+
+    def rejected(self) -> list[str]:
+        """The reasons of all quarantined records."""
+        rows = self.ws.lake.open("quarantine.sales").to_pyarrow_table(columns=["reason"]).to_pylist()
+        return sorted(row["reason"] for row in rows)
+
+
+@pytest.fixture
+def store(tmp_path: Path, spark: SparkSession) -> Iterator[Store]:
+    home = tmp_path / "home"
+    settings = Settings.from_environment(
+        {
+            "BACKFILL_HOME": str(home),
+            "BACKFILL_DOMAIN": "backfill_assets_tests.contract_domain",
+            "BACKFILL_FIRST_DAY": str(START),
+            **ledger_environment(home),
+            **SPARK_ENVIRONMENT,
+        }
+    )
+    (tmp_path / "incoming").mkdir()
+    ws = Workspace.open(settings, clock=ticking_clock(NOON), open_session=lambda: spark)
+    opened = Store(ws=ws, folder=tmp_path / "incoming")
+    yield opened
+    opened.ws.close()
+
+
+def refused(act: Callable[[], object]) -> str:
+    """The sentence with which something is refused."""
+    with pytest.raises(BackfillError) as error:
+        act()
+    return str(error.value)
+
+
+def agrees(store: Store) -> bool:
+    """Whether an audit finds nothing."""
+    report = audit(store.ws)
+    assert report.problems == ()
+    return report.agrees
+
+
+OF_VERSION: Mapping[int, Callable[[int], Values]] = {
+    1: lambda number: {"amount": number},
+    2: lambda number: {"amount": number, "channel": "web"},
+    3: lambda number: {"net": number, "channel": "web"},
+    4: lambda number: {"net": number + 2**40, "channel": "web"},
+}
+
+
+@pytest.mark.parametrize("count", [3, 90], ids=["three days", "ninety days"])
+def test_a_column_is_added_one_renamed_and_one_widened_with_days_before_each(store: Store, count: int) -> None:
+    """The history of a source over three changes: nothing is rewritten, nothing is stale, everything is reproduced."""
+    sources: list[str] = []
+    derived: list[str] = []
+    for version, of_day in OF_VERSION.items():
+        store.becomes(shop_of(version))
+        assert store.stale(SALES) == {}
+        assert store.stale(TOTALS) in ({}, {Cause.VERSION_CHANGED: 2 * count})
+        days = list(days_from(count * (version - 1), count))
+        before = store.versions()
+        for part in range(0, count, count // 3):
+            named = f"{version}-{part}.jsonl"
+            store.lands(
+                named, [sale(day, **of_day(number)) for number, day in enumerate(days[part : part + count // 3])]
+            )
+        sources.append(store.loads())
+        derived.append(store.totals(DayRange.inclusive(days[0], days[-1])))
+        assert {day: store.versions()[day] for day in before} == before
+    rows = store.sold()
+    assert len(rows) == 4 * count
+    assert set(store.versions().values()) == {1}
+    assert [row["net"] for row in rows] == [*range(count // 3)] * 9 + [
+        number + 2**40 for number in range(count // 3)
+    ] * 3
+    assert [row["channel"] for row in rows] == ["shop"] * count + ["web"] * 3 * count
+    by_others = store.ws.lake.open(SALES).to_pyarrow_table().sort_by("sold_on").to_pylist()
+    assert [row["net"] for row in by_others[2 * count :]] == [row["net"] for row in rows[2 * count :]]
+    assert [row["amount"] for row in by_others[: 2 * count]] == [row["net"] for row in rows[: 2 * count]]
+    assert all(row["net"] is None for row in by_others[: 2 * count]), "old files hold the earlier name"
+    for run_id in (*sources, *derived):
+        assert store.is_identical(run_id)
+    # The release that reads the present names computes the same over all of it: what is accepted is found equal.
+    everything = days_from(0, 4 * count)
+    before = store.versions(TOTALS)
+    again = store.totals(everything)
+    assert store.versions(TOTALS) == before
+    assert store.is_identical(again)
+    assert store.stale(TOTALS) == {}
+    assert agrees(store)
+
+
+def test_a_correction_of_an_old_day_is_built_in_the_present_contract_and_rolled_back(store: Store) -> None:
+    days = list(days_from(0, 3))
+    store.lands("one.jsonl", [sale(day, amount=1) for day in days])
+    store.loads()
+    published = store.totals(days_from(0, 3))
+    store.becomes(shop_of(4))
+    # The same content in the new form is a duplicate; another amount replaces the old one.
+    record = store.lands("two.jsonl", [sale(days[0], net=1, channel="shop"), sale(days[1], net=5, channel="web")])
+    assert (record.counts.duplicate, record.counts.accepted, record.contract) == (1, 1, 4)
+    run_id = store.loads((days[1],))
+    assert [(row["net"], row["channel"]) for row in store.sold()] == [(1, "shop"), (5, "web"), (1, "shop")]
+    assert store.stale(TOTALS) == {Cause.VERSION_CHANGED: 3, Cause.INPUT_CHANGED: 1}
+    store.totals(days_from(0, 3))
+    assert [row["amount"] for row in store.sold(TOTALS)] == [1, 5, 1]
+    assert store.is_identical(run_id)
+    assert store.is_identical(published)
+    operations.rollback_with_dependents(store.ws, run_id, by="ben", reason="second thoughts")
+    assert [row["net"] for row in store.sold()] == [1, 1, 1]
+    assert agrees(store)
+
+
+def test_files_name_their_version_record_by_record_or_by_their_columns(store: Store) -> None:
+    store.becomes(shop_of(4))
+    days = list(days_from(0, 12))
+    store.lands("first.csv", [sale(days[0], amount=1)])
+    store.lands("second.csv", [sale(days[1], amount=2, channel="web")])
+    store.lands("third.csv", [sale(days[2], net=3, channel="web", colour="red")])
+    mixed = [
+        sale(days[3], amount=4, schema_version=1),
+        sale(days[4], amount=5, channel="post", schema_version=2),
+        sale(days[5], net=6, channel="web", schema_version=4),
+        sale(days[6], net=7, channel="web", schema_version=9),
+        sale(days[7], net=8, channel="web"),
+        sale(days[8], amount="many", schema_version=1),
+    ]
+    record = store.lands("mixed.jsonl", mixed)
+    assert (record.counts.accepted, record.counts.rejected) == (3, 3)
+    columns = ["sale_id", "sold_at", "place", "amount", "net", "channel", "schema_version"]
+    wide = [dict.fromkeys(columns, "") | {k: str(v) for k, v in each.items()} for each in mixed[:3]]
+    again = store.lands("mixed.csv", wide)
+    assert again.counts.duplicate == 3
+    assert store.rejected() == [
+        "amount is not a whole number: 'many'",
+        "schema_version is '9', and the contract has versions 1 to 4",
+        "schema_version is missing, and the contract has versions 1 to 4",
+    ]
+    store.loads()
+    assert [(row["net"], row["channel"]) for row in store.sold()] == [
+        (1, "shop"),
+        (2, "web"),
+        (3, "web"),
+        (4, "shop"),
+        (5, "post"),
+        (6, "web"),
+    ]
+
+
+def test_a_file_that_could_be_of_two_versions_is_refused_with_both(store: Store) -> None:
+    twice = {1: contract("amount", IntegerType()), 2: contract("amount", LongType()), 3: contract("net", LongType())}
+    cents = {2: lifts(lambda record: {"net": record["amount"] * 100})}
+    store.becomes(shop_of(3, versions=twice, lift=cents))
+    day = next(iter(days_from(0, 1)))
+    bare = {name: value for name, value in sale(day).items() if name != "place"}
+    for name in ("bare.csv", "bare.jsonl"):
+        assert "bare" in (said := refused(lambda name=name: store.lands(name, [bare])))  # type: ignore[misc]
+        assert "can be of versions 1 and 2 and 3 of bronze.sales, which would give other rows" in said
+        said = refused(lambda name=name: store.lands(f"both-{name}", [sale(day, amount=1, net=2)]))  # type: ignore[misc]
+        assert "has the columns of no version of bronze.sales: amount, net, place, sale_id, sold_at" in said
+    assert store.lands("old.csv", [sale(day, amount=1)]).counts.accepted == 1
+    store.loads()
+    assert [row["net"] for row in store.sold()] == [100]
+
+
+def test_a_lift_that_changes_values_makes_what_was_built_before_stale(store: Store) -> None:
+    versions = {1: contract("amount", IntegerType()), 2: contract("net", IntegerType())}
+    days = list(days_from(0, 3))
+    store.lands("one.jsonl", [sale(day, amount=1) for day in days])
+    bronze = store.loads()
+    run_id = store.totals(days_from(0, 3))
+
+    def lifted_by(lift: Any) -> Domain:
+        return shop_of(2, versions=versions, lift={1: lift}, release=("2.0.0", functions.of_net))
+
+    store.becomes(lifted_by(lifts(functions.doubled, dropped=("amount",), keeps_values=True)))
+    assert store.stale(SALES) == {}
+    store.becomes(lifted_by(functions.doubled))
+    assert store.stale(SALES) == {Cause.CONFIGURATION_CHANGED: 3}
+    assert store.stale(TOTALS)[Cause.CONFIGURATION_CHANGED] == 3
+    assert [row["net"] for row in store.sold()] == [2, 2, 2]
+    assert store.is_identical(bronze), "it is rebuilt in the version that it was built in"
+    assert store.is_identical(run_id), "it reads the version that it read"
+    store.loads(tuple(days))
+    store.totals(days_from(0, 3))
+    assert (store.stale(SALES), store.stale(TOTALS)) == ({}, {})
+    assert [row["amount"] for row in store.sold(TOTALS)] == [2, 2, 2]
+    assert agrees(store)
+
+
+@pytest.mark.parametrize(
+    ("lift", "sentence"),
+    [
+        (functions.of_another_type, "gives net as string where int is declared"),
+        (functions.of_a_column_that_is_not_there, "computes gross, which is not a column of the later version"),
+        (functions.of_the_key, "computes sale_id, which belongs to the key or is the event time"),
+        (functions.failing, "its function failed: KeyError: 'nett'"),
+    ],
+)
+def test_a_lift_that_breaks_its_contract_is_refused_before_anything_is_published(
+    store: Store, lift: Any, sentence: str
+) -> None:
+    versions = {1: contract("amount", IntegerType()), 2: contract("net", IntegerType())}
+    day = next(iter(days_from(0, 1)))
+    store.lands("one.jsonl", [sale(day, amount=1)])
+    store.loads()
+    store.becomes(shop_of(2, versions=versions, lift={1: lift}))
+    assert f"the lift of {SALES} from version 1 to 2 cannot be applied: " in (said := refused(store.sold))
+    assert sentence in said
+    assert store.versions() == {day: 1}
+
+
+def test_a_load_that_was_planned_before_the_contract_changed_is_planned_again(store: Store) -> None:
+    store.lands("one.jsonl", [sale(START, amount=1)])
+    run = operations.plan_load(store.ws, SALES, partitions=None, by="ana", reason="landed")
+    assert run is not None
+    store.becomes(shop_of(2))
+    said = refused(lambda: operations.stage(store.ws, run.run_id, actor="ana"))
+    assert "was planned with version 1 of the contract of bronze.sales, and the domain declares version 2" in said
+
+
+def test_an_earlier_version_that_is_not_what_it_was_makes_old_runs_irreproducible_with_the_reason(
+    store: Store,
+) -> None:
+    store.lands("one.jsonl", [sale(START, amount=1)])
+    run_id = store.loads()
+    could_be_null = StructField("channel", StringType())
+    other = {1: contract("amount", IntegerType(), could_be_null), 2: contract("amount", IntegerType(), CHANNEL)}
+    store.becomes(shop_of(2, versions=other, lift={1: lifts(lambda _: {})}))
+    assert "by a contract that is none of the 2 versions which the domain declares" in refused(
+        lambda: store.is_identical(run_id)
+    )
+
+
+def test_a_reprocessed_file_is_kept_in_the_present_contract(store: Store) -> None:
+    record = store.lands("one.jsonl", [sale(START, amount=1)])
+    store.loads()
+    store.becomes(shop_of(2))
+    again = store.lands("one.jsonl", [sale(START, amount=1)], again=True)
+    assert (record.contract, again.contract, again.import_id) == (1, 2, record.import_id)
+    store.loads((START,))
+    assert [(row["amount"], row["channel"]) for row in store.sold()] == [(1, "shop")]
+    assert agrees(store)
+
+
+def test_an_edited_contract_version_of_a_landed_file_is_found(store: Store) -> None:
+    store.becomes(shop_of(2))
+    store.lands("one.jsonl", [sale(START, amount=1)])
+    engine = connect_engine(store.ws.settings.ledger_url)
+    with engine.begin() as connection:
+        connection.execute(text("UPDATE imports SET contract = 1"))
+    engine.dispose()
+    assert any("the contract version of imp-000001 was edited" in problem for problem in audit(store.ws).problems)
