@@ -44,6 +44,7 @@ class Act(StrEnum):
     REPRODUCE = "reproduce"
     DEMO = "demo"
     DESK = "desk"
+    METRICS = "metrics"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,9 @@ from backfill_assets.planning.partitions import DayRange
 from backfill_assets.workspace import Workspace
 
 if TYPE_CHECKING:
+    from backfill_assets.application.metrics import MetricsDocument
     from backfill_assets.evidence.calendar import Calendar
+    from backfill_assets.evidence.event_counts import EventCounts
     from backfill_assets.evidence.events import EventLine
     from backfill_assets.evidence.history import TableHistory
     from backfill_assets.evidence.locate import LocatedPeriod
@@ -116,6 +118,20 @@ def calendar(ws: Workspace, year: int | None, stale: Sequence[Staleness]) -> Cal
     from backfill_assets.evidence.calendar import calendar as calendar_of_year
 
     return calendar_of_year(ws, year, stale)
+
+
+def metrics(ws: Workspace, counts: EventCounts | None, stale: Sequence[Staleness] | None) -> MetricsDocument:
+    """What is watched, as of now.
+
+    Args:
+        ws: The workspace.
+        counts: What the events added up to when they were counted last; None to count all of them.
+        stale: What is stale; None where that is not known now.
+    """
+    from backfill_assets.application.metrics import metrics as metrics_now
+    from backfill_assets.evidence.event_counts import EventCounts
+
+    return metrics_now(ws, counts or EventCounts(), stale)
 
 
 def timeline(ws: Workspace, table: str | None, before: int | None) -> Timeline:

@@ -1,13 +1,15 @@
-"""The commands that stay: the desk."""
+"""The commands that watch: the desk for people, metrics for machines."""
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from typing import Annotated
 
 import typer
 
 from backfill_assets.cli.answers import Json, answering, app, print_json
+from backfill_assets.cli.plain_values import PlainCommand
 from backfill_assets.cli.session import opened, surroundings
 
 
@@ -43,3 +45,18 @@ def desk(
 
         with opened(looks=True) as session:
             surroundings().serving(session.ws, port, ready)
+
+
+@app.command(cls=PlainCommand)
+def metrics(as_json: Json = False) -> None:
+    """Print what is watched in the text format of Prometheus, as `/metrics` of the desk serves it."""
+    with answering(as_json):
+        from backfill_assets.application import look
+        from backfill_assets.application.metrics_text import metrics_text
+
+        with opened(looks=True) as session:
+            document = look.metrics(session.ws, None, look.staleness(session.ws))
+        if as_json:
+            print_json(document)
+        else:
+            sys.stdout.write(metrics_text(document))

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date
 from enum import StrEnum
+from threading import Lock
 from typing import TypeVar
 
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from backfill_assets.application import look
+from backfill_assets.application.metrics_text import CONTENT_TYPE, metrics_text
 from backfill_assets.application.subjects import subject_of
 from backfill_assets.desk.drawings import Colouring, drawn_calendar, drawn_timeline, legend
 from backfill_assets.desk.rendering import OF_A_REPORT, page, row_address
 from backfill_assets.desk.staleness import StalenessInBackground
 from backfill_assets.errors import InvalidRange
+from backfill_assets.evidence.event_counts import EventCounts
 from backfill_assets.evidence.row_history import key_columns
 from backfill_assets.evidence.run_list import RunChoice, SetChoice
 from backfill_assets.ledger.states import RunState, SetState
@@ -39,10 +42,13 @@ class Pages:
     Attributes:
         ws: What they look at.
         staleness: What is stale of it.
+        counts: What its events add up to, as far as they have been counted.
     """
 
     ws: Workspace
     staleness: StalenessInBackground
+    counts: EventCounts = field(default_factory=EventCounts)
+    _counting: Lock = field(default_factory=Lock)
 
     def routes(self) -> Mapping[str, Callable[[Request], Response]]:
         """The pages by address."""
@@ -57,6 +63,7 @@ class Pages:
             "/rows": self.rows,
             "/publications": self.publications,
             "/audit": self.audit,
+            "/metrics": self.metrics,
         }
 
     def overview(self, _request: Request) -> Response:
@@ -152,6 +159,13 @@ class Pages:
         """The verdict of the last audit."""
         found, is_contained = look.last_audit(self.ws)
         return page("audit.html", audit=found, is_contained=is_contained, now=self.ws.clock())
+
+    def metrics(self, _request: Request) -> Response:
+        """What is watched, for Prometheus; what is stale once it is known."""
+        known = self.staleness.latest()
+        with self._counting:
+            found = look.metrics(self.ws, self.counts, known.tables if known.is_current else None)
+        return Response(metrics_text(found), headers={"Content-Type": CONTENT_TYPE, "Cache-Control": "no-store"})
 
 
 def _one_of(values: type[S], text: str | None) -> S | None:

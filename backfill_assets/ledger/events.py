@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from sqlalchemy import select
@@ -19,7 +19,9 @@ from backfill_assets.ledger.schema import chain_head, events
 class EventReads(Queries):
     """The event chain."""
 
-    def entries(self, *, after: int = 0, entity_id: str | None = None) -> Iterator[EventRecord]:
+    def entries(
+        self, *, after: int = 0, entity_id: str | None = None, actions: Collection[str] | None = None
+    ) -> Iterator[EventRecord]:
         """Events in the order they happened, read a page at a time; use them before the transaction is closed.
 
         Cost: one index range per page of 1,000 events.
@@ -27,8 +29,11 @@ class EventReads(Queries):
         Args:
             after: The sequence that was seen last.
             entity_id: Only events of this run, publication or import.
+            actions: Only events of these actions; the others are read by the database, and not returned.
         """
         chosen = select(events)
+        if actions is not None:
+            chosen = chosen.where(events.c.action.in_(tuple(actions)))
         if entity_id is not None:
             chosen = chosen.where(events.c.entity_id == entity_id)
         return (rows.event_record(row) for row in self._paged(chosen, events.c.sequence, after=after))

@@ -30,6 +30,13 @@ class LeaseReads(Queries):
         row = self._row(select(leases).where(leases.c.work_id == work_id))
         return None if row is None else rows.lease(row)
 
+    def every(self) -> dict[str, Lease]:
+        """Every lease, by the run or the landed file that is worked on.
+
+        Cost: one row per process at work.
+        """
+        return {row.work_id: rows.lease_of(row) for row in self._rows(select(leases).order_by(leases.c.work_id))}
+
     def require_free(self, work_id: str, *, at: datetime) -> None:
         """Refuses to disturb a process whose lease has not ended.
 

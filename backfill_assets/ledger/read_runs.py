@@ -141,6 +141,24 @@ class RunReads(Queries):
             for row in self._rows(chosen.where(manifests.c.run_id.in_(batch)))
         }
 
+    def tables_of(self, run_ids: Iterable[str]) -> Mapping[str, str]:
+        """The tables that those of these ids that are runs target.
+
+        Cost: one primary key lookup per id.
+        """
+        held = select(runs.c.run_id, runs.c.table_name)
+        chosen = (held.where(runs.c.run_id.in_(batch)) for batch in batches(run_ids))
+        return {row.run_id: row.table_name for statement in chosen for row in self._rows(statement)}
+
+    def counts(self) -> Mapping[tuple[str, RunState], int]:
+        """How many runs there are, by table and state.
+
+        Cost: one index scan over all runs, counted in the database.
+        """
+        counted = select(runs.c.table_name, runs.c.state, func.count().label("found"))
+        grouped = counted.group_by(runs.c.table_name, runs.c.state)
+        return {(row.table_name, row.state): row.found for row in self._rows(grouped)}
+
     def state(self, run_id: str) -> RunState:
         """How far a run is.
 

@@ -46,8 +46,11 @@ _MOST_CHARACTERS = 200
 
 def lease(row: AnyRow, prefix: str = "") -> Lease | None:
     """The working process from the columns of a lease, whose names may begin with a prefix; None without one."""
-    if row._mapping[f"{prefix}attempt"] is None:
-        return None
+    return None if row._mapping[f"{prefix}attempt"] is None else lease_of(row, prefix)
+
+
+def lease_of(row: AnyRow, prefix: str = "") -> Lease:
+    """The working process from the columns of a lease that is there."""
     return Lease(
         **{name: row._mapping[f"{prefix}{name}"] for name in ("attempt", "holder", "machine", "since_at", "until_at")}
     )

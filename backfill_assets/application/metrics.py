@@ -1,0 +1,243 @@
+"""Metrics: what is watched, as families of samples. Counters come from the events, gauges from the present ledger."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from backfill_assets.errors import Refused
+from backfill_assets.evidence.event_counts import Durations, EventCounts
+from backfill_assets.ledger.records import RunRecord
+from backfill_assets.ledger.states import PublicationState, RunState
+from backfill_assets.ledger.transactions import ReadTransaction
+from backfill_assets.planning.estimates import estimate
+from backfill_assets.staleness.decide import Staleness
+from backfill_assets.upkeep.audit_record import last_audit
+from backfill_assets.workspace import Workspace
+
+_UNSTAGED = (RunState.PLANNED, RunState.STAGING, RunState.FAILED)
+_STUCK = (RunState.BLOCKED, RunState.FAILED)
+_MOST_ESTIMATED = 50
+"""Of how many runs that are not staged yet the cost is estimated."""
+
+
+class MetricKind(StrEnum):
+    """How a metric behaves."""
+
+    COUNTER = "counter"
+    GAUGE = "gauge"
+    HISTOGRAM = "histogram"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetricSample:
+    """One value of a metric.
+
+    Attributes:
+        suffix: What follows the name of the metric: of a histogram `_bucket`, `_sum` or `_count`; else empty.
+        labels: By name.
+        value: The value.
+    """
+
+    suffix: str
+    labels: Mapping[str, str]
+    value: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Metric:
+    """A metric with its values.
+
+    Attributes:
+        name: Its name.
+        kind: How it behaves.
+        help: What it means, in a sentence.
+        samples: Its values.
+    """
+
+    name: str
+    kind: MetricKind
+    help: str
+    samples: tuple[MetricSample, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetricsDocument:
+    """What is watched.
+
+    Attributes:
+        as_of: The instant of the values.
+        metrics: By name.
+    """
+
+    as_of: datetime
+    metrics: tuple[Metric, ...]
+
+
+def metrics(ws: Workspace, counts: EventCounts, stale: Sequence[Staleness] | None) -> MetricsDocument:
+    """What is watched, as of now.
+
+    Args:
+        ws: The workspace.
+        counts: What the events add up to; it is continued to the last event.
+        stale: What is stale, table by table; None where that is not known now, and then it is left out.
+    """
+    as_of = ws.clock()
+    with ws.ledger.read() as tx:
+        counts.continue_(tx)
+        found = [*_counted(counts), *_present(tx, as_of), _estimated(tx)]
+    found += _audited(ws, as_of)
+    if stale is not None:
+        found.append(
+            _gauge(
+                "backfill_stale_partitions",
+                "Partitions that no longer follow from their inputs, code, configuration and references.",
+                (({"table": each.table}, len(each.partitions)) for each in stale),
+            )
+        )
+    return MetricsDocument(as_of=as_of, metrics=tuple(sorted(found, key=lambda metric: metric.name)))
+
+
+_Values = Iterable[tuple[Mapping[str, str], float]]
+
+
+def _counted(counts: EventCounts) -> Iterator[Metric]:
+    by_table = (
+        ("backfill_input_records_total", "Rows that finished chunks have read.", counts.input_rows),
+        ("backfill_output_records_total", "Rows that finished chunks have staged.", counts.output_rows),
+        ("backfill_chunks_completed_total", "Chunks that were finished.", counts.chunks),
+        ("backfill_validation_failures_total", "Results of blocking gates that failed.", counts.failures),
+    )
+    for name, meaning, found in by_table:
+        yield _metric(name, MetricKind.COUNTER, meaning, (({"table": table}, n) for table, n in sorted(found.items())))
+    yield _metric(
+        "backfill_rejected_records_total",
+        MetricKind.COUNTER,
+        "Records of landed files that were rejected.",
+        (({"source": source}, n) for source, n in sorted(counts.rejected.items())),
+    )
+    yield _histogram(
+        "backfill_chunk_duration_seconds",
+        "Seconds from the start of a chunk until its files are recorded.",
+        (({"table": table}, found) for table, found in sorted(counts.chunk_seconds.items())),
+    )
+    yield _histogram(
+        "backfill_sink_write_latency_ms",
+        "Milliseconds that a chunk takes per staged partition: Spark reads, computes and writes in one pass.",
+        (({"table": table}, found) for table, found in sorted(counts.write_ms.items())),
+    )
+    yield _histogram(
+        "backfill_publish_duration_seconds",
+        "Seconds from the intent of a publication or rollback to its acknowledgement.",
+        (
+            ({"table": table, "action": action}, found)
+            for (table, action), found in sorted(counts.publish_seconds.items())
+        ),
+    )
+
+
+def _present(tx: ReadTransaction, as_of: datetime) -> Iterator[Metric]:
+    yield _gauge(
+        "backfill_runs",
+        "Runs by table and state.",
+        (({"table": table, "state": str(state)}, n) for (table, state), n in sorted(tx.runs.counts().items())),
+    )
+    leases = tx.leases.every()
+    yield _gauge(
+        "backfill_lease_age_seconds",
+        "Seconds since a process began to work on a run or a landed file.",
+        (({"work": work, "holder": held.holder}, _age(held.since_at, as_of)) for work, held in leases.items()),
+    )
+    yield _gauge(
+        "backfill_lease_overdue_seconds",
+        "Seconds since a lease ended that was not renewed; 0 while it is alive.",
+        (({"work": work, "holder": held.holder}, _age(held.until_at, as_of)) for work, held in leases.items()),
+    )
+    waiting = tx.outbox.entries(open_only=True)
+    ages = [_age(entry.created_at, as_of) for entry in waiting]
+    yield _gauge("backfill_outbox_open", "Publications that their dependents have not followed.", [({}, len(waiting))])
+    yield _gauge(
+        "backfill_outbox_age_seconds",
+        "Seconds since the oldest publication that its dependents have not followed.",
+        [({}, max(ages, default=0.0))],
+    )
+    runs = tx.outbox.unfinished_follow_ups(_STUCK)
+    stuck = sum(entry.attempts > 0 for entry in waiting) + len(runs)
+    yield _gauge(
+        "backfill_stuck_follow_ups",
+        "Publications whose follow-ups could not be planned, and follow-ups that are blocked or have failed.",
+        [({}, stuck)],
+    )
+    open_ones = tx.publications.headers(states=[PublicationState.PUBLISHING])
+    yield _gauge(
+        "backfill_open_publication_age_seconds",
+        "Seconds since a publication began whose outcome is not known.",
+        (({"table": each.table}, _age(each.started_at, as_of)) for each in open_ones),
+    )
+
+
+def _age(since: datetime, as_of: datetime) -> float:
+    return max(0.0, round((as_of - since).total_seconds(), 3))
+
+
+def _estimated(tx: ReadTransaction) -> Metric:
+    """How long it will take to stage what is planned, where earlier runs of the table tell."""
+    seconds: dict[str, float] = {}
+    for header in tx.runs.headers(states=_UNSTAGED, limit=_MOST_ESTIMATED):
+        try:
+            run = tx.runs.get(header.run_id)
+        except Refused:
+            continue  # Its manifest cannot be read: `status` and an audit name it.
+        expected = _expected_seconds(tx, run)
+        if expected is not None:
+            seconds[header.table] = seconds.get(header.table, 0.0) + expected
+    return _gauge(
+        "backfill_cost_estimate",
+        "Seconds that staging is expected to take of runs that are planned and not staged, the latest fifty.",
+        (({"table": table}, round(found, 3)) for table, found in sorted(seconds.items())),
+    )
+
+
+def _expected_seconds(tx: ReadTransaction, run: RunRecord) -> float | None:
+    partitions = run.manifest.partitions
+    claims = tx.versions.claims(run.table, partitions)
+    expected = estimate(
+        partitions,
+        {partition: claim.rows for partition, claim in claims.items()},
+        accepted_bytes=sum(claim.size_bytes for claim in claims.values()),
+        own_rows=dict.fromkeys(partitions, 0),
+        pace=tx.candidates.pace(run.table),
+    )
+    return expected.seconds
+
+
+def _audited(ws: Workspace, as_of: datetime) -> Iterator[Metric]:
+    found = last_audit(ws.settings.home)
+    samples: Sequence[tuple[Mapping[str, str], float]] = [] if found is None else [({}, float(found.agrees))]
+    ages: Sequence[tuple[Mapping[str, str], float]] = [] if found is None else [({}, _age(found.at, as_of))]
+    yield _gauge("backfill_audit_agrees", "1 when everything agreed at the last audit; missing without one.", samples)
+    yield _gauge("backfill_audit_age_seconds", "Seconds since the last audit ended; missing without one.", ages)
+
+
+def _gauge(name: str, meaning: str, values: _Values) -> Metric:
+    return _metric(name, MetricKind.GAUGE, meaning, values)
+
+
+def _metric(name: str, kind: MetricKind, meaning: str, values: _Values) -> Metric:
+    samples = tuple(MetricSample(suffix="", labels=labels, value=value) for labels, value in values)
+    return Metric(name=name, kind=kind, help=meaning, samples=samples)
+
+
+def _histogram(name: str, meaning: str, values: Iterable[tuple[Mapping[str, str], Durations]]) -> Metric:
+    samples: list[MetricSample] = []
+    for labels, found in values:
+        within = 0
+        for bound, count in zip(found.bounds, found.counts, strict=True):
+            within += count
+            samples.append(MetricSample(suffix="_bucket", labels={**labels, "le": f"{bound:g}"}, value=within))
+        samples.append(MetricSample(suffix="_bucket", labels={**labels, "le": "+Inf"}, value=found.count))
+        samples.append(MetricSample(suffix="_sum", labels=labels, value=round(found.total, 6)))
+        samples.append(MetricSample(suffix="_count", labels=labels, value=found.count))
+    return Metric(name=name, kind=MetricKind.HISTOGRAM, help=meaning, samples=tuple(samples))
