@@ -15,7 +15,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from itertools import islice
 from typing import Any, TypeVar
 
-from dagster import DagsterEventType, DagsterInstance, EventLogEntry
+from dagster import DagsterEventType, DagsterInstance, EventLogEntry, Failure
 
 from backfill_assets.orchestration.dagster_internals import AssetCheckExecutionRecordStatus as Status
 from backfill_assets.orchestration.dagster_internals import AssetCheckExecutionsTable as Checks
@@ -29,6 +29,8 @@ BATCH = 500
 """Events per commit: small enough that other writers wait for a second at most."""
 
 OF_PARTITIONS = (DagsterEventType.ASSET_MATERIALIZATION, DagsterEventType.ASSET_MATERIALIZATION_PLANNED)
+
+FAILURES = (DagsterEventType.STEP_FAILURE, DagsterEventType.RUN_FAILURE)
 
 _EVENTS = "SELECT run_id FROM event_logs WHERE id IN (SELECT max(id) FROM event_logs"
 _MATERIALIZED = "dagster_event_type = 'ASSET_MATERIALIZATION'"
@@ -219,6 +221,8 @@ def _text(event: EventLogEntry) -> str:
     """The text of the event as Dagster reads it; for a partition, without what other events of its step contain."""
     found = event.dagster_event
     is_evaluation = _is_evaluation_of_a_partition(event)
+    if event.dagster_event_type in FAILURES:
+        return json.dumps(_without_stacks(pack_value(event)), separators=(",", ":"))
     if found is None or not (is_evaluation or tells_of_a_partition(event)):
         return serialize_value(event)
     lean = found._replace(
@@ -241,6 +245,19 @@ def _without_defaults(value: Any) -> Any:
             return {name: _without_defaults(each) for name, each in value.items() if each is not None or name in needed}
         case list():
             return [_without_defaults(each) for each in value]
+        case _:
+            return value
+
+
+def _without_stacks(value: Any) -> Any:
+    """A packed failure: what is refused on purpose is a sentence for a person, without the path through the code."""
+    match value:
+        case {"__class__": "SerializableErrorInfo", "cls_name": Failure.__name__, **others}:
+            return {"__class__": "SerializableErrorInfo", "cls_name": Failure.__name__, **others, "stack": []}
+        case dict():
+            return {name: _without_stacks(each) for name, each in value.items()}
+        case list():
+            return [_without_stacks(each) for each in value]
         case _:
             return value
 

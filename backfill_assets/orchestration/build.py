@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from dagster import Definitions, in_process_executor
 
+from backfill_assets.orchestration.acts import acting_jobs
 from backfill_assets.orchestration.assets import domain_assets
 from backfill_assets.orchestration.follow import follow_sensor
 from backfill_assets.orchestration.jobs import table_jobs
@@ -42,7 +43,7 @@ def definitions_over(workspace: Workspace, open_session: Callable[[], Session], 
         jobs = table_jobs(workspace.domain)
         return Definitions(
             assets=domain_assets(workspace.domain, workspace.graph, pool=pool),
-            jobs=jobs,
+            jobs=[*jobs, *acting_jobs(workspace.domain, pool=pool)],
             sensors=[follow_sensor(jobs)],
             resources=run_resources(workspace.settings, workspace.domain, open_session),
             # One process per run: a process per step would start a JVM per step.

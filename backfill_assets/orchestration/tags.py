@@ -25,6 +25,9 @@ BECAUSE = "backfill/because"
 """The publication that a run follows, in earlier releases. It is refused now: only the ledger decides that."""
 
 TABLE = "backfill/table"
+ON = "backfill/on"
+"""The run or set that a job of the launchpad is about; such a Dagster run executes no manifest itself."""
+
 PROCESS = ".dagster/backfill_process"
 """`host:pid` of a run that a command executes itself; the prefix keeps it off the pages."""
 

@@ -84,6 +84,15 @@ def test_the_jobs_and_the_sensor_that_the_ui_offers(definitions: Definitions) ->
         "sales_monthly_restatement",
         "sales_monthly_publication",
         "sales_monthly_follow",
+        "plan_recent_sales",
+        "plan_sales_monthly",
+        "plan_stale",
+        "stage",
+        "approve",
+        "publish",
+        "roll_back",
+        "cancel",
+        "recover",
     }
     sensor = definitions.resolve_sensor_def("follow")
     assert sensor.default_status.value == "RUNNING"
