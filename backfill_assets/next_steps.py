@@ -119,6 +119,11 @@ def undo(named: str) -> Invocation:
     return do(Act.ROLLBACK, named, by=NAME, reason=WHY)
 
 
+def comment(named: str) -> Invocation:
+    """The approval of a run or of a set with the comment that its gates demand."""
+    return do(Act.APPROVE, named, by=ANOTHER_PERSON, note=WHY)
+
+
 WAIT_OR_RECOVER = step("wait for it; if its process is gone: ", do(Act.RECOVER))
 """For work that is in progress in another process."""
 

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from backfill_assets.application.parts import Part
 from backfill_assets.application.recorder import Acting
 from backfill_assets.application.terms import present_terms
-from backfill_assets.errors import BackfillError, Refused
+from backfill_assets.errors import BackfillError, NotApproved, Refused
 from backfill_assets.ledger.recorded_text import one_line
 from backfill_assets.ledger.records import RunRecord
 from backfill_assets.ledger.states import RunState
 from backfill_assets.next_steps import Act, NextStep, do, step
 from backfill_assets.publication import follow as outbox
-from backfill_assets.publication.authority import demands_of
+from backfill_assets.publication.authority import demands_of, open_comments
 from backfill_assets.publication.follow import Asking, FailedFollowUp, PlannedFollowUps, Tries, always
 from backfill_assets.workspace import Workspace
 
@@ -95,7 +95,10 @@ def _executed(ws: Workspace, each: Unfinished, acting: Acting) -> Followed:
     except BackfillError as stopped:
         error = stopped
     with ws.ledger.read() as tx:
-        return Followed(run=tx.runs.get(run_id), error=error)
+        run = tx.runs.get(run_id)
+        # What its gates demand a comment on was not known before: it waits for a person now, as far as it may go.
+        waits = isinstance(error, NotApproved) and run.state is RunState.PASSED and open_comments(tx, run)
+        return Followed(run=run, error=None if waits else error)
 
 
 def plan_follow_ups(ws: Workspace, *, by: str, tries: Tries = always) -> PlannedFollowUps:

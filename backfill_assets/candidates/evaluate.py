@@ -22,7 +22,8 @@ from backfill_assets.candidates.rows import rows_of
 from backfill_assets.candidates.run_lease import LeasedRun, holding_lease
 from backfill_assets.columns import differing_columns
 from backfill_assets.crash_points import Point
-from backfill_assets.domain import Gate, Table, WarmUpProof
+from backfill_assets.domain import DerivedTable, Gate, Table, WarmUpProof
+from backfill_assets.gates.broken_down import break_down
 from backfill_assets.gates.failing import failing_keys
 from backfill_assets.gates.judge import judge
 from backfill_assets.gates.measure import Measured, measure
@@ -42,7 +43,7 @@ from backfill_assets.ledger.records import (
     Sample,
     SampleKind,
 )
-from backfill_assets.ledger.sampled import FailingKey, SampledRow
+from backfill_assets.ledger.sampled import BreakdownCell, FailingKey, SampledRow
 from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.partitions import count_of, describe
@@ -80,6 +81,7 @@ class Gating:
         gates: The gates to measure; results that are still valid are in `kept`.
         measured: What was measured in the staged rows, by partition; empty before that.
         proven: The result of the proof of the window; None without a proof.
+        cells: The breakdown of the staged and the accepted rows; empty for a table that declares none.
     """
 
     ws: Workspace
@@ -94,6 +96,7 @@ class Gating:
     kept: tuple[GateResult, ...]
     measured: Mapping[date, Measured] = field(default_factory=dict)
     proven: tuple[Proven, ...] | None = None
+    cells: tuple[BreakdownCell, ...] = ()
     evaluated: Evaluated | None = None
 
     @cached_property
@@ -116,6 +119,11 @@ class Gating:
         """The accepted rows; None when there are none."""
         has_files = any(files.files for files in self.accepted_files.values())
         return rows_of(self.ws, self.table, self.accepted_files.values()) if has_files else None
+
+    @cached_property
+    def new(self) -> frozenset[date]:
+        """The partitions without an accepted version."""
+        return frozenset(self.candidates.keys() - self.accepted.keys())
 
     def report(self, done: int, sentence: str) -> None:
         """Reports progress."""
@@ -173,11 +181,14 @@ def gating(ws: Workspace, run_id: str, *, actor: str, listener: Listener = no_li
 
 
 def measure_candidate(work: Gating, stage: Measure) -> None:
-    """Measures the staged rows, read back from their files, and compares them with the accepted ones: one pass."""
+    """Measures the staged rows, read back from their files, and compares them with the accepted ones: one pass, and a
+    second one for a table with a breakdown."""
     work.report(0, f"measuring {count_of(len(stage.partitions), stage.grain.noun)}")
     work.gates = tuple(gate for gate in work.gates if gate.name in stage.gates)
     schema = business_schema(work.table)
     work.measured = measure(work.staged_rows, work.accepted_rows, work.table, schema=schema)
+    if isinstance(work.table, DerivedTable):
+        work.cells = break_down(work.staged_rows, work.accepted_rows, work.table, schema=schema, new=work.new)
 
 
 def prove_window(work: Gating, stage: Prove) -> None:
@@ -204,9 +215,15 @@ def _record(work: Gating, *, actor: str) -> None:
     failed = sorted({r.gate for r in evaluated.results if r.blocking and not r.passed})
     changed = Sample(kind=SampleKind.CHANGED_ROWS, rows=evaluated.sample)
     failing = Sample(kind=SampleKind.FAILING_KEYS, rows=evaluated.failing)
+    cells = Sample(kind=SampleKind.BREAKDOWN, rows=work.cells)
     with ws.ledger.write() as tx:
         tx.candidates.record_gates(
-            manifest.run_id, compared, evaluated.results, actor=actor, attempt=work.attempt, samples=(changed, failing)
+            manifest.run_id,
+            compared,
+            evaluated.results,
+            actor=actor,
+            attempt=work.attempt,
+            samples=(changed, failing, cells),
         )
         tx.runs.move(
             manifest.run_id,
@@ -219,7 +236,9 @@ def _record(work: Gating, *, actor: str) -> None:
 
 def _judged(work: Gating) -> Evaluated:
     wrong_columns = _wrong_columns(work.ws, work.table, work.staged_files)
-    judged = judge(work.gates, work.candidates.values(), work.measured, wrong_columns, work.proven)
+    judged = judge(
+        work.gates, work.candidates.values(), work.measured, wrong_columns, work.proven, work.cells, work.new
+    )
     results = (*judged, *work.kept)
     return Evaluated(
         run_id=work.manifest.run_id,

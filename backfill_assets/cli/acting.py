@@ -25,7 +25,14 @@ from backfill_assets.planning.partitions import count_of
 def approve(
     run: RunOrSet,
     by: By = "",
-    note: Annotated[str, typer.Option(callback=one_line, help="The grounds of the approval.")] = "",
+    note: Annotated[
+        str,
+        typer.Option(
+            *("--note", "--comment"),
+            callback=one_line,
+            help="The grounds of the approval; required where a measure moved further than expected.",
+        ),
+    ] = "",
     as_json: Json = False,
 ) -> None:
     """Agree to exactly this manifest, or to every run of a set, as another person than the requester."""

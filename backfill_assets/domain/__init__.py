@@ -8,6 +8,7 @@ not examined by commands that only look.
 
 from __future__ import annotations
 
+from backfill_assets.domain.breakdown import Breakdown
 from backfill_assets.domain.context import TransformContext
 from backfill_assets.domain.contracts import Lift, lifts
 from backfill_assets.domain.domains import Demo, Domain, Reference, ReferenceValue
@@ -15,6 +16,7 @@ from backfill_assets.domain.gates import (
     AcceptedValues,
     ComparedWithAccepted,
     Gate,
+    Moved,
     NotNull,
     RowCount,
     RowExpression,
@@ -24,6 +26,7 @@ from backfill_assets.domain.gates import (
     accepted,
     compared,
     expression,
+    moved,
     not_null,
     row_count,
     unique_key,
@@ -47,6 +50,7 @@ from backfill_assets.planning.windows import Months, Window
 
 __all__ = [
     "AcceptedValues",
+    "Breakdown",
     "ComparedWithAccepted",
     "DayRange",
     "Demo",
@@ -57,6 +61,7 @@ __all__ = [
     "Input",
     "Lift",
     "Months",
+    "Moved",
     "NotNull",
     "Partitioning",
     "Policy",
@@ -80,6 +85,7 @@ __all__ = [
     "expression",
     "lifts",
     "monthly",
+    "moved",
     "not_null",
     "reads",
     "row_count",

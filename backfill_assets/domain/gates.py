@@ -9,6 +9,22 @@ from backfill_assets.errors import InvalidDeclaration
 from backfill_assets.planning.partitions import count_of
 
 
+def columns_in(expression: str, what: str) -> tuple[str, ...]:
+    """The columns that an SQL expression over one row mentions.
+
+    Raises:
+        InvalidDeclaration: It is not SQL.
+    """
+    # SQL parsing takes a tenth of a second to import, and commands that only look do without it.
+    import sqlglot
+
+    try:
+        parsed = sqlglot.parse_one(expression, dialect="spark")
+    except sqlglot.errors.SqlglotError as error:
+        raise InvalidDeclaration(f"{what} is not SQL: {expression!r}.") from error
+    return tuple(sorted({column.name for column in parsed.find_all(sqlglot.expressions.Column)}))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchemaMatches:
     """The staged files have the declared columns, types and order. Every table has this gate."""
@@ -101,14 +117,7 @@ class RowExpression:
         Raises:
             InvalidDeclaration: The condition is not SQL.
         """
-        # SQL parsing takes a tenth of a second to import, and commands that only look do without it.
-        import sqlglot
-
-        try:
-            parsed = sqlglot.parse_one(self.condition, dialect="spark")
-        except sqlglot.errors.SqlglotError as error:
-            raise InvalidDeclaration(f"the condition of gate {self.name} is not SQL: {self.condition!r}.") from error
-        return tuple(sorted({column.name for column in parsed.find_all(sqlglot.expressions.Column)}))
+        return columns_in(self.condition, f"the condition of gate {self.name}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -205,8 +214,54 @@ class WarmUpProof:
         return ()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moved:
+    """A measure of the breakdown stays close to what the accepted rows say, month by month. A larger move blocks
+    nothing: it demands a written comment of the approver.
+
+    Partitions without accepted rows do not count, because there is nothing that they could differ from.
+
+    Attributes:
+        measure: A measure of the table's breakdown, or `rows`.
+        by: The dimensions by which it is compared; none for the whole month.
+        percent: How much it may move, in percent of its accepted value.
+        at_least: Moves below this amount do not count, whatever their percentage: 2 cases are not twice as bad as 1.
+    """
+
+    measure: str
+    by: tuple[str, ...] = ()
+    percent: int
+    at_least: int = 0
+    blocking: bool = False
+
+    @property
+    def name(self) -> str:
+        return "_".join([f"moved_{self.measure}", *(["by", *self.by] if self.by else [])])
+
+    @property
+    def demands(self) -> str:
+        by = f", by {' and '.join(self.by)}" if self.by else ""
+        small = f" (or less than {self.at_least:,})" if self.at_least else ""
+        return (
+            f"{self.measure} of a month moves by at most {self.percent} %{small} against the accepted rows{by}; "
+            f"more needs a comment of the approver"
+        )
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return self.by
+
+
 Gate = (
-    SchemaMatches | UniqueKey | NotNull | AcceptedValues | RowExpression | RowCount | ComparedWithAccepted | WarmUpProof
+    SchemaMatches
+    | UniqueKey
+    | NotNull
+    | AcceptedValues
+    | RowExpression
+    | RowCount
+    | ComparedWithAccepted
+    | WarmUpProof
+    | Moved
 )
 
 
@@ -259,3 +314,15 @@ def compared(
     return ComparedWithAccepted(
         max_removed_percent=max_removed_percent, max_changed_percent=max_changed_percent, blocking=blocking
     )
+
+
+def moved(measure: str, *, by: Iterable[str] = (), percent: int, at_least: int = 0) -> Moved:
+    """When the measure moves further against the accepted rows, the approver has to write a comment.
+
+    Args:
+        measure: A measure of the table's breakdown, or `rows`.
+        by: Dimensions of the breakdown by which it is compared; none for the whole month.
+        percent: How much it may move, in percent of its accepted value.
+        at_least: Moves below this amount do not count.
+    """
+    return Moved(measure=measure, by=tuple(by), percent=percent, at_least=at_least)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import traceback
 
+from backfill_assets.domain.breakdown import check_measures
 from backfill_assets.domain.domains import Domain
 from backfill_assets.domain.mistakes import check_conditions
 from backfill_assets.errors import BackfillError, InvalidDeclaration
@@ -47,4 +48,6 @@ def load_domain(module_name: str, *, conditions: bool = True) -> Domain:
     if conditions:
         for table in domain.tables.values():
             check_conditions(table)
+        for derived in domain.derived:
+            check_measures(derived, derived.breakdown)
     return domain

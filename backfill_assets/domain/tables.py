@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from pyspark.sql import DataFrame
 from pyspark.sql.types import DateType, StringType, StructType, TimestampType
 
+from backfill_assets.domain.breakdown import Breakdown, check_breakdown
 from backfill_assets.domain.contracts import EARLIER, LIFT, NO_LIFT, Compute, Lift, check_versions, name_at, normalized
 from backfill_assets.domain.gates import Gate
 from backfill_assets.domain.inputs import WINDOW, DeclaredWindow, Input, References, require_window
@@ -85,6 +86,10 @@ OF_A_DERIVED_TABLE = {
     "window": WINDOW,
     "reference_window": REFERENCE_WINDOW,
     "references": several(str, "names of references"),
+    "breakdown": Kind(
+        words="a Breakdown, such as Breakdown(by=('country',))",
+        test=lambda value: value is None or isinstance(value, Breakdown),
+    ),
 }
 
 
@@ -136,6 +141,7 @@ class SourceTable:
         if self.partition.grain is not Grain.DAILY:
             raise wrong(self, "a source table has daily partitions")
         object.__setattr__(self, "gates", complete_gates(self, self.gates))
+        check_breakdown(self, None, partition=self.partition.column)
         object.__setattr__(self, "lift", normalized(self.lift))
         check_versions(self)
         if self.earlier:
@@ -210,6 +216,7 @@ class DerivedTable:
         references: Names of the reference documents it uses.
         reference_window: How far around an output day facts of the references count, or a function from the references
             to it. None is unknown: then a change of any day makes every partition stale.
+        breakdown: By which business dimensions its reviewers are shown what changes.
     """
 
     name: str
@@ -225,6 +232,7 @@ class DerivedTable:
     reference_window: Window | Callable[[References], Window] | None = None
     gates: tuple[Gate, ...] = ()
     policy: Policy = USUAL_POLICY
+    breakdown: Breakdown | None = None
     description: str = ""
 
     def __post_init__(self) -> None:
@@ -248,6 +256,7 @@ class DerivedTable:
         self._check_releases()
         proves = 1 if self.partition.grain is Grain.MONTHLY else 3
         object.__setattr__(self, "gates", complete_gates(self, self.gates, proves=proves))
+        check_breakdown(self, self.breakdown, partition=self.partition.column)
 
     def _check_releases(self) -> None:
         versions = [release.version for release in self.releases]
@@ -328,6 +337,7 @@ def derived_table(
     reference_window: Window | Callable[[References], Window] | None = None,
     gates: tuple[Gate, ...] = (),
     policy: Policy = USUAL_POLICY,
+    breakdown: Breakdown | None = None,
     earlier: Mapping[str, Transform] | None = None,
 ) -> Callable[[Transform], DerivedTable]:
     """Turns a function of input DataFrames and a TransformContext into a derived table.
@@ -348,6 +358,7 @@ def derived_table(
         gates: What a candidate must satisfy. Schema, unique key, the comparison with the accepted rows and the proof
             of the window are among them unless `warm_up_proof(partitions=0)` opts out of the last.
         policy: What needs approval.
+        breakdown: By which business dimensions reviewers are shown what changes.
         earlier: Earlier releases that can still be run, by version.
 
     Raises:
@@ -379,6 +390,7 @@ def derived_table(
             reference_window=reference_window,
             gates=gates,
             policy=policy,
+            breakdown=breakdown,
             description=inspect.getdoc(function) or "",
         )
 

@@ -11,9 +11,19 @@ from backfill_assets.ledger.members import members_of
 from backfill_assets.ledger.records import RunRecord, SetRecord
 from backfill_assets.ledger.states import VISIBLE, ApprovalState, RunState, SetState
 from backfill_assets.ledger.transactions import ReadTransaction
-from backfill_assets.next_steps import ANOTHER_PERSON, NAME, WAIT_OR_RECOVER, Act, NextStep, do, step, wait_or_take_over
+from backfill_assets.next_steps import (
+    ANOTHER_PERSON,
+    NAME,
+    WAIT_OR_RECOVER,
+    Act,
+    NextStep,
+    comment,
+    do,
+    step,
+    wait_or_take_over,
+)
 from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED
-from backfill_assets.publication.authority import is_agreed
+from backfill_assets.publication.authority import is_agreed, open_comments
 from backfill_assets.workspace import Workspace
 
 
@@ -106,7 +116,8 @@ def _publish_or_approve(ws: Workspace, tx: ReadTransaction, named: str, runs: Se
     lacking = [run for run in runs if not is_agreed(ws, tx, run)]
     if not lacking:
         return step(do(Act.PUBLISH, named, by=NAME))
-    approve = do(Act.APPROVE, named, by=ANOTHER_PERSON)
+    needs_comment = any(open_comments(tx, run) for run in lacking)
+    approve = comment(named) if needs_comment else do(Act.APPROVE, named, by=ANOTHER_PERSON)
     if any(run.approval is ApprovalState.DRAFT for run in lacking):
         return step(approve)
     return step(f"the approval by {lacking[0].approved_by} is not valid any more: ", approve)

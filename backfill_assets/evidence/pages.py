@@ -11,12 +11,14 @@ import hashlib
 import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date, datetime
+from decimal import Decimal
 from functools import cache, partial
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from backfill_assets.evidence.breakdown import MeasuredCell, Number, by_dimensions, by_month, number_of
 from backfill_assets.evidence.charts import Bar, Labelled, bars, columns, strips
 from backfill_assets.evidence.measured import PartitionMoves
 from backfill_assets.evidence.report import RunReport
@@ -94,6 +96,8 @@ def _environment(kind: str, worded: Worded) -> Environment:
         "count": _count,
         "of": count_of,
         "listed": ", ".join,
+        "number": _number,
+        "change": lambda pair: _change(*pair),
         "instant": _instant,
         "mib": _mebibytes,
         "key": _key,
@@ -104,6 +108,9 @@ def _environment(kind: str, worded: Worded) -> Environment:
         "moves_by_month": moves_by_month,
         "most_moved": most_moved,
         "columns_chart": columns_chart,
+        "breakdown_chart": breakdown_chart,
+        "by_dimensions": by_dimensions,
+        "by_month": by_month,
         "gates_chart": gates_chart,
         "most_partitions": MOST_PARTITIONS,
     }
@@ -130,6 +137,18 @@ _OF_MARKDOWN = re.compile(r"([\\`*_{}\[\]<>|~&@]|:(?=//)|(?<=www)\.)")
 
 def _count(value: int) -> str:
     return f"{value:,}"
+
+
+def _number(value: Number) -> str:
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.2f}"
+
+
+def _change(before: Number, after: Number) -> str:
+    """How far a measure moved, in its own unit and in percent."""
+    if before == after:
+        return "same"
+    moved = f"{'+' if after > before else ''}{_number(number_of(Decimal(str(after)) - Decimal(str(before))))}"
+    return f"{moved}, {(after - before) / abs(before):+.1%}" if before else moved
 
 
 def _instant(value: datetime) -> str:
@@ -194,6 +213,24 @@ def columns_chart(changed: Mapping[str, int]) -> Markup:
         for name, count in list(changed.items())[:_MOST_COLUMNS]
     ]
     return bars("rows with another value, by column", rows)
+
+
+def breakdown_chart(measure: str, cells: Sequence[MeasuredCell]) -> Markup:
+    """One measure before and after, for the combinations of dimensions that it moves most in."""
+    ranked = sorted(cells, key=lambda cell: -abs(cell.after[measure] - cell.before[measure]))[:_MOST_COLUMNS]
+    shown = [cell for cell in cells if cell in ranked and (cell.before[measure] or cell.after[measure])]
+    rows = [
+        Labelled(
+            label=_key(cell.by) or str(cell.month or "all"),
+            bars=tuple(
+                Bar(value=abs(values[measure]), style=side, title=f"{_key(cell.by)} {side}: {_number(values[measure])}")
+                for side, values in (("before", cell.before), ("after", cell.after))
+            ),
+            text=f"{_number(cell.after[measure])} ({_change(cell.before[measure], cell.after[measure])})",
+        )
+        for cell in shown
+    ]
+    return bars(f"{measure} before and after", rows)
 
 
 def gates_chart(report: RunReport) -> Markup:

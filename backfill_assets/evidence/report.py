@@ -8,6 +8,7 @@ from datetime import date, datetime
 from typing import Any
 
 from backfill_assets.documents import INLINE
+from backfill_assets.evidence.breakdown import BreakdownDocument, breakdown_document
 from backfill_assets.evidence.course import CostDocument, Moment, cost_of, timeline
 from backfill_assets.evidence.measured import (
     GateSummary,
@@ -20,19 +21,21 @@ from backfill_assets.evidence.measured import (
     total_moves,
 )
 from backfill_assets.evidence.publications import PublicationDocument, publication_document
-from backfill_assets.evidence.reach import DependentMoves, dependent_moves
+from backfill_assets.evidence.reach import DependentMoves, breakdown_of, dependent_moves
 from backfill_assets.evidence.releases import LaterRelease, in_order, later_than, replaced_releases
 from backfill_assets.evidence.review import Review, Reviewed, review_of
 from backfill_assets.evidence.runs import RunSummary, run_summary
 from backfill_assets.evidence.stages import plan_in_words
 from backfill_assets.gates.moves import Moves
 from backfill_assets.ledger.approval_grounds import ApprovalGrounds
+from backfill_assets.ledger.comments import said_of
 from backfill_assets.ledger.records import ChunkRecord, EventRecord, GateResult, PublicationRecord, RunRecord
-from backfill_assets.ledger.sampled import FailingKey, SampledRow
+from backfill_assets.ledger.sampled import BreakdownCell, FailingKey, SampledRow
 from backfill_assets.ledger.states import ApprovalState, ChunkState, PublicationState, RunState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.manifest_parts import ALWAYS_SWAPPED
 from backfill_assets.planning.policy import Policy
+from backfill_assets.publication.authority import open_comments
 from backfill_assets.versions import Versions, staged_versions
 from backfill_assets.workspace import Workspace
 
@@ -117,6 +120,9 @@ class RunReport:
         goes_back: The later releases whose accepted rows it would replace, the latest first.
         manifest_digest: sha256 of the manifest: what an approval approves.
         policy: What the manifest pins of its table's policy; null for manifests of earlier formats.
+        to_comment: What the approver has to comment on and no standing approval has, in words; null when there is
+            nothing.
+        comment: What the standing approval says in writing; null without one.
         approved_for: Why the approver may approve; null without an approval, and where any person but the requester
             may.
         manifest: The whole contract, as it is stored.
@@ -128,6 +134,8 @@ class RunReport:
         partitions: The same by partition; empty before the gates.
         equal_partitions: How many partitions equal the accepted rows and stay as they are; null before the gates.
         new_empty_partitions: How many have no accepted version and get no rows; null before the gates.
+        breakdown: Its measures by month and business dimensions, before and after; null where its table declares none,
+            before the gates, and once it is erased.
         changed_columns: Rows that differ, by column, the most changed column first.
         gates: The result of each gate.
         sample: Some rows that move; empty once they are erased.
@@ -147,6 +155,8 @@ class RunReport:
     goes_back: tuple[LaterRelease, ...]
     manifest_digest: str
     policy: PolicyDocument | None
+    to_comment: str | None
+    comment: str | None
     approved_for: ApprovalGrounds | None
     manifest: Mapping[str, Any]
     supersedes: tuple[str, ...]
@@ -157,6 +167,7 @@ class RunReport:
     partitions: tuple[PartitionMoves, ...]
     equal_partitions: int | None
     new_empty_partitions: int | None
+    breakdown: BreakdownDocument | None
     changed_columns: Mapping[str, int]
     gates: tuple[GateSummary, ...]
     sample: tuple[SampledRow, ...]
@@ -193,7 +204,8 @@ def _report(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> RunReport:
     chunks = tx.candidates.chunks(run.run_id)
     partitions = partition_moves(results, staged)
     releases = replaced_releases(tx, run.manifest, staged)
-    reviewed = _reviewed(ws, tx, run, results, publications, partitions, releases)
+    cells, own = tx.samples.breakdown(run.run_id), breakdown_of(ws, run.manifest.table)
+    reviewed = _reviewed(ws, tx, run, results, publications, partitions, releases, cells)
     return RunReport(
         run=reviewed.run,
         review=review_of(reviewed),
@@ -202,6 +214,8 @@ def _report(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> RunReport:
         goes_back=reviewed.goes_back,
         manifest_digest=run.manifest_digest,
         policy=policy_document(run.manifest.policy),
+        to_comment=said_of(reviewed.to_comment) or None,
+        comment=_comment(events) if run.approval is ApprovalState.APPROVED else None,
         approved_for=_grounds(events) if run.approval is ApprovalState.APPROVED else None,
         manifest=run.manifest.document,
         supersedes=run.manifest.supersedes,
@@ -212,6 +226,7 @@ def _report(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> RunReport:
         partitions=partitions,
         equal_partitions=sum(part.equal for part in partitions) if partitions else None,
         new_empty_partitions=sum(part.new_empty for part in partitions) if partitions else None,
+        breakdown=breakdown_document(cells, own.by if own else ()),
         changed_columns=changed_columns(results),
         gates=reviewed.gates,
         sample=tx.samples.changed_rows(run.run_id),
@@ -233,6 +248,7 @@ def _reviewed(
     publications: Sequence[PublicationRecord],
     partitions: Sequence[PartitionMoves],
     releases: Mapping[date, str],
+    cells: Sequence[BreakdownCell],
 ) -> Reviewed:
     grain, always = run.manifest.grain, run.manifest.kind in ALWAYS_SWAPPED
     swapped = [part.partition for part in partitions if always or not (part.equal or part.new_empty)]
@@ -247,8 +263,8 @@ def _reviewed(
         swapped=len(swapped),
         equal=sum(part.equal for part in partitions),
         gates=gate_summaries(run.manifest, results),
-        dependents=dependent_moves(ws, tx, run, swapped if partitions else run.manifest.partitions),
-        expectations=None,
+        dependents=dependent_moves(ws, tx, run, swapped if partitions else run.manifest.partitions, cells),
+        to_comment=tuple(open_comments(tx, run)),
     )
 
 
@@ -288,6 +304,12 @@ def _grounds(events: Iterable[EventRecord]) -> ApprovalGrounds | None:
     """Why the last approver may approve; None where any person but the requester may."""
     approved = [event.payload for event in events if event.entity == "approval" and event.action == "approved"]
     return ApprovalGrounds.parse(approved[-1]) if approved else None
+
+
+def _comment(events: Iterable[EventRecord]) -> str | None:
+    """The note of the last approval."""
+    notes = [event.payload.get("note") for event in events if event.entity == "approval" and event.action == "approved"]
+    return str(notes[-1]) if notes and notes[-1] else None
 
 
 def _erasure(event: EventRecord) -> SampleErasure:

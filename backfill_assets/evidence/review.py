@@ -11,6 +11,8 @@ from backfill_assets.evidence.reach import DependentMoves
 from backfill_assets.evidence.releases import LaterRelease
 from backfill_assets.evidence.runs import RunSummary
 from backfill_assets.gates.moves import Moves
+from backfill_assets.ledger.comments import said_of
+from backfill_assets.ledger.records import GateResult
 from backfill_assets.ledger.states import EVER_PUBLISHED, RunState
 from backfill_assets.planning.manifest_parts import ALWAYS_SWAPPED, NEVER_PUBLISHED, Mode
 from backfill_assets.planning.partitions import count_of
@@ -71,7 +73,7 @@ class Reviewed:
         equal: How many partitions equal the accepted rows.
         gates: The result of each gate.
         dependents: What depends on it.
-        expectations: What the approver has to comment on, in words; None when there is nothing.
+        to_comment: What the approver has to comment on and has not; empty when there is nothing.
     """
 
     noun: str
@@ -85,7 +87,7 @@ class Reviewed:
     equal: int
     gates: tuple[GateSummary, ...]
     dependents: tuple[DependentMoves, ...]
-    expectations: str | None
+    to_comment: tuple[GateResult, ...]
 
 
 def review_of(found: Reviewed) -> Review:
@@ -104,11 +106,12 @@ def review_of(found: Reviewed) -> Review:
 
 
 def _warnings(found: Reviewed) -> tuple[str, ...]:
-    informing = [gate for gate in found.gates if gate.failed_partitions and not gate.blocking]
+    commented = {result.gate for result in found.to_comment}
+    informing = [g for g in found.gates if g.failed_partitions and not g.blocking and g.gate not in commented]
     return (
         *(_sentence(later.sentence) for later in found.goes_back),
         *(f"Gate {gate.gate} is not met: {gate.first_failure}." for gate in informing),
-        *([found.expectations] if found.expectations else []),
+        *([f"The approval needs a written comment: {said_of(found.to_comment)}."] if found.to_comment else []),
     )
 
 

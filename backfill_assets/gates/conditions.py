@@ -11,6 +11,7 @@ from backfill_assets.domain import (
     AcceptedValues,
     ComparedWithAccepted,
     Gate,
+    Moved,
     NotNull,
     RowCount,
     RowExpression,
@@ -34,7 +35,7 @@ def violation(gate: Gate, table: Table) -> Column | None:
         case SchemaMatches():
             required = [field.name for field in table.schema.fields if not field.nullable]
             return F.greatest(F.lit(False), F.lit(False), *(F.col(name).isNull() for name in required))
-        case UniqueKey() | RowCount() | ComparedWithAccepted() | WarmUpProof():
+        case UniqueKey() | RowCount() | ComparedWithAccepted() | WarmUpProof() | Moved():
             return None
 
 

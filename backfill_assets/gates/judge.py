@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import date
 from typing import assert_never
 
@@ -10,6 +11,7 @@ from backfill_assets.domain import (
     AcceptedValues,
     ComparedWithAccepted,
     Gate,
+    Moved,
     NotNull,
     RowCount,
     RowExpression,
@@ -17,12 +19,14 @@ from backfill_assets.domain import (
     UniqueKey,
     WarmUpProof,
 )
+from backfill_assets.gates.judge_moved import moved_verdict
 from backfill_assets.gates.judge_proof import warm_up_verdict
 from backfill_assets.gates.measure import Measured
 from backfill_assets.gates.moves import Moves, observed
 from backfill_assets.gates.proven import Proven
 from backfill_assets.gates.verdict import Verdict
 from backfill_assets.ledger.records import CandidatePartition, GateResult
+from backfill_assets.ledger.sampled import BreakdownCell
 
 
 def judge(
@@ -31,6 +35,8 @@ def judge(
     measured: Mapping[date, Measured],
     wrong_columns: Mapping[date, str],
     proven: Sequence[Proven] | None = None,
+    cells: Sequence[BreakdownCell] = (),
+    new: Collection[date] = (),
 ) -> tuple[GateResult, ...]:
     """One result per gate and candidate partition.
 
@@ -40,22 +46,27 @@ def judge(
         measured: The measurements of the partitions that have rows on either side.
         wrong_columns: Partitions whose files have other columns than declared, with the difference.
         proven: The results of recomputing some partitions with another window; None without a proof.
+        cells: The breakdown of the rows; empty without one.
+        new: Partitions without an accepted version.
     """
     gates = tuple(gates)
-    return tuple(
-        _result(gate, candidate, measured, wrong_columns, proven) for candidate in candidates for gate in gates
-    )
+    found = _Found(measured=measured, wrong_columns=wrong_columns, proven=proven, cells=cells, new=new)
+    return tuple(_result(gate, candidate, found) for candidate in candidates for gate in gates)
 
 
-def _result(
-    gate: Gate,
-    candidate: CandidatePartition,
-    measured: Mapping[date, Measured],
-    wrong_columns: Mapping[date, str],
-    proven: Sequence[Proven] | None,
-) -> GateResult:
-    found = measured.get(candidate.partition, Measured(partition=candidate.partition))
-    verdict = _verdict(gate, found, wrong_columns.get(candidate.partition), proven)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Found:
+    """What was found out about all partitions."""
+
+    measured: Mapping[date, Measured]
+    wrong_columns: Mapping[date, str]
+    proven: Sequence[Proven] | None
+    cells: Sequence[BreakdownCell]
+    new: Collection[date]
+
+
+def _result(gate: Gate, candidate: CandidatePartition, found: _Found) -> GateResult:
+    verdict = _verdict(gate, candidate.partition, found)
     return GateResult(
         run_id=candidate.run_id,
         partition=candidate.partition,
@@ -68,10 +79,11 @@ def _result(
     )
 
 
-def _verdict(gate: Gate, found: Measured, wrong_columns: str | None, proven: Sequence[Proven] | None) -> Verdict:
+def _verdict(gate: Gate, partition: date, known: _Found) -> Verdict:
+    found = known.measured.get(partition, Measured(partition=partition))
     match gate:
         case SchemaMatches():
-            return _schema(gate, found, wrong_columns)
+            return _schema(gate, found, known.wrong_columns.get(partition))
         case UniqueKey():
             return _no_more_than_zero(found.surplus, found.rows, "share their key with another row")
         case NotNull():
@@ -87,7 +99,9 @@ def _verdict(gate: Gate, found: Measured, wrong_columns: str | None, proven: Seq
         case ComparedWithAccepted():
             return _compared(gate, found)
         case WarmUpProof():
-            return warm_up_verdict(found.partition, proven)
+            return warm_up_verdict(partition, known.proven)
+        case Moved():
+            return moved_verdict(gate, partition, known.cells, is_new=partition in known.new)
     assert_never(gate)
 
 

@@ -1,7 +1,7 @@
 """Sample: some of the changed rows, before and after.
 
-Only the few partitions with the most changes are read again, and the same rows are chosen every time: those with the
-smallest hash of their key.
+Only the few partitions with the most changes are read again, and the same rows are chosen every time: those that differ
+most, and among equals those with the smallest hash of their key.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from backfill_assets.domain import Table
+from backfill_assets.domain import DerivedTable, Table
 from backfill_assets.gates.measure import Measured
 from backfill_assets.ledger.sampled import SampledRow, Values
 
@@ -25,8 +25,15 @@ def most_moved(measured: Mapping[date, Measured], *, most: int = 3) -> tuple[dat
     return tuple(sorted(ranked[:most]))
 
 
-def sample_rows(staged: DataFrame, accepted: DataFrame, table: Table, *, most: int = 12) -> tuple[SampledRow, ...]:
-    """Some rows that differ, changed ones first, the same on every call.
+MOST_ROWS = 20
+
+
+def sample_rows(
+    staged: DataFrame, accepted: DataFrame, table: Table, *, most: int = MOST_ROWS
+) -> tuple[SampledRow, ...]:
+    """The rows that differ most, changed ones first, the same on every call.
+
+    They are ranked by how far the measure moves that the table's breakdown names, otherwise by how many columns change.
 
     Args:
         staged: Rows of the chosen partitions in the candidate.
@@ -36,12 +43,21 @@ def sample_rows(staged: DataFrame, accepted: DataFrame, table: Table, *, most: i
     """
     column, key = table.partition.column, key_columns(table)
     values = [field.name for field in table.schema.fields if field.name not in key]
-    after = staged.select(*key, _as_struct(values).alias("after"))
-    before = accepted.select(*key, _as_struct(values).alias("before"))
+    amount = _ranked_by(table)
+    after = staged.select(*key, _as_struct(values).alias("after"), amount.alias("new_amount"))
+    before = accepted.select(*key, _as_struct(values).alias("before"), amount.alias("old_amount"))
+    differing = [(~F.col(f"after.{name}").eqNullSafe(F.col(f"before.{name}"))).cast("int") for name in values]
+    moves = F.abs(F.coalesce("new_amount", F.lit(0)) - F.coalesce("old_amount", F.lit(0)))
     moved = (
         after.join(before, on=key, how="full_outer")
         .where(~F.col("after").eqNullSafe(F.col("before")))
-        .orderBy(F.col("before").isNull() | F.col("after").isNull(), F.xxhash64(*key), *key)
+        .orderBy(
+            F.col("before").isNull() | F.col("after").isNull(),
+            moves.desc(),
+            sum(differing, F.lit(0)).desc(),
+            F.xxhash64(*key),
+            *key,
+        )
         .limit(most)
     )
     return tuple(
@@ -53,6 +69,15 @@ def sample_rows(staged: DataFrame, accepted: DataFrame, table: Table, *, most: i
         )
         for row in moved.collect()
     )
+
+
+def _ranked_by(table: Table) -> Column:
+    """What a row adds to the measure that ranks rows; nothing where none is named."""
+    breakdown = table.breakdown if isinstance(table, DerivedTable) else None
+    if breakdown is None or breakdown.rank_rows_by is None:
+        return F.lit(0).cast("double")
+    measured = F.expr(breakdown.measures[breakdown.rank_rows_by])
+    return measured.cast("double")
 
 
 def _as_struct(values: Sequence[str]) -> Column:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from backfill_assets.errors import IllegalTransition, NotApproved
 from backfill_assets.ledger.approval_grounds import ApprovalGrounds
+from backfill_assets.ledger.comments import COMMENT_ON, CommentReads, comment_digest, said_of
 from backfill_assets.ledger.event_log import Event, EventLog
 from backfill_assets.ledger.read_runs import RunReads
 from backfill_assets.ledger.recorded_text import one_line, required_text, storable_text
-from backfill_assets.ledger.records import RunRecord
+from backfill_assets.ledger.records import GateResult, RunRecord
 from backfill_assets.ledger.run_steps import usual_step
 from backfill_assets.ledger.schema import approvals
 from backfill_assets.ledger.states import MEANING, VISIBLE, ApprovalState, RunState
 from backfill_assets.ledger.steps import Step
-from backfill_assets.next_steps import ANOTHER_PERSON, Act, do, step
+from backfill_assets.next_steps import ANOTHER_PERSON, WHY, Act, comment, do, step
 from backfill_assets.people import POLICY, require_person, same_person
 from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED
 
@@ -21,7 +24,7 @@ class ApprovalSteps:
     """Gives and withdraws approvals, for every aggregate that does; not a part of a transaction's surface."""
 
     def __init__(self, log: EventLog, runs: RunReads) -> None:
-        self._log, self._runs = log, runs
+        self._log, self._runs, self._comments = log, runs, CommentReads(log.connection)
 
     def agree(self, found: RunRecord, approver: str, note: str, grounds: ApprovalGrounds | None) -> None:
         """A person approves a run that may be published.
@@ -43,6 +46,7 @@ class ApprovalSteps:
 
         Raises:
             IllegalTransition: It is approved already, or readers see it already.
+            NotApproved: Its gates demand a comment, and there is none.
         """
         if found.state in VISIBLE or found.state is RunState.CANCELLED:
             raise IllegalTransition(
@@ -56,6 +60,9 @@ class ApprovalSteps:
                 next_step=do(Act.STATUS, found.run_id),
                 run_id=found.run_id,
             )
+        demanded = self._comments.demanded(found.run_id)
+        if demanded and note.strip() in ("", WHY):
+            raise _comment_is_missing(found, demanded)
         self._log.change(
             self._step(found.run_id, ApprovalState.DRAFT, ApprovalState.APPROVED),
             Event(
@@ -66,6 +73,7 @@ class ApprovalSteps:
                 payload={
                     "manifest_digest": found.manifest_digest,
                     "note": note,
+                    **({COMMENT_ON: comment_digest(demanded)} if demanded else {}),
                     **(grounds.document if grounds else {}),
                 },
             ),
@@ -166,6 +174,15 @@ class ApprovalWrites:
                 run_id=run_id,
             )
         self._steps.withdraw(run_id, required_text("the name", by), required_text("the reason", reason))
+
+
+def _comment_is_missing(run: RunRecord, demanded: Sequence[GateResult]) -> NotApproved:
+    whole = run.manifest.member_of or run.run_id
+    return NotApproved(
+        f"the approval of {whole} needs a comment, because of {run.manifest.table}: {said_of(demanded)}.",
+        next_step=step("read the report, and write why it is right: ", comment(whole)),
+        run_id=run.run_id,
+    )
 
 
 def another_person(by: str, requested_by: str, *, name: str, what: str, **ids: str) -> str:

@@ -14,7 +14,7 @@ from typing import Any
 from backfill_assets.identity import FileSet
 from backfill_assets.lease import Lease
 from backfill_assets.ledger.provenance import NOTHING_RECORDED, Provenance
-from backfill_assets.ledger.sampled import FailingKey, SampledRow
+from backfill_assets.ledger.sampled import BreakdownCell, FailingKey, SampledRow
 from backfill_assets.ledger.states import (
     ApprovalState,
     ChunkState,
@@ -137,11 +137,16 @@ class GateResult:
     observed: Mapping[str, Any] = field(default_factory=dict)
 
 
+NEEDS_COMMENT = "needs_comment"
+"""What a gate observes, beside its counts, when the approver of the run has to write a comment about it."""
+
+
 class SampleKind(StrEnum):
     """What the rows of a sample show."""
 
     CHANGED_ROWS = "CHANGED_ROWS"
     FAILING_KEYS = "FAILING_KEYS"
+    BREAKDOWN = "BREAKDOWN"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,7 +154,7 @@ class Sample:
     """Values of some rows. They are kept where they can be erased, and nowhere else in the ledger."""
 
     kind: SampleKind
-    rows: tuple[SampledRow, ...] | tuple[FailingKey, ...]
+    rows: tuple[SampledRow, ...] | tuple[FailingKey, ...] | tuple[BreakdownCell, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Values of a few rows, for the reviewers of a run. They are kept where they can be erased, and nowhere else."""
+"""Values of a few rows, and of dimensions, for the reviewers of a run. They are kept only where they can be erased."""
 
 from __future__ import annotations
 
@@ -68,3 +68,40 @@ class FailingKey:
         """
         partition = date.fromisoformat(document["partition"])
         return FailingKey(gate=document["gate"], partition=partition, key=document["key"])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BreakdownCell:
+    """The measures of one month and one combination of business dimensions, before and after.
+
+    Attributes:
+        month: Its first day.
+        is_new: Whether it counts the partitions without accepted rows, or those with.
+        by: The dimensions as text; empty when there were too many combinations of them.
+        before: The measures of the accepted rows by name, as text.
+        after: The same of the new rows.
+        differs: Whether any of these rows differ, even where the measures are the same.
+    """
+
+    month: date
+    is_new: bool
+    by: Values
+    before: Mapping[str, str]
+    after: Mapping[str, str]
+    differs: bool
+
+    def document(self) -> Mapping[str, Any]:
+        """The cell as the ledger keeps it."""
+        return {
+            "month": self.month.isoformat(),
+            "is_new": self.is_new,
+            "by": dict(self.by),
+            "before": dict(self.before),
+            "after": dict(self.after),
+            "differs": self.differs,
+        }
+
+    @staticmethod
+    def parse(document: Mapping[str, Any]) -> BreakdownCell:
+        """The cell that the ledger kept; `parse(cell.document()) == cell`."""
+        return BreakdownCell(**{**document, "month": date.fromisoformat(document["month"])})

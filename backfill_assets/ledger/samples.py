@@ -22,7 +22,7 @@ from backfill_assets.ledger.queries import Queries
 from backfill_assets.ledger.read_runs import RunReads
 from backfill_assets.ledger.recorded_text import one_line
 from backfill_assets.ledger.records import EventRecord, Sample, SampleKind
-from backfill_assets.ledger.sampled import FailingKey, SampledRow
+from backfill_assets.ledger.sampled import BreakdownCell, FailingKey, SampledRow
 from backfill_assets.ledger.schema import events, samples
 from backfill_assets.next_steps import Act, do
 
@@ -54,6 +54,13 @@ class SampleReads(Queries):
         Cost: the events of the run, by index, and one row.
         """
         return tuple(map(FailingKey.parse, self._latest(run_id, SampleKind.FAILING_KEYS)))
+
+    def breakdown(self, run_id: str) -> tuple[BreakdownCell, ...]:
+        """The measures of a run by business dimensions; none where its table declares none, or they were erased.
+
+        Cost: the events of the run, by index, and one row.
+        """
+        return tuple(map(BreakdownCell.parse, self._latest(run_id, SampleKind.BREAKDOWN)))
 
     def _latest(self, run_id: str, kind: SampleKind) -> Iterable[Mapping[str, Any]]:
         body = self._row(

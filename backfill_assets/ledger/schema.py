@@ -39,7 +39,7 @@ from backfill_assets.ledger.states import (
     VersionState,
 )
 
-HEAD_REVISION = "0005"
+HEAD_REVISION = "0006"
 """The newest revision under `migrations/`; repeated here so that opening an up-to-date ledger need not load Alembic."""
 
 SHA256 = String(64)

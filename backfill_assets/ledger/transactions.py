@@ -12,6 +12,7 @@ from sqlalchemy import Connection
 from backfill_assets.clock import Clock
 from backfill_assets.ledger.approvals import ApprovalSteps, ApprovalWrites
 from backfill_assets.ledger.chain_checks import ChainChecks
+from backfill_assets.ledger.comments import CommentReads
 from backfill_assets.ledger.event_log import EventLog
 from backfill_assets.ledger.events import EventReads, EventWrites
 from backfill_assets.ledger.leases import LeaseReads, LeaseSteps
@@ -42,6 +43,7 @@ class ReadTransaction:
         runs: What was agreed, and how far it is.
         leases: Which process works on what.
         candidates: What was staged and measured for a run.
+        comments: What approvers have to comment on.
         samples: Values of rows that reviewers are shown.
         publications: Swaps that were intended, and what became of them.
         versions: What readers see, and saw before.
@@ -57,6 +59,7 @@ class ReadTransaction:
     runs: RunReads
     leases: LeaseReads
     candidates: CandidateReads
+    comments: CommentReads
     samples: SampleReads
     publications: PublicationReads
     versions: VersionReads
@@ -72,6 +75,7 @@ class ReadTransaction:
         self.runs = RunReads(connection)
         self.leases = LeaseReads(connection)
         self.candidates = CandidateReads(connection)
+        self.comments = CommentReads(connection)
         self.samples = SampleReads(connection)
         self.publications = PublicationReads(connection)
         self.versions = VersionReads(connection)

@@ -74,10 +74,13 @@ class Demand:
     Attributes:
         policy: Why no person has to approve, in words; None when one has to.
         groups: The approver must be a member of at least one group in each of these.
+        comment: What the approver has to comment on and no standing approval has, in words; empty when there is
+            nothing.
     """
 
     policy: str | None = None
     groups: tuple[tuple[str, ...], ...] = ()
+    comment: str = ""
 
     @property
     def whom(self) -> str:

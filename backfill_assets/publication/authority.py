@@ -6,7 +6,7 @@ approvers are read from `approvers.yaml` in the reference folder at that moment.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
@@ -14,10 +14,11 @@ from typing import Any, cast
 from backfill_assets.domain import DerivedTable, Reference, Table
 from backfill_assets.errors import MissingInput, NotApproved, Refused
 from backfill_assets.ledger.approval_grounds import ApprovalGrounds
-from backfill_assets.ledger.records import RunRecord
+from backfill_assets.ledger.comments import said_of
+from backfill_assets.ledger.records import GateResult, RunRecord
 from backfill_assets.ledger.states import EVER_PUBLISHED, ApprovalState, RunState
 from backfill_assets.ledger.transactions import ReadTransaction
-from backfill_assets.next_steps import ANOTHER_PERSON, Act, do, step
+from backfill_assets.next_steps import ANOTHER_PERSON, Act, comment, do, step
 from backfill_assets.people import folded, require_person, same_person
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import CauseKind
@@ -77,7 +78,7 @@ def demand_of(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> Demand:
     """The approval that publication of a run requires: the stricter of the pinned and the declared policy.
 
     Loosening a policy is a decision as well: the policy under which the table was last published can still require an
-    approval. What was rolled back is not published again without a person.
+    approval. What was rolled back is not published again without a person, nor what its gates demand a comment on.
 
     Raises:
         UnknownName: The domain does not declare the table any more.
@@ -102,7 +103,9 @@ def demands_of(ws: Workspace, tx: ReadTransaction, runs: Collection[RunRecord]) 
             counting=_known(manifest.policy, table.policy),
             loosened=_known(*(earlier.manifest.policy for earlier in last[table.name])),
         )
-        found[run.run_id] = replace(asked, policy=None) if _needs_a_person(run, table) else asked
+        said = said_of(open_comments(tx, run))
+        needs_a_person = bool(said) or _needs_a_person(run, table)
+        found[run.run_id] = replace(asked, comment=said, policy=None if needs_a_person else asked.policy)
     return found
 
 
@@ -210,8 +213,16 @@ def require_agreed(ws: Workspace, run: RunRecord, asked: Demand) -> None:
     if run.approval is not ApprovalState.APPROVED or run.approved_by is None:
         raise NotApproved(
             f"{what} is not approved; {run.manifest.requested_by} asked for it, so another person"
-            f"{' ' + asked.whom if asked.whom else ''} has to agree.",
-            next_step=do(Act.APPROVE, whole, by=ANOTHER_PERSON),
+            f"{' ' + asked.whom if asked.whom else ''} has to agree"
+            f"{f', with a comment: {asked.comment}' if asked.comment else ''}.",
+            next_step=comment(whole) if asked.comment else do(Act.APPROVE, whole, by=ANOTHER_PERSON),
+            **ids,
+        )
+    if asked.comment:
+        raise NotApproved(
+            f"the approval of {what} by {run.approved_by} does not comment on what the gates found since: "
+            f"{run.manifest.table}: {asked.comment}.",
+            next_step=comment(whole),
             **ids,
         )
     try:
@@ -231,6 +242,17 @@ def has_valid_approval(ws: Workspace, run: RunRecord, asked: Demand) -> bool:
     except NotApproved:
         return False
     return run.approval is ApprovalState.APPROVED
+
+
+def open_comments(tx: ReadTransaction, run: RunRecord) -> Sequence[GateResult]:
+    """The gate results that a standing approval has not commented on; only gates that do not block ask for one."""
+    if all(term.blocking for term in run.manifest.gates):
+        return ()
+    return (
+        tx.comments.unanswered(run.run_id)
+        if run.approval is ApprovalState.APPROVED
+        else tx.comments.demanded(run.run_id)
+    )
 
 
 def is_agreed(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> bool:

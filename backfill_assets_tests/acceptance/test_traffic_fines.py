@@ -19,10 +19,12 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
+from backfill_assets.application.report import report_html
 from backfill_assets.domain import Domain, Window
 from backfill_assets.domains.enforcement_sla import DOMAIN as ENFORCEMENT
 from backfill_assets.domains.enforcement_sla.sla_clocks import case_sla_daily
 from backfill_assets.domains.enforcement_sla.sources import case_events
+from backfill_assets.evidence.report import run_report
 from backfill_assets.landing.imports import OnDuplicate
 from backfill_assets.ledger.import_records import ImportCounts
 from backfill_assets.ledger.records import GateResult
@@ -211,6 +213,49 @@ def _months_equal_expected(ws: Workspace, expected: Path, version: str) -> None:
     _same(rows.assign(month=rows["month"].astype(str)), wanted, ["month", "jurisdiction", "clock"])
 
 
+def _report_equals_expected(ws: Workspace, run_id: str, part: Part, expected: Path) -> None:
+    """What a reviewer reads of the correction, before and after, by month, jurisdiction and clock."""
+    report = run_report(ws, run_id)
+    assert report.breakdown is not None
+    assert report.breakdown.new == ()
+    for side, version in (("before", "2.4.1"), ("after", "3.1.0")):
+        counts = _expected_counts(expected, part, version)
+        wanted = counts.groupby([counts["business_date"].astype(str).str[:7], "clock", "sla_state"])["rows"].sum()
+        found = {
+            (cell.month, cell.by["clock"], state.upper()): getattr(cell, side)[state]
+            for cell in report.breakdown.restated
+            for state in ("breached", "met", "paused", "running")
+        }
+        assert {key: count for key, count in found.items() if count} == wanted.to_dict()
+        rows = sum(getattr(cell, side)["rows"] for cell in report.breakdown.restated)
+        assert rows == counts["rows"].sum()
+        assert f"{rows:,}" in report_html(ws, run_id)
+    assert report.totals is not None
+    assert (report.totals.rows, report.new) == (part.rows, None)
+    assert (report.from_versions, report.run.transform_version) == (("2.4.1",), "3.1.0")
+    assert len(report.sample) == 20
+
+
+def _months_of_report_equal_expected(ws: Workspace, run_id: str, expected: Path) -> None:
+    """The figures of the regulator in the report of their run, before and after."""
+    breakdown = run_report(ws, run_id).breakdown
+    assert breakdown is not None
+    for side, version in (("before", "2.4.1"), ("after", "3.1.0")):
+        wanted = pd.read_csv(expected / f"sla_breach_monthly_2006Q3_{version}.csv")
+        measures = ["tracked_cases", "breached_cases", "newly_breached_cases", "met_cases"]
+        found = pd.DataFrame(
+            {
+                "month": f"{cell.month}-01",
+                "jurisdiction": cell.by["jurisdiction"],
+                "clock": cell.by["clock"],
+                **{name: getattr(cell, side)[name] for name in measures},
+            }
+            for cell in breakdown.restated
+        )
+        keys = ["month", "jurisdiction", "clock"]
+        _same(found, wanted[[*keys, *measures]], keys)
+
+
 @pytest.fixture(scope="module")
 def corrected(ws: Workspace, part: Part, events: Path, traffic_fines: Path) -> str:
     """The run that restated the part, rolled back in the end."""
@@ -240,8 +285,9 @@ def _wrong_right_and_brought_back(ws: Workspace, part: Part, events: Path, expec
 
     corrected = _restated(ws, SILVER, "3.1.0", part.restated)
     _equals_expected(ws, part, expected, "3.1.0")
+    _report_equals_expected(ws, corrected, part, expected)
     if part.months:
-        _restated(ws, GOLD, None, part.restated)
+        _months_of_report_equal_expected(ws, _restated(ws, GOLD, None, part.restated), expected)
         _months_equal_expected(ws, expected, "3.1.0")
 
     with ws.ledger.read() as reader:

@@ -48,6 +48,8 @@ FREE_FORM: Mapping[str, tuple[str, ...]] = {
         "versions.py staged_versions",
     ),
     "sampled rows as the ledger keeps them, until they are parsed": (
+        "ledger/sampled.py BreakdownCell.document",
+        "ledger/sampled.py BreakdownCell.parse",
         "ledger/sampled.py FailingKey.document",
         "ledger/sampled.py FailingKey.parse",
         "ledger/sampled.py SampledRow.document",

@@ -23,6 +23,7 @@ CENTRAL: Mapping[str, Sequence[str]] = {
     "3": (
         "integration/test_publication.py::test_a_gate_result_counts_only_for_the_files_it_measured",
         "integration/test_authority.py::test_an_approval_satisfies_the_pinned_and_the_present_groups",
+        "integration/test_breakdowns.py::test_an_approval_from_before_the_numbers_were_known_does_not_comment_on_them",
     ),
     "4": ("faults/test_crashes.py::test_nothing_is_lost_wherever_it_is_killed",),
     "5": ("faults/test_fencing.py::test_a_publisher_that_slept_cannot_publish_over_newer_work_and_says_why",),

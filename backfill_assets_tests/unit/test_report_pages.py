@@ -11,9 +11,11 @@ from itertools import pairwise
 import pytest
 
 from backfill_assets.application.command_line import words_of
+from backfill_assets.evidence.breakdown import BreakdownDocument, MeasuredCell
 from backfill_assets.evidence.course import CostDocument, Moment
 from backfill_assets.evidence.measured import GateSummary, Moves, MovesOfSome, PartitionMoves, moves_of_some
 from backfill_assets.evidence.pages import MOST_MOVED, html_page, markdown_page, most_moved
+from backfill_assets.evidence.reach import DependentCell, DependentMoves
 from backfill_assets.evidence.report import PolicyDocument, RunReport, RunVersions
 from backfill_assets.evidence.review import Level, Reviewed, review_of
 from backfill_assets.evidence.runs import RunSummary
@@ -104,7 +106,17 @@ def reviewed(partitions: tuple[PartitionMoves, ...], *gates: GateSummary, said: 
         equal=0,
         gates=gates,
         dependents=(),
-        expectations=None,
+        to_comment=(),
+    )
+
+
+def cell(month: str, shop: str | None) -> MeasuredCell:
+    return MeasuredCell(
+        month=month,
+        by={"shop": shop},
+        before={"rows": 10, "amount": 7.5},
+        after={"rows": 10, "amount": 9},
+        differs=True,
     )
 
 
@@ -124,6 +136,8 @@ def report(count: int = 3, *, said: str = "deadlines", new: int = 0) -> RunRepor
         goes_back=(),
         manifest_digest="0" * 64,
         policy=PolicyDocument(policy=Policy(), sentence="live auto"),
+        to_comment=None,
+        comment=said,
         approved_for=None,
         manifest={},
         supersedes=(),
@@ -134,12 +148,27 @@ def report(count: int = 3, *, said: str = "deadlines", new: int = 0) -> RunRepor
         partitions=partitions,
         equal_partitions=0,
         new_empty_partitions=0,
+        breakdown=BreakdownDocument(
+            dimensions=("shop",),
+            measures=("rows", "amount"),
+            too_many=False,
+            restated=tuple(cell(f"2006-{month:02d}", shop) for month in range(1, 13) for shop in (said, None)),
+            new=(cell("2006-07", said),),
+        ),
         changed_columns={said: 3},
         gates=found.gates,
         sample=(row,),
         failing_keys=(FailingKey(gate="wary", partition=FIRST, key={"id": said}),),
         samples_erased=None,
-        dependents=(),
+        dependents=(
+            DependentMoves(
+                table="gold.monthly",
+                partitions=1,
+                described="2006-07, 1 month",
+                sentence="gold.monthly, 2006-07, 1 month",
+                cells=(DependentCell(by={"shop": said}, partitions=1, described="2006-07, 1 month"),),
+            ),
+        ),
         cost=CostDocument(
             chunks=1, input_rows=5, output_rows=5, files=1, size_bytes=2**20, staging_seconds=1.5, gating_seconds=None
         ),

@@ -6,7 +6,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as sf
 from pyspark.sql.types import DateType, DecimalType, LongType, StringType, StructField, StructType
 
-from backfill_assets.domain import TransformContext, derived_table, expression, monthly
+from backfill_assets.domain import Breakdown, TransformContext, derived_table, expression, monthly
 
 from .sla_clocks import case_sla_daily
 
@@ -37,6 +37,11 @@ SLA_BREACH_MONTHLY = StructType(
         expression("newly_breached_cases_are_breached", "newly_breached_cases between 0 and breached_cases"),
         expression("met_cases_are_tracked", "met_cases between 0 and tracked_cases"),
         expression("rate_is_a_share", "breach_rate between 0 and 1"),
+    ),
+    breakdown=Breakdown(
+        by=("jurisdiction", "clock"),
+        measures={name: name for name in ("tracked_cases", "breached_cases", "newly_breached_cases", "met_cases")},
+        rank_rows_by="breached_cases",
     ),
     version="1.0.0",
 )

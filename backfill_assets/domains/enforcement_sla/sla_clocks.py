@@ -15,7 +15,7 @@ from pyspark.sql import Window as Over
 from pyspark.sql import functions as sf
 from pyspark.sql.types import BooleanType, DateType, IntegerType, StringType, StructField, StructType
 
-from backfill_assets.domain import TransformContext, Window, accepted, daily, derived_table, expression
+from backfill_assets.domain import Breakdown, TransformContext, Window, accepted, daily, derived_table, expression
 
 from .reference_changes import days_whose_facts_count
 from .references import DeadlineRules
@@ -95,6 +95,11 @@ def case_sla_2_4_1(events: DataFrame, ctx: TransformContext) -> DataFrame:
         ),
         expression("due_after_the_start", "due_on >= started_on"),
         expression("met_when_stopped", "sla_state <> 'MET' or stopped_on is not null"),
+    ),
+    breakdown=Breakdown(
+        by=("jurisdiction", "clock"),
+        measures={state.lower(): f"sla_state = '{state}'" for state in SLA_STATES},
+        rank_rows_by="breached",
     ),
     version="3.1.0",
     earlier={"2.4.1": case_sla_2_4_1},

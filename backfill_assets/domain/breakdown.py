@@ -1,0 +1,78 @@
+"""Breakdown: by which business dimensions the rows of a table are counted and added up before and after."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from backfill_assets.domain.gates import Moved, columns_in
+from backfill_assets.domain.mistakes import SHORT_NAME, Declared, require_columns, wrong
+
+ROWS = "rows"
+"""The measure that every breakdown has: how many rows there are."""
+
+MOST_DIMENSIONS = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Breakdown:
+    """What reviewers are shown of a derived table: its measures before and after, by month and business dimensions.
+
+    Attributes:
+        by: The dimensions: columns with few values, such as a jurisdiction. The month of the partition is always one.
+        measures: By name, a Spark SQL expression over one row: a condition counts the rows that meet it, a number is
+            added up, such as `{"breached": "sla_state = 'BREACHED'", "amount": "amount"}`. `rows` is always one.
+        rank_rows_by: The measure whose change decides which changed rows are shown; without it, the number of columns
+            that changed.
+    """
+
+    by: tuple[str, ...] = ()
+    measures: Mapping[str, str] = field(default_factory=dict)
+    rank_rows_by: str | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All measures, `rows` first."""
+        return (ROWS, *self.measures)
+
+
+def check_breakdown(table: Declared, breakdown: Breakdown | None, *, partition: str) -> None:
+    """Refuses dimensions and measures that cannot be, and gates on others than these."""
+    for gate in table.gates:
+        if isinstance(gate, Moved):
+            _check_moved(table, gate, breakdown)
+    if breakdown is None:
+        return
+    if not isinstance(breakdown.by, tuple) or not isinstance(breakdown.measures, Mapping):
+        raise wrong(table, "its breakdown has to be by a tuple of columns, with measures as a mapping of names")
+    require_columns(table, breakdown.by, "a dimension of its breakdown")
+    if len(set(breakdown.by)) != len(breakdown.by) or len(breakdown.by) > MOST_DIMENSIONS:
+        raise wrong(table, f"its breakdown has more than {MOST_DIMENSIONS} dimensions, or one twice")
+    if partition in breakdown.by:
+        raise wrong(table, f"its breakdown is by month in any case, so not by its partition column {partition!r}")
+    for name, measured in breakdown.measures.items():
+        if not isinstance(name, str) or not SHORT_NAME.fullmatch(name) or name == ROWS:
+            raise wrong(table, f"a measure is named with lower-case letters, digits and _, and not {ROWS!r}: {name!r}")
+        if not isinstance(measured, str):
+            raise wrong(table, f"the measure {name} is {measured!r:.60}, which is not an SQL expression")
+    if breakdown.rank_rows_by is not None and breakdown.rank_rows_by not in breakdown.measures:
+        raise wrong(table, f"rows are ranked by {breakdown.rank_rows_by!r}, which is not a measure of its breakdown")
+
+
+def check_measures(table: Declared, breakdown: Breakdown | None) -> None:
+    """Refuses measures that are not SQL, or mention a column that the schema lacks."""
+    for name, measured in (breakdown.measures if breakdown else {}).items():
+        require_columns(table, columns_in(measured, f"measure {name}"), f"measure {name}: column")
+
+
+def _check_moved(table: Declared, gate: Moved, breakdown: Breakdown | None) -> None:
+    if breakdown is None:
+        raise wrong(table, f"gate {gate.name} needs a breakdown, which only a derived table can declare")
+    if gate.measure not in breakdown.names:
+        raise wrong(
+            table, f"gate {gate.name} is on {gate.measure!r}, and the measures are {', '.join(breakdown.names)}"
+        )
+    if foreign := [column for column in gate.by if column not in breakdown.by]:
+        raise wrong(table, f"gate {gate.name} is by {foreign[0]!r}, which is not a dimension of its breakdown")
+    if not 0 <= gate.percent <= 1_000_000 or gate.at_least < 0:
+        raise wrong(table, f"gate {gate.name} allows {gate.percent} % from {gate.at_least}, which cannot be")
