@@ -6,7 +6,7 @@ Everything expensive (references, the ledger, Spark) is opened on first use.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -20,10 +20,11 @@ from backfill_assets.lake.tables import Lake
 from backfill_assets.landing.contracts import ContractVersions
 from backfill_assets.ledger.store import Ledger
 from backfill_assets.planning.graph import Graph
+from backfill_assets.planning.manifest_parts import PinnedReference
 from backfill_assets.settings import Settings
 from backfill_assets.spark import open_spark, require_meaning
 from backfill_assets.transforms.code import DomainCode
-from backfill_assets.transforms.references import LoadedReference, archive, load_references
+from backfill_assets.transforms.references import LoadedReference, archive, load_pinned, load_references
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -128,6 +129,25 @@ class Workspace:
         """The versions of the contract of every source, by table."""
         sources = self.domain.sources
         return {table.name: ContractVersions(source=table, lifts=self.code.lifts(table)) for table in sources}
+
+    def graph_with(self, table: str, references: Iterable[PinnedReference]) -> Graph:
+        """The planner's view with the windows of one table resolved against references from the archive.
+
+        Args:
+            table: The table.
+            references: References that it uses; the present one counts for those that are not named.
+
+        Raises:
+            UnknownName: There is no such table.
+            MissingInput: The archive does not contain a reference any more.
+            InvalidReference: The domain's parser no longer accepts one.
+        """
+        values = {name: loaded.value for name, loaded in self.references.items()}
+        chosen = load_pinned(self.domain, references, self.reference_archive)
+        values |= {name: loaded.value for name, loaded in chosen.items()}
+        declared, node = self.domain.derived_table(table), self.graph.table(table)
+        edges = (replace(edge, window=declared.window_of(edge.argument, values)) for edge in node.inputs)
+        return replace(self.graph, tables={**self.graph.tables, table: replace(node, inputs=tuple(edges))})
 
     @cached_property
     def code(self) -> DomainCode:

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from backfill_assets.evidence.status import StatusDocument
     from backfill_assets.evidence.timeline import Timeline
     from backfill_assets.ledger.records import CandidatePartition
-    from backfill_assets.staleness.decide import Staleness
     from backfill_assets.staleness.document import StaleDocument
+    from backfill_assets.staleness.ranges import Staleness
     from backfill_assets.upkeep.audit import AuditReport
     from backfill_assets.upkeep.audit_record import RecordedAudit
 

@@ -13,7 +13,7 @@ from backfill_assets.ledger.records import RunRecord
 from backfill_assets.ledger.states import PublicationState, RunState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.estimates import estimate
-from backfill_assets.staleness.decide import Staleness
+from backfill_assets.staleness.ranges import Staleness
 from backfill_assets.upkeep.audit_record import last_audit
 from backfill_assets.workspace import Workspace
 

@@ -14,10 +14,12 @@ from backfill_assets.ledger.claims import LedgerState
 from backfill_assets.ledger.recorded_text import one_line
 from backfill_assets.next_steps import Option, step
 from backfill_assets.people import require_person
+from backfill_assets.planning.chosen_references import require_used
 from backfill_assets.planning.manifest_parts import Kind, Mode
-from backfill_assets.planning.request import Plan, PlanRequest, propose, require_inputs
+from backfill_assets.planning.request import Plan, PlanRequest, output_of, propose, require_inputs
 from backfill_assets.planning.restatement import NothingToRebuild, PlannedSet, SetRequest
 from backfill_assets.restatements.plan import plan_set as write_set
+from backfill_assets.restatements.references import Chooser
 from backfill_assets.workspace import Workspace
 
 PLANNED_BY_HAND = frozenset({Mode.BACKFILL, Mode.DRY_RUN, Mode.RECONCILIATION, Mode.REPLAY})
@@ -30,9 +32,10 @@ def plan(ws: Workspace, request: PlanRequest) -> Plan:
     Raises:
         UnknownName: No such table or transform version.
         InvalidRange: Days outside the table's days.
-        MissingInput: Input days without an accepted version, or a missing reference file.
+        MissingInput: Input days without an accepted version, a missing reference file, or rows without recorded
+            references.
         InvalidReference: A reference file has invalid content.
-        Refused: A run of kind LIVE.
+        Refused: A run of kind LIVE, or a choice of references that no run can make.
     """
     _require_words(request)
     table = ws.domain.derived_table(request.table, days=request.days)
@@ -53,13 +56,16 @@ def plan(ws: Workspace, request: PlanRequest) -> Plan:
         )
     release = table.release(request.transform_version)
     named = replace(request, table=table.name, transform_version=release.version)
+    chooser, as_of = Chooser.of(ws, request.references), ws.clock()
+    require_used(request.references, {table.name: table.references})
     with ws.ledger.read() as tx:
+        chosen = chooser.one(tx, table, output_of(named, ws.graph, as_of))
         proposed = propose(
             named,
-            terms_of(ws, table, release.version),
-            graph=ws.graph,
+            replace(terms_of(ws, table, release.version), references=chosen.references),
+            graph=chosen.graph,
             state=LedgerState(tx),
-            as_of=ws.clock(),
+            as_of=as_of,
         )
     require_inputs(proposed, first_day=ws.graph.first_day)
     with ws.ledger.write() as tx:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import date
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -21,14 +21,17 @@ from backfill_assets.cli.answers import (
 )
 from backfill_assets.cli.session import opened, person
 from backfill_assets.errors import Refused
-from backfill_assets.planning.manifest_parts import Kind, Mode
+from backfill_assets.planning.manifest_parts import Kind, Mode, ReferenceSemantics
 from backfill_assets.planning.partitions import DayRange
 
 if TYPE_CHECKING:
     from backfill_assets.evidence.planned import PlanDocument
     from backfill_assets.evidence.planned_sets import NothingPlanned, SetPlan
+    from backfill_assets.planning.chosen_references import AskedReferences
     from backfill_assets.planning.request import PlanRequest
     from backfill_assets.planning.restatement import SetRequest
+
+Truth = Literal["as-recorded", "corrected", "current"]
 
 
 @app.command()
@@ -64,6 +67,21 @@ def plan(
     transform_version: Annotated[
         str | None, typer.Option(callback=one_line, help="A registered version; the present one by default.")
     ] = None,
+    references: Annotated[
+        Truth | None,
+        typer.Option(
+            help="Which versions of the references: the present ones (the default), those that the replaced rows had "
+            "used, or those that --reference names."
+        ),
+    ] = None,
+    reference: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=VERSION",
+            callback=lines,
+            help="A version of a reference, the beginning of its sha256, or a YAML file; for corrected references.",
+        ),
+    ] = None,
     chunk_partitions: Annotated[int | None, typer.Option(min=1, help="The most partitions computed at once.")] = None,
     chunk_rows: Annotated[int | None, typer.Option(min=1, help="The most rows expected per chunk.")] = None,
     max_rows: Annotated[
@@ -92,6 +110,7 @@ def plan(
         if not reason.strip():
             raise Refused("no reason is given why history has to change.", next_step="add --reason WHY")
         days = _days(first, last)
+        truth = _truth(references, reference)
         _refuse_without_stale(changed_code=changed_code, stale=stale)
         if because or stale:
             _refuse_together(because=because, table=table, days=days, stale=stale, kind=kind, version=transform_version)
@@ -107,6 +126,7 @@ def plan(
                     mode=wanted,
                     limits=limits,
                     changed_code=changed_code,
+                    references=truth,
                 )
             )
         else:
@@ -122,9 +142,19 @@ def plan(
                     mode=wanted,
                     transform_version=transform_version,
                     limits=limits,
+                    references=truth,
                 )
             )
         print_json(document) if as_json else views.show(console, *views.planned_view(document))
+
+
+def _truth(references: Truth | None, named: list[str] | None) -> AskedReferences:
+    from backfill_assets.planning.chosen_references import AskedReferences, parse_reference
+
+    # A version that is named is a correction, so that the word is not needed with it.
+    word = references or ("corrected" if named else "current")
+    semantics = ReferenceSemantics(word.upper().replace("-", "_"))
+    return AskedReferences(semantics=semantics, named=tuple(map(parse_reference, named or ())))
 
 
 def _set_plan(request: SetRequest) -> SetPlan | NothingPlanned:

@@ -56,7 +56,7 @@ def _version(version: VersionHistory) -> RenderableType:
             ("code", code),
             ("staged with", versions_text(version.versions)),
             ("supersedes", run_ids_text(version.supersedes)),
-            ("references", ", ".join(f"{name} {found}" for name, found in version.references.items())),
+            ("references", version.references_described),
             ("inputs", _inputs(version.provenance)),
             ("checks", _checks(version.checks)),
             ("replaced", f"version {version.replaced_version}" if version.replaced_version else "nothing"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from rich.console import Group, RenderableType
 from rich.text import Text
@@ -48,7 +48,7 @@ def _head(run: PlannedRun) -> RenderableType:
             ("replaces", replaced),
             ("supersedes", run_ids_text(run.supersedes)),
             ("expected", _expected(run.estimate)),
-            ("references", _references(run.references)),
+            ("references", run.references_described),
             ("limits", _limits(run.limits)),
             ("code", ", ".join(run.code_modules)),
             ("manifest", _draft(run.manifest_digest)),
@@ -66,10 +66,6 @@ def _reads(inputs: Sequence[InputOfRun]) -> RenderableType:
     ]
     heads = ["table", "input range", "of these warm-up and look-ahead", "rows", "files", "MiB"]
     return listing("reads", heads, rows, numbers=["rows", "files", "MiB"])
-
-
-def _references(references: Mapping[str, str]) -> str:
-    return ", ".join(f"{name} {version}" for name, version in references.items())
 
 
 def _expected(expected: PlannedCost) -> str:
@@ -121,7 +117,7 @@ def _set_head(plan: SetPlan) -> RenderableType:
             ("set", set_name(plan.set_id, plan.name)),
             ("because", plan.because),
             ("reason", f"{plan.reason} (asked by {plan.requested_by})"),
-            ("references", _each(_references(run.references) for run in plan.runs if run.references)),
+            ("references", _each(run.references_described for run in plan.runs if run.references_described)),
             ("policies", _each(f"{run.table}: {run.policy.sentence}" for run in plan.runs if run.policy)),
             ("limits of each run", _each(_limits(run.limits) for run in plan.runs)),
             ("manifest", _draft(plan.manifest_digest)),

@@ -49,6 +49,7 @@ def _run_facts(run: RunSummary, approval: str, policy: str | None) -> list[tuple
         ("approval", approval),
         ("table", f"{run.table} by {run.transform} {run.transform_version}"),
         ("partitions", run.partitions_described),
+        ("references", run.references_described),
         ("kind", f"{run.kind}: {run.reason} (asked by {run.requested_by})"),
         ("mode", mode_text(run.mode)),
         ("policy", policy),

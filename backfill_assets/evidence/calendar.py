@@ -10,8 +10,8 @@ from backfill_assets.ledger.provenance import DerivedProvenance
 from backfill_assets.ledger.records import PartitionVersion
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.partitions import DayRange, Grain, describe, partitions_over
-from backfill_assets.staleness.decide import Staleness
 from backfill_assets.staleness.document import in_words
+from backfill_assets.staleness.ranges import Staleness
 from backfill_assets.workspace import Workspace
 
 

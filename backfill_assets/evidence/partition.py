@@ -8,13 +8,14 @@ from datetime import date, datetime
 
 from backfill_assets.errors import MissingInput
 from backfill_assets.evidence.how_to_undo import how_to_undo, published_together
+from backfill_assets.evidence.references import references_described
 from backfill_assets.evidence.report import RunVersions, run_versions
 from backfill_assets.ledger.provenance import Provenance
 from backfill_assets.ledger.records import PartitionVersion, RunRecord
 from backfill_assets.ledger.states import MEANING, VersionState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.next_steps import Act, NextStep, do, step
-from backfill_assets.planning.manifest_parts import Kind
+from backfill_assets.planning.manifest_parts import Kind, ReferenceSemantics, semantics_of
 from backfill_assets.planning.partitions import partition_of
 from backfill_assets.workspace import Workspace
 
@@ -82,6 +83,8 @@ class VersionHistory:
         versions: What its run was planned and staged with.
         supersedes: The runs whose accepted rows its run replaced.
         references: The versions of the reference documents that were read, by name.
+        reference_semantics: Which truth these give; null without references.
+        references_described: The same in words, or null.
         provenance: What it was computed from: landed files, or the digests of the inputs in its window.
         checks: Its gate results.
         verified_by: The runs that computed it again and found it equal, the latest first.
@@ -115,6 +118,8 @@ class VersionHistory:
     versions: RunVersions
     supersedes: tuple[str, ...]
     references: Mapping[str, str]
+    reference_semantics: ReferenceSemantics | None
+    references_described: str | None
     provenance: Provenance
     checks: tuple[GateVerdict, ...]
     verified_by: tuple[Verification, ...]
@@ -187,6 +192,8 @@ def _version_history(tx: ReadTransaction, version: PartitionVersion, run: RunRec
         versions=run_versions(run, tx.events.entries(entity_id=run.run_id)),
         supersedes=manifest.supersedes,
         references={reference.name: reference.version for reference in manifest.references},
+        reference_semantics=semantics_of(manifest.references),
+        references_described=references_described(manifest.references),
         provenance=version.provenance,
         checks=_checks(tx, version),
         verified_by=_verified_by(tx, version),

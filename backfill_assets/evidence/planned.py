@@ -8,6 +8,7 @@ from datetime import date
 from typing import Literal
 
 from backfill_assets.documents import INLINE
+from backfill_assets.evidence.references import references_described
 from backfill_assets.evidence.releases import LaterRelease
 from backfill_assets.evidence.report import PolicyDocument, policy_document
 from backfill_assets.evidence.stages import StageDocument, stage_document
@@ -16,7 +17,7 @@ from backfill_assets.planning.chunks import Chunk
 from backfill_assets.planning.estimates import Estimate
 from backfill_assets.planning.impact import Dependent, TablePartitions
 from backfill_assets.planning.manifest import Manifest
-from backfill_assets.planning.manifest_parts import GateTerm, Kind, Limits, Mode
+from backfill_assets.planning.manifest_parts import GateTerm, Kind, Limits, Mode, ReferenceSemantics, semantics_of
 from backfill_assets.planning.partitions import describe
 from backfill_assets.planning.request import Plan, PlannedInput
 from backfill_assets.planning.stages import Prove, Stage, proof_sentence
@@ -172,6 +173,8 @@ class PlannedRun:
         estimate: What it is expected to write and take.
         limits: The bounds of the run; null is no limit.
         references: The versions of the reference documents that it reads, by name.
+        reference_semantics: Which truth these give; null without references.
+        references_described: The same in words, or null.
         gates: What is measured before it may be published.
         dependents: What its publication would make stale.
         conflicts: Runs over some of the same partitions that could still be published.
@@ -199,6 +202,8 @@ class PlannedRun:
     estimate: PlannedCost
     limits: Limits
     references: Mapping[str, str]
+    reference_semantics: ReferenceSemantics | None
+    references_described: str | None
     gates: tuple[GateTerm, ...]
     dependents: tuple[SomePartitions, ...]
     conflicts: tuple[str, ...]
@@ -262,6 +267,8 @@ def planned_run(plan: Plan) -> PlannedRun:
         estimate=_cost(plan.estimate),
         limits=manifest.limits,
         references={reference.name: reference.version for reference in manifest.references},
+        reference_semantics=semantics_of(manifest.references),
+        references_described=references_described(manifest.references),
         gates=manifest.gates,
         dependents=tuple(some_partitions(dependent) for dependent in plan.dependents),
         conflicts=plan.conflicts,

@@ -161,13 +161,11 @@ def _what_changes(found: Reviewed) -> str:
 
 def _why(found: Reviewed) -> str:
     run = found.run
-    before = f" from {' and '.join(found.from_versions)}" if found.from_versions else ""
+    replaced = f", and replace rows from {' and '.join(found.from_versions)}" if found.from_versions else ""
+    references = f". References {run.references_described}" if run.references_described else ""
     return _sentence(
         f"{run.kind}, requested by {run.requested_by}: {run.reason}. "
-        f"The rows come from {run.transform}, release {run.transform_version}, and replace rows{before}"
-        if before
-        else f"{run.kind}, requested by {run.requested_by}: {run.reason}. "
-        f"The rows come from {run.transform}, release {run.transform_version}"
+        f"The rows come from {run.transform}, release {run.transform_version}{replaced}{references}"
     )
 
 

@@ -7,12 +7,13 @@ from datetime import datetime
 
 from backfill_assets.errors import Interrupted
 from backfill_assets.evidence.next_step import next_step
+from backfill_assets.evidence.references import references_described
 from backfill_assets.lease import Lease
 from backfill_assets.ledger.records import RunRecord
 from backfill_assets.ledger.states import MEANING, ApprovalState, RunState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.next_steps import NAME, Act, NextStep, do, step
-from backfill_assets.planning.manifest_parts import Kind, Mode
+from backfill_assets.planning.manifest_parts import Kind, Mode, ReferenceSemantics, semantics_of
 from backfill_assets.planning.partitions import describe
 from backfill_assets.workspace import Workspace
 
@@ -54,6 +55,8 @@ class RunSummary:
         reason: Why, in the words of the requester.
         transform: The transform that computes it.
         transform_version: The registered version of that transform.
+        reference_semantics: Which truth its references give; null without references.
+        references_described: Their versions in words, or null.
         partitions_described: Its partitions in words.
         partition_count: How many there are.
         updated_at: When its state changed last.
@@ -79,6 +82,8 @@ class RunSummary:
     reason: str
     transform: str
     transform_version: str
+    reference_semantics: ReferenceSemantics | None
+    references_described: str | None
     partitions_described: str
     partition_count: int
     updated_at: datetime
@@ -116,6 +121,8 @@ def run_summary(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> RunSummar
         reason=manifest.reason,
         transform=manifest.transform,
         transform_version=manifest.transform_version,
+        reference_semantics=semantics_of(manifest.references),
+        references_described=references_described(manifest.references),
         partitions_described=describe(manifest.grain, manifest.partitions),
         partition_count=len(manifest.partitions),
         updated_at=run.updated_at,

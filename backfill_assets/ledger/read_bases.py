@@ -221,7 +221,7 @@ def _basis(body: str, partitions: tuple[date, ...], accepted: Mapping[str, Accep
         transform_version=transform["version"],
         code_digest=transform["code_digest"],
         configuration=document["configuration"],
-        references=tuple(PinnedReference(**reference) for reference in document["references"]),
+        references=tuple(map(PinnedReference.parse, document["references"])),
         inputs=tuple(
             _input(pinned, parse_window(windows[pinned["argument"]]), pins, accepted.get(pinned["table"]), staged)
             for pinned in document["inputs"]

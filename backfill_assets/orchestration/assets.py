@@ -128,7 +128,10 @@ def _bronze(table: SourceTable, graph: Graph, pool: str | None) -> AssetsDefinit
             yield waits(context, key, run, record)
         else:
             yield from materialized(
-                context, key, run.manifest.partitions, described.published(record, staged, _url(context, table))
+                context,
+                key,
+                run.manifest.partitions,
+                described.published(record, staged, run.manifest, _url(context, table)),
             )
         yield from summaries(key, table.partition.grain, results)
         yield from ended_checks(key, table.gates)
@@ -172,7 +175,7 @@ def _candidate(table: DerivedTable, domain: Domain, graph: Graph, pool: str | No
             context.log.info(f"{run.run_id} ({run.manifest.kind}): {run.manifest.reason}")
             listener = _listener(context, session)
             staged = execute(session.workspace, run.run_id, [Part.STAGE], actor=by, listener=listener).staged
-        yield from materialized(context, key, run.manifest.partitions, described.staged(staged))
+        yield from materialized(context, key, run.manifest.partitions, described.staged(staged, run.manifest))
 
     return stage_candidate
 
@@ -237,7 +240,10 @@ def _published(table: DerivedTable, graph: Graph) -> AssetsDefinition:
             return
         staged = look.staged_partitions(session.workspace, run.run_id)
         yield from materialized(
-            context, key, run.manifest.partitions, described.published(record, staged, _url(context, table))
+            context,
+            key,
+            run.manifest.partitions,
+            described.published(record, staged, run.manifest, _url(context, table)),
         )
 
     return swap

@@ -11,8 +11,10 @@ from dagster import MetadataValue, TableColumn, TableColumnConstraints, TableRec
 
 from backfill_assets.domain import DerivedTable, SourceTable, Table
 from backfill_assets.evidence.measured import Moves, partition_moves
+from backfill_assets.evidence.references import references_described
 from backfill_assets.ledger.records import CandidatePartition, GateResult, PublicationRecord
 from backfill_assets.planning.graph import TableNode
+from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.windows import AnyWindow
 
 GATES = TableSchema(
@@ -115,10 +117,10 @@ def _window(window: AnyWindow) -> str:
 # ----------------------------------------------------------------------------------------------------------- runs
 
 
-def staged(found: Mapping[date, CandidatePartition]) -> Numbers:
+def staged(found: Mapping[date, CandidatePartition], manifest: Manifest) -> Numbers:
     """What staging wrote."""
     return Numbers(
-        of_run=_run_id(found.values()),
+        of_run={**_run_id(found.values()), **_references(manifest)},
         by_partition={
             day: {"rows": partition.rows, "files": len(partition.files.files)} for day, partition in found.items()
         },
@@ -143,7 +145,9 @@ def _differences(moves: Moves) -> Mapping[str, int]:
     }
 
 
-def published(record: PublicationRecord, staged_partitions: Mapping[date, CandidatePartition], url: str) -> Numbers:
+def published(
+    record: PublicationRecord, staged_partitions: Mapping[date, CandidatePartition], manifest: Manifest, url: str
+) -> Numbers:
     """What a publication changed; a partition it left alone already held the same rows."""
     changed = {change.partition: change for change in record.intent.changes}
     return Numbers(
@@ -152,11 +156,18 @@ def published(record: PublicationRecord, staged_partitions: Mapping[date, Candid
             "publication_id": record.intent.publication_id,
             "table version": record.delta_version,
             "dagster/uri": url,
+            **_references(manifest),
         },
         by_partition={
             day: {"rows": partition.rows, "swapped": day in changed} for day, partition in staged_partitions.items()
         },
     )
+
+
+def _references(manifest: Manifest) -> Mapping[str, str]:
+    """With which versions of its references a run was computed, and which truth these give."""
+    described = references_described(manifest.references)
+    return {"references": described} if described else {}
 
 
 def _run_id(partitions: Iterable[CandidatePartition]) -> Mapping[str, Any]:

@@ -54,3 +54,8 @@ class Basis:
     requested_at: datetime
     session_digest: str = ""
     is_package_code: bool = False
+
+    @property
+    def has_chosen_references(self) -> bool:
+        """Whether a person chose the version of a reference that the rows were computed with."""
+        return any(pinned.is_chosen for pinned in self.references)

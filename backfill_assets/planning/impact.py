@@ -19,6 +19,7 @@ Accepted = Callable[[str, Sequence[date]], AbstractSet[date]] | Mapping[str, Abs
 """Which of some partitions of a table are accepted: a question to the ledger, or all that are, by table."""
 
 NOTHING: Mapping[str, Iterable[date]] = {}
+KEEP_NOTHING: Mapping[str, AbstractSet[date]] = {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +66,7 @@ def impact(
     *,
     rebuild: Mapping[str, Iterable[date]] = NOTHING,
     never_built: Mapping[str, Iterable[date]] = NOTHING,
+    keep: Mapping[str, AbstractSet[date]] = KEEP_NOTHING,
 ) -> tuple[Rebuild, ...]:
     """What a change makes stale everywhere downstream.
 
@@ -75,6 +77,7 @@ def impact(
         rebuild: Partitions to rebuild in any case, such as the stale ones, with everything that depends on them.
         never_built: Partitions without an accepted version that are built as well where their windows are complete,
             counting what this impact builds before them.
+        keep: Partitions that are not rebuilt although they depend on a change, unless `rebuild` names them.
 
     Returns:
         One rebuild per table that has any, inputs before dependents.
@@ -90,7 +93,7 @@ def impact(
     for node in graph.tables.values():
         reached, because = _reached(graph, node, moves)
         named = set(rebuild.get(node.name, ()))
-        chosen = _accepted(accepted, node.name, reached) | named
+        chosen = (_accepted(accepted, node.name, reached) - keep.get(node.name, frozenset())) | named
         chosen |= _complete(graph, node, set(never_built.get(node.name, ())) - chosen, accepted, built)
         if not chosen:
             continue

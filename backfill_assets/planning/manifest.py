@@ -32,9 +32,10 @@ from backfill_assets.planning.partitions import Grain
 from backfill_assets.planning.policy import Policy
 from backfill_assets.planning.reads import MoreDays
 
-FORMAT = 4
+FORMAT = 5
 """The format that is written. Earlier formats are still read and keep their text: 1 has no chunk sizes, proof and set,
-2 lacks the fields of `_since_format_3`; before 4 a proof had the same number of more days for every input."""
+2 lacks the fields of `_since_format_3`; before 4 a proof had the same number of more days for every input; before 5
+every reference was the present one."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,7 +128,7 @@ class Manifest:
             "configuration": dict(self.configuration),
             "inputs": [_input_document(pinned) for pinned in self.inputs],
             "imports": list(self.imports),
-            "references": [{"name": r.name, "version": r.version, "sha256": r.sha256} for r in self.references],
+            "references": [_reference_document(pinned, self.format) for pinned in self.references],
             "gates": [{"name": g.name, "demands": g.demands, "blocking": g.blocking} for g in self.gates],
             "limits": {
                 "chunk_partitions": self.limits.chunk_partitions,
@@ -214,7 +215,7 @@ class Manifest:
             configuration=document["configuration"],
             inputs=tuple(_parse_input(pinned) for pinned in document["inputs"]),
             imports=tuple(document["imports"]),
-            references=tuple(PinnedReference(**reference) for reference in document["references"]),
+            references=tuple(map(PinnedReference.parse, document["references"])),
             gates=tuple(GateTerm(**gate) for gate in document["gates"]),
             limits=Limits(**document["limits"]),
             supersedes=tuple(document["supersedes"] or ()),
@@ -238,6 +239,10 @@ def _parse_cause(document: Mapping[str, Any]) -> RunCause:
         return WHAT_LANDED if document["kind"] == Kind.LIVE else A_PERSON
     cause = document["cause"]
     return RunCause(kind=CauseKind(cause["kind"]), publications=tuple(cause["publications"]))
+
+
+def _reference_document(pinned: PinnedReference, of_format: int) -> Mapping[str, str]:
+    return {name: value for name, value in pinned.document.items() if of_format >= 5 or name != "semantics"}
 
 
 def _input_document(pinned: PinnedInput) -> Mapping[str, Any]:

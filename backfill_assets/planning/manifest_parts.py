@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date
 from enum import StrEnum
@@ -88,13 +89,59 @@ class PinnedInput:
     partitions: tuple[PinnedPartition, ...]
 
 
+class ReferenceSemantics(StrEnum):
+    """Which truth a reference gives the rows of a run.
+
+    `CURRENT`: what holds now, the version in the reference folder when the run was planned. `CORRECTED`: what should
+    have been true, a version that the requester named. `AS_RECORDED`: what was believed then, the version that the
+    replaced rows had used.
+    """
+
+    CURRENT = "CURRENT"
+    CORRECTED = "CORRECTED"
+    AS_RECORDED = "AS_RECORDED"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PinnedReference:
-    """A reference document: its declared version and the sha256 of its bytes."""
+    """A reference document: its declared version and the sha256 of its bytes.
+
+    Attributes:
+        semantics: Why this version; always CURRENT before format 5.
+    """
 
     name: str
     version: str
     sha256: str
+    semantics: ReferenceSemantics = ReferenceSemantics.CURRENT
+
+    @property
+    def is_chosen(self) -> bool:
+        """Whether a person chose this version, rather than taking the present one."""
+        return self.semantics is not ReferenceSemantics.CURRENT
+
+    @property
+    def document(self) -> Mapping[str, str]:
+        """The reference as plain values."""
+        return {"name": self.name, "version": self.version, "sha256": self.sha256, "semantics": str(self.semantics)}
+
+    @staticmethod
+    def parse(document: Mapping[str, str]) -> PinnedReference:
+        """The reference that a document holds; one of an earlier format has no semantics."""
+        semantics = ReferenceSemantics(document.get("semantics", ReferenceSemantics.CURRENT))
+        return PinnedReference(
+            name=document["name"], version=document["version"], sha256=document["sha256"], semantics=semantics
+        )
+
+
+def semantics_of(references: Iterable[PinnedReference]) -> ReferenceSemantics | None:
+    """Which truth a run computes: `CURRENT` if no version of a reference was chosen; None for a run without references.
+
+    One run never mixes versions as recorded with versions that were named.
+    """
+    found = {reference.semantics for reference in references}
+    chosen = found - {ReferenceSemantics.CURRENT}
+    return next(iter(chosen or found), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,6 +16,7 @@ from typing import Any
 from backfill_assets.errors import MissingInput
 from backfill_assets.identity import sha256_text
 from backfill_assets.next_steps import Act, do, step
+from backfill_assets.planning.chosen_references import THE_PRESENT, AskedReferences
 from backfill_assets.planning.chunks import Chunk, chunk_sizes, chunks_of
 from backfill_assets.planning.estimates import Estimate, estimate
 from backfill_assets.planning.filling import EARLIER_FIRST_DAY, how_to_fill
@@ -71,6 +72,7 @@ class PlanRequest:
         kind: None chooses RESTATEMENT where accepted rows would be replaced, BACKFILL otherwise.
         limits: Bounds that differ from the usual ones.
         member_of: The restatement set that the run is part of.
+        references: With which versions of its references the run is to be computed.
     """
 
     table: str
@@ -83,6 +85,7 @@ class PlanRequest:
     transform_version: str | None = None
     limits: AskedLimits = NO_LIMITS_ASKED
     member_of: str | None = None
+    references: AskedReferences = THE_PRESENT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,7 +203,7 @@ def propose(
         MissingInput: A reconciliation over partitions that were never published.
     """
     node = graph.table(request.table)
-    partitions = _output(request, graph, as_of)
+    partitions = output_of(request, graph, as_of)
     reads, pins, rows = _inputs(node, partitions, graph, state, upstream)
     present = state.claims(node.name, partitions)
     if request.mode is Mode.RECONCILIATION:
@@ -259,7 +262,13 @@ def propose(
     )
 
 
-def _output(request: PlanRequest, graph: Graph, as_of: datetime) -> tuple[date, ...]:
+def output_of(request: PlanRequest, graph: Graph, as_of: datetime) -> tuple[date, ...]:
+    """The partitions that a request names.
+
+    Raises:
+        UnknownName: There is no such table.
+        InvalidRange: The days are outside the table's days.
+    """
     named = graph.partitions_in(request.table, request.days, as_of=as_of.date())
     if request.partitions is None:
         return named

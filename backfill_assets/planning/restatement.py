@@ -7,6 +7,7 @@ from datetime import date
 
 from backfill_assets.errors import InvalidRange
 from backfill_assets.next_steps import NextStep, Option, step
+from backfill_assets.planning.chosen_references import THE_PRESENT, AskedReferences
 from backfill_assets.planning.impact import Rebuild
 from backfill_assets.planning.manifest_parts import Mode
 from backfill_assets.planning.partitions import DayRange, Grain, days_named
@@ -25,6 +26,7 @@ class SetRequest:
         table: With `stale`: only this table and what depends on it.
         days: With `stale`: only these days of the stale tables, including days that were never built.
         name: The display name of the set; None to derive one.
+        references: With which versions of their references the runs are to be computed.
     """
 
     reason: str
@@ -37,6 +39,7 @@ class SetRequest:
     mode: Mode = Mode.BACKFILL
     limits: AskedLimits = NO_LIMITS_ASKED
     changed_code: bool = False
+    references: AskedReferences = THE_PRESENT
 
     @property
     def cause(self) -> str:

@@ -15,8 +15,9 @@ from backfill_assets.errors import MissingInput, Refused
 from backfill_assets.identity import sha256_text
 from backfill_assets.ledger.claims import LedgerState
 from backfill_assets.next_steps import NAME, WHY, Act, Invocation, NextStep, Option, do, step
+from backfill_assets.planning.chosen_references import require_used
 from backfill_assets.planning.filling import joined, loads, plans
-from backfill_assets.planning.impact import Rebuild, impact, never_built
+from backfill_assets.planning.impact import KEEP_NOTHING, Rebuild, impact, never_built
 from backfill_assets.planning.partitions import DayRange, days_of, describe
 from backfill_assets.planning.policy import every
 from backfill_assets.planning.request import (
@@ -31,11 +32,14 @@ from backfill_assets.planning.restatement import LeftOut, NothingToRebuild, Plan
 from backfill_assets.planning.sets import SET_PREFIX, SetManifest, SetMember
 from backfill_assets.planning.stages import stages_of
 from backfill_assets.publication.authority import demand_of
-from backfill_assets.staleness.decide import Cause, Staleness
-from backfill_assets.staleness.find import stale_tables
+from backfill_assets.restatements.references import Chooser
+from backfill_assets.staleness.document import as_recorded
+from backfill_assets.staleness.find import partitions_with_chosen_references, stale_tables
+from backfill_assets.staleness.ranges import Cause, Staleness, StaleRange
 from backfill_assets.workspace import Workspace
 
 _BLOCKED = "an input has no accepted version any more"
+_ON_PURPOSE = "its references were chosen on purpose"
 _ONLY_CODE = "only the code changed, and the version is the same"
 _NEW_VERSION = step(
     "give the transform a new version; or, to prove that the rows are the same, add ", Option("changed_code")
@@ -75,13 +79,16 @@ def plan_set(ws: Workspace, request: SetRequest, terms_of: TermsOf) -> PlannedSe
             "the request names no change.",
             next_step=step("add ", Option("because", "TABLE:DAY..DAY"), ", or ", Option("stale")),
         )
-    as_of = ws.clock()
+    _require_present(request)
+    as_of, chooser = ws.clock(), Chooser.of(ws, request.references)
     named = _stale(ws, request) if request.stale else _Named(left_out=_stale_as_well(ws))
-    rebuilds = _rebuilds(ws, request, named, as_of)
+    rebuilds = _rebuilds(ws, request, named, as_of, chooser)
     if not rebuilds:
         return NothingToRebuild(left_out=(*named.left_out, *_never_built(ws, request, as_of)))
+    used = {rebuild.table: ws.domain.derived_table(rebuild.table).references for rebuild in rebuilds}
+    require_used(request.references, used)
     set_id = f"{SET_PREFIX}{as_of:%Y%m%d}-{sha256_text(f'{as_of.isoformat()}|{request.cause}|{request.by}')[:8]}"
-    plans = _plans(ws, request, rebuilds, set_id, terms_of, as_of)
+    plans = _plans(ws, request, rebuilds, set_id, terms_of, as_of, chooser)
     manifest = SetManifest(
         set_id=set_id,
         name=request.name or set_id,
@@ -131,10 +138,15 @@ def _never_built(ws: Workspace, request: SetRequest, as_of: datetime) -> Iterato
         )
 
 
-def _rebuilds(ws: Workspace, request: SetRequest, named: _Named, as_of: datetime) -> tuple[Rebuild, ...]:
+def _rebuilds(
+    ws: Workspace, request: SetRequest, named: _Named, as_of: datetime, chooser: Chooser
+) -> tuple[Rebuild, ...]:
     changed = _changed(ws, request, as_of)
     with ws.ledger.read() as tx:
-        return impact(ws.graph, changed, LedgerState(tx).accepted, rebuild=named.stale, never_built=named.new)
+        graph = chooser.reach(tx)
+    keep = partitions_with_chosen_references(ws) if request.stale else KEEP_NOTHING
+    with ws.ledger.read() as tx:
+        return impact(graph, changed, LedgerState(tx).accepted, rebuild=named.stale, never_built=named.new, keep=keep)
 
 
 def _stale(ws: Workspace, request: SetRequest) -> _Named:
@@ -153,13 +165,15 @@ def _stale(ws: Workspace, request: SetRequest) -> _Named:
         if blocked:
             to_include = step("build the input first, or roll back what depends on it: ", do(Act.STALE, found.table))
             left_out.append(_left_out(found, sorted(blocked), _BLOCKED, to_include))
+        excepted = blocked | frozenset(found.on_purpose)
+        left_out += _on_purpose(found, found.kept)
         for stretch in found.ranges:
             causes = {reason.cause for reason in stretch.reasons}
             if causes == {Cause.NEVER_BUILT}:
                 (gaps if request.days is None else new.setdefault(found.table, [])).extend(stretch.partitions)
             elif causes == {Cause.CODE_CHANGED} and not request.changed_code:
-                of_code += stretch.partitions
-            elif possible := [partition for partition in stretch.partitions if partition not in blocked]:
+                of_code += [partition for partition in stretch.partitions if partition not in found.on_purpose]
+            elif possible := [partition for partition in stretch.partitions if partition not in excepted]:
                 stale.setdefault(found.table, []).extend(possible)
         if of_code:
             only_code.append(f"{found.table} {describe(found.grain, of_code)}")
@@ -175,15 +189,25 @@ def _stale(ws: Workspace, request: SetRequest) -> _Named:
     return _Named(stale=stale, new=new, left_out=tuple(left_out))
 
 
+def _on_purpose(found: Staleness, also: Iterable[StaleRange] = ()) -> Iterator[LeftOut]:
+    """What was computed with references that a person chose, and only a person chooses others for."""
+    if kept := sorted([*found.on_purpose, *(partition for stretch in also for partition in stretch.partitions)]):
+        present = joined(plans(found.table, found.grain, kept))
+        again = joined(as_recorded(found.table, found.grain, kept))
+        how = step("with the present references: ", present, "; with the same again: ", again)
+        yield _left_out(found, kept, _ON_PURPOSE, how)
+
+
 def _stale_as_well(ws: Workspace) -> tuple[LeftOut, ...]:
     """Everything stale that the request does not name: a set that rebuilds only a part reports the rest."""
-    left_out = []
+    left_out: list[LeftOut] = []
     for found in stale_tables(ws):
         if isinstance(ws.domain.table(found.table), SourceTable):
             continue
         causes = [({reason.cause for reason in stretch.reasons}, stretch.partitions) for stretch in found.ranges]
         others = [(why, some) for why, some in causes if why != {Cause.NEVER_BUILT}]
-        partitions = [partition for _, some in others for partition in some]
+        left_out += _on_purpose(found)
+        partitions = [partition for _, some in others for partition in some if partition not in found.on_purpose]
         if partitions:
             of_code = any(why == {Cause.CODE_CHANGED} for why, _ in others)
             how = step(_plan_stale(found.table, changed_code=of_code), "; why: ", do(Act.STALE, found.table))
@@ -227,26 +251,47 @@ def _plans(
     set_id: str,
     terms_of: TermsOf,
     as_of: datetime,
+    chooser: Chooser,
 ) -> tuple[Plan, ...]:
     plans: list[Plan] = []
     staged: dict[str, dict[date, Staged]] = {}
     with ws.ledger.read() as tx:
         state = LedgerState(tx)
         for rebuild in rebuilds:
-            # One run per table, and therefore one commit, even if there are gaps between its partitions.
-            asked = PlanRequest(
-                table=rebuild.table,
-                days=DayRange(rebuild.partitions[0], days_of(rebuild.grain, rebuild.partitions[-1]).end),
-                partitions=rebuild.partitions,
-                reason=request.reason,
-                by=request.by,
-                mode=request.mode,
-                limits=request.limits,
-                member_of=set_id,
-            )
-            plan = propose(asked, terms_of(rebuild.table), graph=ws.graph, state=state, as_of=as_of, upstream=staged)
-            require_inputs(plan, first_day=ws.graph.first_day)
-            plans.append(plan)
-            rows, run_id = plan.estimate.rows, plan.manifest.run_id
-            staged[rebuild.table] = {p: Staged(run_id=run_id, rows=rows[p]) for p in plan.manifest.partitions}
+            # One run per table, and therefore one commit, even if there are gaps between its partitions; as recorded,
+            # one per combination of versions of the references.
+            for chosen in chooser.each(tx, ws.domain.derived_table(rebuild.table), rebuild.partitions):
+                asked = _run_of(request, rebuild, chosen.partitions, set_id)
+                terms = replace(terms_of(rebuild.table), references=chosen.references)
+                plan = propose(asked, terms, graph=chosen.graph, state=state, as_of=as_of, upstream=staged)
+                require_inputs(plan, first_day=ws.graph.first_day)
+                plans.append(plan)
+                rows, run_id = plan.estimate.rows, plan.manifest.run_id
+                for partition in plan.manifest.partitions:
+                    staged.setdefault(rebuild.table, {})[partition] = Staged(run_id=run_id, rows=rows[partition])
     return tuple(plans)
+
+
+def _run_of(request: SetRequest, rebuild: Rebuild, partitions: tuple[date, ...], set_id: str) -> PlanRequest:
+    return PlanRequest(
+        table=rebuild.table,
+        days=DayRange(partitions[0], days_of(rebuild.grain, partitions[-1]).end),
+        partitions=partitions,
+        reason=request.reason,
+        by=request.by,
+        mode=request.mode,
+        limits=request.limits,
+        member_of=set_id,
+        references=request.references,
+    )
+
+
+def _require_present(request: SetRequest) -> None:
+    if request.stale and not request.references.are_present:
+        raise Refused(
+            "what is stale is rebuilt with the present references: with others it would stay as it is listed.",
+            next_step=step(
+                *("leave ", Option("references"), " out; or name what changed, instead of ", Option("stale"), ": "),
+                Option("because", "TABLE:DAY..DAY"),
+            ),
+        )

@@ -10,7 +10,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from datetime import date
-from enum import StrEnum
 from typing import Any
 
 from backfill_assets.identity import document_digest
@@ -20,19 +19,7 @@ from backfill_assets.planning.impact import complete
 from backfill_assets.planning.manifest_parts import PinnedReference
 from backfill_assets.planning.partitions import DayRange, Grain, compress, next_partition, partitions_over
 from backfill_assets.planning.windows import Window, parse_window
-
-
-class Cause(StrEnum):
-    """Why a partition is stale, the most pressing first."""
-
-    CODE_CHANGED = "CODE_CHANGED"
-    SESSION_CHANGED = "SESSION_CHANGED"
-    VERSION_CHANGED = "VERSION_CHANGED"
-    CONFIGURATION_CHANGED = "CONFIGURATION_CHANGED"
-    REFERENCE_CHANGED = "REFERENCE_CHANGED"
-    INPUT_CHANGED = "INPUT_CHANGED"
-    NEVER_BUILT = "NEVER_BUILT"
-
+from backfill_assets.staleness.ranges import Cause, Reason, Staleness, StaleRange
 
 _PRESSING = {cause: place for place, cause in enumerate(Cause)}
 
@@ -63,6 +50,15 @@ Narrow = Callable[[str, tuple[PinnedReference, ...]], Narrowed | None]
 """From a reference's name and the references that a run used to what is known; None when any day may be affected."""
 
 
+ConfiguredWith = Callable[[tuple[PinnedReference, ...]], Mapping[str, Any] | None]
+"""From references to the configuration with them, because a window can be a function of references; None if unknown."""
+
+
+def unknown_configuration(_references: tuple[PinnedReference, ...]) -> Mapping[str, Any] | None:
+    """For tables whose configuration with other references than the present ones is not known."""
+    return None
+
+
 def could_be_any_day(_name: str, _used: tuple[PinnedReference, ...]) -> Narrowed | None:
     """For references whose changed days are not known."""
     return None
@@ -79,6 +75,7 @@ class Present:
         landed: For a source table, the landed files that touch each day; a day without events within what landed has
             none.
         narrow: What is known about references that changed.
+        configured_with: The configuration with references that were chosen for a run.
     """
 
     transform: str
@@ -91,57 +88,7 @@ class Present:
     digests: Mapping[str, Mapping[date, str]] = field(default_factory=dict)
     landed: Mapping[date, frozenset[str]] = field(default_factory=dict)
     narrow: Narrow = could_be_any_day
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reason:
-    """One reason why a range of partitions is stale.
-
-    Attributes:
-        name: The input table, the reference, or the version whose code changed; empty for the other causes.
-        was, now: The two versions, digests or settings, in words.
-        days: The input days that changed and that the range reads, or the days whose facts changed; None if the cause
-            has no days, or any day may be affected.
-        files: For a source table, the landed files that the range was built without.
-    """
-
-    cause: Cause
-    name: str = ""
-    was: str = ""
-    now: str = ""
-    days: tuple[DayRange, ...] | None = None
-    files: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StaleRange:
-    """Consecutive partitions that are stale for the same reasons."""
-
-    partitions: tuple[date, ...]
-    reasons: tuple[Reason, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Staleness:
-    """What is stale of a table.
-
-    Attributes:
-        accepted: How many accepted partitions were examined.
-        waiting: Partitions that were never built and cannot be built yet, because an input does not exist.
-        blocked: Stale partitions that cannot be rebuilt, because an input has no accepted version any more.
-    """
-
-    table: str
-    grain: Grain
-    accepted: int
-    ranges: tuple[StaleRange, ...]
-    waiting: tuple[date, ...] = ()
-    blocked: tuple[date, ...] = ()
-
-    @property
-    def partitions(self) -> tuple[date, ...]:
-        """Every stale partition, in order."""
-        return tuple(partition for stale in self.ranges for partition in stale.partitions)
+    configured_with: ConfiguredWith = unknown_configuration
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,14 +152,23 @@ def find_stale(
         blocked = changed - complete(graph, node, changed, there)
         marks.append(_Mark(Reason(cause=Cause.NEVER_BUILT), buildable))
         waiting = lacking - buildable
+    found = list(_ranges(node, graph, [mark for mark in marks if mark.partitions]))
+    ranges = tuple(each for each in found if not _is_kept(each))
+    chosen_for = {partition for basis in known if basis.has_chosen_references for partition in basis.partitions}
     return Staleness(
         table=node.name,
         grain=node.grain,
         accepted=len(accepted) if wanted is None else len(accepted & wanted),
-        ranges=tuple(_ranges(node, graph, [mark for mark in marks if mark.partitions])),
+        ranges=ranges,
         waiting=tuple(sorted(waiting)),
         blocked=tuple(sorted(blocked)),
+        kept=tuple(each for each in found if _is_kept(each)),
+        on_purpose=tuple(p for each in ranges for p in each.partitions if p in chosen_for),
     )
+
+
+def _is_kept(found: StaleRange) -> bool:
+    return all(reason.cause is Cause.REFERENCE_KEPT for reason in found.reasons)
 
 
 # ------------------------------------------------------------------------------------------------- what was found
@@ -268,7 +224,8 @@ def _how_it_is_computed(node: TableNode, basis: Basis, present: Present, here: A
         sessions = basis.session_digest[:12], present.session_digest[:12]
         yield _Mark(Reason(cause=Cause.SESSION_CHANGED, was=sessions[0], now=sessions[1]), here)
     bound = {read.edge.argument: read.edge.table for read in basis.inputs}, {e.argument: e.table for e in node.inputs}
-    if basis.configuration != present.configuration or bound[0] != bound[1]:
+    expected = present.configured_with(basis.references) if basis.has_chosen_references else None
+    if basis.configuration not in (expected, present.configuration) or bound[0] != bound[1]:
         before, after = _configured(basis.configuration, bound[0]), _configured(present.configuration, bound[1])
         yield _Mark(Reason(cause=Cause.CONFIGURATION_CHANGED, was=before, now=after), here)
 
@@ -290,11 +247,14 @@ def _references(node: TableNode, basis: Basis, present: Present, here: AbstractS
         before, after = was.get(name), now.get(name)
         if before and after and before.sha256 == after.sha256:
             continue
+        is_chosen = before is not None and before.is_chosen
         reason = Reason(
-            cause=Cause.REFERENCE_CHANGED,
+            cause=Cause.REFERENCE_KEPT if is_chosen else Cause.REFERENCE_CHANGED,
             name=name,
             was=before.version if before else "not used",
             now=after.version if after else "not used",
+            semantics=before.semantics if before and is_chosen else None,
+            run_id=basis.run_id if is_chosen else "",
         )
         narrowed = present.narrow(name, basis.references) if before and after else None
         if narrowed is None or (narrowed.days and narrowed.window is None):
@@ -367,7 +327,8 @@ def _described(node: TableNode, graph: Graph, reason: Reason, parts: Sequence[tu
             assert mark.edge is not None
             changed.update(mark.changed.intersection(graph.needed(mark.edge, node, some)))
         return replace(reason, days=compress(graph.table(reason.name).grain, changed))
-    if reason.cause is Cause.REFERENCE_CHANGED and all(mark.narrowed is not None for mark, _ in parts):
+    of_reference = reason.cause in (Cause.REFERENCE_CHANGED, Cause.REFERENCE_KEPT)
+    if of_reference and all(mark.narrowed is not None for mark, _ in parts):
         facts = {
             days
             for mark, some in parts

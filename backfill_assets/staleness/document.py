@@ -6,10 +6,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
 
-from backfill_assets.next_steps import NAME, WHY, Act, Invocation, do
-from backfill_assets.planning.filling import loads
-from backfill_assets.planning.partitions import DayRange, Grain, count_of, describe
-from backfill_assets.staleness.decide import Cause, Reason, Staleness, StaleRange
+from backfill_assets.next_steps import NAME, WHY, Act, Invocation, NextStep, do
+from backfill_assets.planning.filling import joined, loads, plans
+from backfill_assets.planning.manifest_parts import ReferenceSemantics
+from backfill_assets.planning.partitions import DayRange, Grain, compress, count_of, describe
+from backfill_assets.staleness.ranges import Cause, Reason, Staleness, StaleRange
 
 _MOST_FILES = 3
 
@@ -20,7 +21,8 @@ class StaleReason:
 
     Attributes:
         cause: What changed. `CODE_CHANGED`: the code, while the version is the same, an error to be confirmed;
-            `SESSION_CHANGED`: the Spark settings that a later release fixes.
+            `SESSION_CHANGED`: the Spark settings that a later release fixes; `REFERENCE_KEPT`: a person chose the
+            version of a reference.
         name: The input table, the reference, or the version whose code changed; else null.
         was: The version, digest or setting then; else null.
         now: The same now.
@@ -70,7 +72,13 @@ class StaleTable:
         described: The same in words.
         blocked_partitions: How many of them cannot be built again, because an input has no accepted version any more.
         blocked_described: The same in words; null when there are none.
+        on_purpose_partitions: How many of them were computed with references that a person chose: `plan --stale` and
+            follow-ups leave them to a person.
+        on_purpose_described: The same in words; null when there are none.
         ranges: Which are stale, and why.
+        kept_partitions: How many differ from the present in nothing but references that a person chose; not stale.
+        kept: Which these are, and by which run.
+        to_present: What computes both with the present references; null when there are none of either.
     """
 
     table: str
@@ -80,7 +88,12 @@ class StaleTable:
     described: str
     blocked_partitions: int
     blocked_described: str | None
+    on_purpose_partitions: int
+    on_purpose_described: str | None
     ranges: tuple[StaleRangeDocument, ...]
+    kept_partitions: int
+    kept: tuple[StaleRangeDocument, ...]
+    to_present: NextStep | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,7 +138,7 @@ def _plans(stale: Sequence[Staleness], table: str | None, days: DayRange | None)
         {reason.cause for reason in each.reasons}
         for found in stale
         for each in found.ranges
-        if not set(each.partitions) <= set(found.blocked)
+        if not set(each.partitions) <= {*found.blocked, *found.on_purpose}
     ]
     changed = [some for some in causes if some != {Cause.NEVER_BUILT}]
     # Changed code alone is an error to be confirmed, so building it again has to be asked for.
@@ -134,6 +147,16 @@ def _plans(stale: Sequence[Staleness], table: str | None, days: DayRange | None)
         yield _plan(table, days, only_code)
     if days is None:
         yield from (_plan(found.table, gap) for found in stale for gap in _gaps(found))
+    for found in stale:
+        yield from as_recorded(found.table, found.grain, found.on_purpose)
+
+
+def as_recorded(table: str, grain: Grain, partitions: Iterable[date]) -> Sequence[Invocation]:
+    """The plans of these partitions with the references that they were computed with."""
+    return [
+        do(Act.PLAN, table, references="as-recorded", first=days.start, last=days.last, reason=WHY, by=NAME)
+        for days in compress(grain, partitions)
+    ]
 
 
 def _gaps(found: Staleness) -> Iterable[DayRange]:
@@ -149,6 +172,7 @@ def _plan(table: str | None, days: DayRange | None, changed_code: bool = False) 
 
 
 def _stale_table(stale: Staleness) -> StaleTable:
+    chosen_for = (*stale.on_purpose, *(partition for found in stale.kept for partition in found.partitions))
     return StaleTable(
         table=stale.table,
         grain=stale.grain,
@@ -157,7 +181,12 @@ def _stale_table(stale: Staleness) -> StaleTable:
         described=describe(stale.grain, stale.partitions),
         blocked_partitions=len(stale.blocked),
         blocked_described=describe(stale.grain, stale.blocked) if stale.blocked else None,
+        on_purpose_partitions=len(stale.on_purpose),
+        on_purpose_described=describe(stale.grain, stale.on_purpose) if stale.on_purpose else None,
         ranges=tuple(_stale_range(stale, found) for found in stale.ranges),
+        kept_partitions=sum(len(found.partitions) for found in stale.kept),
+        kept=tuple(_stale_range(stale, found) for found in stale.kept),
+        to_present=joined(plans(stale.table, stale.grain, chosen_for)) if chosen_for else None,
     )
 
 
@@ -200,6 +229,13 @@ def in_words(table: str, reason: Reason) -> str:
         case Cause.REFERENCE_CHANGED:
             which = "it could be any day" if reason.days is None else f"facts of {_ranges_text(reason.days)}"
             return f"{reason.name} was {reason.was}, now {reason.now}: {which}"
+        case Cause.REFERENCE_KEPT:
+            which = "it could be any day" if reason.days is None else f"facts of {_ranges_text(reason.days)} differ"
+            how = "as recorded" if reason.semantics is ReferenceSemantics.AS_RECORDED else "corrected"
+            return (
+                f"computed with {reason.name} {reason.was} ({how}) on purpose, by run {reason.run_id}; "
+                f"now {reason.now}: {which}"
+            )
         case Cause.INPUT_CHANGED if reason.name == table:
             return f"has yet to be built {_from_files(reason.files)}"
         case Cause.INPUT_CHANGED:

@@ -5,19 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 from backfill_assets.domain import DayRange, DerivedTable, SourceTable, Table
+from backfill_assets.errors import InvalidReference, MissingInput
 from backfill_assets.landing.contracts import as_present_build, as_present_reads
 from backfill_assets.landing.days import pending_days
 from backfill_assets.landing.imports import LIVE, LOAD, LOAD_VERSION, OnDuplicate
 from backfill_assets.ledger.read_bases import ProvenanceIndex
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.basis import Basis
+from backfill_assets.planning.manifest_parts import PinnedReference
 from backfill_assets.planning.request import configuration_of
 from backfill_assets.session_settings import session_digest
-from backfill_assets.staleness.decide import Cause, Present, Staleness, find_stale
+from backfill_assets.staleness.decide import ConfiguredWith, Present, find_stale
+from backfill_assets.staleness.ranges import Cause, Staleness
 from backfill_assets.staleness.reference_changes import narrowing
 from backfill_assets.workspace import Workspace
 
@@ -49,6 +52,17 @@ def stale_tables(ws: Workspace, *, table: str | None = None, days: DayRange | No
     return tuple(found)
 
 
+def partitions_with_chosen_references(ws: Workspace) -> Mapping[str, frozenset[date]]:
+    """The accepted partitions of every table that were computed with references whose version a person chose."""
+    names = [table.name for table in ws.domain.derived if table.references]
+    with ws.ledger.read() as tx:
+        bases = tx.bases.of_accepted(names).bases
+    return {
+        name: frozenset(p for basis in some if basis.has_chosen_references for p in basis.partitions)
+        for name, some in bases.items()
+    }
+
+
 def regressed_partitions(ws: Workspace, run_id: str) -> tuple[date, ...]:
     """The accepted partitions of a run's table that are up to date, and would not be once the run is published.
 
@@ -77,13 +91,15 @@ def regressed_partitions(ws: Workspace, run_id: str) -> tuple[date, ...]:
 def computed_from_other_inputs(
     ws: Workspace, tx: ReadTransaction, table: DerivedTable, partitions: Sequence[date]
 ) -> frozenset[date]:
-    """Those of the accepted partitions that were computed from other inputs than what is accepted now."""
+    """Those of the accepted partitions that were computed from other inputs than what is accepted now.
+
+    Without those whose references a person chose: no run that follows by itself computes them with the present ones.
+    """
     inputs = [edge.table for edge in ws.graph.table(table.name).inputs]
     known = tx.bases.of_accepted([table.name], inputs=inputs, partitions=set(partitions))
     found = _stale(ws, tx, table, known, known.bases[table.name], known.earlier, partitions)
-    return frozenset(
-        p for r in found.ranges if any(why.cause is Cause.INPUT_CHANGED for why in r.reasons) for p in r.partitions
-    )
+    changed = (r for r in found.ranges if any(why.cause is Cause.INPUT_CHANGED for why in r.reasons))
+    return frozenset(p for r in changed for p in r.partitions) - frozenset(found.on_purpose)
 
 
 def _by_input(found: Staleness) -> frozenset[date]:
@@ -133,7 +149,19 @@ def _present(ws: Workspace, table: DerivedTable, digests: Mapping[str, Mapping[d
         references=tuple(ws.references[name].pinned for name in table.references),
         digests=digests,
         narrow=narrowing(ws.domain, table, ws.references, ws.reference_archive),
+        configured_with=_configured_with(ws, table),
     )
+
+
+def _configured_with(ws: Workspace, table: DerivedTable) -> ConfiguredWith:
+    @cache
+    def configured(references: tuple[PinnedReference, ...]) -> Mapping[str, Any] | None:
+        try:
+            return configuration_of(ws.graph_with(table.name, references).table(table.name))
+        except (MissingInput, InvalidReference):
+            return None
+
+    return configured
 
 
 def _present_source(ws: Workspace, tx: ReadTransaction, table: SourceTable) -> Present:

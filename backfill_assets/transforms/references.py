@@ -7,18 +7,20 @@ bytes with which it was planned, even if the file has changed.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from backfill_assets.domain import Domain, Reference, ReferenceValue
-from backfill_assets.errors import InvalidReference, MissingInput
+from backfill_assets.errors import InvalidReference, MissingInput, Refused, UnknownName
+from backfill_assets.next_steps import Option, step
 from backfill_assets.planning.manifest_parts import PinnedReference
 
 MOST_BYTES = 16 << 20
 """A reference document is read and parsed as a whole."""
 
 _MOST_CHARACTERS = 300
+_FEWEST_DIGITS = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,15 +55,17 @@ def load_reference(reference: Reference, folder: Path) -> LoadedReference:
         MissingInput: The file does not exist.
         InvalidReference: The file is not YAML, or has invalid content.
     """
-    path = folder / f"{reference.name}.yaml"
+    put = f"put {reference.name}.yaml there, or set BACKFILL_REFERENCE to the folder that has it"
+    return _read(reference, folder / f"{reference.name}.yaml", next_step=put)
+
+
+def _read(reference: Reference, path: Path, *, next_step: str = "name a YAML file that exists") -> LoadedReference:
     try:
         with path.open("rb") as file:
             content = file.read(MOST_BYTES + 1)
     except OSError as error:
         raise MissingInput(
-            f"the reference {reference.name} cannot be read from {path}.",
-            next_step=f"put {reference.name}.yaml there, or set BACKFILL_REFERENCE to the folder that has it",
-            reference=reference.name,
+            f"the reference {reference.name} cannot be read from {path}.", next_step=next_step, reference=reference.name
         ) from error
     return _parsed(reference, content, origin=str(path))
 
@@ -92,13 +96,65 @@ def load_pinned(domain: Domain, pinned: Iterable[PinnedReference], folder: Path)
         content = path.read_bytes() if path.exists() else b""
         if hashlib.sha256(content).hexdigest() != pin.sha256 or pin.name not in parsers:
             raise MissingInput(
-                f"the run was planned with {pin.name} {pin.version} (sha256 {pin.sha256[:12]}), which the archive "
-                f"{folder} does not hold as it was.",
-                next_step="restore the file in the archive, or plan the run again",
+                f"{pin.name} {pin.version} (sha256 {pin.sha256[:12]}) is what the rows are computed with, and the "
+                f"archive {folder} does not hold it as it was.",
+                next_step="restore the file in the archive, or plan with the present references",
                 reference=pin.name,
             )
         loaded[pin.name] = _parsed(parsers[pin.name], content, origin=str(path))
     return loaded
+
+
+def find_version(reference: Reference, wanted: str, *, present: LoadedReference, folder: Path) -> LoadedReference:
+    """A version of a reference by name: the present one, an archived one, or a file that has it.
+
+    Args:
+        reference: The reference.
+        wanted: A version, at least eight characters of the sha256 of one, or the path of a YAML file.
+        present: The reference as it is now.
+        folder: The archive.
+
+    Raises:
+        UnknownName: No such version is known.
+        MissingInput: The file cannot be read.
+        InvalidReference: The file is not YAML, or has invalid content.
+        Refused: Several documents have this version.
+    """
+    if wanted.endswith((".yaml", ".yml")):
+        return _read(reference, Path(wanted))
+    known = {each.sha256: each for each in (*_archived(reference, folder), present)}
+    found = [each for each in known.values() if _is_version(each, wanted)]
+    if not found:
+        versions = ", ".join(sorted({each.value.version for each in known.values()}))
+        raise UnknownName(
+            f"no version {wanted!r} of {reference.name} was ever used here; known are {versions}.",
+            next_step="name one of these, or the path of a YAML file that has it",
+            reference=reference.name,
+        )
+    if len(found) > 1:
+        raise Refused(
+            f"{len(found)} documents of {reference.name} have version {wanted}: sha256 "
+            f"{', '.join(sorted(each.sha256[:12] for each in found))}.",
+            next_step=step("name one by its sha256: ", Option("reference", f"{reference.name}={found[0].sha256[:12]}")),
+            reference=reference.name,
+        )
+    return found[0]
+
+
+def _is_version(loaded: LoadedReference, wanted: str) -> bool:
+    return loaded.value.version == wanted or (len(wanted) >= _FEWEST_DIGITS and loaded.sha256.startswith(wanted))
+
+
+def _archived(reference: Reference, folder: Path) -> Iterator[LoadedReference]:
+    """The archived versions of a reference that are intact and that the domain's parser accepts."""
+    for path in sorted((folder / reference.name).glob("*.yaml")):
+        content = path.read_bytes()
+        if hashlib.sha256(content).hexdigest() != path.stem:
+            continue
+        try:
+            yield _parsed(reference, content, origin=str(path))
+        except InvalidReference:
+            continue
 
 
 def _archived_path(folder: Path, name: str, sha256: str) -> Path:

@@ -33,7 +33,7 @@ from backfill_assets.planning.partitions import DayRange, Grain, partitions_over
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets.planning.restatement import PlannedSet, SetRequest
 from backfill_assets.settings import Settings
-from backfill_assets.staleness.decide import Cause
+from backfill_assets.staleness.ranges import Cause
 from backfill_assets.upkeep.audit import audit
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests import operations

@@ -19,7 +19,7 @@ from backfill_assets.orchestration.build import definitions_over
 from backfill_assets.orchestration.resources import Session
 from backfill_assets.session_settings import JAVA, MEANING, session_digest
 from backfill_assets.spark import java_properties
-from backfill_assets.staleness.decide import Cause
+from backfill_assets.staleness.ranges import Cause
 from backfill_assets.transforms.apply import apply_transform
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests import operations

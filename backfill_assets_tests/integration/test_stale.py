@@ -22,7 +22,7 @@ from backfill_assets.planning.manifest_parts import Mode
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets.planning.restatement import NothingToRebuild, PlannedSet, SetRequest
-from backfill_assets.staleness.decide import Cause
+from backfill_assets.staleness.ranges import Cause
 from backfill_assets_tests import operations
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.edited import edit

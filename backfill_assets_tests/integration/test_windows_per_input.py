@@ -14,7 +14,7 @@ from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import Plan, PlanRequest
 from backfill_assets.planning.restatement import PlannedSet, SetRequest
 from backfill_assets.settings import Settings
-from backfill_assets.staleness.decide import Cause
+from backfill_assets.staleness.ranges import Cause
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests import operations
 from backfill_assets_tests.shop import shop_environment, ticking_clock

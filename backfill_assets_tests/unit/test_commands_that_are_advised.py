@@ -18,6 +18,8 @@ from backfill_assets.settings import PROJECT_ROOT
 
 COMMANDS: Mapping[str, Any] = vars(typer.main.get_command(app))["commands"]
 DAY = "2026-01-03"
+OF_THEIR_OWN = {"on_duplicate": "ignore", "references": "as-recorded"}
+"""Options that take certain words only."""
 
 _ACTS = frozenset({"by"})
 _DECIDES = frozenset({"by", "reason"})
@@ -78,7 +80,7 @@ def typed(advised: Advised) -> list[str]:
     for name in advised.options:
         (option,) = (word for word in words_of(do(advised.act, **{name: True})).split() if word.startswith("--"))
         assert option in known, f"{advised.where}: {advised.act} has no {option}"
-        value = "ignore" if name == "on_duplicate" else DAY
+        value = OF_THEIR_OWN.get(name, DAY)
         options[name] = known[option] or value
     return words_of(do(advised.act, *arguments, **options)).split()[1:]
 

@@ -25,7 +25,9 @@ FREE_FORM: Mapping[str, tuple[str, ...]] = {
         "planning/policy.py Policy.parse",
         "planning/request.py configuration_of",
         "planning/sets.py SetManifest.document",
+        "staleness/decide.py ConfiguredWith",
         "staleness/decide.py Present.configuration",
+        "staleness/decide.py unknown_configuration",
     ),
     "what rows were computed from, as the JSON that is stored and digested": ("ledger/provenance.py document_of",),
     "what a gate observed: every kind of gate has its own counts": (

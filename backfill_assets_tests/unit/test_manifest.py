@@ -24,7 +24,9 @@ from backfill_assets.planning.manifest_parts import (
     PinnedInput,
     PinnedPartition,
     PinnedReference,
+    ReferenceSemantics,
     RunCause,
+    semantics_of,
 )
 from backfill_assets.planning.partitions import Grain
 
@@ -88,6 +90,8 @@ def test_parsing_the_text_gives_the_manifest_back(reason: str, kind: Kind, mode:
         {"transform_version": "2.4.1"},
         {"code_digest": "f" * 64},
         {"references": ()},
+        {"references": (replace(MANIFEST.references[0], semantics=ReferenceSemantics.AS_RECORDED),)},
+        {"references": (replace(MANIFEST.references[0], semantics=ReferenceSemantics.CORRECTED),)},
         {"gates": ()},
         {"requested_by": "ben"},
         {"limits": Limits(chunk_partitions=10)},
@@ -153,9 +157,28 @@ def test_a_manifest_of_the_first_format_keeps_its_text_and_its_digest() -> None:
     for added in ("chunks", "proof", "member_of", *MANIFEST._since_format_3()):
         document.pop(added)
     document["limits"] = {name: document["limits"][name] for name in ("chunk_partitions", "max_rows")}
+    document["references"] = [{"name": "sla_policy", "version": "1", "sha256": "e" * 64}]
     document |= {"side_effects": "FORBIDDEN", "supersedes": None}
     text = canonical_json(document)
     assert Manifest.parse(text).text == text
+
+
+def test_before_the_fifth_format_every_reference_was_the_present_one_and_the_text_stays_the_same() -> None:
+    text = replace(MANIFEST, format=4).text
+    assert "semantics" not in text
+    found = Manifest.parse(text)
+    assert (found.text, found.format) == (text, 4)
+    assert [pinned.semantics for pinned in found.references] == [ReferenceSemantics.CURRENT]
+
+
+@pytest.mark.parametrize("semantics", ReferenceSemantics)
+def test_a_manifest_says_which_truth_its_references_give(semantics: ReferenceSemantics) -> None:
+    chosen = replace(MANIFEST.references[0], semantics=semantics)
+    present = PinnedReference(name="zones", version="7", sha256="f" * 64)
+    found = Manifest.parse(replace(MANIFEST, references=(chosen, present)).text)
+    assert found.references == (chosen, present)
+    assert semantics_of(found.references) is semantics
+    assert semantics_of(()) is None
 
 
 def test_the_present_format_says_nothing_that_nothing_enforces() -> None:

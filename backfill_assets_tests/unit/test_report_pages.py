@@ -22,7 +22,7 @@ from backfill_assets.evidence.runs import RunSummary
 from backfill_assets.ledger.sampled import FailingKey, SampledRow
 from backfill_assets.ledger.states import ApprovalState, RunState
 from backfill_assets.next_steps import ANOTHER_PERSON, Act, do, step
-from backfill_assets.planning.manifest_parts import Kind, Mode
+from backfill_assets.planning.manifest_parts import Kind, Mode, ReferenceSemantics
 from backfill_assets.planning.partitions import Grain
 from backfill_assets.planning.policy import Policy
 
@@ -83,6 +83,8 @@ def summary(state: RunState = RunState.PASSED, *, said: str = "deadlines") -> Ru
         reason=said,
         transform="orders",
         transform_version="2.0.0",
+        reference_semantics=ReferenceSemantics.AS_RECORDED,
+        references_described="as recorded, which the replaced rows had used: calendar 2005",
         partitions_described="2006-07-01..2006-07-03, 3 days",
         partition_count=3,
         updated_at=NOON,

@@ -11,8 +11,8 @@ from rich.console import Console
 from backfill_assets.application.command_line import words_of
 from backfill_assets.cli.show_stale import stale_view
 from backfill_assets.planning.partitions import DayRange, Grain
-from backfill_assets.staleness.decide import Cause, Reason, Staleness, StaleRange
 from backfill_assets.staleness.document import in_words, stale_document
+from backfill_assets.staleness.ranges import Cause, Reason, Staleness, StaleRange
 
 DAYS = (DayRange.inclusive(date(2006, 3, 15), date(2006, 3, 16)),)
 SILVER, BRONZE = "silver.daily", "bronze.events"

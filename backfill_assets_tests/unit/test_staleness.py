@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from datetime import UTC, date, datetime
+from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,11 +13,12 @@ from hypothesis import strategies as st
 from backfill_assets.planning.basis import UNKNOWN_DIGEST, Basis, BasisInput
 from backfill_assets.planning.graph import Graph, TableInput, TableNode, topological
 from backfill_assets.planning.impact import impact
-from backfill_assets.planning.manifest_parts import PinnedReference
+from backfill_assets.planning.manifest_parts import PinnedReference, ReferenceSemantics
 from backfill_assets.planning.partitions import DayRange, Grain, days_of
 from backfill_assets.planning.request import configuration_of
 from backfill_assets.planning.windows import Window
-from backfill_assets.staleness.decide import Cause, Narrowed, Present, Reason, find_stale
+from backfill_assets.staleness.decide import Narrowed, Present, find_stale
+from backfill_assets.staleness.ranges import Cause, Reason
 from backfill_assets_tests.graph_examples import every_partition, inputs_of, is_complete
 from backfill_assets_tests.published_world import FACTS, World, happenings, worlds
 
@@ -145,7 +147,7 @@ def test_the_properties_meet_every_cause_and_plans_that_change_something() -> No
                 moved.add(before != world.digests[node.name])
 
     look()
-    assert met == set(Cause) - {Cause.CONFIGURATION_CHANGED, Cause.SESSION_CHANGED}
+    assert met == set(Cause) - {Cause.CONFIGURATION_CHANGED, Cause.SESSION_CHANGED, Cause.REFERENCE_KEPT}
     assert moved == {True, False}
 
 
@@ -403,3 +405,53 @@ def test_what_was_computed_by_other_session_settings_is_stale_and_what_did_not_r
     assert found(replace(PRESENT, session_digest="r" * 64), basis=recorded) == []
     ((_, _, reasons),) = found(replace(PRESENT, session_digest="s" * 64), basis=recorded)
     assert reasons == (Reason(cause=Cause.SESSION_CHANGED, was="r" * 12, now="s" * 12),)
+
+
+KEPT = replace(BASIS, references=(replace(CALENDAR, semantics=ReferenceSemantics.AS_RECORDED),))
+NEWER = PinnedReference(name="calendar", version="2025", sha256="2" * 64)
+
+
+def test_rows_whose_reference_was_chosen_are_not_stale_by_a_newer_one_and_say_so() -> None:
+    found_now = find_stale(WEEKLY, GRAPH, [KEPT], replace(PRESENT, references=(NEWER,)))
+    assert (found_now.ranges, found_now.on_purpose, found_now.partitions) == ((), (), ())
+    (kept,) = found_now.kept
+    assert kept.partitions == tuple(BUILT)
+    assert [(why.cause, why.was, why.now, why.run_id, why.semantics) for why in kept.reasons] == [
+        (Cause.REFERENCE_KEPT, "2024", "2025", "weekly-1", ReferenceSemantics.AS_RECORDED)
+    ]
+    assert find_stale(WEEKLY, GRAPH, [BASIS], replace(PRESENT, references=(NEWER,))).kept == ()
+
+
+def test_a_changed_input_makes_them_stale_and_leaves_them_to_a_person() -> None:
+    present = replace(PRESENT, references=(NEWER,), digests={"bronze.events": {**DIGESTS, day(10): "again"}})
+    found_now = find_stale(WEEKLY, GRAPH, [KEPT], present)
+    stale_days = tuple(DayRange.inclusive(day(9), day(16)))
+    assert (found_now.partitions, found_now.on_purpose) == (stale_days, stale_days)
+    assert {why.cause for each in found_now.ranges for why in each.reasons} == {
+        Cause.INPUT_CHANGED,
+        Cause.REFERENCE_KEPT,
+    }
+    assert {p for each in found_now.kept for p in each.partitions} == set(BUILT) - set(stale_days)
+
+
+def test_the_window_of_a_chosen_reference_is_no_other_configuration() -> None:
+    wider = {"windows": {"events": {"days_back": 9, "days_ahead": 1}}}
+    present = replace(PRESENT, configuration=wider, references=(NEWER,))
+    asked: list[tuple[PinnedReference, ...]] = []
+
+    def configured_with(references: tuple[PinnedReference, ...]) -> Mapping[str, Any]:
+        asked.append(references)
+        return KEPT.configuration
+
+    found_now = find_stale(WEEKLY, GRAPH, [KEPT], replace(present, configured_with=configured_with))
+    assert (found_now.partitions, asked) == ((), [KEPT.references])
+    unknown = find_stale(WEEKLY, GRAPH, [KEPT], present)
+    assert unknown.on_purpose == tuple(BUILT)
+    assert find_stale(WEEKLY, GRAPH, [BASIS], replace(present, configured_with=configured_with)).on_purpose == ()
+
+
+def test_a_later_run_that_found_the_same_rows_with_the_present_reference_clears_them() -> None:
+    present = replace(PRESENT, references=(NEWER,))
+    again = replace(BASIS, run_id="weekly-2", references=(NEWER,))
+    cleared = find_stale(WEEKLY, GRAPH, [KEPT], present, earlier=lambda _partitions: [again])
+    assert (cleared.partitions, cleared.kept) == ((), ())

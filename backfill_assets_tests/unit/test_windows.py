@@ -27,7 +27,8 @@ from backfill_assets.planning.partitions import ONE_DAY, DayRange, Grain, days_o
 from backfill_assets.planning.request import PlannedInput, configuration_of, require_inputs
 from backfill_assets.planning.stages import computing
 from backfill_assets.planning.windows import Months, Window, parse_window
-from backfill_assets.staleness.decide import Cause, Present, find_stale
+from backfill_assets.staleness.decide import Present, find_stale
+from backfill_assets.staleness.ranges import Cause
 from backfill_assets_tests.advice import advised
 from backfill_assets_tests.graph_examples import SPAN, WINDOWS, every_partition, inputs_of
 from backfill_assets_tests.unit.test_estimates import Accepted, OneClaim, plan_of

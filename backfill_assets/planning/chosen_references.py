@@ -1,0 +1,189 @@
+"""Chosen references: the versions of references that a request asks for, and those that accepted rows used."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+
+from backfill_assets.errors import MissingInput, Refused
+from backfill_assets.next_steps import NAME, WHY, Act, Invocation, Option, do, step
+from backfill_assets.planning.filling import joined
+from backfill_assets.planning.manifest_parts import PinnedReference, ReferenceSemantics
+from backfill_assets.planning.partitions import Grain, compress, describe
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskedReferences:
+    """The references that a request asks for.
+
+    Attributes:
+        semantics: Which truth it asks for.
+        named: With CORRECTED: names of references, each with a version, the beginning of a sha256, or a file. The
+            present versions count for all others.
+
+    Raises:
+        Refused: CORRECTED without a name, names without CORRECTED, or a name that is given twice.
+    """
+
+    semantics: ReferenceSemantics = ReferenceSemantics.CURRENT
+    named: tuple[tuple[str, str], ...] = ()
+
+    def __post_init__(self) -> None:
+        is_corrected = self.semantics is ReferenceSemantics.CORRECTED
+        if is_corrected and not self.named:
+            raise Refused(
+                "corrected references are asked for, and none is named.",
+                next_step=step("add ", Option("reference", "NAME=VERSION")),
+            )
+        if self.named and not is_corrected:
+            raise Refused(
+                "a version of a reference is named, and the request asks for other references than corrected ones.",
+                next_step=step("add ", Option("references", "corrected"), ", or leave ", Option("reference"), " out"),
+            )
+        if len(dict(self.named)) < len(self.named):
+            raise Refused(
+                "a reference is named twice.",
+                next_step=step("give ", Option("reference", "NAME=VERSION"), " once for each reference"),
+            )
+
+    @property
+    def are_present(self) -> bool:
+        """Whether every run is computed with the present versions."""
+        return self.semantics is ReferenceSemantics.CURRENT
+
+
+THE_PRESENT = AskedReferences()
+
+
+def parse_reference(text: str) -> tuple[str, str]:
+    """Parses a reference with its version: `calendars=2025-restated`.
+
+    Raises:
+        Refused: It is not of that form.
+    """
+    name, equals, version = text.partition("=")
+    if not equals or not name.strip() or not version.strip():
+        raise Refused(
+            f"{text!r} does not name a version of a reference.",
+            next_step=step("write it like ", Option("reference", "NAME=VERSION")),
+        )
+    return name.strip(), version.strip()
+
+
+Recorded = Mapping[date, Mapping[str, PinnedReference] | None]
+"""The references that accepted rows were computed with, by name; None where that is not recorded."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VersionGroup:
+    """Partitions whose accepted rows were computed with the same versions of the references."""
+
+    partitions: tuple[date, ...]
+    references: tuple[PinnedReference, ...]
+
+    @property
+    def versions(self) -> str:
+        """The references in words."""
+        return ", ".join(f"{pinned.name} {pinned.version}" for pinned in self.references)
+
+
+def by_recorded_versions(
+    table: str, grain: Grain, names: Sequence[str], partitions: Sequence[date], recorded: Recorded
+) -> tuple[VersionGroup, ...]:
+    """The partitions by the references that their accepted rows were computed with, in order of their first partition.
+
+    Args:
+        table: The table.
+        grain: Its grain.
+        names: The references that it declares; others that were used earlier are left out.
+        partitions: What is to be computed.
+        recorded: What the accepted rows were computed with; partitions without accepted rows are absent.
+
+    Raises:
+        MissingInput: Partitions have no accepted rows, or it is not recorded which versions these used.
+    """
+    never = [partition for partition in partitions if partition not in recorded]
+    if never:
+        raise _nothing_recorded(table, grain, never, "has never been published for {}, so no references are recorded")
+    groups: dict[tuple[PinnedReference, ...], list[date]] = {}
+    for partition in partitions:
+        used = recorded[partition]
+        if used is None or _lacks(used, names):
+            lacking = [p for p in partitions if _lacks(recorded[p], names)]
+            raise _nothing_recorded(
+                table, grain, lacking, "has rows of {} for which no version of {} is recorded", names
+            )
+        groups.setdefault(tuple(used[name] for name in names), []).append(partition)
+    return tuple(VersionGroup(partitions=tuple(some), references=used) for used, some in groups.items())
+
+
+def _lacks(used: Mapping[str, PinnedReference] | None, names: Iterable[str]) -> bool:
+    return used is None or any(name not in used for name in names)
+
+
+def _nothing_recorded(
+    table: str, grain: Grain, partitions: Sequence[date], what: str, names: Sequence[str] = ()
+) -> MissingInput:
+    return MissingInput(
+        f"{table} {what.format(describe(grain, partitions), ' and '.join(names))}.",
+        next_step=step("plan these with the present references: ", joined(_plans(table, grain, partitions))),
+        table=table,
+        partitions=[partition.isoformat() for partition in partitions],
+    )
+
+
+def require_one_group(table: str, grain: Grain, groups: Sequence[VersionGroup]) -> VersionGroup:
+    """The only group: a run has one version of every reference.
+
+    Raises:
+        Refused: The rows were computed with different versions.
+    """
+    if len(groups) == 1:
+        return groups[0]
+    found = "; ".join(f"{describe(grain, group.partitions)}, with {group.versions}" for group in groups)
+    each = [asked for group in groups for asked in _plans(table, grain, group.partitions, "as-recorded")]
+    raise Refused(
+        f"the rows of {table} were computed with different versions of its references, and a run has one of each: "
+        f"{found}.",
+        next_step=step("plan them one by one: ", joined(sorted(each, key=_first))),
+        table=table,
+    )
+
+
+def _plans(table: str, grain: Grain, partitions: Iterable[date], references: str | None = None) -> Sequence[Invocation]:
+    return [
+        do(Act.PLAN, table, references=references, first=days.start, last=days.last, reason=WHY, by=NAME)
+        for days in compress(grain, partitions)
+    ]
+
+
+def _first(asked: Invocation) -> str:
+    return str(dict(asked.options)["first"])
+
+
+def require_used(asked: AskedReferences, used: Mapping[str, Sequence[str]]) -> None:
+    """Refuses a choice of references that no run of a request would make.
+
+    Args:
+        asked: The choice.
+        used: The references that each table of the request uses.
+
+    Raises:
+        Refused: None of the tables uses references, or one that is named.
+    """
+    if asked.are_present:
+        return
+    known = {name for names in used.values() for name in names}
+    tables = ", ".join(used)
+    if not known:
+        raise Refused(
+            f"no reference is used by {tables}, so there is no version of one to choose.",
+            next_step=step("leave ", Option("references"), " out"),
+        )
+    unused = [name for name, _ in asked.named if name not in known]
+    if unused:
+        raise Refused(
+            f"{' and '.join(unused)} is no reference of {tables}; used are {', '.join(sorted(known))}.",
+            next_step=step("name one of these: ", Option("reference", f"{min(known)}=VERSION")),
+        )

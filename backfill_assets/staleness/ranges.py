@@ -1,0 +1,84 @@
+"""Stale ranges: which partitions of a table are out of date, and for which reasons."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date
+from enum import StrEnum
+
+from backfill_assets.planning.manifest_parts import ReferenceSemantics
+from backfill_assets.planning.partitions import DayRange, Grain
+
+
+class Cause(StrEnum):
+    """Why a partition is stale, the most pressing first."""
+
+    CODE_CHANGED = "CODE_CHANGED"
+    SESSION_CHANGED = "SESSION_CHANGED"
+    VERSION_CHANGED = "VERSION_CHANGED"
+    CONFIGURATION_CHANGED = "CONFIGURATION_CHANGED"
+    REFERENCE_CHANGED = "REFERENCE_CHANGED"
+    REFERENCE_KEPT = "REFERENCE_KEPT"
+    INPUT_CHANGED = "INPUT_CHANGED"
+    NEVER_BUILT = "NEVER_BUILT"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reason:
+    """One reason why a range of partitions is stale.
+
+    Attributes:
+        name: The input table, the reference, or the version whose code changed; empty for the other causes.
+        was, now: The two versions, digests or settings, in words.
+        days: The input days that changed and that the range reads, or the days whose facts changed; None if the cause
+            has no days, or any day may be affected.
+        files: For a source table, the landed files that the range was built without.
+        semantics: Of a reference whose version was chosen: which truth it gives.
+        run_id: The run for which it was chosen.
+    """
+
+    cause: Cause
+    name: str = ""
+    was: str = ""
+    now: str = ""
+    days: tuple[DayRange, ...] | None = None
+    files: tuple[str, ...] = ()
+    semantics: ReferenceSemantics | None = None
+    run_id: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StaleRange:
+    """Consecutive partitions that are stale for the same reasons."""
+
+    partitions: tuple[date, ...]
+    reasons: tuple[Reason, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Staleness:
+    """What is stale of a table.
+
+    Attributes:
+        accepted: How many accepted partitions were examined.
+        waiting: Partitions that were never built and cannot be built yet, because an input does not exist.
+        blocked: Stale partitions that cannot be rebuilt, because an input has no accepted version any more.
+        kept: Partitions that differ from the present in nothing but references whose version a person chose. They are
+            not stale.
+        on_purpose: Stale partitions that were computed with such a reference: only a person decides with which one they
+            are computed again.
+    """
+
+    table: str
+    grain: Grain
+    accepted: int
+    ranges: tuple[StaleRange, ...]
+    waiting: tuple[date, ...] = ()
+    blocked: tuple[date, ...] = ()
+    kept: tuple[StaleRange, ...] = ()
+    on_purpose: tuple[date, ...] = ()
+
+    @property
+    def partitions(self) -> tuple[date, ...]:
+        """Every stale partition, in order."""
+        return tuple(partition for stale in self.ranges for partition in stale.partitions)

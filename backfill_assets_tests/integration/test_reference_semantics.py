@@ -1,0 +1,427 @@
+"""Which truth a plan computes: with the present references, with those that the replaced rows used, or with named ones.
+
+Sales of 10 on every day of January, and on the day before. The first tariff takes them once and counts the day alone;
+the second takes them twice and counts the day before as well. The first four days are charged by the first tariff, the
+others by the second.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import UTC, date, datetime
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+from typer.testing import CliRunner
+
+from backfill_assets.application.command_line import words_of
+from backfill_assets.errors import MissingInput, Refused, UnknownName
+from backfill_assets.evidence.partition import partition_history
+from backfill_assets.evidence.planned import planned_run
+from backfill_assets.evidence.report import run_report
+from backfill_assets.landing.imports import OnDuplicate
+from backfill_assets.main import app
+from backfill_assets.planning.chosen_references import THE_PRESENT, AskedReferences
+from backfill_assets.planning.manifest_parts import Mode, ReferenceSemantics
+from backfill_assets.planning.partitions import DayRange
+from backfill_assets.planning.request import Plan, PlanRequest
+from backfill_assets.planning.restatement import NothingToRebuild, PlannedSet, SetRequest
+from backfill_assets.planning.windows import Window
+from backfill_assets.settings import Settings
+from backfill_assets.staleness.document import StaleTable, stale_document
+from backfill_assets.staleness.ranges import Cause, Staleness
+from backfill_assets.workspace import Workspace
+from backfill_assets_tests import operations
+from backfill_assets_tests.ledgers import copy_home
+from backfill_assets_tests.shop import shop_environment, ticking_clock
+
+SALES, CHARGES, BILLS = "bronze.sales", "silver.charges", "gold.bills"
+SOLD = DayRange.inclusive(date(2025, 12, 31), date(2026, 1, 31))
+JANUARY = DayRange.inclusive(date(2026, 1, 1), date(2026, 1, 31))
+CURRENT, CORRECTED, AS_RECORDED = ReferenceSemantics
+RECORDED = AskedReferences(semantics=AS_RECORDED)
+
+Open = Callable[[], Workspace]
+
+
+def january(first: int, last: int) -> DayRange:
+    return DayRange.inclusive(date(2026, 1, first), date(2026, 1, last))
+
+
+FIRST, SECOND = january(1, 4), january(5, 31)
+
+
+def environment(home: Path) -> Mapping[str, str]:
+    return {
+        **shop_environment(home),
+        "BACKFILL_DOMAIN": "backfill_assets_tests.tariff_domain",
+        "BACKFILL_FIRST_DAY": str(SOLD.start),
+    }
+
+
+def opened(home: Path, spark: SparkSession) -> Workspace:
+    """A process that starts: it reads the references as they are now."""
+    clock = ticking_clock(datetime(2026, 6, 1, 12, tzinfo=UTC))
+    return Workspace.open(Settings.from_environment(environment(home)), clock=clock, open_session=lambda: spark)
+
+
+def write(home: Path, name: str, version: str, factor: int, days_back: int = 0) -> None:
+    path = home / "reference" / f"{name}.yaml"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f'version: "{version}"\nfactor: {factor}\ndays_back: {days_back}\n', encoding="utf-8")
+
+
+def land(ws: Workspace, file: str, amounts: Mapping[date, int]) -> None:
+    records = [{"sale_id": f"{file}-{d}", "sold_at": f"{d}T12:00:00Z", "amount": n} for d, n in amounts.items()]
+    path = ws.settings.home / file
+    path.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
+    operations.land(ws, "sales", path, on_duplicate=OnDuplicate.IGNORE, by="ana")
+    run = operations.plan_load(ws, "sales", partitions=None, by="ana", reason="landed")
+    assert run is not None
+    operations.stage(ws, run.run_id, actor="ana")
+    operations.gate(ws, run.run_id, actor="ana")
+    operations.publish(ws, run.run_id, by="ana")
+
+
+def plan(
+    ws: Workspace,
+    days: DayRange,
+    asked: AskedReferences = THE_PRESENT,
+    *,
+    table: str = CHARGES,
+    mode: Mode = Mode.BACKFILL,
+) -> Plan:
+    return operations.plan(
+        ws, PlanRequest(table=table, days=days, reason="why not", by="ana", mode=mode, references=asked)
+    )
+
+
+def plan_set(ws: Workspace, asked: AskedReferences, *days: DayRange) -> PlannedSet:
+    because = tuple((SALES, some) for some in days)
+    planned = operations.plan_set(ws, SetRequest(reason="why not", by="ana", because=because, references=asked))
+    assert isinstance(planned, PlannedSet)
+    return planned
+
+
+def published(ws: Workspace, planned: Plan) -> str:
+    run_id = planned.manifest.run_id
+    operations.stage(ws, run_id, actor="ana")
+    operations.gate(ws, run_id, actor="ana")
+    operations.approve(ws, run_id, by="ben")
+    operations.publish(ws, run_id, by="ben")
+    return run_id
+
+
+def published_set(ws: Workspace, planned: PlannedSet) -> str:
+    set_id = planned.manifest.set_id
+    for each in planned.plans:
+        operations.stage(ws, each.manifest.run_id, actor="ana")
+        operations.gate(ws, each.manifest.run_id, actor="ana")
+    operations.approve_set(ws, set_id, by="ben")
+    operations.publish_set(ws, set_id, by="ben")
+    return set_id
+
+
+def amounts(ws: Workspace, table: str = CHARGES) -> Mapping[date, int]:
+    column = "day" if table == CHARGES else "month"
+    rows = ws.lake.open(table).to_pyarrow_table(columns=[column, "amount"]).to_pylist()
+    assert len({row[column] for row in rows}) == len(rows)
+    return {row[column]: row["amount"] for row in rows}
+
+
+def charged(ws: Workspace, days: Iterable[date]) -> set[int]:
+    found = amounts(ws)
+    return {found[day] for day in days}
+
+
+def versions(planned: Plan) -> list[tuple[str, str, ReferenceSemantics]]:
+    return [(pinned.name, pinned.version, pinned.semantics) for pinned in planned.manifest.references]
+
+
+def window(planned: Plan) -> object:
+    return planned.inputs[0].window
+
+
+def stale(ws: Workspace, table: str = CHARGES) -> Staleness:
+    (found,) = operations.stale_tables(ws, table=table)
+    return found
+
+
+def described(found: Staleness) -> StaleTable:
+    (only,) = stale_document([found], table=found.table, days=None, sources=[SALES]).tables
+    return only
+
+
+@pytest.fixture(scope="module")
+def mixed(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Path:
+    """Four days by the first tariff, the rest of January by the second, and the bill of January; tax never changed."""
+    home = tmp_path_factory.mktemp("tariff")
+    write(home, "tariff", "1", factor=1)
+    write(home, "tax", "1", factor=1)
+    ws = opened(home, spark)
+    land(ws, "sales.jsonl", dict.fromkeys(SOLD, 10))
+    published(ws, plan(ws, FIRST))
+    ws.close()
+    write(home, "tariff", "2", factor=2, days_back=1)
+    ws = opened(home, spark)
+    published(ws, plan(ws, SECOND))
+    published(ws, plan(ws, JANUARY, table=BILLS))
+    ws.close()
+    return home
+
+
+@pytest.fixture
+def home(mixed: Path, tmp_path: Path) -> Path:
+    return copy_home(mixed, tmp_path / "home")
+
+
+@pytest.fixture
+def ws(home: Path, spark: SparkSession) -> Iterator[Workspace]:
+    found = opened(home, spark)
+    yield found
+    found.close()
+
+
+def test_without_a_word_a_plan_computes_with_the_present_references(ws: Workspace) -> None:
+    planned = plan(ws, january(2, 4))
+    assert versions(planned) == [("tariff", "2", CURRENT)]
+    assert window(planned) == Window(days_back=1)
+    published(ws, planned)
+    assert charged(ws, january(2, 31)) == {40}
+    assert (stale(ws).kept, stale(ws).partitions) == ((), (date(2026, 1, 1),))
+
+
+def test_as_recorded_reads_the_versions_and_the_window_that_the_replaced_rows_had(ws: Workspace) -> None:
+    planned = plan(ws, FIRST, RECORDED)
+    assert versions(planned) == [("tariff", "1", AS_RECORDED)]
+    assert window(planned) == Window(days_back=0)
+    assert planned.manifest.configuration == {"windows": {"sales": {"days_back": 0, "days_ahead": 0}}}
+    later = plan(ws, SECOND, RECORDED)
+    assert (versions(later), window(later)) == ([("tariff", "2", AS_RECORDED)], Window(days_back=1))
+
+
+def test_a_correction_of_inputs_as_recorded_keeps_the_truth_of_its_time(ws: Workspace, spark: SparkSession) -> None:
+    land(ws, "late.jsonl", {date(2026, 1, 2): 5, date(2026, 1, 20): 5})
+    planned = plan_set(ws, RECORDED, january(2, 2), january(20, 20))
+    runs = [(each.manifest.table, each.manifest.partitions, versions(each)) for each in planned.plans]
+    assert runs == [
+        # 3 January is computed as well, because some rows of the table count the day before; it comes out equal.
+        (CHARGES, (date(2026, 1, 2), date(2026, 1, 3)), [("tariff", "1", AS_RECORDED)]),
+        (CHARGES, (date(2026, 1, 20), date(2026, 1, 21)), [("tariff", "2", AS_RECORDED)]),
+        (BILLS, (date(2026, 1, 1),), [("tax", "1", AS_RECORDED)]),
+    ]
+    before = dict(amounts(ws)), dict(amounts(ws, BILLS))
+    set_id = published_set(ws, planned)
+    found = amounts(ws)
+    assert [found[date(2026, 1, day)] for day in (1, 2, 3, 4, 5, 20, 21)] == [10, 15, 10, 10, 40, 50, 50]
+    assert amounts(ws, BILLS) == {date(2026, 1, 1): sum(found.values())}
+    operations.rollback_set(ws, set_id, by="ana", reason="a test")
+    assert (amounts(ws), amounts(ws, BILLS)) == before
+
+
+def test_what_a_change_reaches_as_recorded_follows_from_the_earlier_windows(
+    home: Path, ws: Workspace, spark: SparkSession
+) -> None:
+    """The second tariff counted the day before; the third does not, and still 21 January was charged by the second."""
+    write(home, "tariff", "3", factor=3)
+    land(ws, "late.jsonl", {date(2026, 1, 20): 5})
+    now = opened(home, spark)
+    reached = {each.manifest.table: each.manifest.partitions for each in plan_set(now, RECORDED, january(20, 20)).plans}
+    assert reached[CHARGES] == (date(2026, 1, 20), date(2026, 1, 21))
+    by_the_present = SetRequest(reason="why not", by="ana", because=((SALES, january(20, 20)),))
+    present = operations.plan_set(now, by_the_present)
+    assert isinstance(present, PlannedSet)
+    assert present.plans[0].manifest.partitions == (date(2026, 1, 20),)
+    now.close()
+
+
+def test_rows_of_different_versions_are_refused_in_one_run_with_the_plans_that_are_possible(ws: Workspace) -> None:
+    with pytest.raises(
+        Refused, match=r"2026-01-01\.\.2026-01-04, 4 days, with tariff 1; .*, 6 days, with tariff 2"
+    ) as no:
+        plan(ws, january(1, 10), RECORDED)
+    assert no.value.next_step is not None
+    each = "backfill plan silver.charges --references as-recorded --from {} --to {} --reason WHY --by NAME"
+    first, second = each.format("2026-01-01", "2026-01-04"), each.format("2026-01-05", "2026-01-10")
+    assert words_of(no.value.next_step) == f"plan them one by one: {first}; {second}"
+
+
+def test_what_was_never_published_has_no_references_as_recorded(home: Path, ws: Workspace) -> None:
+    february = DayRange.inclusive(date(2026, 1, 31), date(2026, 2, 1))
+    with pytest.raises(MissingInput, match=r"silver\.charges has never been published for 2026-02-01"):
+        plan(ws, february, RECORDED)
+
+
+def test_a_version_that_is_gone_from_the_archive_is_refused_before_anything_is_written(ws: Workspace) -> None:
+    (used,) = {pinned.sha256 for pinned in plan(ws, FIRST, RECORDED).manifest.references}
+    (ws.reference_archive / "tariff" / f"{used}.yaml").unlink()
+    with ws.ledger.read() as tx:
+        before = len(tx.runs.records())
+    with pytest.raises(MissingInput, match=r"tariff 1 .* is what the rows are computed with, and the archive") as no:
+        plan(ws, FIRST, RECORDED)
+    assert no.value.next_step is not None and "present references" in words_of(no.value.next_step)
+    with ws.ledger.read() as tx:
+        assert len(tx.runs.records()) == before
+
+
+def test_a_corrected_version_is_one_that_was_used_before_or_a_file(home: Path, ws: Workspace) -> None:
+    earlier = AskedReferences(semantics=CORRECTED, named=(("tariff", "1"),))
+    planned = plan(ws, january(5, 6), earlier)
+    assert (versions(planned), window(planned)) == ([("tariff", "1", CORRECTED)], Window(days_back=0))
+    by_digest = AskedReferences(semantics=CORRECTED, named=(("tariff", planned.manifest.references[0].sha256[:12]),))
+    assert versions(plan(ws, january(5, 6), by_digest)) == versions(planned)
+    write(home / "elsewhere", "tariff", "1-restated", factor=7)
+    file = AskedReferences(
+        semantics=CORRECTED, named=(("tariff", str(home / "elsewhere" / "reference" / "tariff.yaml")),)
+    )
+    restated = plan(ws, january(5, 6), file)
+    published(ws, restated)
+    assert charged(ws, january(5, 6)) == {70}
+    # The file is not needed any more: its content was archived, and has its version from now on.
+    named = AskedReferences(semantics=CORRECTED, named=(("tariff", "1-restated"),))
+    assert versions(plan(ws, january(7, 7), named)) == [("tariff", "1-restated", CORRECTED)]
+
+
+def test_a_correction_names_versions_that_exist_of_references_that_are_used(home: Path, ws: Workspace) -> None:
+    def asked(name: str, version: str) -> AskedReferences:
+        return AskedReferences(semantics=CORRECTED, named=((name, version),))
+
+    with pytest.raises(UnknownName, match="no version '9' of tariff was ever used here; known are 1, 2"):
+        plan(ws, FIRST, asked("tariff", "9"))
+    with pytest.raises(UnknownName, match="there is no reference 'tarif'; the references are tariff, tax"):
+        plan(ws, FIRST, asked("tarif", "1"))
+    with pytest.raises(Refused, match=r"tax is no reference of silver.charges; used are tariff"):
+        plan(ws, FIRST, asked("tax", "1"))
+    write(home, "tariff", "1", factor=9)
+    with pytest.raises(MissingInput, match="cannot be read from"):
+        plan(ws, FIRST, asked("tariff", str(home / "none.yaml")))
+
+
+def test_two_documents_of_one_version_are_told_apart_by_their_digest(
+    home: Path, ws: Workspace, spark: SparkSession
+) -> None:
+    ws.references  # noqa: B018 - the second tariff is archived
+    write(home, "tariff", "1", factor=9)
+    now = opened(home, spark)
+    with pytest.raises(Refused, match="2 documents of tariff have version 1"):
+        plan(now, FIRST, AskedReferences(semantics=CORRECTED, named=(("tariff", "1"),)))
+    now.close()
+
+
+def test_rows_with_chosen_references_are_not_stale_and_say_on_whose_word(ws: Workspace) -> None:
+    run_id = published(ws, plan(ws, january(2, 4), RECORDED))
+    found = stale(ws)
+    assert found.partitions == (date(2026, 1, 1),)
+    ((reason,),) = [each.reasons for each in found.kept]
+    assert (reason.cause, reason.was, reason.now, reason.run_id) == (Cause.REFERENCE_KEPT, "1", "2", run_id)
+    table = described(found)
+    assert (table.kept_partitions, table.kept[0].described) == (3, "2026-01-02..2026-01-04, 3 days")
+    assert table.kept[0].reasons[0].sentence == (
+        f"computed with tariff 1 (as recorded) on purpose, by run {run_id}; now 2: it could be any day"
+    )
+    planned = operations.plan_set(ws, SetRequest(reason="why not", by="ana", stale=True))
+    assert isinstance(planned, PlannedSet)
+    assert planned.plans[0].manifest.partitions == (date(2026, 1, 1),)
+    assert [(each.partitions, each.why) for each in planned.left_out] == [
+        (tuple(january(2, 4)), "its references were chosen on purpose")
+    ]
+    # The bill depends on what is rebuilt, and its references are the present ones.
+    assert [plan.manifest.table for plan in planned.plans] == [CHARGES, BILLS]
+    # A person decides that they are to be what holds now.
+    published(ws, plan(ws, january(2, 4)))
+    assert (stale(ws).partitions, stale(ws).kept) == ((date(2026, 1, 1),), ())
+
+
+def test_what_is_stale_for_another_reason_as_well_is_left_to_a_person(ws: Workspace) -> None:
+    published(ws, plan(ws, january(2, 4), RECORDED))
+    land(ws, "late.jsonl", {date(2026, 1, 3): 5})
+    found = stale(ws)
+    assert found.on_purpose == (date(2026, 1, 3),)
+    causes = {why.cause for each in found.ranges for why in each.reasons if date(2026, 1, 3) in each.partitions}
+    assert causes == {Cause.INPUT_CHANGED, Cause.REFERENCE_KEPT}
+    table = described(found)
+    assert (table.on_purpose_described, table.kept_partitions) == ("2026-01-03, 1 day", 2)
+    document = stale_document([found], table=CHARGES, days=None, sources=[SALES])
+    assert words_of(document.next_steps[-1]) == (
+        "backfill plan silver.charges --references as-recorded --from 2026-01-03 --to 2026-01-03 --reason WHY --by NAME"
+    )
+    planned = operations.plan_set(ws, SetRequest(reason="why not", by="ana", stale=True, table=CHARGES))
+    assert isinstance(planned, PlannedSet)
+    assert date(2026, 1, 3) not in planned.plans[0].manifest.partitions
+
+
+def test_dependents_whose_references_were_chosen_do_not_follow_by_themselves(ws: Workspace) -> None:
+    published(ws, plan(ws, JANUARY, RECORDED, table=BILLS))
+    published(ws, plan(ws, january(2, 4)))
+    followed = operations.plan_follow_ups(ws, by="ana")
+    assert (followed.runs, followed.failed) == ((), ())
+    assert operations.asked_follow_ups(ws) == ()
+    assert stale(ws, BILLS).on_purpose == (date(2026, 1, 1),)
+    rebuilt = operations.plan_set(ws, SetRequest(reason="why not", by="ana", stale=True, table=CHARGES))
+    assert isinstance(rebuilt, PlannedSet)
+    assert [plan.manifest.table for plan in rebuilt.plans] == [CHARGES]
+    published(ws, plan(ws, JANUARY, table=BILLS))
+    published(ws, plan(ws, january(1, 1)))
+    (run,) = operations.plan_follow_ups(ws, by="ana").runs
+    assert [pinned.semantics for pinned in run.manifest.references] == [CURRENT]
+
+
+@pytest.mark.parametrize("semantics", ReferenceSemantics)
+def test_every_semantics_is_reproduced_and_undone(ws: Workspace, home: Path, semantics: ReferenceSemantics) -> None:
+    before = dict(amounts(ws))
+    land(ws, "late.jsonl", {date(2026, 1, 3): 5})
+    named = (("tariff", "1"),) if semantics is CORRECTED else ()
+    planned = plan(ws, january(2, 4), AskedReferences(semantics=semantics, named=named))
+    run_id = published(ws, planned)
+    assert amounts(ws)[date(2026, 1, 3)] == (50 if semantics is CURRENT else 15)
+    write(home, "tariff", "4", factor=4)
+    assert operations.reproduce(ws, run_id, by="ana").identical
+    report = run_report(ws, run_id).run
+    history = partition_history(ws, CHARGES, date(2026, 1, 3)).versions[0]
+    assert {report.reference_semantics, history.reference_semantics, planned_run(planned).reference_semantics} == {
+        semantics
+    }
+    assert report.references_described == history.references_described == planned_run(planned).references_described
+    operations.rollback(ws, run_id, by="ana", reason="a test")
+    assert amounts(ws) == before
+
+
+def test_drift_is_looked_for_with_the_references_of_the_time(ws: Workspace) -> None:
+    drift = plan(ws, FIRST, RECORDED, mode=Mode.RECONCILIATION).manifest.run_id
+    operations.stage(ws, drift, actor="ana")
+    operations.gate(ws, drift, actor="ana")
+    report = run_report(ws, drift)
+    assert (report.equal_partitions, len(report.partitions)) == (4, 4)
+
+
+def test_what_is_stale_is_planned_with_the_present_references_only(ws: Workspace) -> None:
+    with pytest.raises(Refused, match="what is stale is rebuilt with the present references"):
+        operations.plan_set(ws, SetRequest(reason="why not", by="ana", stale=True, references=RECORDED))
+
+
+def test_a_set_in_which_nothing_uses_the_named_reference_is_refused(ws: Workspace) -> None:
+    asked = AskedReferences(semantics=CORRECTED, named=(("tariff", "1"),))
+    request = SetRequest(reason="why not", by="ana", because=((CHARGES, FIRST),), references=asked)
+    with pytest.raises(Refused, match=r"tariff is no reference of gold.bills; used are tax"):
+        operations.plan_set(ws, request)
+    planned = plan_set(ws, asked, january(5, 5))
+    assert [versions(each) for each in planned.plans] == [[("tariff", "1", CORRECTED)], [("tax", "1", CURRENT)]]
+    assert not isinstance(planned, NothingToRebuild)
+
+
+def test_the_command_line_takes_the_words_and_prints_them(home: Path) -> None:
+    runner = CliRunner(env=dict(environment(home)))
+    plain = ["plan", "charges", "--from", "2026-01-01", "--to", "2026-01-04", "--reason", "why not", "--by", "ana"]
+    shown = runner.invoke(app, [*plain, "--references", "as-recorded"])
+    assert shown.exit_code == 0, shown.output
+    assert "as recorded, which the replaced rows had used: tariff 1" in shown.output
+    named = runner.invoke(app, [*plain, "--reference", "tariff=1", "--json"])
+    assert json.loads(named.output)["reference_semantics"] == "CORRECTED"
+    present = runner.invoke(app, plain)
+    assert "current: tariff 2" in present.output
+    for wrong in (["--references", "corrected"], ["--references", "current", "--reference", "tariff=1"]):
+        refused = runner.invoke(app, [*plain, *wrong])
+        assert (refused.exit_code, "Traceback" in refused.output) == (1, False)
+        assert "--reference" in refused.output
