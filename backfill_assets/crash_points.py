@@ -17,6 +17,7 @@ class Point(StrEnum):
     LAND_BEGUN = "land: the import is LANDING"
     LAND_CONFORMED = "land: its records are written beside the archive"
     LAND_QUARANTINED = "land: its rejected records are in the quarantine"
+    LAND_STATED = "land: the keys that a statement is about are written beside the archive"
     LAND_FINISHED = "land: the import is LANDED"
     STAGE_BEGUN = "stage: the run is STAGING, earlier candidates are discarded"
     STAGE_CHUNK_STARTED = "stage: a chunk is RUNNING"

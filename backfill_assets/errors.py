@@ -8,6 +8,7 @@ BackfillError
 │   ├── InvalidRange          days that are reversed, malformed or outside a table's days
 │   ├── MissingInput          partitions, files or references that a run needs do not exist
 │   ├── UnreadableFile        a landed file that cannot be read at all
+│   ├── AmbiguousOrder        nothing declared decides between two versions of a key
 │   ├── UnreadableTable       a table whose log or files cannot be read
 │   ├── InvalidReference      a reference file with invalid content
 │   ├── IllegalTransition     the state in the ledger does not allow this step
@@ -92,6 +93,10 @@ class MissingInput(Refused):
 
 class UnreadableFile(Refused):
     """A file for landing that cannot be read at all, and is refused as a whole."""
+
+
+class AmbiguousOrder(Refused):
+    """Two landed records of a key have the same position and different content."""
 
 
 class UnreadableTable(Refused):

@@ -24,6 +24,8 @@ class Act(StrEnum):
     """What can be asked for."""
 
     LAND = "land"
+    WITHDRAW = "withdraw"
+    RESTORE = "restore"
     LOAD = "load"
     PLAN = "plan"
     APPROVE = "approve"

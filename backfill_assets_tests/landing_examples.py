@@ -14,8 +14,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import IntegerType, StringType, StructField, StructType, TimestampType
 
 from backfill_assets.clock import Clock
+from backfill_assets.crash_points import carry_on
 from backfill_assets.domain import SourceTable, daily
 from backfill_assets.landing.archive import archive
+from backfill_assets.landing.attempt import Landing, new_lease
 from backfill_assets.landing.bronze import bronze_rows
 from backfill_assets.landing.contract import REASON, Bounds, judged
 from backfill_assets.landing.formats import ROW, records
@@ -62,6 +64,7 @@ class LandingRoom:
     settings: Settings
     ledger: Ledger
     inbox: Path
+    source: SourceTable = EVENTS
     quarantined: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
 
     def write(self, content: bytes, name: str) -> Path:
@@ -80,11 +83,24 @@ class LandingRoom:
             ledger=self.ledger,
             spark=self.spark,
             settings=self.settings,
-            source=EVENTS,
+            source=self.source,
             path=path,
             on_duplicate=on_duplicate,
             by="ada",
             quarantine=self.keep,
+        )
+
+    def work(self) -> Landing:
+        """What statements and extracts work with."""
+        return Landing(
+            ledger=self.ledger,
+            spark=self.spark,
+            settings=self.settings,
+            source=self.source,
+            by="ada",
+            quarantine=self.keep,
+            reached=carry_on,
+            lease=new_lease(self.settings),
         )
 
     def keep(self, frame: DataFrame, import_id: str) -> None:
@@ -92,13 +108,13 @@ class LandingRoom:
 
     def imports(self) -> tuple[ImportRecord, ...]:
         with self.ledger.read() as reader:
-            return reader.imports.records(EVENTS.name)
+            return reader.imports.records(self.source.name)
 
     def bronze(self, days: Sequence[date]) -> list[dict[str, Any]]:
         with self.ledger.read() as reader:
-            imports = imports_for_days(reader, EVENTS, days)
-        frame = bronze_rows(self.spark, self.settings, EVENTS, imports=imports, days=days)
-        return [row.asDict() for row in frame.orderBy("event_id").collect()]
+            imports = imports_for_days(reader, self.source, days)
+        frame = bronze_rows(self.spark, self.settings, self.source, imports=imports, days=days)
+        return [row.asDict() for row in frame.orderBy(*self.source.row_key).collect()]
 
     def judge(self, content: bytes, name: str) -> list[dict[str, Any]]:
         """The judged records of one file, without a ledger."""
@@ -115,10 +131,12 @@ class LandingRoom:
 
 
 @contextmanager
-def landing_room(spark: SparkSession, settings: Settings, clock: Clock) -> Iterator[LandingRoom]:
+def landing_room(
+    spark: SparkSession, settings: Settings, clock: Clock, source: SourceTable = EVENTS
+) -> Iterator[LandingRoom]:
     settings.home.mkdir(parents=True, exist_ok=True)
     with closing(Ledger.open(settings.ledger_url, clock=clock)) as ledger:
-        yield LandingRoom(spark=spark, settings=settings, ledger=ledger, inbox=settings.home / "inbox")
+        yield LandingRoom(spark=spark, settings=settings, ledger=ledger, inbox=settings.home / "inbox", source=source)
 
 
 def reasons(rows: Sequence[Mapping[str, Any]]) -> list[str | None]:

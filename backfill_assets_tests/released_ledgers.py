@@ -18,7 +18,7 @@ from typing import Any
 from sqlalchemy import Connection, Engine, inspect, text
 
 from backfill_assets.ledger.connection import connect_engine
-from backfill_assets.ledger.import_records import ImportCounts, ImportDay
+from backfill_assets.ledger.import_records import ImportCounts, ImportDay, KeyCounts
 from backfill_assets.ledger.records import Sample, SampleKind
 from backfill_assets.ledger.sampled import FailingKey, SampledRow
 from backfill_assets.ledger.states import RunState
@@ -57,7 +57,7 @@ def live_a_little(ledger: Ledger) -> None:
             days=[ImportDay(import_id=import_id, event_date=day, events=1, displaced=2) for day in DAYS],
             schema_versions=[1],
             ignored_columns=["é"],
-            superseded_elsewhere={},
+            keys=KeyCounts(current=4),
             actor="ann",
         )
         writer.imports.mark_loaded([import_id], actor="ann")

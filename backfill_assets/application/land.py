@@ -20,6 +20,7 @@ from backfill_assets.evidence.landed import LandReport, about_import, questions
 from backfill_assets.evidence.report import RunReport
 from backfill_assets.lake.evidence import replace_quarantined
 from backfill_assets.landing.archive import require_landable
+from backfill_assets.landing.attempt import Quarantine
 from backfill_assets.landing.imports import OnDuplicate
 from backfill_assets.landing.land import Landed
 from backfill_assets.landing.land import land as land_file
@@ -44,6 +45,22 @@ def land(ws: Workspace, source: str, path: Path, *, on_duplicate: OnDuplicate, b
     table = ws.domain.source_table(source)
     require_person("the one who lands", by)
 
+    return land_file(
+        ledger=ws.ledger,
+        spark=ws.spark(),
+        settings=ws.settings,
+        source=table,
+        path=path,
+        on_duplicate=on_duplicate,
+        by=by,
+        quarantine=quarantine_of(ws, table),
+        reached=ws.reached,
+    )
+
+
+def quarantine_of(ws: Workspace, table: SourceTable) -> Quarantine:
+    """What keeps the rejected records of a source."""
+
     def quarantine(frame: DataFrame, import_id: str) -> None:
         replace_quarantined(
             ws.lake,
@@ -55,17 +72,7 @@ def land(ws: Workspace, source: str, path: Path, *, on_duplicate: OnDuplicate, b
             partition_column="import_id",
         )
 
-    return land_file(
-        ledger=ws.ledger,
-        spark=ws.spark(),
-        settings=ws.settings,
-        source=table,
-        path=path,
-        on_duplicate=on_duplicate,
-        by=by,
-        quarantine=quarantine,
-        reached=ws.reached,
-    )
+    return quarantine
 
 
 def land_files(
@@ -90,6 +97,19 @@ def land_files(
         ws.references  # noqa: B018 - read now, because building bronze through Dagster needs every asset's window
     landed = _land_each(ws, table, files, acting, OnDuplicate(on_duplicate))
     sentences = [sentence for outcome in landed for sentence in _about(ws, table, outcome)]
+    return landed_report(ws, table, landed, sentences, acting, builds=builds)
+
+
+def landed_report(
+    ws: Workspace,
+    table: SourceTable,
+    landed: Sequence[Landed],
+    sentences: Sequence[str],
+    acting: Acting,
+    *,
+    builds: bool,
+) -> LandReport:
+    """Builds the days that landed imports touch, if that is wanted, and reports on all of it."""
     next_steps: tuple[NextStep, ...] = ()
     built = None
     if builds:
@@ -97,7 +117,7 @@ def land_files(
         run = plan_load(ws, table.name, partitions=None, by=acting.by, reason=f"landed by {acting.by}")
         if run is not None:
             built = build(ws, run, acting)
-            sentences.append(f"{table.name}: built {built.run.partitions_described}")
+            sentences = [*sentences, f"{table.name}: built {built.run.partitions_described}"]
     with ws.ledger.read() as tx:
         records = [tx.imports.get(outcome.record.import_id) for outcome in landed]
     return LandReport(

@@ -11,7 +11,7 @@ from backfill_assets.application.recorder import Acting
 from backfill_assets.crash_points import Point
 from backfill_assets.errors import AtWork, BackfillError, HalfWay, IllegalTransition, Refused
 from backfill_assets.evidence.recovered import RecoveredWork, RecoveryReport
-from backfill_assets.landing.land import clean_up_landing
+from backfill_assets.landing.abandoned import clean_up_landing
 from backfill_assets.ledger.records import PublicationRecord, RollbackOrder, SetRecord
 from backfill_assets.ledger.states import ImportState, PublicationState, RunState, SetState
 from backfill_assets.ledger.transactions import ReadTransaction

@@ -22,7 +22,7 @@ from backfill_assets.planning.reads import Reads, output_days
 from backfill_assets.session_settings import session_digest
 from backfill_assets.transforms.apply import apply_transform
 from backfill_assets.transforms.references import load_pinned
-from backfill_assets.transforms.schemas import stored_schema
+from backfill_assets.transforms.schemas import current_rows, stored_schema
 from backfill_assets.workspace import Workspace
 
 
@@ -81,7 +81,7 @@ def derived_rows(
     references = load_pinned(ws.domain, manifest.references, ws.reference_archive)
     spark = ws.spark()
     frames = {
-        read.argument: rows_of(ws, table_read(ws, manifest, read.table), files_read(read, files)) for read in reads
+        read.argument: _input_rows(ws, manifest, read, files, changes=read.argument in table.changes) for read in reads
     }
     ctx = TransformContext(
         run_id=manifest.run_id,
@@ -95,6 +95,12 @@ def derived_rows(
         spark=spark,
     )
     return apply_transform(table, table.release(manifest.transform_version), frames, ctx, manifest)
+
+
+def _input_rows(ws: Workspace, manifest: Manifest, read: Reads, files: PinnedFiles, *, changes: bool) -> DataFrame:
+    source = table_read(ws, manifest, read.table)
+    rows = rows_of(ws, source, files_read(read, files))
+    return rows if changes else current_rows(rows, source)
 
 
 def source_rows(

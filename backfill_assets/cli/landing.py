@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from backfill_assets.cli.answers import By, From, Json, OnDuplicate, To, answering, app, one_line, print_json
+from backfill_assets.cli.answers import By, From, Json, OnDuplicate, To, answering, app, lines, one_line, print_json
 from backfill_assets.cli.session import opened, person
+from backfill_assets.errors import Refused
+from backfill_assets.planning.partitions import DayRange, days_named
+
+if TYPE_CHECKING:
+    # These take long to import, and `--help` does not need them.
+    from rich.console import Console
+
+    from backfill_assets.evidence.landed import LandReport
+    from backfill_assets.landing.extract import Extract
 
 
 @app.command()
@@ -20,26 +30,154 @@ def land(
         OnDuplicate, typer.Option(help="What to do with content that was landed before.")
     ] = "ignore",
     load: Annotated[bool, typer.Option("--load/--no-load", help="Build the touched bronze partitions.")] = True,
+    replaces: Annotated[
+        str,
+        typer.Option(
+            metavar="DAY..DAY",
+            callback=one_line,
+            help="The files are all there is for these days: what they lack of them is withdrawn.",
+        ),
+    ] = "",
+    where: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="COLUMN=VALUE", callback=lines, help="With --replaces: all there is of rows with this value only."
+        ),
+    ] = None,
+    reason: Annotated[str, typer.Option(callback=one_line, help="With --replaces: why.")] = "complete extract",
+    confirmed_by: Annotated[
+        str,
+        typer.Option(
+            callback=one_line,
+            metavar="NAME",
+            help="With --replaces: who confirms that more is withdrawn than the source allows.",
+        ),
+    ] = "",
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="With --replaces: show what would be withdrawn, and land nothing.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Land files as they came, and build the bronze days they touch."""
     with answering(as_json) as console:
-        from backfill_assets.application.land import land_files
         from backfill_assets.cli import views
 
+        extract = _extract(replaces, where or [], reason, confirmed_by, dry_run=dry_run, on_duplicate=on_duplicate)
         with opened(quiet=as_json) as session:
-            outcome = land_files(
-                session.ws,
-                source,
-                files,
-                session.acting(person(by), on=source),
-                on_duplicate=on_duplicate,
-                builds=load,
+            if extract is not None and dry_run:
+                from backfill_assets.application.statements import preview_extract
+
+                preview = preview_extract(session.ws, source, files, extract, person(by))
+                print_json(preview) if as_json else views.show(console, *views.extract_view(preview))
+                return
+            acting = session.acting(person(by), on=source)
+            if extract is None:
+                from backfill_assets.application.land import land_files
+
+                outcome = land_files(session.ws, source, files, acting, on_duplicate=on_duplicate, builds=load)
+            else:
+                from backfill_assets.application.statements import land_as_extract
+
+                outcome = land_as_extract(session.ws, source, files, extract, acting, builds=load)
+        _print(outcome, console, as_json=as_json)
+
+
+@app.command()
+def withdraw(
+    source: Annotated[str, typer.Argument(metavar="SOURCE", callback=one_line, help="A source, such as case_events.")],
+    key: Annotated[
+        list[str], typer.Option(metavar="COLUMN=VALUE", callback=lines, help="The key, one option per column.")
+    ],
+    reason: Annotated[str, typer.Option(callback=one_line, help="Why.")],
+    by: By = "",
+    as_json: Json = False,
+) -> None:
+    """Take one key of a source back, and build the bronze days it leaves; `restore` undoes it."""
+    with answering(as_json) as console:
+        from backfill_assets.application.statements import withdraw as withdraw_key
+
+        with opened(quiet=as_json) as session:
+            acting = session.acting(person(by), on=source)
+            outcome = withdraw_key(session.ws, source, _values(key, "--key"), acting, reason=reason)
+        _print(outcome, console, as_json=as_json)
+
+
+@app.command()
+def restore(
+    import_id: Annotated[
+        str, typer.Argument(metavar="IMPORT", callback=one_line, help="What withdrew, such as imp-000007.")
+    ],
+    reason: Annotated[str, typer.Option(callback=one_line, help="Why.")],
+    key: Annotated[
+        list[str] | None,
+        typer.Option(metavar="COLUMN=VALUE", callback=lines, help="Only keys with this value (default: all of them)."),
+    ] = None,
+    by: By = "",
+    as_json: Json = False,
+) -> None:
+    """Undo a withdrawal or the withdrawals of an extract, and build the bronze days to which the keys return."""
+    with answering(as_json) as console:
+        from backfill_assets.application.statements import restore as restore_keys
+
+        with opened(quiet=as_json) as session:
+            acting = session.acting(person(by), on=import_id)
+            outcome = restore_keys(session.ws, import_id, _values(key or [], "--key"), acting, reason=reason)
+        _print(outcome, console, as_json=as_json)
+
+
+def _print(outcome: LandReport, console: Console, *, as_json: bool) -> None:
+    from backfill_assets.cli import views
+
+    if as_json:
+        print_json(outcome)
+    else:
+        views.show(console, views.imports_view(outcome.imports), *outcome.sentences, *outcome.next_steps)
+
+
+def _extract(
+    replaces: str, where: list[str], reason: str, confirmed_by: str, *, dry_run: bool, on_duplicate: str
+) -> Extract | None:
+    """What the files are stated to be; None when they are ordinary files.
+
+    Raises:
+        Refused: Options of extracts without their days, or days that are none.
+    """
+    from backfill_assets.application.statements import complete_extract
+
+    if not replaces:
+        if where or confirmed_by or dry_run:
+            raise Refused(
+                "--where, --confirmed-by and --dry-run are about complete extracts.",
+                next_step="add --replaces DAY..DAY: the days of which the files are all there is",
             )
-        if as_json:
-            print_json(outcome)
-        else:
-            views.show(console, views.imports_view(outcome.imports), *outcome.sentences, *outcome.next_steps)
+        return None
+    if on_duplicate != "ignore":
+        raise Refused("files of a complete extract land anew, whatever landed before; leave out --on-duplicate.")
+    first, between, last = replaces.partition("..")
+    start, end = days_named(first), days_named(last if between else first)
+    return complete_extract(
+        DayRange.inclusive(start.start, end.last),
+        where=_values(where, "--where"),
+        reason=reason,
+        confirmed_by=confirmed_by or None,
+    )
+
+
+def _values(given: list[str], option: str) -> Mapping[str, str]:
+    """Columns and values, from `COLUMN=VALUE`.
+
+    Raises:
+        Refused: One has another form, or a column is named twice.
+    """
+    values: dict[str, str] = {}
+    for text in given:
+        column, equals, value = text.partition("=")
+        if not equals or not column.strip() or column.strip() in values:
+            raise Refused(
+                f"{option} {text!r} is not COLUMN=VALUE, each column once.", next_step=f"write {option} COLUMN=VALUE"
+            )
+        values[column.strip()] = value
+    return values
 
 
 @app.command()

@@ -9,6 +9,7 @@ from rich.console import Group, RenderableType
 
 from backfill_assets.cli.show import next_line, show
 from backfill_assets.cli.show_history import history_view, partition_view
+from backfill_assets.cli.show_landing import extract_view
 from backfill_assets.cli.show_plan import nothing_planned_view, plan_view, set_plan_view
 from backfill_assets.cli.show_runs import publications_view, report_head_view, report_view, run_view
 from backfill_assets.cli.show_sets import set_view
@@ -30,6 +31,7 @@ from backfill_assets.next_steps import ANOTHER_PERSON, Act, NextStep, do, step
 
 __all__ = [
     "audit_view",
+    "extract_view",
     "history_view",
     "imports_view",
     "next_line",

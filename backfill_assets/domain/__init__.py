@@ -33,6 +33,7 @@ from backfill_assets.domain.gates import (
     warm_up_proof,
 )
 from backfill_assets.domain.inputs import Input, reads
+from backfill_assets.domain.operations import Operation, Operations
 from backfill_assets.domain.tables import (
     DerivedTable,
     Partitioning,
@@ -63,6 +64,8 @@ __all__ = [
     "Months",
     "Moved",
     "NotNull",
+    "Operation",
+    "Operations",
     "Partitioning",
     "Policy",
     "Reference",

@@ -26,33 +26,49 @@ WINDOW = Kind(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Input:
-    """A table as an input with a window of its own. Written with `reads(...)`."""
+    """A table as an input that is read in a way of its own. Written with `reads(...)`.
+
+    Attributes:
+        table: What is read.
+        window: Its own window; None is the one that the derived table declares for all.
+        changes: Whether the changelog is read, not the current rows.
+    """
 
     table: Table
-    window: DeclaredWindow
+    window: DeclaredWindow | None
+    changes: bool = False
 
 
 def reads(
-    table: Table, *, window: DeclaredWindow | None = None, days_back: int | None = None, days_ahead: int | None = None
+    table: Table,
+    *,
+    window: DeclaredWindow | None = None,
+    days_back: int | None = None,
+    days_ahead: int | None = None,
+    changes: bool = False,
 ) -> Input:
-    """An input with a window of its own, in place of the one that the derived table declares for all.
+    """An input with a window of its own, in place of the one that the derived table declares for all, or its changelog.
 
     Args:
         table: What is read.
         window: `Window(...)` for a daily table, `Months(...)` for a monthly one, or a function from the references to
-            either. The same days without it.
+            either. Without it the same days, or with `changes` the window of the derived table.
         days_back: In place of `window`: how many days back.
         days_ahead: In place of `window`: how many days ahead.
+        changes: Read the changelog of a source that declares operations: every version of every key, with the columns
+            `_operation`, `_valid_from`, `_valid_until` and `_ended_by`. Without it the current rows: deleted keys are
+            absent.
 
     Raises:
         InvalidDeclaration: Both a window and days, or a negative number of days.
     """
     if window is None:
-        window = Window(days_back=days_back or 0, days_ahead=days_ahead or 0)
+        if not changes or days_back is not None or days_ahead is not None:
+            window = Window(days_back=days_back or 0, days_ahead=days_ahead or 0)
     elif days_back is not None or days_ahead is not None:
         name = getattr(table, "name", table)
         raise InvalidDeclaration(f"{name} is read with a window and with days back or ahead; give one of the two.")
-    return Input(table=table, window=window)
+    return Input(table=table, window=window, changes=changes)
 
 
 def require_window(table: Declared, grain: Grain, argument: str, window: object) -> AnyWindow:

@@ -40,6 +40,8 @@ class Declared(Protocol):
     @property
     def schema(self) -> StructType: ...
     @property
+    def row_key(self) -> tuple[str, ...]: ...
+    @property
     def gates(self) -> tuple[Gate, ...]: ...
 
 
@@ -140,7 +142,7 @@ def complete_gates(table: Declared, gates: tuple[Gate, ...], *, proves: int | No
     if proves is not None and not any(isinstance(gate, WarmUpProof) for gate in gates):
         complete.append(WarmUpProof())
     complete = [
-        UniqueKey(columns=table.key, blocking=gate.blocking)
+        UniqueKey(columns=table.row_key, blocking=gate.blocking)
         if isinstance(gate, UniqueKey) and not gate.columns
         else gate
         for gate in complete
@@ -154,7 +156,7 @@ def complete_gates(table: Declared, gates: tuple[Gate, ...], *, proves: int | No
         if gate.name in seen:
             raise wrong(table, f"two gates are named {gate.name!r}")
         seen.add(gate.name)
-        if not isinstance(gate, RowExpression):
+        if not isinstance(gate, RowExpression) and gate.columns != table.row_key:
             _require_gate_columns(table, gate)
         if isinstance(gate, AcceptedValues):
             _check_accepts(table, gate)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from pyspark.sql import DataFrame
-from pyspark.sql.types import DateType, StringType, StructType, TimestampType
+from pyspark.sql.types import AtomicType, DateType, StringType, StructType, TimestampType
 
 from backfill_assets.domain.breakdown import Breakdown, check_breakdown
 from backfill_assets.domain.contracts import EARLIER, LIFT, NO_LIFT, Compute, Lift, check_versions, name_at, normalized
@@ -25,6 +25,7 @@ from backfill_assets.domain.mistakes import (
     several,
     wrong,
 )
+from backfill_assets.domain.operations import POSITION, Operations, Ties
 from backfill_assets.errors import InvalidDeclaration, UnknownName
 from backfill_assets.planning.partitions import Grain
 from backfill_assets.planning.policy import SOURCE_POLICY, USUAL_POLICY, Policy
@@ -76,6 +77,13 @@ OF_A_SOURCE = {
     "plausible_gap_days": a(int, "a number of days"),
     "earlier": EARLIER,
     "lift": LIFT,
+    "order": several(str, "column names, such as ('lsn',)"),
+    "ties": Kind(words="'refuse' or 'arrival'", test=lambda value: value in tuple(Ties)),
+    "operation": Kind(words="Operations(...)", test=lambda value: value is None or isinstance(value, Operations)),
+    "most_withdrawn_percent": Kind(
+        words="a number from 0 to 100",
+        test=lambda value: isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 100,
+    ),
 }
 REFERENCE_WINDOW = Kind(
     words="a Window, or a function of the references",
@@ -99,7 +107,7 @@ class SourceTable:
 
     Attributes:
         name: `layer.table`.
-        key: What identifies a record; the latest arrival of a key wins.
+        key: What identifies a record; the last version of a key wins.
         event_time: The timestamp column whose UTC date is the partition.
         partition: The partition column, which the loader derives; it is not part of `schema`.
         schema: The contract of a landed record. Columns that are not nullable must have a value.
@@ -109,6 +117,12 @@ class SourceTable:
         earlier: The schemas of earlier versions of the contract, counted from 1; `schema` is the version after them.
         lift: By the version that it starts from, how a record becomes one of the next; see `lifts`. A step that only
             adds columns that can be null, widens types or lets columns be null needs none.
+        order: The columns that order the versions of a key, the most significant first; without them the order of
+            arrival does: file by file, record by record.
+        ties: What becomes of two versions of a key with equal `order` and different content: their file is refused, or
+            the later arrival wins. A snapshot loses to a change of the same position in either case.
+        operation: How records name what they do to their key. Without it each record is a state of its key.
+        most_withdrawn_percent: The share of keys that a complete extract may withdraw without a person's confirmation.
     """
 
     name: str
@@ -118,6 +132,10 @@ class SourceTable:
     schema: StructType
     json_columns: tuple[str, ...] = ()
     plausible_gap_days: int = 31
+    order: tuple[str, ...] = ()
+    ties: str = Ties.REFUSE
+    operation: Operations | None = None
+    most_withdrawn_percent: float = 20
     description: str = ""
     policy: Policy = SOURCE_POLICY
     gates: tuple[Gate, ...] = ()
@@ -140,6 +158,7 @@ class SourceTable:
             raise wrong(self, f"its partition column {self.partition.column!r} is derived, so not in the schema")
         if self.partition.grain is not Grain.DAILY:
             raise wrong(self, "a source table has daily partitions")
+        self._check_changes()
         object.__setattr__(self, "gates", complete_gates(self, self.gates))
         check_breakdown(self, None, partition=self.partition.column)
         object.__setattr__(self, "lift", normalized(self.lift))
@@ -178,6 +197,8 @@ class SourceTable:
             event_time=names[self.event_time],
             schema=schema,
             json_columns=tuple(column for column in json_columns if column in schema.fieldNames()),
+            order=tuple(names[column] for column in self.order),
+            operation=self.operation and self.operation.named_as(names),
             gates=(),
             earlier={each: known for each, known in self.earlier.items() if each < version},
             lift={each: known for each, known in self.lift.items() if each < version},
@@ -188,6 +209,31 @@ class SourceTable:
         return next(
             (each for each in range(version, self.contract_version) if each in self.lift), self.contract_version
         )
+
+    def _check_changes(self) -> None:
+        require_columns(self, self.order, "an order column")
+        if len(set(self.order)) != len(self.order) or set(self.order) & set(self.key):
+            raise wrong(self, "its order names a column twice, or one of its key")
+        if nested := [name for name in self.order if not isinstance(self.schema[name].dataType, AtomicType)]:
+            raise wrong(self, f"values of its order column {nested[0]!r} cannot be ordered")
+        if self.ties != Ties.REFUSE and not self.order:
+            raise wrong(self, "it says what breaks ties, and has no order in which there could be any")
+        if self.operation is None:
+            return
+        require_columns(self, (self.operation.column,), "the operation")
+        if not isinstance(self.schema[self.operation.column].dataType, StringType):
+            raise wrong(self, f"its operation {self.operation.column!r} is not a string")
+        if self.operation.at is not None:
+            require_columns(self, (self.operation.at,), "the time of the operation")
+            if not isinstance(self.schema[self.operation.at].dataType, TimestampType):
+                raise wrong(self, f"the time of its operation, {self.operation.at!r}, is not a timestamp")
+
+    @property
+    def row_key(self) -> tuple[str, ...]:
+        """What identifies a row of a partition: the key; of a table that holds a changelog, key and position."""
+        if self.operation is None:
+            return self.key
+        return (*self.key, *(self.order or (POSITION,)))
 
     @property
     def short_name(self) -> str:
@@ -210,6 +256,7 @@ class DerivedTable:
         inputs: The tables it reads, by argument name of the transform.
         window: How far around an output partition the inputs are read, or a function from the references to it.
         windows: The windows of inputs that have one of their own, by argument.
+        changes: The arguments that are given the changelog of their table, not its current rows.
         key: What identifies a row within a partition.
         schema: The contract of what the transform returns, in order, the partition column included.
         releases: The registered releases, the present one first.
@@ -228,6 +275,7 @@ class DerivedTable:
     schema: StructType
     releases: tuple[Release, ...]
     windows: Mapping[str, DeclaredWindow] = field(default_factory=dict)
+    changes: frozenset[str] = frozenset()
     references: tuple[str, ...] = ()
     reference_window: Window | Callable[[References], Window] | None = None
     gates: tuple[Gate, ...] = ()
@@ -247,6 +295,14 @@ class DerivedTable:
         for argument, table in self.inputs.items():
             if not isinstance(table, SourceTable | DerivedTable):
                 raise wrong(self, f"its input {argument!r} is {table!r:.60} and not a table")
+        for argument in self.changes:
+            read = self.inputs[argument]
+            if not isinstance(read, SourceTable) or read.operation is None:
+                raise wrong(
+                    self,
+                    f"it reads the changes of {read.name} as {argument!r}, and only a source table that declares its "
+                    f"operation=Operations(...) keeps them",
+                )
         for argument in self.inputs:
             declared = self.windows.get(argument, self.window)
             if not callable(declared):
@@ -276,6 +332,11 @@ class DerivedTable:
                     f"the function of version {release.version} takes ({', '.join(found)}) "
                     f"where its inputs ask for ({', '.join(expected)})",
                 )
+
+    @property
+    def row_key(self) -> tuple[str, ...]:
+        """What identifies a row within a partition: the key."""
+        return self.key
 
     @property
     def version(self) -> str:
@@ -369,7 +430,11 @@ def derived_table(
         for what, given in (("inputs", inputs), ("earlier", earlier or {})):
             if not isinstance(given, Mapping):
                 raise InvalidDeclaration(f"{name}: its {what} are {given!r:.60}, and have to be a mapping of names.")
-        own = {argument: read.window for argument, read in inputs.items() if isinstance(read, Input)}
+        own = {
+            argument: read.window
+            for argument, read in inputs.items()
+            if isinstance(read, Input) and read.window is not None
+        }
         if window is not SAME_DAYS and len(own) == len(inputs):
             raise InvalidDeclaration(
                 f"{name}: its window counts for none of its inputs, which have their own.", table=name
@@ -382,6 +447,7 @@ def derived_table(
             inputs={argument: read.table if isinstance(read, Input) else read for argument, read in inputs.items()},
             window=window,
             windows=own,
+            changes=frozenset(name for name, read in inputs.items() if isinstance(read, Input) and read.changes),
             key=key,
             partition=partition,
             schema=schema,

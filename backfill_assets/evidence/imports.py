@@ -19,15 +19,18 @@ class ImportDocument:
         stored_path: Where its bytes are kept, relative to the landing folder.
         sha256: Of its bytes, as they came.
         size_bytes: The same.
-        format: `jsonl`, `csv` or `parquet`.
+        format: `jsonl`, `csv` or `parquet`; `statement` for an extract's withdrawal, a withdrawal or a restoration.
         state: How far it is.
         meaning: The same in words.
         arrival: Its position in the order of arrival, over all sources.
         landed: How many records it holds.
-        accepted: How many of them are the latest version of their key.
+        accepted: How many of them decide what their key is: its last version, or its withdrawal.
         duplicate: How many were there before with the same values.
-        superseded: How many have a later record of the same key.
+        superseded: How many do not decide it: another record does.
         rejected: How many are in quarantine, each with its reason.
+        keys_current: How many more keys of the source are current since it landed.
+        keys_deleted: How many more are deleted.
+        keys_withdrawn: How many more are withdrawn. Keys ever accepted = current + deleted + withdrawn.
         ignored_columns: Columns that the contract does not know, which were left out.
         schema_versions: The distinct values of `schema_version` in it; empty when it has no such column.
         note: What is to be known of its state; empty when there is nothing.
@@ -48,6 +51,9 @@ class ImportDocument:
     duplicate: int
     superseded: int
     rejected: int
+    keys_current: int
+    keys_deleted: int
+    keys_withdrawn: int
     ignored_columns: tuple[str, ...]
     schema_versions: tuple[int, ...]
     note: str
@@ -72,6 +78,9 @@ def import_document(record: ImportRecord) -> ImportDocument:
         duplicate=counts.duplicate,
         superseded=counts.superseded,
         rejected=counts.rejected,
+        keys_current=record.keys.current,
+        keys_deleted=record.keys.deleted,
+        keys_withdrawn=record.keys.withdrawn,
         ignored_columns=record.ignored_columns,
         schema_versions=record.schema_versions,
         note=record.note,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
 
 from backfill_assets.domain import SourceTable
@@ -32,6 +33,46 @@ class LandReport:
     imports: tuple[ImportDocument, ...]
     load: RunReport | None
     sentences: tuple[str, ...]
+    next_steps: tuple[NextStep, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DayWithdrawn:
+    """What an extract withdraws of one day.
+
+    Attributes:
+        day: The event date.
+        keys: How many keys it withdraws there.
+    """
+
+    day: date
+    keys: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExtractPreview:
+    """What a complete extract would withdraw; nothing has landed.
+
+    Attributes:
+        source: The source table.
+        scope: The days, and the values of the rows, of which the extract is everything.
+        current: How many keys the source has there.
+        withdrawn: How many of them the extract lacks.
+        percent: The same as a share.
+        allowed_percent: The share that the source lets be withdrawn without a person's confirmation.
+        by_day: The days that lose keys.
+        sample: Some of the keys.
+        next_steps: What to do next.
+    """
+
+    source: str
+    scope: str
+    current: int
+    withdrawn: int
+    percent: float
+    allowed_percent: float
+    by_day: tuple[DayWithdrawn, ...]
+    sample: tuple[Mapping[str, str], ...]
     next_steps: tuple[NextStep, ...]
 
 

@@ -13,13 +13,16 @@ from backfill_assets.domain import (
     Gate,
     Moved,
     NotNull,
+    Operation,
     RowCount,
     RowExpression,
     SchemaMatches,
+    SourceTable,
     Table,
     UniqueKey,
     WarmUpProof,
 )
+from backfill_assets.domain.operations import OPERATION
 
 
 def violation(gate: Gate, table: Table) -> Column | None:
@@ -42,4 +45,7 @@ def violation(gate: Gate, table: Table) -> Column | None:
 def violations(table: Table) -> Mapping[str, Column]:
     """The violation columns of a table's gates, by gate name."""
     found = {gate.name: violation(gate, table) for gate in table.gates}
-    return {name: column for name, column in found.items() if column is not None}
+    # Gates are about states: the row of a delete has no values but its key.
+    changelog = isinstance(table, SourceTable) and table.operation is not None
+    is_state = F.col(OPERATION) != F.lit(str(Operation.DELETE)) if changelog else F.lit(True)
+    return {name: is_state & column if changelog else column for name, column in found.items() if column is not None}

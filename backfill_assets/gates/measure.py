@@ -67,7 +67,7 @@ def measure(
     column = table.partition.column
     flags = violations(table)
     # The same column may be partition and key: it is joined once.
-    key = [column, *(name for name in table.key if name != column)]
+    key = [column, *(name for name in table.row_key if name != column)]
     compared = [name for name in schema.fieldNames() if name not in key]
     fresh = _side(staged, key, compared, schema, extra={f"bad_{name}": flag for name, flag in flags.items()})
     fresh = fresh.withColumn("nth", F.row_number().over(Window.partitionBy(*key).orderBy("row_hash")))

@@ -88,7 +88,7 @@ def _as_struct(values: Sequence[str]) -> Column:
 def key_columns(table: Table) -> list[str]:
     """The columns that identify a row, the partition first."""
     column = table.partition.column
-    return [column, *(name for name in table.key if name != column)]
+    return [column, *(name for name in table.row_key if name != column)]
 
 
 def texts(row: Any, columns: Sequence[str]) -> Values:

@@ -142,6 +142,31 @@ def archive(path: Path, *, landing: Path, source: SourceTable) -> Archived:
     )
 
 
+def archive_text(text: str, *, landing: Path, source: SourceTable) -> tuple[str, str, int]:
+    """Keeps a document of this project beside the raw files: its path in the archive, sha256 and size."""
+    content = text.encode("utf-8")
+    sha256 = hashlib.sha256(content).hexdigest()
+    stored_path = f"{source.short_name}/{sha256[:2]}/{sha256}.json"
+    stored = landing / stored_path
+    stored.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile(dir=landing / source.short_name, prefix=".incoming-", delete=False) as copy:
+        copy.write(content)
+        copy.flush()
+        os.fsync(copy.fileno())
+    _store(Path(copy.name), stored)
+    return stored_path, sha256, len(content)
+
+
+def _store(temporary: Path, stored: Path) -> None:
+    """Gives a complete copy its final name, unless that exists: then its content is the same."""
+    if stored.exists():
+        temporary.unlink()
+        return
+    temporary.chmod(0o444)
+    temporary.replace(stored)
+    _flush_folder(stored.parent)
+
+
 def _copy(path: Path, folder: Path, kind: FileKind, source: SourceTable) -> tuple[str, int, Probed]:
     """Copies under a temporary name and renames. The digest is of what was written, even if the original changes."""
     with tempfile.NamedTemporaryFile(dir=folder, prefix=".incoming-", delete=False) as copy:
@@ -154,12 +179,7 @@ def _copy(path: Path, folder: Path, kind: FileKind, source: SourceTable) -> tupl
             found = probe_versions(temporary, kind, source, name=path.name)
             stored = folder / sha256[:2] / f"{sha256}{kind.suffix}"
             stored.parent.mkdir(exist_ok=True)
-            if stored.exists():
-                temporary.unlink()
-            else:
-                temporary.chmod(0o444)
-                temporary.replace(stored)
-                _flush_folder(stored.parent)
+            _store(temporary, stored)
         except BaseException:
             temporary.unlink(missing_ok=True)
             raise

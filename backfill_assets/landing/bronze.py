@@ -1,7 +1,8 @@
 """Bronze: the rows of a day of a source table.
 
-Day d is built from every import that touches d: those with events of d, and those that moved a key away from d. Among
-all their versions of a key the latest arrival wins, and it belongs to one day only.
+Day d is built from every import that touches d: those with events of d, and those that moved, deleted or withdrew a key
+of d. What each of their versions is, `standing` decides. A source without operations keeps the current rows; one with
+operations keeps its changelog, in which the current rows are marked by `_operation` and `_ended_by`.
 """
 
 from __future__ import annotations
@@ -9,17 +10,30 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import date
 
-from pyspark.sql import Column, DataFrame, SparkSession, Window
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from backfill_assets.domain import SourceTable
+from backfill_assets.domain import Operation, SourceTable
+from backfill_assets.domain.operations import ENDED_BY, OPERATION, POSITION, VALID_FROM, VALID_UNTIL
 from backfill_assets.landing.conformed import ARRIVAL, IMPORT_ID, valid_rows
+from backfill_assets.landing.contract import happened_at
 from backfill_assets.landing.formats import ROW
+from backfill_assets.landing.standing import (
+    DECIDES,
+    HAPPENED,
+    IS_DUPLICATE,
+    IS_OVERRIDDEN,
+    NEXT,
+    VOID_BY,
+    standing,
+)
 from backfill_assets.ledger.import_records import ImportRecord
 from backfill_assets.planning.partitions import Grain, compress
 from backfill_assets.settings import Settings
 
 _MOST_RANGES = 50
+_ROW_BITS = 40
+"""A file has fewer records than 2^40, and a ledger fewer imports than 2^23."""
 
 
 def bronze_rows(
@@ -40,15 +54,26 @@ def bronze_rows(
         days: The days to build.
 
     Returns:
-        The contract's columns, the partition column, `_import_id` and `_row`: one row per key, the latest arrival.
+        The contract's columns, the partition column, those of the changelog if the source has one, `_import_id` and
+        `_row`: one row per key, or per key and position.
     """
     versions = valid_rows(spark, settings.landing, source, imports)
-    latest = Window.partitionBy(*source.key).orderBy(F.col(ARRIVAL).desc(), F.col(ROW).desc())
-    return (
-        versions.withColumn("_rank", F.row_number().over(latest))
-        .where((F.col("_rank") == 1) & _on(F.col(source.partition.column), days))
-        .select(*source.schema.fieldNames(), source.partition.column, IMPORT_ID, ROW)
-    )
+    found = standing(versions.withColumn(HAPPENED, happened_at(source)), source)
+    found = found.where(_on(F.col(source.partition.column), days))
+    kept = [*source.schema.fieldNames(), source.partition.column]
+    if source.operation is None:
+        return found.where(DECIDES).select(*kept, IMPORT_ID, ROW)
+    is_truncate = F.coalesce(F.col(OPERATION) == Operation.TRUNCATE, F.lit(False))
+    held = found.where(~is_truncate & F.col(VOID_BY).isNull() & ~F.col(IS_DUPLICATE) & ~F.col(IS_OVERRIDDEN))
+    changes = [
+        F.col(OPERATION),
+        F.col(HAPPENED).alias(VALID_FROM),
+        F.col(f"{NEXT}.at").alias(VALID_UNTIL),
+        F.col(f"{NEXT}.operation").alias(ENDED_BY),
+    ]
+    if not source.order:
+        changes.insert(1, (F.shiftleft(F.col(ARRIVAL).cast("bigint"), _ROW_BITS) + F.col(ROW)).alias(POSITION))
+    return held.select(*kept, *changes, IMPORT_ID, ROW)
 
 
 def _on(day: Column, days: Sequence[date]) -> Column:

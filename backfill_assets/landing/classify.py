@@ -1,191 +1,319 @@
-"""Classification of each valid record of a landed file, compared with everything that arrived before.
+"""Account of landed files: what each of their records is among everything that has landed, and what they change.
 
-The versions of a key are ordered by arrival, then by row. A version with the same content as the one before it is a
-*duplicate*. Of the others, the last one is *accepted*, the earlier ones are *superseded*. So at any time the accepted
-records of all imports together are exactly the keys of bronze.
+`standing` says what a version of a key is. The account compares it with the files and without them: the records of
+these files by fate, the records of earlier files whose fate they change, the keys whose state they change, and the days
+that have to be built again.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
-from enum import StrEnum
 from pathlib import Path
 
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
-from pyspark.sql.window import WindowSpec
 
-from backfill_assets.domain import SourceTable
-from backfill_assets.landing.conformed import ARRIVAL, CONTENT_HASH, IMPORT_ID, read_conformed, valid_rows
+from backfill_assets.domain import Operation, SourceTable
+from backfill_assets.domain.operations import OPERATION, Ties
+from backfill_assets.errors import AmbiguousOrder
+from backfill_assets.landing.conformed import IMPORT_ID, read_conformed, valid_rows
 from backfill_assets.landing.contract import REASON
 from backfill_assets.landing.formats import IGNORED, ROW
+from backfill_assets.landing.standing import DECIDES as IS_DECIDING
+from backfill_assets.landing.standing import (
+    IS_TIED,
+    NEXT,
+    VOID_BY,
+    Fate,
+    KeyState,
+    fate,
+    key_state,
+    standing,
+    version_columns,
+)
 from backfill_assets.landing.versions import SCHEMA_VERSION
-from backfill_assets.ledger.import_records import ImportCounts, ImportDay, ImportRecord
+from backfill_assets.ledger.import_records import ImportCounts, ImportDay, ImportRecord, KeyCounts
 
 MOST_NAMES = 100
 """At most so many schema versions, and sets of ignored columns, are recorded for one import."""
 
+_RECORDS, _REJECTED, _TRUNCATES, _TIED = "records", "rejected", "truncates", "tied"
+_IGNORED, _VERSION = "ignored", "version"
+_MOVED, _DELETED, _WITHDRAWN, _RESTORED = "moved", "deleted", "withdrawn", "restored"
+_CAUSES = {_MOVED: "displaced", _DELETED: "deleted", _WITHDRAWN: "withdrawn", _RESTORED: "restored"}
+_OF_DAYS = {_RECORDS: "events", _TRUNCATES: "events", **_CAUSES}
+"""What is counted of a day, by the attribute of `ImportDay`."""
 
-class Fate(StrEnum):
-    """What a valid record is, among all versions of its key."""
-
-    ACCEPTED = "accepted"
-    DUPLICATE = "duplicate"
-    SUPERSEDED = "superseded"
+_Entry = tuple[str, str, date | None]
+"""What is counted, of which import, on which day; the import is empty for keys."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Account:
-    """What a landed file holds and does.
+class FileAccount:
+    """What one landed file holds.
 
     Attributes:
         counts: Its records by classification.
         days: The event dates it touches.
         schema_versions: The distinct values of `schema_version`.
         ignored_columns: Columns of its valid records that the contract does not know.
-        superseded_elsewhere: By import, how many of its accepted records this file replaces.
     """
 
     counts: ImportCounts
     days: tuple[ImportDay, ...]
     schema_versions: tuple[int, ...]
     ignored_columns: tuple[str, ...]
-    superseded_elsewhere: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Account:
+    """What files that are landed together hold and do.
+
+    Attributes:
+        files: By import.
+        moved_elsewhere: By earlier import, how many more of its records are accepted, duplicate and superseded now.
+        linked: Days whose rows follow from earlier imports that did not touch them before.
+        keys: How many more keys are current, deleted and withdrawn.
+    """
+
+    files: Mapping[str, FileAccount]
+    moved_elsewhere: Mapping[str, ImportCounts]
+    linked: tuple[ImportDay, ...]
+    keys: KeyCounts
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """One line of the account: `n` records or keys, of an import or a name, on a day, are `what`, without or with the
+    new files (`phase`)."""
+
+    phase: str
+    what: str
+    of: str
+    day: date | None
+    n: int
+
+
+_WITHOUT, _WITH = "without", "with"
 
 
 def account(
-    spark: SparkSession, landing: Path, source: SourceTable, record: ImportRecord, others: Sequence[ImportRecord]
+    spark: SparkSession,
+    landing: Path,
+    source: SourceTable,
+    imports: Sequence[ImportRecord],
+    others: Sequence[ImportRecord],
 ) -> Account:
-    """Counts an import's conformed records against those of the other live imports of its source.
+    """Counts the conformed records of some imports against those of the other live imports of their source.
 
     Args:
         spark: The session.
         landing: The landing folder.
         source: The source table.
-        record: The import, whose conformed folder is written.
+        imports: The imports, whose conformed folders are written.
         others: The other imports that count.
+
+    Raises:
+        AmbiguousOrder: Nothing declared decides between two versions of a key.
     """
-    found = read_conformed(spark, landing, source, [record])
-    fates = _fates(spark, landing, source, record, others)
-    lines = _contents(found, source).unionByName(fates).collect()
-    return _account(record, [_Line(row["what"], row["of"], row["day"], row["n"]) for row in lines])
+    ids = [record.import_id for record in imports]
+    found = read_conformed(spark, landing, source, imports)
+    earlier, every = _versions(spark, landing, source, imports, others)
+    frames = [_contents(found, source), _lines(standing(every, source), _WITH, ids, source)]
+    if others:
+        frames.append(_lines(standing(earlier, source), _WITHOUT, ids, source))
+    counted = frames[0]
+    for frame in frames[1:]:
+        counted = counted.unionByName(frame)
+    lines = [_Line(row["phase"], row["what"], row["of"] or "", row["day"], row["n"]) for row in counted.collect()]
+    if any(line.what == _TIED for line in lines) and source.ties == Ties.REFUSE:
+        raise _ambiguous(standing(every, source), source, ids)
+    return _account(ids, lines)
 
 
-@dataclass(frozen=True, slots=True)
-class _Line:
-    """One line of the account: `n` records, of an import or a name, on a day, are `what`."""
+def _versions(
+    spark: SparkSession,
+    landing: Path,
+    source: SourceTable,
+    imports: Sequence[ImportRecord],
+    others: Sequence[ImportRecord],
+) -> tuple[DataFrame, DataFrame]:
+    """The versions of other imports of the keys that these imports can affect, and all versions of these keys."""
+    mine = valid_rows(spark, landing, source, imports).select(*version_columns(source))
+    if not others:
+        return mine, mine
+    theirs = valid_rows(spark, landing, source, others).select(*version_columns(source))
+    is_truncate = F.coalesce(F.col(OPERATION) == Operation.TRUNCATE, F.lit(False))
+    truncates = source.operation is not None and source.operation.truncate is not None
+    if truncates and mine.where(is_truncate).limit(1).count():
+        return theirs, mine.unionByName(theirs)
+    keys = mine.select(*source.key).distinct()
+    affected = theirs.join(keys, on=list(source.key), how="left_semi").select(*mine.columns)
+    if truncates:
+        affected = affected.unionByName(theirs.where(is_truncate))
+    return affected, mine.unionByName(affected)
 
-    what: str
-    of: str | None
-    day: date | None
-    n: int
 
-
-def _line(what: Column, of: Column, day: Column, n: Column) -> tuple[Column, ...]:
-    return what.alias("what"), of.cast("string").alias("of"), day.cast("date").alias("day"), n.cast("long").alias("n")
+def _line(phase: str, what: Column, of: Column, day: Column, n: Column) -> tuple[Column, ...]:
+    return (
+        F.lit(phase).alias("phase"),
+        what.cast("string").alias("what"),
+        of.cast("string").alias("of"),
+        day.cast("date").alias("day"),
+        n.cast("long").alias("n"),
+    )
 
 
 def _contents(found: DataFrame, source: SourceTable) -> DataFrame:
-    """Records per event date (none for rejected ones), and the ignored columns and schema versions found."""
+    """Records of each import per event date, rejected ones and truncates, and ignored columns and schema versions."""
     nothing, valid = F.lit(None), F.col(REASON).isNull()
-    dates = (
-        found.groupBy(F.when(valid, F.col(source.partition.column)).alias("event_day"))
+    kind = (
+        F.when(~valid, F.lit(_REJECTED))
+        .when(F.coalesce(F.col(OPERATION) == Operation.TRUNCATE, F.lit(False)), F.lit(_TRUNCATES))
+        .otherwise(F.lit(_RECORDS))
+    )
+    day = F.when(valid, F.col(source.partition.column))
+    lines = (
+        found.groupBy(kind.alias("kind"), IMPORT_ID, day.alias("event_day"))
         .count()
-        .select(*_line(F.lit("records"), nothing, F.col("event_day"), F.col("count")))
+        .select(*_line(_WITH, F.col("kind"), F.col(IMPORT_ID), F.col("event_day"), F.col("count")))
     )
     names = (
         found.where(valid & F.col(IGNORED).isNotNull())
-        .select(IGNORED)
+        .select(IMPORT_ID, IGNORED)
         .distinct()
         .limit(MOST_NAMES)
-        .select(F.explode(IGNORED).alias("name"))
+        .select(IMPORT_ID, F.explode(IGNORED).alias("name"))
         .distinct()
         .limit(MOST_NAMES)
-        .select(*_line(F.lit("ignored"), F.col("name"), nothing, F.lit(1)))
+        .select(*_line(_WITH, F.concat_ws(":", F.lit(_IGNORED), "name"), F.col(IMPORT_ID), nothing, F.lit(1)))
     )
-    lines = dates.unionByName(names)
+    lines = lines.unionByName(names)
     if SCHEMA_VERSION in source.schema.fieldNames():
         versions = (
             found.where(valid & F.col(SCHEMA_VERSION).isNotNull())
-            .select(SCHEMA_VERSION)
+            .select(IMPORT_ID, SCHEMA_VERSION)
             .distinct()
             .limit(MOST_NAMES)
-            .select(*_line(F.lit("version"), F.col(SCHEMA_VERSION), nothing, F.lit(1)))
+            .select(
+                *_line(_WITH, F.concat_ws(":", F.lit(_VERSION), SCHEMA_VERSION), F.col(IMPORT_ID), nothing, F.lit(1))
+            )
         )
         lines = lines.unionByName(versions)
     return lines
 
 
-def _fates(
-    spark: SparkSession, landing: Path, source: SourceTable, record: ImportRecord, others: Sequence[ImportRecord]
-) -> DataFrame:
-    """How many records of which import have which fate now, had which one before, and move which day's keys away."""
-    columns = _columns(source)
-    versions = valid_rows(spark, landing, source, [record]).select(*columns)
-    if others:
-        keys = versions.select(*source.key).distinct()
-        earlier = valid_rows(spark, landing, source, others).select(*columns)
-        versions = versions.unionByName(earlier.join(keys, on=list(source.key), how="left_semi").select(*columns))
-    ordered = _in_order(source)
-    every = Window.partitionBy(*source.key)
-    mine = F.col(IMPORT_ID) == record.import_id
-    place = F.struct(ARRIVAL, ROW)
-    fate = _fate()
+def _lines(found: DataFrame, phase: str, ids: Sequence[str], source: SourceTable) -> DataFrame:
+    """What every version is, which key it decides, and which import takes it away from its day: one pass, few lines."""
     day = F.col(source.partition.column)
-    before = ordered.rowsBetween(Window.unboundedPreceding, -1)
-    fated = _compared(versions, source).withColumns(
-        {
-            "_last_elsewhere": F.max(F.when(~F.col("_same") & ~mine, place)).over(every),
-            "_is_last_of_file": F.coalesce(F.lead(IMPORT_ID).over(ordered) != record.import_id, F.lit(True)),
-            "_other_day": F.last(F.when(~mine, day), ignorenulls=True).over(before),
-        }
+    is_mine = F.col(IMPORT_ID).isin(list(ids))
+    is_truncate = F.coalesce(F.col(OPERATION) == Operation.TRUNCATE, F.lit(False))
+    restores = F.when(is_mine & (F.col(OPERATION) == Operation.RESTORE), F.col(IMPORT_ID))
+    found = found.withColumn("_restored_by", F.max(restores).over(Window.partitionBy(*source.key)))
+    ends = F.col(f"{NEXT}.operation").isin(str(Operation.DELETE), str(Operation.TRUNCATE))
+    leaves = F.col(f"{NEXT}.import_id") != F.col(IMPORT_ID)
+
+    def entry(holds: Column, what: Column, of: Column, of_day: Column) -> Column:
+        named = F.struct(what.cast("string").alias("what"), of.cast("string").alias("of"), of_day.alias("day"))
+        return F.when(holds, named)
+
+    nothing, nowhere = F.lit(None), F.lit(None).cast("date")
+    entries = F.array(
+        entry(~is_truncate, fate(), F.col(IMPORT_ID), nowhere),
+        entry(F.col(IS_DECIDING), key_state(), nothing, nowhere),
+        entry(
+            ~is_truncate & leaves & (ends | (F.col(f"{NEXT}.day") != day)),
+            F.when(ends, F.lit(_DELETED)).otherwise(F.lit(_MOVED)),
+            F.col(f"{NEXT}.import_id"),
+            day,
+        ),
+        entry(F.col(VOID_BY).isNotNull(), F.lit(_WITHDRAWN), F.col(VOID_BY), day),
+        entry(F.col("_restored_by").isNotNull() & day.isNotNull(), F.lit(_RESTORED), F.col("_restored_by"), day),
+        entry(F.col(IS_TIED) & is_mine, F.lit(_TIED), F.col(IMPORT_ID), nowhere),
     )
-    replaced = ~mine & (place == F.col("_last_elsewhere")) & (F.col("_last_elsewhere") < F.col("_last"))
-    moved = mine & F.col("_is_last_of_file") & (F.col("_other_day") != day)
     return (
-        fated.where(mine | replaced)
-        .select(
-            F.when(mine, fate).otherwise(F.lit("replaced")).alias("what"),
-            F.col(IMPORT_ID).alias("of"),
-            F.when(moved, F.col("_other_day")).alias("day"),
-        )
-        .groupBy("what", "of", "day")
-        .agg(F.count(F.lit(1)).alias("n"))
+        found.select(F.explode(F.array_compact(entries)).alias("entry"))
+        .groupBy("entry")
+        .count()
+        .select(*_line(phase, F.col("entry.what"), F.col("entry.of"), F.col("entry.day"), F.col("count")))
     )
 
 
-def _columns(source: SourceTable) -> list[str]:
-    return [*source.key, IMPORT_ID, ARRIVAL, ROW, CONTENT_HASH, source.partition.column]
-
-
-def _in_order(source: SourceTable) -> WindowSpec:
-    return Window.partitionBy(*source.key).orderBy(ARRIVAL, ROW)
-
-
-def _compared(versions: DataFrame, source: SourceTable) -> DataFrame:
-    """Each version, whether it is the `_same` as the one before it, and the place of the `_last` that is not."""
-    previous = F.lag(CONTENT_HASH).over(_in_order(source))
-    news = F.when(~F.col("_same"), F.struct(ARRIVAL, ROW))
-    return versions.withColumn("_same", F.coalesce(previous == F.col(CONTENT_HASH), F.lit(False))).withColumn(
-        "_last", F.max(news).over(Window.partitionBy(*source.key))
+def _account(ids: Sequence[str], lines: Iterable[_Line]) -> Account:
+    phases: dict[str, Counter[_Entry]] = {_WITH: Counter(), _WITHOUT: Counter()}
+    for line in lines:
+        phases[line.phase][line.what, line.of, line.day] += line.n
+    now, before = phases[_WITH], phases[_WITHOUT]
+    change = Counter(now)
+    change.subtract(before)
+    elsewhere = sorted({of for what, of, _ in change if what in set(Fate)} - set(ids))
+    moved = {of: {str(kind): change[kind, of, None] for kind in Fate} for of in elsewhere}
+    return Account(
+        files={import_id: _of_file(import_id, now) for import_id in ids},
+        moved_elsewhere={of: ImportCounts(**counts) for of, counts in moved.items() if any(counts.values())},
+        linked=_days({entry: n for entry, n in change.items() if n and entry[0] in _CAUSES and entry[1] not in ids}),
+        keys=KeyCounts(**{str(state): change[state, "", None] for state in KeyState}),
     )
 
 
-def _fate() -> Column:
-    return (
-        F.when(F.col("_same"), F.lit(Fate.DUPLICATE))
-        .when(F.struct(ARRIVAL, ROW) == F.col("_last"), F.lit(Fate.ACCEPTED))
-        .otherwise(F.lit(Fate.SUPERSEDED))
+def _of_file(import_id: str, now: Mapping[_Entry, int]) -> FileAccount:
+    mine = {entry: n for entry, n in now.items() if entry[1] == import_id}
+    fates = Counter({what: n for (what, _, _), n in mine.items() if what in set(Fate)})
+    held: Counter[str] = Counter()
+    for (what, _, _), n in mine.items():
+        held[what] += n
+    return FileAccount(
+        counts=ImportCounts(
+            landed=held[_RECORDS] + held[_TRUNCATES] + held[_REJECTED],
+            accepted=fates[Fate.ACCEPTED],
+            duplicate=fates[Fate.DUPLICATE],
+            superseded=fates[Fate.SUPERSEDED] + held[_TRUNCATES],
+            rejected=held[_REJECTED],
+        ),
+        days=_days({entry: n for entry, n in mine.items() if entry[0] in _OF_DAYS}),
+        schema_versions=tuple(sorted(map(int, _names(mine, _VERSION)))),
+        ignored_columns=tuple(sorted(_names(mine, _IGNORED))),
     )
+
+
+def _names(entries: Iterable[_Entry], kind: str) -> list[str]:
+    return [what.partition(":")[2] for what, _, _ in entries if what.partition(":")[0] == kind]
+
+
+def _days(entries: Mapping[_Entry, int]) -> tuple[ImportDay, ...]:
+    """The days that imports touch, from the entries that have a day."""
+    found: dict[tuple[str, date], Counter[str]] = {}
+    for (what, of, day), n in entries.items():
+        if day is not None:
+            found.setdefault((of, day), Counter())[_OF_DAYS[what]] += n
+    return tuple(
+        ImportDay(import_id=of, event_date=day, **{"events": 0, **counts})
+        for (of, day), counts in sorted(found.items())
+    )
+
+
+def _ambiguous(found: DataFrame, source: SourceTable, ids: Sequence[str]) -> AmbiguousOrder:
+    named = [*source.key, *source.order]
+    tied = found.where(F.col(IS_TIED) & F.col(IMPORT_ID).isin(list(ids)))
+    first = tied.select(*(F.col(name).cast("string") for name in named), IMPORT_ID, ROW).orderBy(IMPORT_ID, ROW).first()
+    assert first is not None
+    key = ", ".join(f"{name} {first[name]}" for name in source.key)
+    order = ", ".join(f"{name} {first[name]}" for name in source.order)
+    return AmbiguousOrder(
+        f"two records of {key} have the same {order} and different values, so nothing says which of them is later; one "
+        f"is record {first[ROW]} of the file.",
+        next_step=f"correct the file, or declare in {source.name} a further column of its order, or ties='arrival'",
+        source=source.name,
+    ).record_as(f"two records of a key have the same {', '.join(source.order)} and different values")
 
 
 def recount(
     spark: SparkSession, landing: Path, source: SourceTable, imports: Sequence[ImportRecord]
-) -> Mapping[str, ImportCounts]:
-    """The counts of these imports, all over again: for when one in their midst has changed.
+) -> tuple[Mapping[str, ImportCounts], KeyCounts]:
+    """The counts of these imports and of the keys, all over again: for when an import in their midst has changed.
 
     Args:
         spark: The session.
@@ -193,38 +321,20 @@ def recount(
         source: The source table.
         imports: Every import that counts. What they landed and rejected stays as it is.
     """
-    versions = valid_rows(spark, landing, source, imports).select(*_columns(source))
-    lines = _compared(versions, source).groupBy(IMPORT_ID, _fate().alias("fate")).count().collect()
-    found = {(row[IMPORT_ID], row["fate"]): row["count"] for row in lines}
-    return {
-        record.import_id: replace(
-            record.counts, **{str(fate): found.get((record.import_id, str(fate)), 0) for fate in Fate}
-        )
+    versions = valid_rows(spark, landing, source, imports).select(*version_columns(source))
+    lines = _lines(standing(versions, source), _WITH, [], source).collect()
+    found = {(row["of"], row["what"]): row["n"] for row in lines if row["day"] is None}
+    counts = {
+        record.import_id: {str(kind): found.get((record.import_id, kind), 0) for kind in Fate} for record in imports
+    }
+    recounted = {
+        record.import_id: replace(record.counts, **_with_truncates(record.counts, counts[record.import_id]))
         for record in imports
     }
+    return recounted, KeyCounts(**{str(state): found.get((None, state), 0) for state in KeyState})
 
 
-def _account(record: ImportRecord, lines: Sequence[_Line]) -> Account:
-    fates = {fate: sum(line.n for line in lines if line.what == fate) for fate in Fate}
-    events = Counter({line.day: line.n for line in lines if line.what == "records"})
-    displaced: Counter[date] = Counter()
-    for line in lines:
-        if line.what in set(Fate) and line.day is not None:
-            displaced[line.day] += line.n
-    days = {day for day in (*events, *displaced) if day is not None}
-    return Account(
-        counts=ImportCounts(
-            landed=events.total(),
-            accepted=fates[Fate.ACCEPTED],
-            duplicate=fates[Fate.DUPLICATE],
-            superseded=fates[Fate.SUPERSEDED],
-            rejected=events[None],
-        ),
-        days=tuple(
-            ImportDay(import_id=record.import_id, event_date=day, events=events[day], displaced=displaced[day])
-            for day in sorted(days)
-        ),
-        schema_versions=tuple(sorted(int(line.of or 0) for line in lines if line.what == "version")),
-        ignored_columns=tuple(sorted(line.of or "" for line in lines if line.what == "ignored")),
-        superseded_elsewhere={line.of or "": line.n for line in lines if line.what == "replaced"},
-    )
+def _with_truncates(counts: ImportCounts, fates: Mapping[str, int]) -> Mapping[str, int]:
+    """Truncates are versions of no key: they are superseded, and what the records of keys leave of the valid ones."""
+    truncates = counts.landed - counts.rejected - sum(fates.values())
+    return {**fates, str(Fate.SUPERSEDED): fates[str(Fate.SUPERSEDED)] + truncates}

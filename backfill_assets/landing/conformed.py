@@ -28,6 +28,7 @@ from pyspark.sql.types import (
 
 from backfill_assets.domain import SourceTable
 from backfill_assets.domain.lifting import lifted
+from backfill_assets.domain.operations import OPERATION
 from backfill_assets.errors import ContractBroken
 from backfill_assets.landing.contract import REASON, Bounds, judged
 from backfill_assets.landing.formats import IGNORED, RAW, ROW
@@ -38,6 +39,8 @@ IMPORT_ID = "_import_id"
 ARRIVAL = "_arrival"
 CONTENT_HASH = "_content_hash"
 RAW_TRUNCATED = "_raw_truncated"
+RESTORES = "_restores"
+"""Of a statement that undoes a withdrawal: the import of that."""
 
 MOST_RAW_CHARACTERS = 64 * 1024
 
@@ -56,6 +59,8 @@ def conformed_schema(source: SourceTable) -> StructType:
             StructField(RAW, StringType()),
             StructField(RAW_TRUNCATED, BooleanType()),
             StructField(IGNORED, ArrayType(StringType())),
+            StructField(OPERATION, StringType()),
+            StructField(RESTORES, StringType()),
         ]
     )
 
@@ -77,12 +82,17 @@ def write_conformed(
         record: The import.
         bounds: The event times a record can have.
     """
+    conformed(found, source=source, record=record, bounds=bounds).write.mode("overwrite").parquet(str(folder))
+
+
+def conformed(
+    found: Sequence[VersionedRecords], *, source: SourceTable, record: ImportRecord, bounds: Bounds
+) -> DataFrame:
+    """The judged records of a file, in the columns of a conformed folder, without writing them."""
     frames = [_conformed(part, source, record, bounds) for part in found]
     columns = conformed_schema(source).fields
     frame = reduce(DataFrame.unionByName, frames).withColumn(CONTENT_HASH, content_hash(source))
-    frame.select(*(F.col(column.name).cast(column.dataType) for column in columns)).write.mode("overwrite").parquet(
-        str(folder)
-    )
+    return frame.select(*(F.col(column.name).cast(column.dataType).alias(column.name) for column in columns))
 
 
 def _conformed(part: VersionedRecords, source: SourceTable, record: ImportRecord, bounds: Bounds) -> DataFrame:
@@ -94,6 +104,7 @@ def _conformed(part: VersionedRecords, source: SourceTable, record: ImportRecord
             IMPORT_ID: F.lit(record.import_id),
             ARRIVAL: F.lit(record.arrival),
             RAW: F.when(rejected, F.substring(found.text, 1, MOST_RAW_CHARACTERS + 1)),
+            RESTORES: F.lit(None).cast(StringType()),
         }
     )
     frame = frame.withColumns(

@@ -32,7 +32,8 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from backfill_assets.domain import SourceTable
+from backfill_assets.domain import Operation, SourceTable
+from backfill_assets.domain.operations import OPERATION, STATES
 
 BROKEN = "_broken"
 REASON = "_reason"
@@ -88,9 +89,54 @@ class Bounds:
 
 
 def required_columns(source: SourceTable) -> frozenset[str]:
-    """The columns that every record must have: those declared not null, the key, and the event time."""
+    """The columns that every record of a state must have: those declared not null, the key, event time and order."""
     declared = {field.name for field in source.schema.fields if not field.nullable}
-    return frozenset({*declared, *source.key, source.event_time})
+    return frozenset({*declared, *source.key, source.event_time, *source.order, *_always(source)})
+
+
+def required_of_a_file(source: SourceTable) -> frozenset[str]:
+    """The columns that every file must have: deletes and truncates lack most of what a state must have."""
+    return required_columns(source) if source.operation is None else _always(source)
+
+
+def _always(source: SourceTable) -> frozenset[str]:
+    return frozenset() if source.operation is None else frozenset({source.operation.column, *source.order})
+
+
+def operation_of(source: SourceTable) -> Column:
+    """What a record does to its key, by name; null when the source declares no operations, or the value is unknown."""
+    nothing = F.lit(None).cast(StringType())
+    if source.operation is None:
+        return nothing
+    found = F.col(source.operation.column)
+    for value, operation in source.operation.named.items():
+        nothing = F.when(found == F.lit(value), F.lit(str(operation))).otherwise(nothing)
+    return nothing
+
+
+def happened_at(source: SourceTable) -> Column:
+    """When a record was true from: the time of its operation where it has one, else its event time."""
+    at = None if source.operation is None else source.operation.at
+    return F.col(source.event_time) if at is None else F.coalesce(F.col(at), F.col(source.event_time))
+
+
+def _event_time(source: SourceTable) -> Column:
+    """The time that decides the day: that of the operation where a delete or a truncate has no event time."""
+    at = None if source.operation is None else source.operation.at
+    return F.col(source.event_time) if at is None else F.coalesce(F.col(source.event_time), F.col(at))
+
+
+def _needed(name: str, source: SourceTable) -> Column | None:
+    """For a required column: true for the records that must have it; None when every record must."""
+    if source.operation is None or name in _always(source):
+        return None
+    operation = F.col(OPERATION)
+    if name in source.key:
+        return F.coalesce(operation != Operation.TRUNCATE, F.lit(True))
+    if name == source.event_time and source.operation.at is None:
+        return None
+    # A record of an unknown operation is rejected for that, and not for what it lacks.
+    return F.coalesce(operation.isin(*map(str, STATES)), F.lit(False))
 
 
 def can_become(target: DataType, found: DataType, *, as_json: bool = False) -> bool:
@@ -179,8 +225,8 @@ def judged(raw: DataFrame, source: SourceTable, *, bounds: Bounds) -> DataFrame:
         bounds: The event times it can have.
 
     Returns:
-        The columns of `raw` that the contract does not know, the contract's columns, `event_date`, and `_reason`,
-        which is null for a valid record.
+        The columns of `raw` that the contract does not know, the contract's columns, `_operation`, `event_date`, and
+        `_reason`, which is null for a valid record.
     """
     present = {field.name: field.dataType for field in raw.schema.fields}
     kept = [column for column in raw.columns if column not in source.schema.fieldNames()]
@@ -196,13 +242,18 @@ def judged(raw: DataFrame, source: SourceTable, *, bounds: Bounds) -> DataFrame:
         *(values[name].alias(name) for name in source.schema.fieldNames()),
         *(F.col(name).alias(_raw(name)) for name in source.schema.fieldNames() if name in present),
     )
-    day = F.to_date(F.col(source.event_time))
-    rules: list[Column] = [F.col(BROKEN)]
+    texts = texts.withColumn(OPERATION, operation_of(source))
+    time = _event_time(source)
+    day = F.to_date(time)
+    rules: list[Column] = [F.col(BROKEN), *_of_the_operation(source, present)]
     for field in source.schema.fields:
         if field.name in present:
             rules += _rules(field.name, present[field.name], field.dataType, source, required=field.name in required)
         elif field.name in required:
-            rules.append(F.lit(f"{field.name} is missing"))
+            rules.append(_missing(field.name, source, F.lit(True)))
+    if source.operation is not None and source.operation.at is not None:
+        both = f"{source.event_time} is missing, and so is {source.operation.at}"
+        rules.append(F.when(time.isNull(), F.lit(both)))
     rules += [
         F.when(
             day < F.lit(bounds.first_day),
@@ -213,13 +264,14 @@ def judged(raw: DataFrame, source: SourceTable, *, bounds: Bounds) -> DataFrame:
             ),
         ),
         F.when(
-            F.col(source.event_time) > F.lit(bounds.landed_at),
+            time > F.lit(bounds.landed_at),
             F.lit(f"{source.event_time} lies in the future (after it was landed)"),
         ),
     ]
     return texts.select(
         *kept,
         *source.schema.fieldNames(),
+        OPERATION,
         day.alias(source.partition.column),
         F.coalesce(*rules).alias(REASON),
     )
@@ -237,7 +289,7 @@ def _rules(name: str, found: DataType, target: DataType, source: SourceTable, *,
     if isinstance(found, StringType):
         blank = F.trim(raw) == ""
     if required:
-        rules.append(F.when(raw.isNull() | blank, F.lit(f"{name} is missing")))
+        rules.append(_missing(name, source, raw.isNull() | blank))
     if name in source.json_columns:
         bad = value.isNotNull() & ~blank & ~is_json_object(value)
         rules.append(F.when(bad, _says(name, "a JSON object", value)))
@@ -247,6 +299,20 @@ def _rules(name: str, found: DataType, target: DataType, source: SourceTable, *,
         bad = raw.isNotNull() & ~blank & value.isNull()
         rules.append(F.when(bad, _says(name, _DEMANDS[type(target)], raw)))
     return rules
+
+
+def _missing(name: str, source: SourceTable, absent: Column) -> Column:
+    needed = _needed(name, source)
+    return F.when(absent if needed is None else needed & absent, F.lit(f"{name} is missing"))
+
+
+def _of_the_operation(source: SourceTable, present: Mapping[str, DataType]) -> list[Column]:
+    """That the operation is one which the source declares; a missing one is found like any required value."""
+    if source.operation is None or source.operation.column not in present:
+        return []
+    value = F.col(source.operation.column)
+    unknown = value.isNotNull() & (F.trim(value) != "") & F.col(OPERATION).isNull()
+    return [F.when(unknown, _says(source.operation.column, f"one of {', '.join(source.operation.named)}", value))]
 
 
 def _says(name: str, demand: str, found: Column) -> Column:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import asdict
 from datetime import date
 from enum import StrEnum
 
@@ -20,6 +21,9 @@ LIVE = (ImportState.LANDED, ImportState.LOADED)
 LOAD, LOAD_VERSION = "load", "1"
 """What builds every source table, as manifests name it."""
 
+STATEMENT = "statement"
+"""The format of an import that is not a file, but a statement about earlier ones."""
+
 _UNFINISHED = (ImportState.LANDING, ImportState.FAILED)
 
 
@@ -34,7 +38,15 @@ class OnDuplicate(StrEnum):
 
 def contract_of(source: SourceTable) -> Mapping[str, str]:
     """What steers the building of a source table: the digest of what its author declares of a record."""
-    contract = {"schema": source.schema.json(), "key": list(source.key), "event_time": source.event_time}
+    contract: dict[str, object] = {
+        "schema": source.schema.json(),
+        "key": list(source.key),
+        "event_time": source.event_time,
+    }
+    if source.order:
+        contract |= {"order": list(source.order), "ties": str(source.ties)}
+    if source.operation is not None:
+        contract["operation"] = asdict(source.operation)
     return {"contract": document_digest(contract)}
 
 
@@ -42,7 +54,7 @@ def imports_for_days(tx: ReadTransaction, source: SourceTable, days: Iterable[da
     """The imports that the rows of these days follow from, in the order of arrival.
 
     An import that was reprocessed may hold keys, at its earlier place, that later imports have on other days; so the
-    later ones are among them.
+    later ones are among them. So are statements: a version of another day that they withdraw ends none of these days.
 
     Raises:
         MissingInput: An import that was landed before is unfinished, so its records of these days are out of reach.
@@ -59,8 +71,13 @@ def imports_for_days(tx: ReadTransaction, source: SourceTable, days: Iterable[da
                 import_id=record.import_id,
             )
     live = [record for record in every if record.state in LIVE]
+    first = min((record.arrival for record in live if record.import_id in touching), default=None)
     again = [r.arrival for r in live if r.import_id in touching and r.on_duplicate == OnDuplicate.REPROCESS]
     since = min(again, default=None)
     return tuple(
-        record for record in live if record.import_id in touching or (since is not None and record.arrival > since)
+        record
+        for record in live
+        if record.import_id in touching
+        or (since is not None and record.arrival > since)
+        or (first is not None and record.format == STATEMENT and record.arrival > first)
     )

@@ -26,7 +26,7 @@ from pyspark.sql.types import DataType
 
 from backfill_assets.domain import SourceTable
 from backfill_assets.errors import UnreadableFile
-from backfill_assets.landing.contract import can_become, required_columns
+from backfill_assets.landing.contract import can_become, required_of_a_file
 from backfill_assets.landing.parquet_types import PhysicalColumn, physical_columns
 from backfill_assets.wording import visible
 
@@ -310,7 +310,7 @@ def _refuse_type(source: SourceTable, column: str, found: DataType | None, name:
 
 
 def _require(source: SourceTable, columns: tuple[str, ...], *, found: str, name: str) -> None:
-    for column in sorted(required_columns(source), key=source.schema.fieldNames().index):
+    for column in sorted(required_of_a_file(source), key=source.schema.fieldNames().index):
         if column not in columns:
             raise UnreadableFile(
                 f"{name} has no column {column}, which {source.name} requires; {found}.", path=name, column=column

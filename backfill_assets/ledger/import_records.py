@@ -24,6 +24,36 @@ class ImportCounts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class KeyCounts:
+    """What keys are: of a source, how many there are; of an import, how many more there are since it landed.
+
+    The sums over the imports of a source are its keys: ever accepted = current + deleted + withdrawn.
+    """
+
+    current: int = 0
+    deleted: int = 0
+    withdrawn: int = 0
+
+    @property
+    def ever(self) -> int:
+        return self.current + self.deleted + self.withdrawn
+
+    def __add__(self, other: KeyCounts) -> KeyCounts:
+        return KeyCounts(
+            current=self.current + other.current,
+            deleted=self.deleted + other.deleted,
+            withdrawn=self.withdrawn + other.withdrawn,
+        )
+
+    def __sub__(self, other: KeyCounts) -> KeyCounts:
+        return KeyCounts(
+            current=self.current - other.current,
+            deleted=self.deleted - other.deleted,
+            withdrawn=self.withdrawn - other.withdrawn,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OfferedFile:
     """A file that is about to land: what `ImportRecord` tells of it before anything was read."""
 
@@ -51,6 +81,7 @@ class ImportRecord:
         schema_versions: The distinct values of `schema_version` found, sorted; empty when the column is absent.
         ignored_columns: Columns the contract does not know, which were left out.
         contract: The version of its source's contract that its records are kept in.
+        keys: How many more keys of the source are current, deleted and withdrawn since it landed.
     """
 
     import_id: str
@@ -68,6 +99,7 @@ class ImportRecord:
     landed_by: str
     on_duplicate: str
     counts: ImportCounts = ImportCounts()
+    keys: KeyCounts = KeyCounts()
     schema_versions: tuple[int, ...] = ()
     ignored_columns: tuple[str, ...] = ()
     note: str = ""
@@ -80,10 +112,17 @@ class ImportDay:
 
     Attributes:
         events: Valid records of that date in the file, before deciding which version of a key wins.
-        displaced: Keys that other files had on that date and this file has on another one.
+        displaced: Versions of keys that other files have on that date and that end with one of this file on another
+            date.
+        deleted: Versions of keys that other files have on that date and that end with a delete of this file.
+        withdrawn: Versions on that date that this statement withdraws.
+        restored: Versions on that date of keys that this statement restores.
     """
 
     import_id: str
     event_date: date
     events: int
     displaced: int = 0
+    deleted: int = 0
+    withdrawn: int = 0
+    restored: int = 0

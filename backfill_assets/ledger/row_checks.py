@@ -12,9 +12,9 @@ from typing import Any
 
 from sqlalchemy import Connection, and_, or_, select
 
-from backfill_assets.identity import document_digest
 from backfill_assets.ledger import rows
 from backfill_assets.ledger.event_payloads import gates_payload, publication_payload
+from backfill_assets.ledger.import_checks import ImportChecks
 from backfill_assets.ledger.queries import Queries
 from backfill_assets.ledger.read_publications import PublicationReads
 from backfill_assets.ledger.records import Action
@@ -23,8 +23,6 @@ from backfill_assets.ledger.schema import (
     approvals,
     events,
     gate_results,
-    import_days,
-    imports,
     manifests,
     partition_versions,
     publication_changes,
@@ -33,13 +31,12 @@ from backfill_assets.ledger.schema import (
     runs,
     samples,
 )
-from backfill_assets.ledger.states import ApprovalState, ImportState, PublicationState, VersionState
+from backfill_assets.ledger.states import ApprovalState, PublicationState, VersionState
 from backfill_assets.planning.manifest import Manifest
 
 Name = tuple[int, str]
 """A sample by the sequence of its event and its kind."""
 
-COUNTS = ("landed", "accepted", "duplicate", "superseded", "rejected")
 STANDING = (PublicationState.PUBLISHED, PublicationState.ROLLED_BACK)
 
 
@@ -61,7 +58,7 @@ class RowChecks(Queries):
         yield from self._gates_against_events()
         yield from self._samples_against_events()
         yield from self._approvals_against_events()
-        yield from self._imports_against_events()
+        yield from ImportChecks(self._connection).violations()
 
     def _runs_against_manifests(self) -> Iterator[str]:
         """What the rows of runs repeat of their manifests; manifests that cannot be read are for `chain_checks`."""
@@ -208,35 +205,6 @@ class RowChecks(Queries):
         for row in self._rows(approved.where(approvals.c.state == ApprovalState.APPROVED)):
             if last.get(row.run_id) != (row.approved_by, row.manifest_digest):
                 yield f"the approval of run {row.run_id} was edited: it is not the one that was given."
-
-    def _imports_against_events(self) -> Iterator[str]:
-        counted: dict[str, dict[str, int]] = {}
-        days: dict[str, str] = {}
-        contracts: dict[str, int] = {}
-        chosen = select(events.c.sequence, events.c.entity_id, events.c.action, events.c.payload).where(
-            events.c.entity == "import", events.c.action.in_(("import_landed", "import_recounted"))
-        )
-        for row in self._paged(chosen, events.c.sequence, after=0):
-            counted[row.entity_id] = {name: row.payload[name] for name in COUNTS}
-            if "days_digest" in row.payload:
-                days[row.entity_id] = row.payload["days_digest"]
-                contracts[row.entity_id] = row.payload.get("contract", 1)
-            for other, moved in row.payload.get("superseded_elsewhere", {}).items():
-                if moved and other in counted:
-                    counted[other]["accepted"] -= moved
-                    counted[other]["superseded"] += moved
-        touched: dict[str, list[list[Any]]] = {}
-        for day in self._rows(select(import_days)):
-            touched.setdefault(day.import_id, []).append([day.event_date.isoformat(), day.events])
-        states = (ImportState.LANDED, ImportState.LOADED)
-        for row in self._rows(select(imports).where(imports.c.state.in_(states)).order_by(imports.c.arrival)):
-            if {name: row._mapping[name] for name in COUNTS} != counted.get(row.import_id):
-                yield f"the counts of {row.import_id} were edited: they are not what was counted."
-            if row.contract != contracts.get(row.import_id, 1):
-                yield f"the contract version of {row.import_id} was edited: it is not the one that it was landed with."
-            found = document_digest(sorted(touched.get(row.import_id, [])))
-            if row.import_id in days and found != days[row.import_id]:
-                yield f"the days of {row.import_id} were edited: they are not what was counted."
 
 
 def _replay(

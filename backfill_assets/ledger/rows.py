@@ -12,7 +12,7 @@ from sqlalchemy import Row
 from backfill_assets.errors import Refused
 from backfill_assets.identity import EMPTY_FILE_SET, sha256_text
 from backfill_assets.lease import Lease
-from backfill_assets.ledger.import_records import ImportCounts, ImportDay, ImportRecord
+from backfill_assets.ledger.import_records import ImportCounts, ImportDay, ImportRecord, KeyCounts
 from backfill_assets.ledger.provenance import document_of, provenance_of
 from backfill_assets.ledger.records import (
     CandidatePartition,
@@ -373,6 +373,7 @@ def import_record(row: AnyRow) -> ImportRecord:
             superseded=row.superseded,
             rejected=row.rejected,
         ),
+        keys=KeyCounts(current=row.keys_current, deleted=row.keys_deleted, withdrawn=row.keys_withdrawn),
         schema_versions=tuple(row.schema_versions),
         ignored_columns=tuple(row.ignored_columns),
         note=row.note,
@@ -382,7 +383,15 @@ def import_record(row: AnyRow) -> ImportRecord:
 
 def import_day(row: AnyRow) -> ImportDay:
     """One event date that a landed file touches."""
-    return ImportDay(import_id=row.import_id, event_date=row.event_date, events=row.events, displaced=row.displaced)
+    return ImportDay(
+        import_id=row.import_id,
+        event_date=row.event_date,
+        events=row.events,
+        displaced=row.displaced,
+        deleted=row.deleted,
+        withdrawn=row.withdrawn,
+        restored=row.restored,
+    )
 
 
 def event_record(row: AnyRow) -> EventRecord:

@@ -39,7 +39,7 @@ from backfill_assets.ledger.states import (
     VersionState,
 )
 
-HEAD_REVISION = "0006"
+HEAD_REVISION = "0007"
 """The newest revision under `migrations/`; repeated here so that opening an up-to-date ledger need not load Alembic."""
 
 SHA256 = String(64)
@@ -356,6 +356,9 @@ imports = Table(
     Column("duplicate", BigInteger, nullable=False),
     Column("superseded", BigInteger, nullable=False),
     Column("rejected", BigInteger, nullable=False),
+    Column("keys_current", BigInteger, nullable=False, server_default="0"),
+    Column("keys_deleted", BigInteger, nullable=False, server_default="0"),
+    Column("keys_withdrawn", BigInteger, nullable=False, server_default="0"),
     Column("schema_versions", CanonicalJson, nullable=False),
     Column("ignored_columns", CanonicalJson, nullable=False),
     Column("note", Text, nullable=False),
@@ -372,6 +375,9 @@ import_days = Table(
     Column("event_date", Date, primary_key=True),
     Column("events", BigInteger, nullable=False),
     Column("displaced", BigInteger, nullable=False),
+    Column("deleted", BigInteger, nullable=False, server_default="0"),
+    Column("withdrawn", BigInteger, nullable=False, server_default="0"),
+    Column("restored", BigInteger, nullable=False, server_default="0"),
     Index("import_days_by_date", "event_date"),
 )
 

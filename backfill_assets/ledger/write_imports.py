@@ -6,13 +6,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from sqlalchemy import BindParameter, bindparam, delete, func, insert, select, update
+from sqlalchemy import bindparam, delete, func, insert, select, update
 
 from backfill_assets.errors import Refused
 from backfill_assets.lease import LeaseTerms
+from backfill_assets.ledger import rows
 from backfill_assets.ledger.event_log import Event, EventLog
 from backfill_assets.ledger.event_payloads import days_digest
-from backfill_assets.ledger.import_records import ImportCounts, ImportDay, ImportRecord, OfferedFile
+from backfill_assets.ledger.import_records import ImportCounts, ImportDay, ImportRecord, KeyCounts, OfferedFile
 from backfill_assets.ledger.leases import LeaseSteps
 from backfill_assets.ledger.queries import batches
 from backfill_assets.ledger.read_imports import ImportReads, unknown_import
@@ -21,6 +22,11 @@ from backfill_assets.ledger.schema import import_days, imports
 from backfill_assets.ledger.states import ImportState
 from backfill_assets.ledger.steps import Step, illegal
 from backfill_assets.next_steps import Act, do, step
+
+NO_KEYS = KeyCounts()
+NOTHING_MOVED: Mapping[str, ImportCounts] = {}
+FATES = ("accepted", "duplicate", "superseded")
+ENDINGS = ("displaced", "deleted", "withdrawn", "restored")
 
 
 class ImportWrites(ImportReads):
@@ -72,14 +78,17 @@ class ImportWrites(ImportReads):
         days: Iterable[ImportDay],
         schema_versions: Sequence[int],
         ignored_columns: Sequence[str],
-        superseded_elsewhere: Mapping[str, int],
         actor: str,
+        keys: KeyCounts = NO_KEYS,
+        moved_elsewhere: Mapping[str, ImportCounts] = NOTHING_MOVED,
+        linked: Sequence[ImportDay] = (),
+        note: str = "",
         attempt: str | None = None,
         contract: int = 1,
     ) -> None:
         """The file is copied, checked and counted: LANDED.
 
-        Cost: one row per event date and per file of which records are superseded, and one event.
+        Cost: one row per event date, per file of which records have another fate now and per day linked, and one event.
 
         Args:
             import_id: A file that is LANDING.
@@ -87,16 +96,20 @@ class ImportWrites(ImportReads):
             days: The event dates it touches, instead of those it had before.
             schema_versions: The distinct schema versions found in it.
             ignored_columns: Columns that were left out.
-            superseded_elsewhere: How many records of earlier files are superseded by this one, by import id.
             actor: Who landed it.
+            keys: How many more keys of the source are current, deleted and withdrawn because of it.
+            moved_elsewhere: How many more records of earlier files are accepted, duplicate and superseded now, by
+                import id.
+            linked: Days of earlier files that their records touch only now, because this file came between.
+            note: Why it was taken in, where a person has to say that.
             attempt: Names the lease under which it was landed.
             contract: The version of its source's contract that its records are kept in.
 
         Raises:
-            UnknownName: There is no such import, or one of those it supersedes records of.
+            UnknownName: There is no such import, or one of those whose records it moves.
             TakenOver: The lease was taken away.
             IllegalTransition: It is not LANDING.
-            Refused: The counts do not reconcile, here or on a file it supersedes records of.
+            Refused: The counts do not reconcile, here or on a file whose records it moves.
         """
         if not counts.reconciles or min(asdict(counts).values()) < 0:
             raise Refused(
@@ -107,6 +120,12 @@ class ImportWrites(ImportReads):
         self._leases.require(import_id, attempt)
         self._leases.drop(import_id)
         touched = tuple(days)
+        self._replace_days(import_id, touched)
+        self._move_records(moved_elsewhere)
+        links = self._link_days(linked)
+        moved = {
+            other: {name: n for name, n in asdict(counts).items() if n} for other, counts in moved_elsewhere.items()
+        }
         self._log.change(
             _step(import_id, ImportState.LANDING, ImportState.LANDED),
             _import_event(
@@ -115,23 +134,24 @@ class ImportWrites(ImportReads):
                 actor,
                 {
                     **asdict(counts),
-                    "superseded_elsewhere": dict(superseded_elsewhere),
+                    "keys": asdict(keys),
+                    "moved_elsewhere": moved,
                     "days_digest": days_digest(touched),
+                    "linked_days": links,
                     # The first version is not written down, as in events of earlier releases.
                     **({"contract": contract} if contract > 1 else {}),
                 },
             ),
             also={
                 **asdict(counts),
+                **{f"keys_{state}": n for state, n in asdict(keys).items()},
                 "landed_at": self._log.now,
                 "schema_versions": sorted(schema_versions),
                 "ignored_columns": sorted(ignored_columns),
-                "note": "",
+                "note": storable_text("the note", note),
                 "contract": contract,
             },
         )
-        self._replace_days(import_id, touched)
-        self._supersede_records({other: n for other, n in superseded_elsewhere.items() if n})
 
     def _replace_days(self, import_id: str, days: tuple[ImportDay, ...]) -> None:
         foreign = {day.import_id for day in days} - {import_id}
@@ -141,24 +161,53 @@ class ImportWrites(ImportReads):
         if days:
             self._connection.execute(insert(import_days), [asdict(day) for day in days])
 
-    def _supersede_records(self, superseded: Mapping[str, int]) -> None:
-        if not superseded:
+    def _move_records(self, moved: Mapping[str, ImportCounts]) -> None:
+        """Records of other files have another fate now; none of them appear or disappear."""
+        if not moved:
             return
-        accepted = self._columns_of(superseded, imports.c.accepted)
-        too_many = [other for other, n in superseded.items() if not 0 < n <= accepted[other]]
-        if too_many:
+        present = {record.import_id: record.counts for record in self._records_of(moved)}
+        changed = {
+            other: {name: getattr(present[other], name) + getattr(by, name) for name in FATES}
+            for other, by in moved.items()
+        }
+        impossible = [
+            other
+            for other, by in moved.items()
+            if min(changed[other].values()) < 0 or sum(getattr(by, name) for name in FATES) or by.landed or by.rejected
+        ]
+        if impossible:
             raise Refused(
-                f"more records were superseded than were ever accepted, of {first_few(sorted(too_many))}.",
+                f"more records were superseded than were ever accepted, of {first_few(sorted(impossible))}.",
                 next_step=do(Act.AUDIT),
-                import_ids=tuple(too_many),
+                import_ids=tuple(impossible),
             )
-        moved: BindParameter[int] = bindparam("moved")
         self._connection.execute(
             update(imports)
             .where(imports.c.import_id == bindparam("of_import"))
-            .values(accepted=imports.c.accepted - moved, superseded=imports.c.superseded + moved),
-            [{"of_import": other, "moved": n} for other, n in superseded.items()],
+            .values({name: bindparam(f"now_{name}") for name in FATES}),
+            [
+                {"of_import": other, **{f"now_{name}": n for name, n in counts.items()}}
+                for other, counts in changed.items()
+            ],
         )
+
+    def _link_days(self, linked: Sequence[ImportDay]) -> Mapping[str, str]:
+        """Adds to the days of other files; gives the digest of the days of each of them."""
+        others = sorted({day.import_id for day in linked})
+        known = {(day.import_id, day.event_date): day for day in self.days(others)} if others else {}
+        for day in linked:
+            before = known.get((day.import_id, day.event_date))
+            counts = {name: max(0, getattr(day, name) + (getattr(before, name) if before else 0)) for name in ENDINGS}
+            place = {"import_id": day.import_id, "event_date": day.event_date}
+            if before is None:
+                self._connection.execute(insert(import_days).values(**place, events=0, **counts))
+            else:
+                here = (import_days.c.import_id == day.import_id) & (import_days.c.event_date == day.event_date)
+                self._connection.execute(update(import_days).where(here).values(**counts))
+        found: dict[str, list[ImportDay]] = {}
+        for day in self.days(others) if others else ():
+            found.setdefault(day.import_id, []).append(day)
+        return {other: days_digest(found.get(other, ())) for other in others}
 
     def recount(self, counts: Mapping[str, ImportCounts], *, because: str, actor: str) -> None:
         """The records of these files were counted again, after another file was reprocessed in its place among them.
@@ -254,6 +303,17 @@ class ImportWrites(ImportReads):
                 for import_id in landed
             )
         )
+
+    def _records_of(self, import_ids: Iterable[str]) -> Iterable[ImportRecord]:
+        wanted = list(dict.fromkeys(import_ids))
+        found = [
+            rows.import_record(row)
+            for batch in batches(wanted)
+            for row in self._rows(select(imports).where(imports.c.import_id.in_(batch)))
+        ]
+        if missing := sorted(set(wanted) - {record.import_id for record in found}):
+            raise unknown_import(missing[0])
+        return found
 
     def _columns_of(self, import_ids: Iterable[str], column: Any) -> dict[str, Any]:
         """One column of each of these imports, in the order in which they were named."""

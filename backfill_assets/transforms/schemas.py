@@ -2,17 +2,36 @@
 
 from __future__ import annotations
 
-from pyspark.sql.types import DateType, StructField, StructType
+from collections.abc import Iterator
+
+from pyspark.sql import DataFrame
+from pyspark.sql.types import DateType, LongType, StringType, StructField, StructType, TimestampType
 
 from backfill_assets.domain import SourceTable, Table
+from backfill_assets.domain.changelog import is_current
+from backfill_assets.domain.operations import ENDED_BY, OPERATION, POSITION, VALID_FROM, VALID_UNTIL
 from backfill_assets.lake.lineage import DERIVED_LINEAGE, SOURCE_LINEAGE
 
 
 def business_schema(table: Table) -> StructType:
     """The columns whose content is compared and checksummed, the partition column included."""
-    if isinstance(table, SourceTable):
-        return StructType([*table.schema.fields, StructField(table.partition.column, DateType(), nullable=False)])
-    return table.schema
+    if not isinstance(table, SourceTable):
+        return table.schema
+    partition = StructField(table.partition.column, DateType(), nullable=False)
+    if table.operation is None:
+        return StructType([*table.schema.fields, partition])
+    # A delete has no values besides its key.
+    fields = [StructField(field.name, field.dataType, metadata=field.metadata) for field in table.schema.fields]
+    return StructType([*fields, partition, *_of_the_changelog(table)])
+
+
+def _of_the_changelog(table: SourceTable) -> Iterator[StructField]:
+    yield StructField(OPERATION, StringType())
+    if not table.order:
+        yield StructField(POSITION, LongType())
+    yield StructField(VALID_FROM, TimestampType())
+    yield StructField(VALID_UNTIL, TimestampType())
+    yield StructField(ENDED_BY, StringType())
 
 
 def stored_schema(table: Table) -> StructType:
@@ -31,3 +50,10 @@ def former_columns(table: Table) -> frozenset[str] | None:
     if not isinstance(table, SourceTable) or not table.earlier:
         return None
     return frozenset(name for schema in table.earlier.values() for name in schema.fieldNames())
+
+
+def current_rows(rows: DataFrame, table: Table) -> DataFrame:
+    """The rows of keys that exist, without the columns of the changelog: what a transform is given."""
+    if not isinstance(table, SourceTable) or table.operation is None:
+        return rows
+    return rows.where(is_current()).select(*table.schema.fieldNames(), table.partition.column)

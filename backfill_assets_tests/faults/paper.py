@@ -27,7 +27,7 @@ from backfill_assets.gates.measure import Measured
 from backfill_assets.identity import DataFile, FileSet
 from backfill_assets.lake.checksums import checksum_text
 from backfill_assets.lake.tables import Lake, sha256_of_file
-from backfill_assets.ledger.import_records import ImportCounts, ImportDay, ImportRecord, OfferedFile
+from backfill_assets.ledger.import_records import ImportCounts, ImportDay, ImportRecord, KeyCounts, OfferedFile
 from backfill_assets.planning.chunks import Chunk
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.reads import Reads
@@ -83,7 +83,7 @@ class Paper:
                 days=[ImportDay(import_id=import_id, event_date=day, events=1, displaced=0) for day in orders],
                 schema_versions=[1],
                 ignored_columns=[],
-                superseded_elsewhere={},
+                keys=KeyCounts(current=len(orders)),
                 actor=by,
             )
         self.files[import_id] = dict(orders)

@@ -16,10 +16,11 @@ from pyspark.sql import SparkSession
 from backfill_assets.clock import Clock
 from backfill_assets.domain import SourceTable
 from backfill_assets.errors import MissingInput, Refused, UnreadableFile
+from backfill_assets.landing.abandoned import clean_up_landing
 from backfill_assets.landing.conformed import conformed_folder
 from backfill_assets.landing.days import pending_days
 from backfill_assets.landing.imports import OnDuplicate, imports_for_days
-from backfill_assets.landing.land import clean_up_landing, land
+from backfill_assets.landing.land import land
 from backfill_assets.landing.turn import landing_turn
 from backfill_assets.ledger.import_records import ImportCounts, ImportRecord, OfferedFile
 from backfill_assets.ledger.states import ImportState

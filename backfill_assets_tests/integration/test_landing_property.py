@@ -77,13 +77,21 @@ class Oracle:
         ]
 
     def bronze(self, days: Sequence[date]) -> list[tuple[str, date, str, int]]:
-        latest = [versions[-1] for versions in self.versions().values()]
+        latest = [deciding(versions) for versions in self.versions().values()]
         rows = [
             (f"k{record.key}", DAYS[record.day], f"p{record.place}", row + 1)
             for _, row, record in latest
             if record.day is not None and DAYS[record.day] in days
         ]
         return sorted(rows)
+
+
+def deciding(versions: Sequence[tuple[int, int, Record]]) -> tuple[int, int, Record]:
+    """The last version that does not repeat the one before it."""
+    news = [
+        each for before, each in zip([None, *versions], versions, strict=False) if not before or before[2] != each[2]
+    ]
+    return news[-1]
 
 
 def some_file(chance: random.Random) -> File:

@@ -15,8 +15,8 @@ from backfill_assets.application.command_line import explained, words_of
 from backfill_assets.application.recover import Recovered
 from backfill_assets.candidates.run_lease import LeasedRun, holding_lease
 from backfill_assets.errors import AtWork, IllegalTransition, Refused, TakenOver
+from backfill_assets.landing.abandoned import clean_up_landing
 from backfill_assets.landing.archive import archive
-from backfill_assets.landing.land import clean_up_landing
 from backfill_assets.landing.turn import landing_turn
 from backfill_assets.lease import LeaseTerms
 from backfill_assets.ledger.states import ImportState, RunState

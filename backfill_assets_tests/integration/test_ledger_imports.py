@@ -5,7 +5,7 @@ from datetime import date, timedelta
 import pytest
 
 from backfill_assets.errors import IllegalTransition, Refused, UnknownName
-from backfill_assets.ledger.import_records import ImportCounts, ImportDay
+from backfill_assets.ledger.import_records import ImportCounts, ImportDay, KeyCounts
 from backfill_assets.ledger.states import ImportState
 from backfill_assets.ledger.store import Ledger
 from backfill_assets_tests.conftest import NOON
@@ -33,7 +33,10 @@ def finish(
             days=[ImportDay(import_id=import_id, event_date=day, events=1, displaced=2) for day in days],
             schema_versions=[2, 1],
             ignored_columns=["b", "a"],
-            superseded_elsewhere=superseded_elsewhere or {},
+            keys=KeyCounts(current=counts.accepted),
+            moved_elsewhere={
+                other: ImportCounts(accepted=-n, superseded=n) for other, n in (superseded_elsewhere or {}).items()
+            },
             actor="ann",
         )
 
@@ -90,7 +93,7 @@ def test_a_later_file_moves_records_of_earlier_ones_from_accepted_to_superseded(
     with ledger.read() as reader:
         assert reader.imports.get(first).counts == ImportCounts(landed=5, accepted=3, superseded=2)
     third = begin(ledger, "c" * 64)
-    for impossible in ({first: 4}, {first: -1}):
+    for impossible in ({first: 4}, {first: -3}):
         with pytest.raises(Refused, match="more records"):
             finish(ledger, third, superseded_elsewhere=impossible)
     with pytest.raises(UnknownName):
@@ -168,7 +171,6 @@ def test_a_file_may_touch_five_thousand_days_and_many_files_are_loaded_at_once(l
                 days=(),
                 schema_versions=(),
                 ignored_columns=(),
-                superseded_elsewhere={},
                 actor="ann",
             )
         writer.imports.mark_loaded([big, *many], actor="runner")

@@ -77,6 +77,7 @@ EDITS = {
     "UPDATE approvals SET approved_by = 'cleo' WHERE state = 'APPROVED'": "the approval of run .* was edited",
     "UPDATE approvals SET manifest_digest = 'aa' WHERE state = 'APPROVED'": "the approval of run .* was edited",
     "UPDATE imports SET accepted = accepted - 1, rejected = rejected + 1": "the counts of imp-000001 were edited",
+    "UPDATE imports SET keys_current = keys_current + 1": "the keys of imp-000001 were edited",
     "UPDATE import_days SET events = events + 1": "the days of imp-000001 were edited",
     "UPDATE runs SET state = 'PUBLISHED' WHERE state = 'SUPERSEDED'": "its last event says SUPERSEDED",
 }

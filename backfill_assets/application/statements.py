@@ -1,0 +1,130 @@
+"""Statements about landed records: complete extracts, withdrawals and restorations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from backfill_assets.application.land import landed_report, quarantine_of
+from backfill_assets.application.recorder import Acting
+from backfill_assets.domain import SourceTable
+from backfill_assets.evidence.landed import DayWithdrawn, ExtractPreview, LandReport, about_import
+from backfill_assets.landing.archive import require_landable
+from backfill_assets.landing.attempt import Landing, new_lease
+from backfill_assets.landing.extract import Extract, land_extract, preview
+from backfill_assets.landing.land import Landed
+from backfill_assets.landing.statements import restore as restore_keys
+from backfill_assets.landing.statements import withdraw as withdraw_key
+from backfill_assets.next_steps import NAME, Option, step
+from backfill_assets.people import require_person
+from backfill_assets.planning.partitions import DayRange, count_of
+from backfill_assets.workspace import Workspace
+
+
+def complete_extract(
+    days: DayRange, *, where: Mapping[str, str], reason: str, confirmed_by: str | None = None
+) -> Extract:
+    """What files are stated to be: everything of some days, or of those of their rows with some values."""
+    return Extract(days=days, where=where, reason=reason, confirmed_by=confirmed_by)
+
+
+def land_as_extract(
+    ws: Workspace, source: str, files: Sequence[Path], extract: Extract, acting: Acting, *, builds: bool
+) -> LandReport:
+    """Lands files that are everything there is for some days, withdraws what they lack, and builds the touched days.
+
+    Either all files and the withdrawal land, or nothing does.
+
+    Raises:
+        UnknownName: No such source, or no such column in the scope.
+        MissingInput, UnreadableFile: A file does not exist or cannot be read.
+        Refused: More would be withdrawn than the source allows, and no person has confirmed it.
+    """
+    table = ws.domain.source_table(source)
+    if extract.confirmed_by is not None:
+        require_person("the one who confirms", extract.confirmed_by)
+    for path in files:
+        require_landable(path)
+    if builds:
+        ws.references  # noqa: B018 - read now, because building bronze through Dagster needs every asset's window
+    found = land_extract(_landing(ws, table, acting.by), files, extract)
+    statement = Landed(record=found.statement, days=found.days, is_new=found.is_new)
+    if not found.is_new:
+        sentences = [f"this extract landed before as {found.statement.import_id}, and nothing after it; nothing new."]
+    else:
+        sentences = [sentence for landed in found.files for sentence in about_import(ws, table, landed)]
+        sentences.append(
+            f"{found.withdrawn:,} of {count_of(found.current, 'key')} of {extract.scope} withdrawn by "
+            f"{found.statement.import_id}: the extract lacks them"
+        )
+    return landed_report(ws, table, [*found.files, statement], sentences, acting, builds=builds)
+
+
+def preview_extract(ws: Workspace, source: str, files: Sequence[Path], extract: Extract, by: str) -> ExtractPreview:
+    """What `land_as_extract` would withdraw; nothing lands.
+
+    Raises:
+        UnknownName, MissingInput, UnreadableFile, Refused: As there, except that no share is too large.
+    """
+    table = ws.domain.source_table(source)
+    for path in files:
+        require_landable(path)
+    found = preview(_landing(ws, table, by), files, extract, now=ws.clock())
+    allowed = table.most_withdrawn_percent
+    confirm = step("to land it, confirm it: ", Option("confirmed_by", NAME))
+    land = step("to land it, leave out ", Option("dry_run"))
+    return ExtractPreview(
+        source=table.name,
+        scope=extract.scope,
+        current=found.current,
+        withdrawn=found.keys,
+        percent=round(found.percent, 3),
+        allowed_percent=allowed,
+        by_day=tuple(DayWithdrawn(day=day, keys=keys) for day, keys in found.by_day.items()),
+        sample=found.sample,
+        next_steps=(confirm if found.percent > allowed and not extract.confirmed_by else land,),
+    )
+
+
+def withdraw(ws: Workspace, source: str, key: Mapping[str, str], acting: Acting, *, reason: str) -> LandReport:
+    """Takes one key of a source back, and builds the days that it leaves.
+
+    Raises:
+        UnknownName: No such source.
+        Refused: There is no such key, or it is not current.
+    """
+    table = ws.domain.source_table(source)
+    ws.references  # noqa: B018 - as above
+    landed = withdraw_key(_landing(ws, table, acting.by), key, reason=reason)
+    sentence = f"1 key of {table.name} withdrawn by {landed.record.import_id}"
+    return landed_report(ws, table, [landed], [sentence], acting, builds=True)
+
+
+def restore(ws: Workspace, import_id: str, key: Mapping[str, str], acting: Acting, *, reason: str) -> LandReport:
+    """Undoes a withdrawal, of all its keys or of those with some values, and builds the days to which they return.
+
+    Raises:
+        UnknownName: There is no such import.
+        Refused: It withdrew nothing that is not restored already.
+    """
+    with ws.ledger.read() as tx:
+        table = ws.domain.source_table(tx.imports.get(import_id).source)
+    ws.references  # noqa: B018 - as above
+    landed = restore_keys(_landing(ws, table, acting.by), import_id, key, reason=reason)
+    keys = count_of(landed.record.counts.landed, "key")
+    sentence = f"{keys} of {table.name} restored by {landed.record.import_id}: withdrawn by {import_id}"
+    return landed_report(ws, table, [landed], [sentence], acting, builds=True)
+
+
+def _landing(ws: Workspace, table: SourceTable, by: str) -> Landing:
+    require_person("the one who lands", by)
+    return Landing(
+        ledger=ws.ledger,
+        spark=ws.spark(),
+        settings=ws.settings,
+        source=table,
+        by=by,
+        quarantine=quarantine_of(ws, table),
+        reached=ws.reached,
+        lease=new_lease(ws.settings),
+    )

@@ -1,0 +1,43 @@
+"""Terminal views of landed files and of what an extract would withdraw."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from rich.console import RenderableType
+
+from backfill_assets.cli.show import facts, listing
+from backfill_assets.next_steps import NextStep
+
+if TYPE_CHECKING:
+    # It imports what lands files, which commands that only look do not need.
+    from backfill_assets.evidence.landed import ExtractPreview
+
+_MOST_DAYS = 20
+
+
+def extract_view(preview: ExtractPreview) -> Sequence[RenderableType | NextStep]:
+    """What a complete extract would withdraw, by day, and some of the keys."""
+    days = [[each.day, each.keys] for each in preview.by_day[:_MOST_DAYS]]
+    more = len(preview.by_day) - len(days)
+    parts: list[RenderableType | NextStep] = [
+        facts(
+            [
+                ("nothing has landed", "this shows what the extract would do"),
+                ("source", preview.source),
+                ("extract of", preview.scope),
+                ("keys there now", f"{preview.current:,}"),
+                ("it lacks", f"{preview.withdrawn:,} ({preview.percent:.1f} %; allowed {preview.allowed_percent:g} %)"),
+            ]
+        )
+    ]
+    if days:
+        parts += ["", listing("days that lose keys", ["day", "keys"], days, numbers=["keys"])]
+        parts += [f"and {more:,} more days"] if more else []
+        parts += ["", "for example " + "; ".join(_key(key) for key in preview.sample)]
+    return [*parts, "", *preview.next_steps]
+
+
+def _key(key: Mapping[str, str]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in key.items())

@@ -1,0 +1,97 @@
+"""Operations: what a record of a change feed does to its key, and what decides between two records of one position."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from enum import StrEnum
+
+from backfill_assets.errors import InvalidDeclaration
+
+
+class Operation(StrEnum):
+    """What a record does to its key. The last two are made by this project alone, when a person takes records back."""
+
+    CREATE = "create"
+    UPDATE = "update"
+    SNAPSHOT = "snapshot"
+    DELETE = "delete"
+    TRUNCATE = "truncate"
+    WITHDRAW = "withdraw"
+    RESTORE = "restore"
+
+
+STATES = (Operation.CREATE, Operation.UPDATE, Operation.SNAPSHOT)
+"""The operations after which the key has the values of the record."""
+
+OPERATION = "_operation"
+POSITION = "_position"
+VALID_FROM = "_valid_from"
+VALID_UNTIL = "_valid_until"
+ENDED_BY = "_ended_by"
+"""The columns of a changelog, besides those of the contract: what the version did to its key; its place in the order
+of arrival, where the source declares no other; from when and until when the key was what the version says (null: it
+still is); and the operation of what ended it."""
+
+STATEMENTS = (Operation.WITHDRAW, Operation.RESTORE)
+"""Not records of a source, but what a person or a complete extract states about records that landed before."""
+
+
+class Ties(StrEnum):
+    """What becomes of two records of a key with the same position and different content."""
+
+    REFUSE = "refuse"
+    ARRIVAL = "arrival"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operations:
+    """How the records of a change feed name their operation. A value may be None: the feed does not have it.
+
+    Attributes:
+        column: The string column that holds it.
+        create: The value of a record that creates its key.
+        update: Of one that changes it.
+        delete: Of one that ends it. Only its key, its position and its time are required.
+        snapshot: Of an observation of the state of a key. It loses to any change of the same or a later position.
+        truncate: Of one that ends every key of the source, from its position on. It needs no key.
+        at: The timestamp column that says when the operation happened, if that is not the event time. A delete or a
+            truncate without an event time belongs to the day of this column.
+    """
+
+    column: str
+    create: str | None = None
+    update: str | None = None
+    delete: str | None = None
+    snapshot: str | None = None
+    truncate: str | None = None
+    at: str | None = None
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if not isinstance(value, str) and (value is not None or field.name == "column"):
+                raise InvalidDeclaration(f"an operation's {field.name} is {value!r:.60}, and has to be a text.")
+        if not any(operation in self.named.values() for operation in STATES):
+            raise InvalidDeclaration("operations need a value for create, update or snapshot: nothing could exist.")
+        if len(self.named) < sum(value is not None for value in self._values.values()):
+            raise InvalidDeclaration(f"two operations have the same value in {self.column!r}: {self._values}.")
+
+    @property
+    def _values(self) -> Mapping[Operation, str | None]:
+        return {
+            Operation.CREATE: self.create,
+            Operation.UPDATE: self.update,
+            Operation.SNAPSHOT: self.snapshot,
+            Operation.DELETE: self.delete,
+            Operation.TRUNCATE: self.truncate,
+        }
+
+    def named_as(self, names: Mapping[str, str]) -> Operations:
+        """The same operations where columns have these names."""
+        return replace(self, column=names[self.column], at=names[self.at] if self.at else None)
+
+    @property
+    def named(self) -> Mapping[str, Operation]:
+        """The operations by their value in the column."""
+        return {value: operation for operation, value in self._values.items() if value is not None}

@@ -1,0 +1,88 @@
+"""Abandoned landings: imports whose process has stopped are failed, and what they left is removed."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+
+from backfill_assets.crash_points import Point, Reached, carry_on
+from backfill_assets.domain import SourceTable
+from backfill_assets.landing.archive import remove_incoming
+from backfill_assets.landing.conformed import conformed_folder
+from backfill_assets.landing.imports import LIVE
+from backfill_assets.landing.turn import TurnTaken, landing_turn
+from backfill_assets.lease import this_process
+from backfill_assets.ledger.import_records import ImportRecord
+from backfill_assets.ledger.states import ImportState
+from backfill_assets.ledger.store import Ledger
+from backfill_assets.ledger.transactions import WriteTransaction
+from backfill_assets.settings import Settings
+
+
+def clean_up_landing(
+    ledger: Ledger,
+    settings: Settings,
+    sources: Sequence[SourceTable],
+    *,
+    by: str,
+    now: str | None = None,
+    reached: Reached = carry_on,
+) -> tuple[ImportRecord, ...]:
+    """Fails the imports whose process has stopped, and removes what they left; imports in progress are skipped.
+
+    Args:
+        ledger: The ledger.
+        settings: Where the landing folder is.
+        sources: The source tables.
+        by: Who cleans up.
+        now: An import that is failed even if the lease of another machine has not ended.
+        reached: Called after every durable step.
+
+    Returns:
+        The imports that were failed. Landing their files again works; `landed_at` of one that was being reprocessed
+        is not None, and its days cannot be built until it is landed again.
+    """
+    failed: list[ImportRecord] = []
+    for source in sources:
+        try:
+            with landing_turn(settings.landing, source, wait=False):
+                failed += fail_abandoned(ledger, settings, source, by, now, reached)
+        except TurnTaken:
+            continue
+    return tuple(failed)
+
+
+def fail_abandoned(
+    ledger: Ledger,
+    settings: Settings,
+    source: SourceTable,
+    by: str,
+    now: str | None = None,
+    reached: Reached = carry_on,
+) -> list[ImportRecord]:
+    """Called with the turn: imports that are still LANDING belong to no process of this machine, and are failed unless
+    the lease of another machine has not ended."""
+    remove_incoming(settings.landing, source)
+    with ledger.write() as tx:
+        landing = tx.imports.records(source.name, [ImportState.LANDING])
+        abandoned = [r for r in landing if r.import_id == now or not _is_landed_elsewhere(tx, r)]
+        for record in abandoned:
+            tx.imports.fail(record.import_id, note="landing stopped: its process is gone", actor=by)
+    if abandoned:
+        reached(Point.RECOVER_SWEPT)
+    with ledger.read() as tx:
+        used = {record.import_id for record in tx.imports.records(source.name, [*LIVE, ImportState.LANDING])}
+    # For every unused import, not only for those that were LANDING: a process that failed the others may have stopped
+    # at this line.
+    for folder in conformed_folder(settings.landing, source, "").glob("*"):
+        if folder.name not in used:
+            shutil.rmtree(folder, ignore_errors=True)
+    with ledger.read() as tx:
+        return [tx.imports.get(record.import_id) for record in abandoned]
+
+
+def _is_landed_elsewhere(tx: WriteTransaction, record: ImportRecord) -> bool:
+    """Whether a process of another machine works on it: the turn only covers the processes of this one."""
+    held = tx.leases.get(record.import_id)
+    host = this_process().partition(":")[0]
+    return held is not None and held.is_alive(tx.now) and held.machine.partition(":")[0] != host

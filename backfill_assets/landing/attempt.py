@@ -1,0 +1,191 @@
+"""Attempt: the steps that landing one file and landing a complete extract have in common.
+
+An attempt takes one or more imports in, writes their conformed records, accounts for all of them together, and finishes
+all of them in one transaction. Until then nothing of them is used.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from backfill_assets.crash_points import Point, Reached
+from backfill_assets.domain import SourceTable
+from backfill_assets.errors import BackfillError, TakenOver, UnreadableFile
+from backfill_assets.landing.archive import Archived
+from backfill_assets.landing.classify import Account, account
+from backfill_assets.landing.conformed import conformed_folder, rejected_rows, write_conformed
+from backfill_assets.landing.contract import Bounds
+from backfill_assets.landing.imports import LIVE, OnDuplicate
+from backfill_assets.landing.versions import records_by_version
+from backfill_assets.lease import LeaseTerms, renewed
+from backfill_assets.ledger.import_records import ImportRecord, KeyCounts, OfferedFile
+from backfill_assets.ledger.store import Ledger
+from backfill_assets.ledger.transactions import WriteTransaction
+from backfill_assets.settings import Settings
+
+Quarantine = Callable[[DataFrame, str], None]
+"""Keeps the rejected records of an import, given its id; doing it again for the same import changes nothing."""
+
+_SPARKS_REASON = re.compile(r"\[((?:FAILED_READ_FILE|PARQUET_|UNSUPPORTED_|MALFORMED_)[A-Z_.]*)\]")
+
+
+_ALONE = Account(files={}, moved_elsewhere={}, linked=(), keys=KeyCounts())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Landing:
+    """What an attempt works with.
+
+    Attributes:
+        ledger: The ledger.
+        spark: The session that reads files.
+        settings: Where the landing folder is, and the first day.
+        source: The source table.
+        by: Who lands.
+        quarantine: Keeps rejected records.
+        reached: Called after every durable step.
+        lease: Names this attempt.
+    """
+
+    ledger: Ledger
+    spark: SparkSession
+    settings: Settings
+    source: SourceTable
+    by: str
+    quarantine: Quarantine
+    reached: Reached
+    lease: LeaseTerms
+
+    @property
+    def folder(self) -> Path:
+        """The landing folder."""
+        return self.settings.landing
+
+    def offered(self, archived: Archived, on_duplicate: OnDuplicate) -> OfferedFile:
+        """An archived file as the ledger takes it in."""
+        return OfferedFile(
+            source=self.source.name,
+            sha256=archived.sha256,
+            original_path=archived.original_path,
+            stored_path=archived.stored_path,
+            size_bytes=archived.size_bytes,
+            format=str(archived.kind.format),
+            compression=archived.kind.compression,
+            on_duplicate=str(on_duplicate),
+        )
+
+    def others(self, imports: Sequence[ImportRecord]) -> Sequence[ImportRecord]:
+        """The other imports of the source that count."""
+        mine = {record.import_id for record in imports}
+        with self.ledger.read() as tx:
+            return [r for r in tx.imports.records(self.source.name, LIVE) if r.import_id not in mine]
+
+    def present(self, record: ImportRecord) -> ImportRecord:
+        """An import whose conformed records are being written: it will be in the present version of the contract."""
+        return replace(record, contract=self.source.contract_version)
+
+    def conform(self, archived: Archived, record: ImportRecord) -> None:
+        """Judges the records of a file and writes them beside the archive, as the present contract has them."""
+        stored, name = self.folder / archived.stored_path, Path(record.original_path).name
+        raw = records_by_version(
+            self.spark, stored, kind=archived.kind, probed=archived.probed, source=self.source, name=name
+        )
+        bounds = Bounds(first_day=self.settings.first_day, landed_at=record.first_seen_at)
+        folder = conformed_folder(self.folder, self.source, record.import_id)
+        write_conformed(raw, folder, source=self.source, record=record, bounds=bounds)
+        self.reached(Point.LAND_CONFORMED)
+
+    def account(self, imports: Sequence[ImportRecord]) -> Account:
+        """Counts the records of these imports among all others, and quarantines those that are rejected."""
+        imports = [self.present(record) for record in imports]
+        found = account(self.spark, self.folder, self.source, imports, self.others(imports))
+        for record in imports:
+            # A reprocessed file may have had rejected records that are valid now: the quarantined ones are replaced.
+            if found.files[record.import_id].counts.rejected or record.on_duplicate == OnDuplicate.REPROCESS:
+                name = Path(record.original_path).name
+                rejected = rejected_rows(self.spark, self.folder, self.source, record, file_name=name)
+                self.quarantine(rejected, record.import_id)
+                self.reached(Point.LAND_QUARANTINED)
+        return found
+
+    def finish(
+        self,
+        tx: WriteTransaction,
+        imports: Sequence[ImportRecord],
+        found: Account,
+        *,
+        ignored: Sequence[Sequence[str]] = (),
+        note: str = "",
+    ) -> None:
+        """Makes imports LANDED, in the order of their arrival; what they do together is recorded with the last one."""
+        for place, record in enumerate(imports):
+            file = found.files[record.import_id]
+            together = found if record is imports[-1] else _ALONE
+            tx.imports.finish(
+                record.import_id,
+                counts=file.counts,
+                days=file.days,
+                schema_versions=file.schema_versions,
+                ignored_columns=file.ignored_columns or (ignored[place] if place < len(ignored) else ()),
+                actor=self.by,
+                keys=together.keys,
+                moved_elsewhere=together.moved_elsewhere,
+                linked=together.linked,
+                note=note if together is found else "",
+                contract=self.source.contract_version,
+                attempt=self.lease.attempt,
+            )
+
+    @contextmanager
+    def attempting(self, imports: Sequence[ImportRecord]) -> Iterator[None]:
+        """Holds the leases of imports while they are landed, and makes them FAILED when that stops with an error.
+
+        A killed process leaves that to `recover`. If a lease was lost, the last step is refused.
+        """
+        ids = [record.import_id for record in imports]
+
+        def renew() -> bool:
+            held = [self.ledger.renew_lease(import_id, self.lease) for import_id in ids]
+            return all(held)
+
+        with self._failing(imports), renewed(renew, length=self.lease.length, lost=lambda: None):
+            yield
+
+    @contextmanager
+    def _failing(self, imports: Sequence[ImportRecord]) -> Iterator[None]:
+        try:
+            yield
+        except TakenOver:
+            raise
+        except BaseException as error:
+            found = _SPARKS_REASON.search(str(error)) if isinstance(error, (PySparkException, Py4JError)) else None
+            note = f"landing stopped: {found.group(1) if found else _kind_of(error)}"
+            with self.ledger.write() as tx:
+                for record in imports:
+                    tx.imports.fail(record.import_id, note=note, actor=self.by, attempt=self.lease.attempt)
+            if found is None:
+                raise
+            names = ", ".join(Path(record.original_path).name for record in imports)
+            raise UnreadableFile(
+                f"{names} cannot be read to its end ({found.group(1)}).",
+                next_step="get the file again from its source",
+                import_id=imports[0].import_id,
+            ) from error
+
+
+def _kind_of(error: BaseException) -> str:
+    return error.recorded if isinstance(error, BackfillError) else type(error).__name__
+
+
+def new_lease(settings: Settings) -> LeaseTerms:
+    """The lease of a new attempt."""
+    return LeaseTerms(attempt=secrets.token_hex(4), length=settings.lease)

@@ -1,0 +1,323 @@
+"""Complete extracts: files that are all there is of a source for some days.
+
+What earlier files have on these days and these files do not is withdrawn. The files and the withdrawal land together:
+either all of it counts or nothing does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from pathlib import Path
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from backfill_assets.crash_points import Point
+from backfill_assets.domain import Operation
+from backfill_assets.domain.changelog import is_current
+from backfill_assets.errors import Refused
+from backfill_assets.landing.abandoned import fail_abandoned
+from backfill_assets.landing.archive import Archived, archive, require_landable
+from backfill_assets.landing.attempt import Landing
+from backfill_assets.landing.bronze import bronze_rows
+from backfill_assets.landing.classify import Account
+from backfill_assets.landing.conformed import conformed, conformed_folder, read_conformed
+from backfill_assets.landing.contract import REASON, Bounds
+from backfill_assets.landing.formats import ROW
+from backfill_assets.landing.imports import LIVE, OnDuplicate, imports_for_days
+from backfill_assets.landing.land import Landed
+from backfill_assets.landing.statements import Statement, columns_condition, record_statement, write_statement
+from backfill_assets.landing.turn import landing_turn
+from backfill_assets.landing.versions import probe_versions, records_by_version
+from backfill_assets.ledger.import_records import ImportRecord
+from backfill_assets.ledger.states import ImportState
+from backfill_assets.next_steps import NAME, Option, step
+from backfill_assets.planning.partitions import DayRange, count_of
+
+_MOST_SAMPLES = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Extract:
+    """What files are stated to be.
+
+    Attributes:
+        days: They hold everything of these days, by event date.
+        where: And of rows with these values only; empty for all rows of the days.
+        reason: Why they replace what landed before.
+        confirmed_by: The person who confirms that more is withdrawn than the source allows without; None without one.
+    """
+
+    days: DayRange
+    where: Mapping[str, str]
+    reason: str
+    confirmed_by: str | None = None
+
+    @property
+    def scope(self) -> str:
+        """The days, and the values of the rows."""
+        return " and ".join([str(self.days), *(f"{name}={value}" for name, value in self.where.items())])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Withdrawn:
+    """What an extract withdraws.
+
+    Attributes:
+        keys: How many keys.
+        current: How many keys there are in its days and scope before it lands.
+        by_day: How many keys of each event date, only of dates that lose one.
+        sample: Some of the keys, as texts.
+    """
+
+    keys: int
+    current: int
+    by_day: Mapping[date, int]
+    sample: tuple[Mapping[str, str], ...]
+
+    @property
+    def percent(self) -> float:
+        return 100 * self.keys / self.current if self.current else 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LandedExtract:
+    """The result of landing an extract.
+
+    Attributes:
+        files: The files, as `land` gives them.
+        statement: The import that withdraws what they lack.
+        withdrawn: How many keys that are.
+        current: How many there were in its days and scope.
+        days: The event dates that have to be built again, in order.
+        is_new: Whether something was landed: the same extract, with nothing landed since, changes nothing.
+    """
+
+    files: tuple[Landed, ...]
+    statement: ImportRecord
+    withdrawn: int
+    current: int
+    days: tuple[date, ...]
+    is_new: bool
+
+
+def preview(work: Landing, paths: Sequence[Path], extract: Extract, *, now: datetime) -> Withdrawn:
+    """What an extract would withdraw; nothing is kept of it.
+
+    Args:
+        work: The landing.
+        paths: The files; together they are the extract.
+        extract: The days and the scope.
+        now: Records of later than this are in the future.
+
+    Raises:
+        MissingInput, UnreadableFile: A file does not exist or cannot be read.
+        UnknownName, Refused: The scope is not of this source, or rejected records have no key.
+    """
+    in_scope = columns_condition(work, extract.where)
+    frame: DataFrame | None = None
+    for path in paths:
+        kind = require_landable(path)
+        probed = probe_versions(path, kind, work.source, name=path.name)
+        raw = records_by_version(
+            work.spark, path.absolute(), kind=kind, probed=probed, source=work.source, name=path.name
+        )
+        record = _not_landed(work, path, now)
+        bounds = Bounds(first_day=work.settings.first_day, landed_at=record.first_seen_at)
+        each = conformed(raw, source=work.source, record=record, bounds=bounds)
+        frame = each if frame is None else frame.unionByName(each)
+    assert frame is not None
+    _require_keys(work, frame)
+    before = _current(work, extract).where(in_scope)
+    day = work.source.partition.column
+    lacking = before.join(_keys(work, frame), on=list(work.source.key), how="left_anti").select(*work.source.key, day)
+    by_day = {row[day]: row["count"] for row in lacking.groupBy(day).count().collect()}
+    sample = lacking.orderBy(day, *work.source.key).limit(_MOST_SAMPLES).collect()
+    return Withdrawn(
+        keys=sum(by_day.values()),
+        current=before.count(),
+        by_day=dict(sorted(by_day.items())),
+        sample=tuple({name: str(row[name]) for name in work.source.key} for row in sample),
+    )
+
+
+def land_extract(work: Landing, paths: Sequence[Path], extract: Extract) -> LandedExtract:
+    """Lands files that are everything there is for some days, and withdraws what they lack.
+
+    Args:
+        work: The landing.
+        paths: The files; together they are the extract.
+        extract: The days and the scope.
+
+    Raises:
+        MissingInput, UnreadableFile, AmbiguousOrder: As for `land`; then none of the files lands.
+        UnknownName: The contract has no such column as the scope names.
+        Refused: More would be withdrawn than the source allows without confirmation, or it is not known which keys the
+            files have, because rejected records have none.
+    """
+    in_scope = columns_condition(work, extract.where)
+    with landing_turn(work.folder, work.source):
+        fail_abandoned(work.ledger, work.settings, work.source, work.by)
+        archived = []
+        for path in paths:
+            archived.append(archive(path, landing=work.folder, source=work.source))
+            work.reached(Point.LAND_ARCHIVED)
+        statement = _statement(extract, archived)
+        offered = statement.offered(work)
+        if (known := _landed_last(work, offered.sha256)) is not None:
+            return LandedExtract(files=(), statement=known, withdrawn=0, current=0, days=(), is_new=False)
+        with work.ledger.write() as tx:
+            imports = [
+                tx.imports.begin(each, actor=work.by, lease=work.lease)
+                for each in (*(work.offered(each, OnDuplicate.CORRECT) for each in archived), offered)
+            ]
+        work.reached(Point.LAND_BEGUN)
+        with work.attempting(imports):
+            *files, stating = imports
+            for each, record in zip(archived, files, strict=True):
+                work.conform(each, record)
+            withdrawn = _withdraw(work, files, stating, extract, _current(work, extract).where(in_scope))
+            found = work.account(imports)
+            imports = _finished(work, imports, found, archived, statement, withdrawn, extract)
+        work.reached(Point.LAND_FINISHED)
+    days = [tuple(day.event_date for day in found.files[record.import_id].days) for record in imports]
+    return LandedExtract(
+        files=tuple(
+            Landed(record=record, days=of_file, is_new=True)
+            for record, of_file in zip(imports[:-1], days[:-1], strict=True)
+        ),
+        statement=imports[-1],
+        withdrawn=withdrawn.keys,
+        current=withdrawn.current,
+        days=tuple(sorted({day for of_file in days for day in of_file})),
+        is_new=True,
+    )
+
+
+def _finished(
+    work: Landing,
+    imports: Sequence[ImportRecord],
+    found: Account,
+    archived: Sequence[Archived],
+    statement: Statement,
+    withdrawn: Withdrawn,
+    extract: Extract,
+) -> list[ImportRecord]:
+    with work.ledger.write() as tx:
+        ignored = [each.probed.found.ignored_columns for each in archived]
+        work.finish(tx, imports, found, ignored=ignored, note=statement.reason)
+        record_statement(
+            tx,
+            imports[-1],
+            statement,
+            withdrawn.keys,
+            by=work.by,
+            of=withdrawn.current,
+            scope=extract.scope,
+            files=[record.import_id for record in imports[:-1]],
+            confirmed_by=extract.confirmed_by,
+        )
+        return [tx.imports.get(record.import_id) for record in imports]
+
+
+def _statement(extract: Extract, archived: Sequence[Archived]) -> Statement:
+    document = {
+        "statement": "extract",
+        "days": [extract.days.start.isoformat(), extract.days.last.isoformat()],
+        "where": dict(extract.where),
+        "files": [each.sha256 for each in archived],
+    }
+    return Statement(title=f"complete extract of {extract.scope}", document=document, reason=extract.reason)
+
+
+def _landed_last(work: Landing, sha256: str) -> ImportRecord | None:
+    """This very statement, if nothing of the source has landed after it."""
+    with work.ledger.read() as tx:
+        live = tx.imports.records(work.source.name, LIVE)
+    return live[-1] if live and live[-1].sha256 == sha256 else None
+
+
+def _current(work: Landing, extract: Extract) -> DataFrame:
+    """The current rows of the days, as everything that has landed makes them."""
+    days = list(extract.days)
+    with work.ledger.read() as tx:
+        imports = imports_for_days(tx, work.source, days)
+    rows = bronze_rows(work.spark, work.settings, work.source, imports=imports, days=days)
+    return rows if work.source.operation is None else rows.where(is_current())
+
+
+def _keys(work: Landing, records: DataFrame) -> DataFrame:
+    """The keys of an extract, also of rejected records: what is wrong about them is no reason to withdraw the key."""
+    keys = records.select(*work.source.key)
+    return keys.dropna().distinct()
+
+
+def _require_keys(work: Landing, records: DataFrame) -> None:
+    """Refuses rejected records whose key cannot be read: one of those that seem to be missing may be theirs."""
+    lacks = F.greatest(F.lit(False), F.lit(False), *(F.col(name).isNull() for name in work.source.key))
+    unknown = records.where(F.col(REASON).isNotNull() & lacks)
+    if many := unknown.count():
+        first = unknown.orderBy(ROW).select(ROW, REASON).collect()[0]
+        raise Refused(
+            f"{count_of(many, 'rejected record')} of the extract {'has' if many == 1 else 'have'} no readable key, so "
+            f"that it is not known which keys are missing; the first is record {first[ROW]}: {first[REASON]}.",
+            next_step="correct the files, and land all of them again",
+            source=work.source.name,
+        ).record_as(f"{count_of(many, 'rejected record')} of the extract without a readable key")
+
+
+def _withdraw(
+    work: Landing, files: Sequence[ImportRecord], stating: ImportRecord, extract: Extract, before: DataFrame
+) -> Withdrawn:
+    """Writes the keys that the files lack, and refuses when they are more than the source allows."""
+    offered = read_conformed(work.spark, work.folder, work.source, [work.present(record) for record in files])
+    _require_keys(work, offered)
+    lacking = before.join(_keys(work, offered), on=list(work.source.key), how="left_anti").select(*work.source.key)
+    write_statement(work, stating, lacking, Operation.WITHDRAW)
+    folder = conformed_folder(work.folder, work.source, stating.import_id)
+    found = Withdrawn(keys=work.spark.read.parquet(str(folder)).count(), current=before.count(), by_day={}, sample=())
+    require_plausible(work, found, extract)
+    return found
+
+
+def require_plausible(work: Landing, withdrawn: Withdrawn, extract: Extract) -> None:
+    """Refuses an extract that withdraws more than its source allows, unless a person confirms it.
+
+    Raises:
+        Refused: It is so.
+    """
+    allowed = work.source.most_withdrawn_percent
+    if withdrawn.percent <= allowed or extract.confirmed_by:
+        return
+    raise Refused(
+        f"the extract lacks {withdrawn.keys:,} of {count_of(withdrawn.current, 'key')} of {extract.scope} "
+        f"({withdrawn.percent:.1f} %), and {work.source.name} lets {allowed:g} % be withdrawn without confirmation.",
+        next_step=step(
+            Option("dry_run"),
+            " shows the days and some of the keys; if it is right, ",
+            Option("confirmed_by", NAME),
+        ),
+        source=work.source.name,
+    )
+
+
+def _not_landed(work: Landing, path: Path, now: datetime) -> ImportRecord:
+    """The import that a file would be."""
+    return ImportRecord(
+        import_id="not landed",
+        source=work.source.name,
+        sha256="",
+        original_path=str(path),
+        stored_path="",
+        size_bytes=0,
+        format="",
+        compression="",
+        state=ImportState.LANDING,
+        arrival=0,
+        first_seen_at=now,
+        landed_at=None,
+        landed_by=work.by,
+        on_duplicate=str(OnDuplicate.CORRECT),
+    )

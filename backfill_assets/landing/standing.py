@@ -1,0 +1,181 @@
+"""Standing: what each version of a key is among all versions of it.
+
+The versions of a key are ordered by the columns that its source declares, or by arrival. Of versions that are equal in
+these columns a change comes after a snapshot, and a later arrival after an earlier one. A withdrawal voids every
+version of its key that arrived before it, whatever their order, until a restoration names it. Of the versions that are
+not void
+
+- a *duplicate* has the content of the one before it;
+- the last one that is no duplicate *decides* what the key is: current, or deleted. A key without such a version is
+  withdrawn, and its last withdrawal decides that;
+- each one *ends* with the next one of another position, or with a truncate that comes before that.
+
+Column expressions over windows by key: nothing here reads or writes.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+from pyspark.sql.types import IntegerType
+from pyspark.sql.window import WindowSpec
+
+from backfill_assets.domain import Operation, SourceTable
+from backfill_assets.domain.operations import OPERATION, STATEMENTS
+from backfill_assets.landing.conformed import ARRIVAL, CONTENT_HASH, IMPORT_ID, RESTORES
+from backfill_assets.landing.contract import happened_at
+from backfill_assets.landing.formats import ROW
+
+HAPPENED = "_happened"
+VOID_BY = "_void_by"
+IS_DUPLICATE = "_is_duplicate"
+IS_OVERRIDDEN = "_is_overridden"
+IS_TIED = "_is_tied"
+DECIDES = "_decides"
+NEXT = "_next"
+
+_COUNTS, _AFTER, _BEFORE, _RANK = "_counts", "_after", "_before", "_rank"
+_RESTORED, _WITHDRAWAL = "_restored", "_withdrawal"
+
+
+class Fate(StrEnum):
+    """What a valid record is, among all versions of its key."""
+
+    ACCEPTED = "accepted"
+    DUPLICATE = "duplicate"
+    SUPERSEDED = "superseded"
+
+
+class KeyState(StrEnum):
+    """What a key is, after everything that has landed."""
+
+    CURRENT = "current"
+    DELETED = "deleted"
+    WITHDRAWN = "withdrawn"
+
+
+def version_columns(source: SourceTable) -> list[Column]:
+    """What `standing` needs of a conformed record."""
+    names = dict.fromkeys([*source.key, *source.order, source.partition.column])
+    own = (IMPORT_ID, ARRIVAL, ROW, CONTENT_HASH, OPERATION, RESTORES)
+    return [*(F.col(name) for name in (*names, *own)), happened_at(source).alias(HAPPENED)]
+
+
+def standing(versions: DataFrame, source: SourceTable) -> DataFrame:
+    """Every version with what it is among those of its key.
+
+    Args:
+        versions: At least `version_columns` of all valid records of some keys, and of the truncates.
+        source: The source table.
+
+    Returns:
+        The columns of `versions` for each of them (a truncate is there once for every key), and:
+        `_void_by`, the import that withdraws it; `_is_duplicate`; `_is_overridden`, whether a later one has its
+        position; `_is_tied`, whether nothing declared decides between it and the one before it; `_decides`, whether it
+        decides what its key is; `_next`, what ends it: operation, import, day and time of that, null while it holds.
+    """
+    every = Window.partitionBy(*source.key)
+    operation = F.col(OPERATION)
+    is_statement = F.coalesce(operation.isin(*map(str, STATEMENTS)), F.lit(False))
+    is_truncate = F.coalesce(operation == Operation.TRUNCATE, F.lit(False))
+    withdraws = (operation == Operation.WITHDRAW) & ~F.array_contains(_RESTORED, F.col(IMPORT_ID))
+    arrived = F.struct(ARRIVAL, IMPORT_ID)
+    voided = ~is_statement & ~is_truncate & (F.col(ARRIVAL) < F.col(f"{_WITHDRAWAL}.{ARRIVAL}"))
+    found = (
+        _with_truncates(versions, source)
+        .withColumn(_RESTORED, F.collect_set(F.when(operation == Operation.RESTORE, F.col(RESTORES))).over(every))
+        .withColumn(_WITHDRAWAL, F.max(F.when(withdraws, arrived)).over(every))
+        .withColumn(VOID_BY, F.when(voided, F.col(f"{_WITHDRAWAL}.{IMPORT_ID}")))
+        .withColumn(_COUNTS, ~is_statement & F.col(VOID_BY).isNull())
+        .withColumn(_RANK, _rank(source))
+    )
+    place = F.struct(*(F.col(name) for name in _place(source)))
+    position = F.struct(*(F.col(name) for name in _position(source)))
+    before = F.struct(_COUNTS, CONTENT_HASH, _RANK, position.alias("position"))
+    found = found.withColumn(_BEFORE, F.lag(before).over(_in_order(source, every)))
+    follows = F.col(_COUNTS) & F.coalesce(F.col(f"{_BEFORE}.{_COUNTS}"), F.lit(False))
+    same_content = F.col(f"{_BEFORE}.{CONTENT_HASH}") == F.col(CONTENT_HASH)
+    same_position = (F.col(f"{_BEFORE}.position") == position) & (F.col(f"{_BEFORE}.{_RANK}") == F.col(_RANK))
+    found = found.withColumn(IS_DUPLICATE, follows & ~is_truncate & same_content)
+    found = found.withColumn(IS_TIED, F.lit(bool(source.order)) & follows & same_position & ~F.col(IS_DUPLICATE))
+
+    stands = F.col(_COUNTS) & ~F.col(IS_DUPLICATE)
+    after = _in_reverse(source, every).rowsBetween(Window.unboundedPreceding, -1)
+    found = found.withColumn(_AFTER, F.last(F.when(stands, position), ignorenulls=True).over(after))
+    found = found.withColumn(IS_OVERRIDDEN, F.coalesce(F.col(_AFTER) == position, F.lit(False)))
+    ends = F.struct(
+        operation.alias("operation"),
+        F.col(IMPORT_ID).alias("import_id"),
+        F.col(source.partition.column).alias("day"),
+        F.col(HAPPENED).alias("at"),
+    )
+    last = F.max(F.when(stands & ~is_truncate, place)).over(every)
+    withdrawn = (operation == Operation.WITHDRAW) & (F.col(ARRIVAL) == F.col(f"{_WITHDRAWAL}.{ARRIVAL}"))
+    return found.select(
+        *versions.columns,
+        VOID_BY,
+        IS_DUPLICATE,
+        IS_OVERRIDDEN,
+        IS_TIED,
+        F.coalesce(F.when(last.isNull(), withdrawn).otherwise(stands & (place == last)), F.lit(False)).alias(DECIDES),
+        F.last(F.when(stands & ~F.col(IS_OVERRIDDEN), ends), ignorenulls=True).over(after).alias(NEXT),
+    )
+
+
+def fate() -> Column:
+    """What becomes of a record. One that decides nothing and repeats nothing is superseded, truncates included."""
+    return (
+        F.when(F.col(IS_DUPLICATE), F.lit(Fate.DUPLICATE))
+        .when(F.col(DECIDES), F.lit(Fate.ACCEPTED))
+        .otherwise(F.lit(Fate.SUPERSEDED))
+    )
+
+
+def key_state() -> Column:
+    """What a key is, by the version that decides it: only a truncate can come after that."""
+    operation = F.coalesce(F.col(OPERATION), F.lit(""))
+    return (
+        F.when(operation == Operation.WITHDRAW, F.lit(KeyState.WITHDRAWN))
+        .when((operation == Operation.DELETE) | F.col(NEXT).isNotNull(), F.lit(KeyState.DELETED))
+        .otherwise(F.lit(KeyState.CURRENT))
+    )
+
+
+def _position(source: SourceTable) -> tuple[str, ...]:
+    """Where a version is among those of its key; only declared orders have equal positions."""
+    return source.order or (ARRIVAL, ROW)
+
+
+def _place(source: SourceTable) -> tuple[str, ...]:
+    """Where a version is, with what decides between equal positions."""
+    return (*source.order, _RANK, ARRIVAL, ROW) if source.order else (ARRIVAL, ROW)
+
+
+def _in_order(source: SourceTable, every: WindowSpec) -> WindowSpec:
+    """Versions that do not count come first, so that none of them lies between two that do."""
+    return every.orderBy(_COUNTS, *_place(source))
+
+
+def _in_reverse(source: SourceTable, every: WindowSpec) -> WindowSpec:
+    """Seen from each version, all that come after it; a frame of what follows would be read again for each row."""
+    return every.orderBy(F.col(_COUNTS).desc(), *(F.col(name).desc() for name in _place(source)))
+
+
+def _rank(source: SourceTable) -> Column:
+    """Of one position, a snapshot comes before a change."""
+    if source.operation is None or source.operation.snapshot is None:
+        return F.lit(1)
+    return F.when(F.col(OPERATION) == Operation.SNAPSHOT, F.lit(0)).otherwise(F.lit(1)).cast(IntegerType())
+
+
+def _with_truncates(versions: DataFrame, source: SourceTable) -> DataFrame:
+    """Truncates have no key: each is put among the versions of every key. There are few of them."""
+    if source.operation is None or source.operation.truncate is None:
+        return versions
+    is_truncate = F.coalesce(F.col(OPERATION) == Operation.TRUNCATE, F.lit(False))
+    keyed, truncates = versions.where(~is_truncate), versions.where(is_truncate)
+    keys = keyed.select(*source.key).distinct()
+    of_each_key = keys.crossJoin(F.broadcast(truncates.drop(*source.key))).select(*versions.columns)
+    return keyed.unionByName(of_each_key)

@@ -1,0 +1,247 @@
+"""Statements: what a person, or a complete extract, says about records that landed before.
+
+A withdrawal takes keys back, a restoration undoes a withdrawal, and a complete extract says that its files are all that
+exists for some days. Each is an import like a landed file: a small document in the archive, conformed records (one per
+key) and a place in the order of arrival, so that bronze is built, reproduced and undone in the same way as from files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import reduce
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import StringType
+
+from backfill_assets.crash_points import Point
+from backfill_assets.domain import Operation
+from backfill_assets.domain.operations import OPERATION
+from backfill_assets.errors import Refused, UnknownName
+from backfill_assets.identity import canonical_json
+from backfill_assets.landing.abandoned import fail_abandoned
+from backfill_assets.landing.archive import archive_text
+from backfill_assets.landing.attempt import Landing
+from backfill_assets.landing.conformed import (
+    ARRIVAL,
+    CONTENT_HASH,
+    IMPORT_ID,
+    RESTORES,
+    conformed_folder,
+    conformed_schema,
+    valid_rows,
+)
+from backfill_assets.landing.contract import typed
+from backfill_assets.landing.formats import ROW
+from backfill_assets.landing.imports import LIVE, STATEMENT, OnDuplicate
+from backfill_assets.landing.land import Landed
+from backfill_assets.landing.standing import DECIDES, KeyState, key_state, standing, version_columns
+from backfill_assets.landing.turn import landing_turn
+from backfill_assets.ledger.import_records import ImportRecord, OfferedFile
+from backfill_assets.ledger.transactions import WriteTransaction
+from backfill_assets.next_steps import Act, Option, do, step
+
+_PAST = {KeyState.DELETED: "is deleted already", KeyState.WITHDRAWN: "is withdrawn already"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Statement:
+    """A statement before it is taken in.
+
+    Attributes:
+        title: What it is, as lists of imports show it.
+        document: What it says, without who and why: equal statements have equal documents.
+        reason: Why it is made.
+    """
+
+    title: str
+    document: Mapping[str, object]
+    reason: str
+
+    def offered(self, work: Landing) -> OfferedFile:
+        """The statement, kept in the archive, as the ledger takes it in."""
+        text = canonical_json({**self.document, "source": work.source.name})
+        stored_path, sha256, size_bytes = archive_text(text, landing=work.folder, source=work.source)
+        return OfferedFile(
+            source=work.source.name,
+            sha256=sha256,
+            original_path=self.title,
+            stored_path=stored_path,
+            size_bytes=size_bytes,
+            format=STATEMENT,
+            compression="",
+            on_duplicate=str(OnDuplicate.CORRECT),
+        )
+
+
+def withdraw(work: Landing, key: Mapping[str, str], *, reason: str) -> Landed:
+    """Takes one key back: whatever landed of it before counts no more, until it is restored or lands again.
+
+    Args:
+        work: The landing, whose `by` withdraws it.
+        key: A value for every key column, as text.
+        reason: Why.
+
+    Raises:
+        Refused: The key is not current, or columns are missing or not those of the key.
+    """
+    wanted = key_condition(work, key, complete=True)
+    with landing_turn(work.folder, work.source):
+        fail_abandoned(work.ledger, work.settings, work.source, work.by)
+        _require_current(work, key, wanted)
+        statement = Statement(title="withdrawal", document={"statement": "withdrawal", "key": dict(key)}, reason=reason)
+        values = [
+            typed(F.lit(key[name]), StringType(), work.source.schema[name].dataType).alias(name)
+            for name in work.source.key
+        ]
+        return _state(work, statement, work.spark.range(1).select(*values), Operation.WITHDRAW)
+
+
+def restore(work: Landing, import_id: str, key: Mapping[str, str], *, reason: str) -> Landed:
+    """Undoes a withdrawal, of all its keys or of those with some values.
+
+    Args:
+        work: The landing, whose `by` restores them.
+        import_id: The withdrawal or the complete extract.
+        key: Values of key columns, as text; empty for all that it withdrew.
+        reason: Why.
+
+    Raises:
+        UnknownName: There is no such import.
+        Refused: It is no statement of this source, or withdrew nothing that is not restored already.
+    """
+    chosen = key_condition(work, key, complete=False)
+    with landing_turn(work.folder, work.source):
+        fail_abandoned(work.ledger, work.settings, work.source, work.by)
+        with work.ledger.read() as tx:
+            record = tx.imports.get(import_id)
+            statements = [each for each in tx.imports.records(work.source.name, LIVE) if each.format == STATEMENT]
+        if record not in statements:
+            raise Refused(
+                f"{import_id} ({record.original_path}) withdrew nothing of {work.source.name}.",
+                next_step=do(Act.STATUS),
+                import_id=import_id,
+            )
+        keys = valid_rows(work.spark, work.folder, work.source, statements)
+        restored = keys.where(F.col(RESTORES) == import_id).select(*work.source.key)
+        is_of_it = (F.col(IMPORT_ID) == import_id) & (F.col(OPERATION) == Operation.WITHDRAW)
+        left = keys.where(is_of_it & chosen).select(*work.source.key)
+        left = left.join(restored, on=list(work.source.key), how="left_anti")
+        if not left.limit(1).count():
+            raise Refused(
+                f"{import_id} withdrew no such key of {work.source.name} that is not restored already.",
+                next_step=do(Act.STATUS),
+                import_id=import_id,
+            )
+        document = {"statement": "restoration", "restores": import_id, "key": dict(key)}
+        statement = Statement(title=f"restoration of {import_id}", document=document, reason=reason)
+        return _state(work, statement, left, Operation.RESTORE, restores=import_id)
+
+
+def write_statement(
+    work: Landing, record: ImportRecord, keys: DataFrame, operation: Operation, *, restores: str | None = None
+) -> None:
+    """Writes the conformed records of a statement: one per key."""
+    own: dict[str, Column] = {
+        IMPORT_ID: F.lit(record.import_id),
+        ARRIVAL: F.lit(record.arrival),
+        ROW: F.monotonically_increasing_id() + 1,
+        CONTENT_HASH: F.lit(0),
+        OPERATION: F.lit(str(operation)),
+        RESTORES: F.lit(restores),
+        **{name: F.col(name) for name in work.source.key},
+    }
+    columns = [
+        own.get(field.name, F.lit(None)).cast(field.dataType).alias(field.name)
+        for field in conformed_schema(work.source).fields
+    ]
+    folder = conformed_folder(work.folder, work.source, record.import_id)
+    keys.select(*columns).write.mode("overwrite").parquet(str(folder))
+    work.reached(Point.LAND_STATED)
+
+
+def record_statement(
+    tx: WriteTransaction, record: ImportRecord, statement: Statement, keys: int, *, by: str, **more: object
+) -> None:
+    """The event of a statement: what was stated, why, and about how many keys. Their values can be erased, so that they
+    are in the archived document, of which the event has the digest."""
+    kind = str(statement.document["statement"])
+    tx.events.record(
+        actor=by,
+        entity="import",
+        entity_id=record.import_id,
+        action="keys_restored" if kind == "restoration" else "keys_withdrawn",
+        payload={"statement": kind, "sha256": record.sha256, "reason": statement.reason, "keys": keys, **more},
+    )
+
+
+def _state(
+    work: Landing, statement: Statement, keys: DataFrame, operation: Operation, *, restores: str | None = None
+) -> Landed:
+    offered = statement.offered(work)
+    work.reached(Point.LAND_ARCHIVED)
+    with work.ledger.write() as tx:
+        record = tx.imports.begin(offered, actor=work.by, lease=work.lease)
+    work.reached(Point.LAND_BEGUN)
+    with work.attempting([record]):
+        write_statement(work, record, keys, operation, restores=restores)
+        found = work.account([record])
+        counts = found.files[record.import_id].counts
+        with work.ledger.write() as tx:
+            work.finish(tx, [record], found, note=statement.reason)
+            record_statement(tx, record, statement, counts.landed, by=work.by)
+            record = tx.imports.get(record.import_id)
+    work.reached(Point.LAND_FINISHED)
+    days = tuple(day.event_date for day in found.files[record.import_id].days)
+    return Landed(record=record, days=days, is_new=True)
+
+
+def key_condition(work: Landing, key: Mapping[str, str], *, complete: bool) -> Column:
+    """True for rows with these values of key columns.
+
+    Raises:
+        Refused: A column is not of the key, a value is not of its type, or, when all are needed, one is missing.
+    """
+    source = work.source
+    if strange := [name for name in key if name not in source.key]:
+        raise Refused(f"{strange[0]} is not of the key of {source.name}, which is {', '.join(source.key)}.")
+    if complete and (missing := [name for name in source.key if name not in key]):
+        raise Refused(
+            f"the key of {source.name} is {', '.join(source.key)}, and no value of {missing[0]} is given.",
+            next_step=step("add ", Option("key", f"{missing[0]}=VALUE")),
+        )
+    return columns_condition(work, key)
+
+
+def columns_condition(work: Landing, values: Mapping[str, str]) -> Column:
+    """True for rows with these values, given as text.
+
+    Raises:
+        UnknownName: The contract has no such column.
+        Refused: A value is not of the type of its column.
+    """
+    schema, table = work.source.schema, work.source.name
+    if strange := [name for name in values if name not in schema.fieldNames()]:
+        columns = ", ".join(schema.fieldNames())
+        raise UnknownName(f"{table} has no column {strange[0]!r}; its columns are {columns}.", table=table)
+    if not values:
+        return F.lit(True)
+    given = {name: typed(F.lit(text), StringType(), schema[name].dataType) for name, text in values.items()}
+    found = work.spark.range(1).select(*(value.isNotNull().alias(name) for name, value in given.items())).collect()[0]
+    if wrong := [name for name in values if not found[name]]:
+        kind = schema[wrong[0]].dataType.simpleString()
+        raise Refused(f"{values[wrong[0]]!r} is no value of {wrong[0]} of {table}, which is a {kind}.", table=table)
+    return reduce(lambda left, right: left & right, (F.col(name) == value for name, value in given.items()))
+
+
+def _require_current(work: Landing, key: Mapping[str, str], wanted: Column) -> None:
+    rows = valid_rows(work.spark, work.folder, work.source, work.others([]))
+    is_truncate = F.coalesce(F.col(OPERATION) == Operation.TRUNCATE, F.lit(False))
+    versions = rows.where(wanted | is_truncate).select(*version_columns(work.source))
+    found = standing(versions, work.source).where(F.col(DECIDES)).select(key_state().alias("state")).first()
+    if found is not None and found["state"] == KeyState.CURRENT:
+        return
+    named = ", ".join(f"{name} {value}" for name, value in key.items())
+    state = "never landed" if found is None else _PAST[KeyState(found["state"])]
+    raise Refused(f"{named} of {work.source.name} {state}.", next_step=do(Act.STATUS), table=work.source.name)
