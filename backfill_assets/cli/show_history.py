@@ -7,8 +7,10 @@ from rich.console import Group, RenderableType
 from backfill_assets.cli.show import facts, state_and_meaning
 from backfill_assets.cli.show_runs import publications_view, run_ids_text, versions_text
 from backfill_assets.evidence.history import TableHistory
+from backfill_assets.evidence.imports import ImportOnDay
 from backfill_assets.evidence.partition import GateVerdict, PartitionHistory, VersionHistory
 from backfill_assets.ledger.provenance import DerivedProvenance, OtherProvenance, Provenance, SourceProvenance
+from backfill_assets.planning.partitions import count_of
 
 
 def history_view(history: TableHistory) -> RenderableType:
@@ -58,6 +60,7 @@ def _version(version: VersionHistory) -> RenderableType:
             ("supersedes", run_ids_text(version.supersedes)),
             ("references", version.references_described),
             ("inputs", _inputs(version.provenance)),
+            ("what they do", "\n".join(map(_on_day, version.imports))),
             ("checks", _checks(version.checks)),
             ("replaced", f"version {version.replaced_version}" if version.replaced_version else "nothing"),
             ("to undo it", version.undo),
@@ -68,6 +71,20 @@ def _version(version: VersionHistory) -> RenderableType:
 def _checks(checks: tuple[GateVerdict, ...]) -> str:
     failed = [check.gate for check in checks if not check.passed]
     return f"{len(checks) - len(failed)} passed" + (f", failed: {', '.join(failed)}" if failed else "")
+
+
+def _on_day(found: ImportOnDay) -> str:
+    """Such as `imp-000003 (late.jsonl): 12 records; moves 2 keys to other days`."""
+    verbs = (
+        (found.moved_away, "moves", "to other days"),
+        (found.deleted, "deletes", ""),
+        (found.withdrawn, "withdraws", ""),
+        (found.restored, "restores", ""),
+    )
+    parts = [count_of(found.records, "record")] if found.records else []
+    parts += [f"{verb} {count_of(keys, 'key')} {where}".rstrip() for keys, verb, where in verbs if keys]
+    why = f" ({found.by}: {found.reason})" if found.reason else ""
+    return f"{found.import_id}, {found.file.rpartition('/')[2]}: {'; '.join(parts) or 'nothing of this day'}{why}"
 
 
 def _inputs(provenance: Provenance) -> str:

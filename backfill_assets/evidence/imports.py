@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from backfill_assets.ledger.import_records import ImportRecord
+from backfill_assets.ledger.import_records import ImportDay, ImportRecord
 from backfill_assets.ledger.states import MEANING, ImportState
 
 
@@ -57,6 +57,48 @@ class ImportDocument:
     ignored_columns: tuple[str, ...]
     schema_versions: tuple[int, ...]
     note: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportOnDay:
+    """What one landed file or statement does to one day of its source.
+
+    Attributes:
+        import_id: Names it.
+        file: Where it came from, as it was typed; or what a statement is.
+        by: Who landed it.
+        reason: Why a statement was made; empty for a file.
+        records: Its valid records of that day.
+        moved_away: Versions of the day that end because it has the key on another day.
+        deleted: Versions of the day that end with its delete.
+        withdrawn: Versions of the day that it withdraws.
+        restored: Versions of the day that it restores.
+    """
+
+    import_id: str
+    file: str
+    by: str
+    reason: str
+    records: int
+    moved_away: int
+    deleted: int
+    withdrawn: int
+    restored: int
+
+
+def import_on_day(record: ImportRecord, day: ImportDay) -> ImportOnDay:
+    """What an import does to one of the days that it touches."""
+    return ImportOnDay(
+        import_id=record.import_id,
+        file=record.original_path,
+        by=record.landed_by,
+        reason=record.note,
+        records=day.events,
+        moved_away=day.displaced,
+        deleted=day.deleted,
+        withdrawn=day.withdrawn,
+        restored=day.restored,
+    )
 
 
 def import_document(record: ImportRecord) -> ImportDocument:

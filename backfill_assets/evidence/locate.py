@@ -48,18 +48,22 @@ class LocatedDay:
         day: The day of the events.
         records: Valid records of that day, before deciding which version of a key wins.
         moved_away: Keys that earlier imports had on that day and this one has on another.
+        deleted: Keys of that day that it deletes.
+        withdrawn: Keys of that day that it withdraws.
         days_late: The days between the day of the events and the landing; null before it has landed.
     """
 
     day: date
     records: int
     moved_away: int
+    deleted: int
+    withdrawn: int
     days_late: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocatedImport:
-    """An import that holds records of the period, or has moved keys away from it.
+    """An import that holds records of the period, or has moved keys away from it, deleted or withdrawn them.
 
     Attributes:
         import_id: Names it.
@@ -188,7 +192,14 @@ def _located(record: ImportRecord, days: Sequence[ImportDay]) -> LocatedImport:
         last_day=max(holding, default=None),
         most_days_late=max((some for some in late if some is not None), default=None),
         days=tuple(
-            LocatedDay(day=each.event_date, records=each.events, moved_away=each.displaced, days_late=some)
+            LocatedDay(
+                day=each.event_date,
+                records=each.events,
+                moved_away=each.displaced,
+                deleted=each.deleted,
+                withdrawn=each.withdrawn,
+                days_late=some,
+            )
             for each, some in zip(days, late, strict=True)
         ),
     )

@@ -8,9 +8,10 @@ from datetime import date, datetime
 
 from backfill_assets.errors import MissingInput
 from backfill_assets.evidence.how_to_undo import how_to_undo, published_together
+from backfill_assets.evidence.imports import ImportOnDay, import_on_day
 from backfill_assets.evidence.references import references_described
 from backfill_assets.evidence.report import RunVersions, run_versions
-from backfill_assets.ledger.provenance import Provenance
+from backfill_assets.ledger.provenance import Provenance, SourceProvenance
 from backfill_assets.ledger.records import PartitionVersion, RunRecord
 from backfill_assets.ledger.states import MEANING, VersionState
 from backfill_assets.ledger.transactions import ReadTransaction
@@ -86,6 +87,8 @@ class VersionHistory:
         reference_semantics: Which truth these give; null without references.
         references_described: The same in words, or null.
         provenance: What it was computed from: landed files, or the digests of the inputs in its window.
+        imports: For a source table, what each of these files does to this day: its records, and keys that it moves,
+            deletes, withdraws or restores; empty for a derived table.
         checks: Its gate results.
         verified_by: The runs that computed it again and found it equal, the latest first.
         undone: Who rolled it back, when and why, in words; null when it was not rolled back.
@@ -121,6 +124,7 @@ class VersionHistory:
     reference_semantics: ReferenceSemantics | None
     references_described: str | None
     provenance: Provenance
+    imports: tuple[ImportOnDay, ...]
     checks: tuple[GateVerdict, ...]
     verified_by: tuple[Verification, ...]
     undone: str | None
@@ -195,6 +199,7 @@ def _version_history(tx: ReadTransaction, version: PartitionVersion, run: RunRec
         reference_semantics=semantics_of(manifest.references),
         references_described=references_described(manifest.references),
         provenance=version.provenance,
+        imports=_imports(tx, version),
         checks=_checks(tx, version),
         verified_by=_verified_by(tx, version),
         undone=_undone(tx, version),
@@ -202,6 +207,14 @@ def _version_history(tx: ReadTransaction, version: PartitionVersion, run: RunRec
         replaced_version=version.replaces or None,
         undo=_undo(tx, version, run),
     )
+
+
+def _imports(tx: ReadTransaction, version: PartitionVersion) -> tuple[ImportOnDay, ...]:
+    if not isinstance(version.provenance, SourceProvenance):
+        return ()
+    read = [import_id for import_id, _ in version.provenance.imports]
+    days = tx.imports.days(read, days=[version.partition]) if read else ()
+    return tuple(import_on_day(tx.imports.get(day.import_id), day) for day in days)
 
 
 def _undo(tx: ReadTransaction, version: PartitionVersion, run: RunRecord) -> NextStep | None:
