@@ -81,7 +81,7 @@ docs: setup
 
 dev: setup
 	@echo "Dagster on http://127.0.0.1:$(PORT); Ctrl-C ends it."
-	$(RUN) exec env DAGSTER_HOME="$(ROOT)" .venv/bin/dagster dev --host 127.0.0.1 --port $(PORT)
+	$(RUN) exec env DAGSTER_HOME="$(ROOT)" .venv/bin/dagster dev -w workspace.yaml --host 127.0.0.1 --port $(PORT)
 
 lock:
 	@cd "$(ROOT)" && tools/lock.sh

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import date
 
-from sqlalchemy import select
+from sqlalchemy import func, select
 
 from backfill_assets.errors import UnknownName
 from backfill_assets.ledger import rows
@@ -97,6 +97,13 @@ class ImportReads(Queries):
                 some = of_files if day_batch is None else of_files.where(import_days.c.event_date.in_(day_batch))
                 found.extend((row.arrival, rows.import_day(row)) for row in self._rows(some))
         return tuple(day for _, day in sorted(found, key=lambda each: (each[0], each[1].event_date)))
+
+    def first_event_date(self) -> date | None:
+        """The earliest date of an event that has landed; None when nothing has.
+
+        Cost: one pass over the dates of all files.
+        """
+        return next((row.first for row in self._rows(select(func.min(import_days.c.event_date).label("first")))), None)
 
 
 def unknown_import(import_id: str) -> UnknownName:

@@ -36,6 +36,14 @@ class VersionReads(Queries):
             found.update((row.partition_date, rows.partition_version(row)) for row in self._rows(some))
         return dict(sorted(found.items()))
 
+    def first_partition(self) -> date | None:
+        """The earliest partition of any table that was ever accepted; None when none was.
+
+        Cost: one pass over an index.
+        """
+        first = func.min(partition_versions.c.partition_date).label("first")
+        return next((row.first for row in self._rows(select(first))), None)
+
     def makers(self, table: str, partitions: Iterable[date]) -> dict[date, str]:
         """The runs whose rows readers of these partitions see; those without an accepted version are absent.
 

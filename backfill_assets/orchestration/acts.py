@@ -36,9 +36,6 @@ from backfill_assets.planning.request import PlanRequest
 from backfill_assets.planning.restatement import SetRequest
 from backfill_assets.progress import Progress
 
-Typed = Mapping[str, Any]
-"""The configuration of a launch, as Dagster has validated it."""
-
 MODES = Enum(
     "Mode",
     [

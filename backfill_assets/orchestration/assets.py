@@ -11,6 +11,7 @@ validation/<derived> executes GATE; materialized whether the gates pass or fail
 # No postponed annotations here: Dagster compares the annotation of `context` with the class itself.
 
 from collections.abc import Iterable, Iterator, Sequence
+from datetime import date
 from typing import Any
 
 from dagster import (
@@ -28,6 +29,7 @@ from backfill_assets.application import look
 from backfill_assets.application.command_line import words_of
 from backfill_assets.application.execute import execute
 from backfill_assets.application.parts import STAGED_AND_GATED, Part
+from backfill_assets.application.report import report_markdown
 from backfill_assets.domain import DerivedTable, Domain, SourceTable, Table
 from backfill_assets.errors import NotApproved
 from backfill_assets.ledger.records import GateResult, PublicationRecord, RunRecord
@@ -58,8 +60,18 @@ def published_key(table: Table) -> AssetKey:
 
 
 def layer_of(table: Table) -> str:
-    """The group of a table's assets: candidate and validation stand beside what they lead to."""
+    """The group of the assets that readers know."""
     return table.name.partition(".")[0]
+
+
+def candidates_of(table: DerivedTable) -> str:
+    """The group of candidates, apart from the tables: pages show only the last part of an asset's key."""
+    return f"{layer_of(table)}_candidates"
+
+
+def validations_of(table: DerivedTable) -> str:
+    """The group of validations, for the same reason."""
+    return f"{layer_of(table)}_validations"
 
 
 def candidate_key(table: DerivedTable) -> AssetKey:
@@ -72,33 +84,40 @@ def validation_key(table: DerivedTable) -> AssetKey:
     return AssetKey(["validation", table.short_name])
 
 
-def domain_assets(domain: Domain, graph: Graph, *, pool: str | None) -> Sequence[AssetsDefinition]:
+def domain_assets(domain: Domain, graph: Graph, *, first_day: date, pool: str | None) -> Sequence[AssetsDefinition]:
     """Every asset of a domain: one per source table, three per derived table.
 
     Args:
         domain: The tables.
         graph: Their windows, resolved.
+        first_day: Where partitions start.
         pool: The concurrency pool of the assets that use Spark; None when nothing else can run beside them.
     """
-    found = [_bronze(source, graph, pool) for source in domain.sources]
+    found = [_bronze(source, first_day, pool) for source in domain.sources]
     for table in domain.derived:
-        found += [_candidate(table, domain, graph, pool), _validation(table, graph, pool), _published(table, graph)]
+        found += [
+            _candidate(table, domain, graph, first_day, pool),
+            _validation(table, first_day, pool),
+            _published(table, first_day),
+        ]
     return found
 
 
-def _bronze(table: SourceTable, graph: Graph, pool: str | None) -> AssetsDefinition:
+def _bronze(table: SourceTable, first_day: date, pool: str | None) -> AssetsDefinition:
     key = published_key(table)
 
     @asset(
         key=key,
-        partitions_def=partitions_definition(table.partition.grain, graph.first_day),
+        partitions_def=partitions_definition(table.partition.grain, first_day),
         backfill_policy=WHOLE_RANGE,
         output_required=False,  # a run with gaps, see `recorded.materialized`
         check_specs=gate_specs(key, table.gates, None),
         required_resource_keys={SESSION, table_key(table.name)},
         pool=pool,
         group_name=layer_of(table),
-        kinds={"spark", "delta"},
+        kinds=described.kinds(table, "spark"),
+        owners=described.owners(table),
+        tags=described.part_tags(table, "source"),
         description=described.source(table),
         metadata=described.table_metadata(table),
     )
@@ -139,7 +158,9 @@ def _bronze(table: SourceTable, graph: Graph, pool: str | None) -> AssetsDefinit
     return load
 
 
-def _candidate(table: DerivedTable, domain: Domain, graph: Graph, pool: str | None) -> AssetsDefinition:
+def _candidate(
+    table: DerivedTable, domain: Domain, graph: Graph, first_day: date, pool: str | None
+) -> AssetsDefinition:
     key = candidate_key(table)
     node = graph.table(table.name)
 
@@ -152,14 +173,16 @@ def _candidate(table: DerivedTable, domain: Domain, graph: Graph, pool: str | No
             )
             for name in dict.fromkeys(edge.table for edge in node.inputs)
         ],
-        partitions_def=partitions_definition(table.partition.grain, graph.first_day),
+        partitions_def=partitions_definition(table.partition.grain, first_day),
         backfill_policy=WHOLE_RANGE,
         # Without an output the assets after it are skipped: a publication that was followed already asks for nothing.
         output_required=False,
         required_resource_keys={SESSION},
         pool=pool,
-        group_name=layer_of(table),
+        group_name=candidates_of(table),
         kinds={"spark", "delta"},
+        owners=described.owners(table),
+        tags=described.part_tags(table, "candidate"),
         code_version=table.version,
         description=described.candidate(table),
         metadata={**described.row_metadata(table), **described.transform_metadata(table, node)},
@@ -175,14 +198,15 @@ def _candidate(table: DerivedTable, domain: Domain, graph: Graph, pool: str | No
             context.log.info(f"{run.run_id} ({run.manifest.kind}): {run.manifest.reason}")
             listener = _listener(context, session)
             staged = execute(session.workspace, run.run_id, [Part.STAGE], actor=by, listener=listener).staged
-        yield from materialized(context, key, run.manifest.partitions, described.staged(staged, run.manifest))
+        numbers = described.staged(staged, run.manifest, validation=validation_key(table))
+        yield from materialized(context, key, run.manifest.partitions, numbers)
 
     return stage_candidate
 
 
-def _validation(table: DerivedTable, graph: Graph, pool: str | None) -> AssetsDefinition:
+def _validation(table: DerivedTable, first_day: date, pool: str | None) -> AssetsDefinition:
     key = validation_key(table)
-    partitions = partitions_definition(table.partition.grain, graph.first_day)
+    partitions = partitions_definition(table.partition.grain, first_day)
 
     @asset(
         key=key,
@@ -193,8 +217,10 @@ def _validation(table: DerivedTable, graph: Graph, pool: str | None) -> AssetsDe
         check_specs=gate_specs(key, table.gates, partitions),
         required_resource_keys={SESSION},
         pool=pool,
-        group_name=layer_of(table),
-        kinds={"spark", "delta"},
+        group_name=validations_of(table),
+        kinds={"spark"},
+        owners=described.owners(table),
+        tags=described.part_tags(table, "validation"),
         description=described.validation(table),
         metadata=described.gate_metadata(table),
     )
@@ -206,7 +232,14 @@ def _validation(table: DerivedTable, graph: Graph, pool: str | None) -> AssetsDe
             listener = _listener(context, session)
             results = execute(session.workspace, run.run_id, [Part.GATE], actor=by, listener=listener).results
         measured = look.staged_partitions(session.workspace, run.run_id)
-        yield from materialized(context, key, run.manifest.partitions, described.measured(measured, results))
+        numbers = described.measured(
+            measured,
+            results,
+            report=report_markdown(session.workspace, run.run_id),
+            candidate=candidate_key(table),
+            published=published_key(table),
+        )
+        yield from materialized(context, key, run.manifest.partitions, numbers)
         yield from gate_events(context, key, table.partition.grain, results)
         yield from ended_checks(key, table.gates)
         _must_have_passed(run.run_id, table, results)
@@ -214,18 +247,20 @@ def _validation(table: DerivedTable, graph: Graph, pool: str | None) -> AssetsDe
     return measure_gates
 
 
-def _published(table: DerivedTable, graph: Graph) -> AssetsDefinition:
+def _published(table: DerivedTable, first_day: date) -> AssetsDefinition:
     key = published_key(table)
 
     @asset(
         key=key,
         deps=[validation_key(table)],
-        partitions_def=partitions_definition(table.partition.grain, graph.first_day),
+        partitions_def=partitions_definition(table.partition.grain, first_day),
         backfill_policy=WHOLE_RANGE,
         output_required=False,  # a run with gaps, see `recorded.materialized`
         required_resource_keys={SESSION, table_key(table.name)},
         group_name=layer_of(table),
-        kinds={"delta"},
+        kinds=described.kinds(table),
+        owners=described.owners(table),
+        tags=described.part_tags(table, "published"),
         description=described.published_table(table),
         metadata=described.table_metadata(table),
     )
@@ -239,12 +274,10 @@ def _published(table: DerivedTable, graph: Graph) -> AssetsDefinition:
             yield waits(context, key, run, record)
             return
         staged = look.staged_partitions(session.workspace, run.run_id)
-        yield from materialized(
-            context,
-            key,
-            run.manifest.partitions,
-            described.published(record, staged, run.manifest, _url(context, table)),
+        numbers = described.published(
+            record, staged, run.manifest, _url(context, table), validation=validation_key(table)
         )
+        yield from materialized(context, key, run.manifest.partitions, numbers)
 
     return swap
 

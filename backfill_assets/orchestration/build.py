@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import date
 
 from dagster import Definitions, in_process_executor
 
@@ -10,6 +11,7 @@ from backfill_assets.orchestration.acts import acting_jobs
 from backfill_assets.orchestration.assets import domain_assets
 from backfill_assets.orchestration.follow import follow_sensor
 from backfill_assets.orchestration.jobs import table_jobs
+from backfill_assets.orchestration.partitions import first_day_of_data
 from backfill_assets.orchestration.preview import relied_upon
 from backfill_assets.orchestration.resources import Session, run_resources
 from backfill_assets.settings import Settings
@@ -31,18 +33,23 @@ def build_definitions(settings: Settings) -> Definitions:
     return definitions_over(workspace, lambda: Session(workspace=Workspace.open(settings)), pool=SPARK_POOL)
 
 
-def definitions_over(workspace: Workspace, open_session: Callable[[], Session], *, pool: str | None) -> Definitions:
+def definitions_over(
+    workspace: Workspace, open_session: Callable[[], Session], *, pool: str | None, first_day: date | None = None
+) -> Definitions:
     """The definitions over a workspace.
 
     Args:
         workspace: Whose domain, graph and settings they follow.
         open_session: What the assets of a run act through.
         pool: The concurrency pool of assets that use Spark; None for runs that this process executes itself.
+        first_day: Where the partitions start if it is earlier than the data, for a run of earlier partitions.
     """
+    starts = first_day_of_data(workspace)
+    starts = starts if first_day is None else min(starts, first_day)
     with relied_upon():
         jobs = table_jobs(workspace.domain)
         return Definitions(
-            assets=domain_assets(workspace.domain, workspace.graph, pool=pool),
+            assets=domain_assets(workspace.domain, workspace.graph, first_day=starts, pool=pool),
             jobs=[*jobs, *acting_jobs(workspace.domain, pool=pool)],
             sensors=[follow_sensor(jobs)],
             resources=run_resources(workspace.settings, workspace.domain, open_session),

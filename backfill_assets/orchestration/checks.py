@@ -26,14 +26,18 @@ from dagster import (
 
 from backfill_assets.application.command_line import words_of
 from backfill_assets.domain import Gate
+from backfill_assets.evidence.measured import changed_columns
 from backfill_assets.ledger.records import GateResult
 from backfill_assets.next_steps import Act, do
 from backfill_assets.orchestration.dagster_internals import AssetCheckEvaluationTargetMaterializationData as Target
+from backfill_assets.orchestration.described import CHANGED, column_rows, violations
 from backfill_assets.orchestration.partitions import key_of
 from backfill_assets.planning.partitions import Grain, count_of, describe
 
 OBSERVED = TableSchema(columns=[TableColumn("what", "string"), TableColumn("value", "string")])
-FAILED = TableSchema(columns=[TableColumn("partition", "string"), TableColumn("verdict", "string")])
+FAILED = TableSchema(
+    columns=[TableColumn("partition", "string"), TableColumn("violations", "int"), TableColumn("verdict", "string")]
+)
 MOST_FAILED_ROWS = 100
 
 
@@ -81,7 +85,9 @@ def evaluations(
             blocking=result.blocking,
             partition=key,
             description=_sentence(result.verdict),
-            metadata={} if result.passed or failed[result.gate] > MOST_FAILED_ROWS else _observed(result.observed),
+            metadata={"violations": violations(result)}
+            if result.passed or failed[result.gate] > MOST_FAILED_ROWS
+            else {"violations": violations(result), **_observed(result), **_rows_that_fail(result)},
             target_materialization_data=on.get(key),
         )
 
@@ -104,7 +110,12 @@ def summaries(asset: AssetKey, grain: Grain, results: Iterable[GateResult]) -> I
             if not failed
             else f"{len(failed):,} of {every} failed: {describe(grain, (result.partition for result in failed))}. "
             f"Keys of rows that fail: {words_of(do(Act.REPORT, failed[0].run_id))}",
-            metadata={"partitions": len(found), "failed_partitions": len(failed), **_failed_rows(failed)},
+            metadata={
+                "partitions": len(found),
+                "failed_partitions": len(failed),
+                "violations": sum(map(violations, found)),
+                **_failed_rows(failed),
+            },
         )
 
 
@@ -131,17 +142,28 @@ def _sentence(text: str) -> str:
 
 
 def _failed_rows(failed: Sequence[GateResult]) -> Mapping[str, Any]:
+    """The partitions that failed, the worst first."""
     if not failed:
         return {}
+    worst = sorted(failed, key=lambda result: (-violations(result), result.partition))
     rows = [
-        TableRecord({"partition": key_of(result.partition), "verdict": result.verdict})
-        for result in failed[:MOST_FAILED_ROWS]
+        TableRecord(
+            {"partition": key_of(result.partition), "violations": violations(result), "verdict": result.verdict}
+        )
+        for result in worst[:MOST_FAILED_ROWS]
     ]
     return {"failed": MetadataValue.table(rows, schema=FAILED)}
 
 
-def _observed(observed: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Plain numbers as a table that shows without a click; what is nested behind one."""
+def _rows_that_fail(result: GateResult) -> Mapping[str, Any]:
+    """Where rows that fail are shown with their keys: in the ledger alone, which can erase them."""
+    return {"rows that fail": words_of(do(Act.REPORT, result.run_id))} if violations(result) else {}
+
+
+def _observed(result: GateResult) -> Mapping[str, Any]:
+    """Plain numbers and changed columns as tables that show without a click; what is nested otherwise behind one."""
+    changed = changed_columns([result])
+    observed = {name: value for name, value in result.observed.items() if not (changed and name == "changed_columns")}
     plain = [
         TableRecord({"what": name.replace("_", " "), "value": _text(value)})
         for name, value in observed.items()
@@ -152,7 +174,11 @@ def _observed(observed: Mapping[str, Any]) -> Mapping[str, Any]:
         for name, value in observed.items()
         if isinstance(value, (dict, list, tuple)) and value
     }
-    return {**({"observed": MetadataValue.table(plain, schema=OBSERVED)} if plain else {}), **nested}
+    return {
+        **({"observed": MetadataValue.table(plain, schema=OBSERVED)} if plain else {}),
+        **({"changed columns": MetadataValue.table(column_rows(changed), schema=CHANGED)} if changed else {}),
+        **nested,
+    }
 
 
 def _text(value: Any) -> str:

@@ -3,6 +3,7 @@
 - A storage of one's own: Dagster loads one that `dagster.yaml` names, and has no public base class for it.
 - The tables of its event log, and how an event becomes text, for the batches of `batches`.
 - The materialization that an evaluation of a check is about, without which the UI counts a check as not executed.
+- The origin of a run, which says to which code location it belongs.
 - The type of a job of assets, and a log of what a process prints that keeps nothing.
 
 No other module imports them from Dagster. `unit/test_dagster_internals.py` compares the installed version with what is
@@ -11,8 +12,15 @@ relied upon, also of the private methods that `batches`, `colours`, `storage` an
 
 from __future__ import annotations
 
+import sys
+
 from dagster._core.definitions.asset_checks.asset_check_evaluation import AssetCheckEvaluationTargetMaterializationData
 from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
+from dagster._core.remote_origin import (
+    ManagedGrpcPythonEnvCodeLocationOrigin,
+    RemoteJobOrigin,
+    RemoteRepositoryOrigin,
+)
 from dagster._core.storage.asset_check_execution_record import AssetCheckExecutionRecordStatus
 from dagster._core.storage.base_storage import DagsterStorage
 from dagster._core.storage.event_log import SqlEventLogStorage
@@ -24,6 +32,7 @@ from dagster._core.storage.event_log.schema import (
 from dagster._core.storage.event_log.sqlite.sqlite_event_log import SqliteEventLogStorage
 from dagster._core.storage.noop_compute_log_manager import NoOpComputeLogManager
 from dagster._core.storage.sqlite_storage import DagsterSqliteStorage
+from dagster._core.types.loadable_target_origin import LoadableTargetOrigin
 from dagster._serdes import ConfigurableClassData
 from dagster_shared.serdes import pack_value, serialize_value
 
@@ -40,6 +49,17 @@ __all__ = [
     "SqlEventLogStorageTable",
     "SqliteEventLogStorage",
     "UnresolvedAssetJobDefinition",
+    "origin_of",
     "pack_value",
     "serialize_value",
 ]
+
+LOCATION = "backfill_assets"
+"""The code location, as `workspace.yaml` and `pyproject.toml` name it."""
+
+
+def origin_of(job: str) -> RemoteJobOrigin:
+    """Where a job of the code location comes from, for a run that a command executes."""
+    target = LoadableTargetOrigin(executable_path=sys.executable, module_name="backfill_assets.definitions")
+    location = ManagedGrpcPythonEnvCodeLocationOrigin(loadable_target_origin=target, location_name=LOCATION)
+    return RemoteJobOrigin(RemoteRepositoryOrigin(location, "__repository__"), job)

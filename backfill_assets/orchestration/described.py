@@ -2,24 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import inspect
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
-from dagster import MetadataValue, TableColumn, TableColumnConstraints, TableRecord, TableSchema
+from dagster import (
+    AssetKey,
+    CodeReferencesMetadataValue,
+    LocalFileCodeReference,
+    MetadataValue,
+    TableColumn,
+    TableColumnConstraints,
+    TableRecord,
+    TableSchema,
+)
 
+from backfill_assets.application.command_line import words_of
 from backfill_assets.domain import DerivedTable, SourceTable, Table
-from backfill_assets.evidence.measured import Moves, partition_moves
+from backfill_assets.evidence.measured import Moves, changed_columns, partition_moves
 from backfill_assets.evidence.references import references_described
 from backfill_assets.ledger.records import CandidatePartition, GateResult, PublicationRecord
+from backfill_assets.next_steps import Act, do
 from backfill_assets.planning.graph import TableNode
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.windows import AnyWindow
 
+LAYERS = frozenset({"bronze", "silver", "gold"})
+NO_WORD = re.compile(r"\W", re.ASCII)
+CODE_SECTION = re.compile(r"^(?:Args|Returns|Raises|Yields|Examples?):", re.MULTILINE)
+
 GATES = TableSchema(
     columns=[TableColumn("gate", "string"), TableColumn("demands", "string"), TableColumn("blocks", "string")]
 )
+
+
+MOVED = ("added", "removed", "changed")
+MOST_WORST = 20
+WORST = TableSchema(
+    columns=[TableColumn("partition", "string")] + [TableColumn(name, "int") for name in ("violations", *MOVED, "rows")]
+)
+CHANGED = TableSchema(columns=[TableColumn("column", "string"), TableColumn("rows", "int")])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,10 +59,31 @@ class Numbers:
 # ---------------------------------------------------------------------------------------------------- definitions
 
 
+def owners(table: Table) -> Sequence[str]:
+    """The groups whose approval the table's policy asks for, as Dagster's teams."""
+    return [f"team:{NO_WORD.sub('_', group.strip())}" for group in table.policy.approvers]
+
+
+def part_tags(table: Table, part: str) -> Mapping[str, str]:
+    """Which of a table's assets it is, for the search of pages: `tag:backfill/part=validation`."""
+    return {"backfill/part": part, "backfill/table": table.name}
+
+
+def kinds(table: Table, *more: str) -> set[str]:
+    """The kinds of a table that readers know; pages draw layers that they know, such as silver."""
+    layer = table.name.partition(".")[0]
+    return {"delta", *more, *({layer} & LAYERS)}
+
+
+def prose(text: str) -> str:
+    """A docstring without its lists of arguments, results and errors, which are for the author's colleagues."""
+    return CODE_SECTION.split(text, maxsplit=1)[0].strip()
+
+
 def source(table: SourceTable) -> str:
     """The description of a bronze asset."""
     return (
-        f"{table.description}\n\nBuilt from the files that have landed: the latest arrival of a key wins. "
+        f"{prose(table.description)}\n\nBuilt from the files that have landed: the latest arrival of a key wins. "
         f"Materializing a day rebuilds it, measures its gates and publishes it."
     ).strip()
 
@@ -48,7 +95,7 @@ def candidate(table: DerivedTable) -> str:
         f"the transform reads, warm-up included.\n\nLaunch a range to stage an ad-hoc run; the tag "
         f"`backfill/by` names who asks and is required, `backfill/reason` states why, and `backfill/transform_version` "
         f"asks for another release.\n\n"
-        f"{table.description}"
+        f"{prose(table.description)}"
     )
 
 
@@ -64,7 +111,7 @@ def published_table(table: DerivedTable) -> str:
     """The description of the asset that readers know."""
     return (
         f"Materializing a range publishes the staged run over exactly that range, in one commit. It is refused "
-        f"unless every blocking gate has passed and the run is approved.\n\n{table.description}"
+        f"unless every blocking gate has passed and the run is approved.\n\n{prose(table.description)}"
     )
 
 
@@ -81,6 +128,7 @@ def row_metadata(table: Table) -> Mapping[str, Any]:
                 TableColumn(
                     column.name,
                     column.dataType.simpleString(),
+                    description=column.metadata.get("comment"),
                     constraints=TableColumnConstraints(nullable=column.nullable),
                 )
                 for column in table.schema.fields
@@ -104,10 +152,22 @@ def transform_metadata(table: DerivedTable, node: TableNode) -> Mapping[str, Any
     """How a derived table is computed."""
     return {
         "transform": table.transform,
+        **_code(table),
         "transform versions": ", ".join(release.version for release in table.releases),
         **{f"window of {edge.argument}": _window(edge.window) for edge in node.inputs},
         **({"references": ", ".join(table.references)} if table.references else {}),
     }
+
+
+def _code(table: DerivedTable) -> Mapping[str, Any]:
+    """Where the present release is written."""
+    function = inspect.unwrap(table.releases[0].function)
+    file = inspect.getsourcefile(function)
+    if file is None:
+        return {}
+    line = inspect.getsourcelines(function)[1]
+    place = LocalFileCodeReference(file_path=file, line_number=line, label=table.transform)
+    return {"dagster/code_references": CodeReferencesMetadataValue(code_references=[place])}
 
 
 def _window(window: AnyWindow) -> str:
@@ -117,23 +177,89 @@ def _window(window: AnyWindow) -> str:
 # ----------------------------------------------------------------------------------------------------------- runs
 
 
-def staged(found: Mapping[date, CandidatePartition], manifest: Manifest) -> Numbers:
-    """What staging wrote."""
+def staged(found: Mapping[date, CandidatePartition], manifest: Manifest, *, validation: AssetKey) -> Numbers:
+    """What staging wrote, with a link to where it is judged."""
     return Numbers(
-        of_run={**_run_id(found.values()), **_references(manifest)},
+        of_run={**_run_id(found.values()), **_references(manifest), "validation": MetadataValue.asset(validation)},
         by_partition={
-            day: {"rows": partition.rows, "files": len(partition.files.files)} for day, partition in found.items()
+            day: {**_counted(partition), "files": len(partition.files.files)} for day, partition in found.items()
         },
     )
 
 
-def measured(found: Mapping[date, CandidatePartition], results: Iterable[GateResult]) -> Numbers:
-    """What the gates measured."""
+def measured(
+    found: Mapping[date, CandidatePartition],
+    results: Sequence[GateResult],
+    *,
+    report: str,
+    candidate: AssetKey,
+    published: AssetKey,
+) -> Numbers:
+    """What the gates measured: numbers of each partition, which pages plot, and a summary of the run.
+
+    Args:
+        found: The staged partitions.
+        results: Of every gate and partition.
+        report: The report of the run in short, as Markdown.
+        candidate: What was measured.
+        published: What readers see once it is published.
+    """
     differences = {part.partition: _differences(part.moves) for part in partition_moves(results, found)}
+    broken = violations_by_partition(results)
+    by_partition = {
+        day: {**_counted(partition), **differences.get(day, {}), "violations": broken[day]}
+        for day, partition in found.items()
+    }
+    changed = changed_columns(results)
     return Numbers(
-        of_run=_run_id(found.values()),
-        by_partition={day: {"rows": partition.rows, **differences.get(day, {})} for day, partition in found.items()},
+        of_run={
+            **_run_id(found.values()),
+            "report": MetadataValue.md(report),
+            "worst partitions": MetadataValue.table(_worst(by_partition), schema=WORST),
+            **({"changed columns": MetadataValue.table(column_rows(changed), schema=CHANGED)} if changed else {}),
+            "candidate": MetadataValue.asset(candidate),
+            "published": MetadataValue.asset(published),
+        },
+        by_partition=by_partition,
     )
+
+
+def violations_by_partition(results: Iterable[GateResult]) -> Counter[date]:
+    """How many rows break a gate, summed over the gates."""
+    found: Counter[date] = Counter()
+    for result in results:
+        found[result.partition] += violations(result)
+    return found
+
+
+def violations(result: GateResult) -> int:
+    """How many rows of a partition break a gate; 0 for a gate that does not count rows."""
+    observed = result.observed
+    return int(observed.get("violating_rows", observed.get("rows_without_a_required_value", 0)) or 0)
+
+
+def column_rows(changed: Mapping[str, int]) -> list[TableRecord]:
+    """In how many rows each column differs from the accepted rows, as a table."""
+    return [TableRecord({"column": column, "rows": rows}) for column, rows in changed.items()]
+
+
+def _worst(by_partition: Mapping[date, Mapping[str, Any]]) -> list[TableRecord]:
+    """The partitions with the most violations, then the most differences."""
+
+    def badness(day: date) -> tuple[int, int]:
+        numbers = by_partition[day]
+        return numbers["violations"], sum(int(numbers.get(name, 0)) for name in MOVED)
+
+    ranked = sorted(sorted(by_partition), key=badness, reverse=True)[:MOST_WORST]
+    return [
+        TableRecord(
+            {
+                "partition": day.isoformat(),
+                **{name: int(by_partition[day].get(name, 0)) for name in ("violations", *MOVED, "rows")},
+            }
+        )
+        for day in ranked
+    ]
 
 
 def _differences(moves: Moves) -> Mapping[str, int]:
@@ -146,7 +272,12 @@ def _differences(moves: Moves) -> Mapping[str, int]:
 
 
 def published(
-    record: PublicationRecord, staged_partitions: Mapping[date, CandidatePartition], manifest: Manifest, url: str
+    record: PublicationRecord,
+    staged_partitions: Mapping[date, CandidatePartition],
+    manifest: Manifest,
+    url: str,
+    *,
+    validation: AssetKey | None = None,
 ) -> Numbers:
     """What a publication changed; a partition it left alone already held the same rows."""
     changed = {change.partition: change for change in record.intent.changes}
@@ -157,9 +288,11 @@ def published(
             "table version": record.delta_version,
             "dagster/uri": url,
             **_references(manifest),
+            "report": words_of(do(Act.REPORT, record.intent.run_id)),
+            **({"validation": MetadataValue.asset(validation)} if validation else {}),
         },
         by_partition={
-            day: {"rows": partition.rows, "swapped": day in changed} for day, partition in staged_partitions.items()
+            day: {**_counted(partition), "swapped": day in changed} for day, partition in staged_partitions.items()
         },
     )
 
@@ -168,6 +301,12 @@ def _references(manifest: Manifest) -> Mapping[str, str]:
     """With which versions of its references a run was computed, and which truth these give."""
     described = references_described(manifest.references)
     return {"references": described} if described else {}
+
+
+def _counted(partition: CandidatePartition) -> Mapping[str, Any]:
+    """The rows of a partition, which pages plot, and the checksum of their content."""
+    checksum = {"checksum": partition.checksum} if partition.checksum else {}
+    return {"rows": partition.rows, "dagster/row_count": partition.rows, **checksum}
 
 
 def _run_id(partitions: Iterable[CandidatePartition]) -> Mapping[str, Any]:

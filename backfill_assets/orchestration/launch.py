@@ -7,6 +7,8 @@ import socket
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import date
+from functools import partial
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -27,7 +29,7 @@ from backfill_assets.lease import this_process
 from backfill_assets.ledger.records import RunRecord
 from backfill_assets.orchestration import tags
 from backfill_assets.orchestration.build import definitions_over
-from backfill_assets.orchestration.dagster_internals import NoOpComputeLogManager
+from backfill_assets.orchestration.dagster_internals import NoOpComputeLogManager, origin_of
 from backfill_assets.orchestration.jobs import job_name, keys_of
 from backfill_assets.orchestration.resources import Session
 from backfill_assets.orchestration.storage import dagster_folder, storage_below
@@ -38,6 +40,7 @@ from backfill_assets.settings import Settings
 from backfill_assets.workspace import Workspace
 
 TEMPLATE = "dagster.yaml"
+MAX_RETRIES = "dagster/max_retries"
 QUIET = {"compute_logs": {"module": NoOpComputeLogManager.__module__, "class": NoOpComputeLogManager.__name__}}
 """Compute logs are made by redirecting the process's output, which belongs to the command."""
 
@@ -118,6 +121,8 @@ def run_in_process(
         **tags.partition_range(run.manifest.partitions),
         **tags.of_run(run, by),
         tags.PROCESS: this_process(),
+        # A command that died is run again by a person; Dagster's daemon starts its own runs again.
+        MAX_RETRIES: "0",
     }
     for keys in _together(run.manifest, keys_of(table, parts)):
         dagster_run_id, succeeded, errors = _execute(
@@ -150,16 +155,32 @@ def _execute(
     only: Sequence[AssetKey] | None = None,
 ) -> tuple[str, bool, Sequence[BackfillError]]:
     session = Session(workspace=workspace, progress=progress)
-    definitions = definitions_over(workspace, lambda: session, pool=None)
+    earliest = date.fromisoformat(run_tags[tags.RANGE_START])
+    definitions = definitions_over(workspace, lambda: session, pool=None, first_day=earliest)
     dagster_run_id = str(uuid4())
     try:
-        definitions.resolve_job_def(job).execute_in_process(
-            instance=instance, tags=dict(run_tags), run_config=SILENT, run_id=dagster_run_id, asset_selection=only
-        )
+        with _in_the_code_location(instance, job):
+            definitions.resolve_job_def(job).execute_in_process(
+                instance=instance, tags=dict(run_tags), run_config=SILENT, run_id=dagster_run_id, asset_selection=only
+            )
     except Failure:
         # An intentional failure of an asset. Any other error is a defect of this project, and is raised.
         return dagster_run_id, False, session.errors
     return dagster_run_id, True, session.errors
+
+
+@contextmanager
+def _in_the_code_location(instance: DagsterInstance, job: str) -> Iterator[None]:
+    """Runs that are created inside belong to the code location: Timeline and the pages of jobs show no others.
+
+    Dagster's `execute_in_process` has no argument for it.
+    """
+    created = instance.create_run_for_job
+    instance.create_run_for_job = partial(created, remote_job_origin=origin_of(job))  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        del instance.create_run_for_job
 
 
 def end_abandoned_runs(instance: DagsterInstance, run_id: str | None = None) -> None:

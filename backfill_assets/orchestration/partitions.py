@@ -6,6 +6,7 @@ Both are read off the planner's view, so that Dagster's lineage cannot disagree 
 from __future__ import annotations
 
 from datetime import date
+from pathlib import Path
 
 from dagster import (
     DailyPartitionsDefinition,
@@ -14,11 +15,31 @@ from dagster import (
     TimeWindowPartitionsDefinition,
 )
 
+from backfill_assets.errors import BackfillError
 from backfill_assets.orchestration.preview import relied_upon
 from backfill_assets.planning.graph import TableInput
 from backfill_assets.planning.partitions import Grain
+from backfill_assets.workspace import Workspace
 
 KEY_FORMAT = "%Y-%m-%d"
+
+
+def first_day_of_data(workspace: Workspace) -> date:
+    """The first of the month in which data starts, so that pages show no decades without any.
+
+    Dagster's partitions begin there; what a run may compute begins with the setting BACKFILL_FIRST_DAY, which is also
+    the answer where nothing has landed, or no ledger can be asked. A month, so that a late event seldom moves it.
+    """
+    first_day = workspace.graph.first_day
+    kind, _, file = workspace.settings.ledger_url.partition(":///")
+    if kind == "sqlite" and not Path(file).exists():
+        return first_day
+    try:
+        with workspace.ledger.read() as tx:
+            known = [day for day in (tx.imports.first_event_date(), tx.versions.first_partition()) if day]
+    except BackfillError:
+        return first_day
+    return max(first_day, min(known).replace(day=1)) if known else first_day
 
 
 def partitions_definition(grain: Grain, first_day: date) -> TimeWindowPartitionsDefinition:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from typing import Any
 
@@ -12,6 +12,7 @@ from dagster import (
     AssetKey,
     AssetMaterialization,
     AssetObservation,
+    DataVersion,
     MaterializeResult,
     Output,
 )
@@ -19,6 +20,7 @@ from dagster import (
 from backfill_assets.application.command_line import explained
 from backfill_assets.domain import Gate
 from backfill_assets.errors import NotApproved
+from backfill_assets.identity import sha256_text
 from backfill_assets.ledger.records import GateResult, RunRecord
 from backfill_assets.orchestration.batches import BATCH, batches, one_commit
 from backfill_assets.orchestration.checks import evaluations, gate_specs, summaries, targets
@@ -27,6 +29,7 @@ from backfill_assets.orchestration.partitions import key_of
 from backfill_assets.planning.partitions import Grain, describe
 
 Events = Iterator[Any]
+DATA_VERSION_TAG = "dagster/data_version"
 
 
 def materialized(context: AssetExecutionContext, key: AssetKey, partitions: Iterable[date], numbers: Numbers) -> Events:
@@ -41,13 +44,24 @@ def materialized(context: AssetExecutionContext, key: AssetKey, partitions: Iter
     if keys == list(context.partition_keys):
         for partition_key, metadata in own.items():
             context.add_asset_metadata(metadata, asset_key=key, partition_key=partition_key)
-        yield MaterializeResult(asset_key=key, metadata=numbers.of_run)
+        # Of one output there is one version, also for many partitions: a digest of what they all hold.
+        yield MaterializeResult(asset_key=key, metadata=numbers.of_run, data_version=_data_version(own))
         return
     for batch in batches(keys, BATCH):
         with one_commit(context.instance):
             for partition_key in batch:
                 metadata = {**numbers.of_run, **own.get(partition_key, {})}
-                yield AssetMaterialization(asset_key=key, partition=partition_key, metadata=metadata)
+                version = _data_version({partition_key: metadata})
+                version_tags = {DATA_VERSION_TAG: version.value} if version else None
+                yield AssetMaterialization(asset_key=key, partition=partition_key, metadata=metadata, tags=version_tags)
+
+
+def _data_version(by_partition: Mapping[str, Mapping[str, Any]]) -> DataVersion | None:
+    """The content of some partitions as a version: the checksum of one, a digest of those of several."""
+    checksums = [str(metadata.get("checksum", "")) for metadata in by_partition.values()]
+    if not checksums or not all(checksums):
+        return None
+    return DataVersion(checksums[0] if len(checksums) == 1 else sha256_text("|".join(checksums)))
 
 
 def waits(context: AssetExecutionContext, key: AssetKey, run: RunRecord, waiting: NotApproved) -> AssetObservation:

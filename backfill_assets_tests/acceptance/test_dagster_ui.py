@@ -26,7 +26,39 @@ FIRST = date(2025, 1, 1)
 TOO_MUCH = date(2025, 1, 10)
 STARTS_WITHIN_S = 180
 
-RUNS = "{ runsOrError { ... on Runs { results { jobName status tags { key value } } } } }"
+RUNS = """
+{
+  runsOrError {
+    ... on Runs {
+      results { jobName status tags { key value } repositoryOrigin { repositoryName repositoryLocationName } }
+    }
+  }
+}
+"""
+LOCATIONS = "{ workspaceOrError { ... on Workspace { locationEntries { name } } } }"
+PLOTTED = """
+query Plotted($key: AssetKeyInput!) {
+  assetOrError(assetKey: $key) {
+    ... on Asset {
+      assetMaterializations(partitions: ["2025-01-10"], limit: 1) {
+        metadataEntries { label ... on IntMetadataEntry { intValue } }
+      }
+    }
+  }
+}
+"""
+LATEST = "query Latest($keys: [AssetKeyInput!]!) { assetsLatestInfo(assetKeys: $keys) { latestRun { status } } }"
+VALID = """
+query Valid($job: String!, $config: RunConfigData) {
+  isPipelineConfigValid(
+    mode: "default"
+    runConfigData: $config
+    pipeline: {
+      repositoryLocationName: "backfill_assets", repositoryName: "__repository__", pipelineName: $job
+    }
+  ) { __typename ... on RunConfigValidationInvalid { errors { message } } }
+}
+"""
 ASSET = """
 query Asset($path: [String!]!) {
   assetNodeOrError(assetKey: {path: $path}) {
@@ -121,6 +153,10 @@ def test_runs_of_commands_are_there_with_their_manifest_reason_and_requester(url
         ("recent_sales_restatement", "FAILURE"),
         ("sales_load", "SUCCESS"),
     ]
+    origin = {"repositoryName": "__repository__", "repositoryLocationName": "backfill_assets"}
+    # The Timeline and the pages of jobs show runs of a location that is loaded, and no others.
+    assert all(run["repositoryOrigin"] == origin for run in runs)
+    assert ask(url, LOCATIONS)["workspaceOrError"]["locationEntries"] == [{"name": "backfill_assets"}]
     tags = {tag["key"]: tag["value"] for tag in runs[0]["tags"]}
     assert tags["backfill/run_id"].startswith("recent_sales-")
     assert (tags["backfill/by"], tags["backfill/reason"]) == ("ann", "a test")
@@ -160,7 +196,8 @@ def test_the_page_of_a_gate_says_for_a_day_what_was_found(url: str) -> None:
         (found,) = ask(url, EXECUTIONS, **asked)["assetCheckExecutions"]
         assert (found["evaluation"]["success"], found["evaluation"]["partition"]) == (success, day)
         assert said in found["evaluation"]["description"]
-        assert bool(found["evaluation"]["metadataEntries"]) is not success
+        labels = {entry["label"] for entry in found["evaluation"]["metadataEntries"]}
+        assert labels == ({"violations"} if success else {"violations", "observed", "rows that fail"})
         assert found["evaluation"]["targetMaterialization"]["runId"] == found["runId"]
 
 
@@ -171,3 +208,32 @@ def test_the_table_that_readers_know_is_not_materialized_by_staging(url: str) ->
     assert bronze["assetPartitionStatuses"]["ranges"] == [
         {"startKey": "2025-01-01", "endKey": "2025-01-15", "status": "MATERIALIZED"}
     ]
+
+
+def test_the_launchpad_names_what_is_missing_or_wrong_before_anything_starts(url: str) -> None:
+    asked = {"first_day": "2025-01-03", "last_day": "2025-01-04", "reason": "a test", "requester": "ann"}
+    for job, typed, wrong in (
+        ("plan_recent_sales", asked, None),
+        ("plan_recent_sales", {**asked, "transform_version": "0.9.0", "mode": "dry-run"}, None),
+        ("plan_recent_sales", {**asked, "transform_version": "7"}, "Release_of_recent_sales"),
+        ("approve", {"id": "x"}, 'Missing required config entry "approver" at the root'),
+        ("publish", {"id": "x", "publisher": "ben", "approved_by": "ben"}, "approved_by"),
+    ):
+        found = ask(url, VALID, job=job, config=typed)["isPipelineConfigValid"]
+        messages = [error["message"] for error in found.get("errors", [])]
+        assert len(messages) == (wrong is not None)
+        assert (wrong or "") in "".join(messages)
+
+
+def test_a_blocked_run_leaves_the_table_as_it_was_and_without_a_headline(url: str) -> None:
+    latest = ask(url, LATEST, keys=[{"path": ["silver", "recent_sales"]}, {"path": ["bronze", "sales"]}])
+    assert [each["latestRun"] for each in latest["assetsLatestInfo"]] == [None, None]
+
+
+def test_the_numbers_of_a_partition_are_numbers_that_pages_plot(url: str) -> None:
+    found = ask(url, PLOTTED, key={"path": ["validation", "recent_sales"]})["assetOrError"]
+    (last,) = found["assetMaterializations"]
+    numbers = {entry["label"]: entry["intValue"] for entry in last["metadataEntries"] if "intValue" in entry}
+    # One row breaks two gates.
+    of_a_new_day = {"rows": 1, "dagster/row_count": 1, "added": 1, "changed": 0, "removed": 0, "unchanged": 0}
+    assert numbers == {**of_a_new_day, "violations": 2}

@@ -229,7 +229,7 @@ def without_spark(paper: Paper) -> Iterator[None]:
         (
             evaluate,
             {
-                "_read": read,
+                "rows_of": read,
                 "measure": measure,
                 "_sample": lambda *_: (),
                 "failing_keys": lambda *_: (),

@@ -7,15 +7,23 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pytest
-from dagster import DagsterEventType, DagsterInvalidConfigError, ExecuteInProcessResult
+from dagster import (
+    AssetCheckKey,
+    AssetRecordsFilter,
+    DagsterEventType,
+    DagsterInvalidConfigError,
+    ExecuteInProcessResult,
+    TableMetadataValue,
+)
 
 from backfill_assets.ledger.records import RunRecord
 from backfill_assets.ledger.states import RunState
 from backfill_assets.orchestration import tags
-from backfill_assets.orchestration.assets import published_key
+from backfill_assets.orchestration.assets import candidate_key, published_key, validation_key
 from backfill_assets.orchestration.build import definitions_over
 from backfill_assets.orchestration.resources import Session
 from backfill_assets_tests import operations
+from backfill_assets_tests.dagster_history import latest_check
 from backfill_assets_tests.dagster_record import open_record
 from backfill_assets_tests.faults.painted import Painter
 from backfill_assets_tests.faults.paper import without_spark
@@ -213,3 +221,28 @@ def test_a_blocked_run_fails_the_job_and_names_the_report(launchpad: Launchpad) 
     run = launchpad.newest()
     assert run.state is RunState.BLOCKED
     assert said.strip().endswith(f"{run.run_id} is blocked by a gate. Next: backfill report {run.run_id}")
+
+
+def test_a_reviewer_reads_numbers_the_worst_partitions_and_the_report_at_the_validation(launchpad: Launchpad) -> None:
+    instance, day = launchpad.painter.instance, DAYS[4].isoformat()
+    run = launchpad.newest()
+    table = launchpad.painter.ws.domain.derived_table(TABLE)
+    (record,) = instance.fetch_materializations(
+        AssetRecordsFilter(asset_key=validation_key(table), asset_partitions=[day]), limit=1
+    ).records
+    assert record.asset_materialization is not None
+    metadata = record.asset_materialization.metadata
+    numbers = {name: metadata[name].value for name in ("run_id", "rows", "changed", "violations")}
+    assert numbers == {"run_id": run.run_id, "rows": 1, "changed": 1, "violations": 1}
+    # The content is the version of the data.
+    assert (record.asset_materialization.tags or {})["dagster/data_version"] == metadata["checksum"].value
+    worst = metadata["worst partitions"]
+    assert isinstance(worst, TableMetadataValue)
+    assert [(row.data["partition"], row.data["violations"]) for row in worst.records] == [(day, 1)]
+    assert str(metadata["report"].value).startswith("**")
+    assert (metadata["candidate"].value, metadata["published"].value) == (candidate_key(table), published_key(table))
+    found = latest_check(instance, AssetCheckKey(validation_key(table), "plausible"), day)
+    evaluation = found.event.get_dagster_event().asset_check_evaluation_data
+    # Keys and values of rows can be erased from the ledger, so that Dagster names the command and keeps none.
+    assert evaluation.metadata["rows that fail"].value == f"backfill report {run.run_id}"
+    assert evaluation.metadata["violations"].value == 1

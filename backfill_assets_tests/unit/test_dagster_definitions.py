@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
+import tomllib
+from dataclasses import replace
+from datetime import date
 from pathlib import Path
 
 import pytest
+import yaml
 from dagster import AssetKey, BackfillPolicy, Definitions, TimeWindowPartitionMapping
+from pyspark.sql.types import DateType, StructField, StructType
 
 from backfill_assets.errors import MissingInput
-from backfill_assets.orchestration.build import build_definitions
+from backfill_assets.ledger.import_records import ImportCounts, ImportDay, OfferedFile
+from backfill_assets.orchestration import described
+from backfill_assets.orchestration.build import build_definitions, definitions_over
+from backfill_assets.orchestration.dagster_internals import LOCATION, origin_of
+from backfill_assets.orchestration.partitions import first_day_of_data
 from backfill_assets.orchestration.preview import relied_upon
+from backfill_assets.orchestration.resources import Session
+from backfill_assets.planning.policy import Policy
 from backfill_assets.settings import PROJECT_ROOT, Settings
+from backfill_assets.workspace import Workspace
+from backfill_assets_tests.example_domain import DOMAIN
 from backfill_assets_tests.orchestration_examples import environment
 
 
@@ -35,11 +48,11 @@ def test_every_table_has_its_assets_groups_and_mappings(definitions: Definitions
     same = (0, 0)
     assert found == {
         "bronze/sales": ("bronze", {}),
-        "candidate/recent_sales": ("silver", {"bronze/sales": (-2, 1)}),
-        "validation/recent_sales": ("silver", {"candidate/recent_sales": same}),
+        "candidate/recent_sales": ("silver_candidates", {"bronze/sales": (-2, 1)}),
+        "validation/recent_sales": ("silver_validations", {"candidate/recent_sales": same}),
         "silver/recent_sales": ("silver", {"validation/recent_sales": same}),
-        "candidate/sales_monthly": ("gold", {"silver/recent_sales": same}),
-        "validation/sales_monthly": ("gold", {"candidate/sales_monthly": same}),
+        "candidate/sales_monthly": ("gold_candidates", {"silver/recent_sales": same}),
+        "validation/sales_monthly": ("gold_validations", {"candidate/sales_monthly": same}),
         "gold/sales_monthly": ("gold", {"validation/sales_monthly": same}),
     }
 
@@ -117,3 +130,74 @@ def test_definitions_load_without_a_ledger_and_say_which_reference_is_missing(tm
 def test_the_settings_that_commands_write_are_those_of_the_checkout() -> None:
     shipped = PROJECT_ROOT / "backfill_assets" / "orchestration" / "dagster.yaml"
     assert shipped.read_text() == (PROJECT_ROOT / "dagster.yaml").read_text()
+
+
+def test_an_asset_says_what_it_is_who_owns_it_and_where_its_code_is(definitions: Definitions) -> None:
+    graph = definitions.resolve_asset_graph()
+    parts = {key.to_user_string(): graph.get(key).tags["backfill/part"] for key in graph.get_all_asset_keys()}
+    assert {asset: part for asset, part in parts.items() if "sales_monthly" in asset} == {
+        "candidate/sales_monthly": "candidate",
+        "validation/sales_monthly": "validation",
+        "gold/sales_monthly": "published",
+    }
+    assert graph.get(AssetKey(["gold", "sales_monthly"])).kinds == {"delta", "gold"}
+    references = graph.get(AssetKey(["candidate", "recent_sales"])).metadata["dagster/code_references"]
+    (place,) = references.code_references
+    assert place.file_path.endswith("example_domain/__init__.py")
+    assert "def recent_sales" in "".join(Path(place.file_path).read_text().splitlines()[place.line_number - 1 :])
+    for key in graph.get_all_asset_keys():
+        assert not {"Args:", "Returns:"} & set((graph.get(key).description or "").split())
+
+
+def test_columns_are_described_by_the_comments_of_the_schema_and_owners_are_the_groups_that_approve() -> None:
+    day = StructField("day", DateType(), nullable=False, metadata={"comment": "UTC day of the sale."})
+    table = replace(DOMAIN.sources[0], schema=StructType([day, *DOMAIN.sources[0].schema]))
+    (first, *_) = described.row_metadata(table)["dagster/column_schema"].columns
+    assert (first.name, first.description) == ("day", "UTC day of the sale.")
+    owned = replace(DOMAIN.sources[0], policy=Policy(approvers=("finance team",)))
+    assert described.owners(owned) == ["team:finance_team"]
+    assert described.prose("What.\n\nGrain: a row.\n\nArgs:\n    x: y\n\nReturns:\n    z") == "What.\n\nGrain: a row."
+
+
+def test_partitions_start_where_data_starts_and_a_run_of_earlier_ones_extends_them(tmp_path: Path) -> None:
+    settings = Settings.from_environment({**environment(tmp_path / "home"), "BACKFILL_FIRST_DAY": "1999-01-01"})
+    ws = Workspace.open(settings)
+    assert first_day_of_data(ws) == date(1999, 1, 1)
+    assert not (tmp_path / "home" / "ledger.db").exists()
+    offered = OfferedFile(
+        source="bronze.sales",
+        sha256="0" * 64,
+        original_path="a.jsonl",
+        stored_path="sales/a.jsonl",
+        size_bytes=1,
+        format="jsonl",
+        compression="",
+        on_duplicate="ignore",
+    )
+    with ws.ledger.write() as tx:
+        import_id = tx.imports.begin(offered, actor="ann").import_id
+        tx.imports.finish(
+            import_id,
+            counts=ImportCounts(landed=1, accepted=1),
+            days=[ImportDay(import_id=import_id, event_date=date(2025, 3, 9), events=1, displaced=0)],
+            schema_versions=[1],
+            ignored_columns=[],
+            actor="ann",
+        )
+    assert first_day_of_data(ws) == date(2025, 3, 1)
+    key = AssetKey(["bronze", "sales"])
+    for earliest, start in ((None, "2025-03-01"), (date(2024, 5, 2), "2024-05-02")):
+        made = definitions_over(ws, lambda: Session(workspace=ws), pool=None, first_day=earliest)
+        partitions = made.resolve_asset_graph().get(key).partitions_def
+        assert partitions is not None
+        assert partitions.get_first_partition_key() == start
+    ws.close()
+
+
+def test_the_code_location_has_one_name(tmp_path: Path) -> None:
+    workspace = yaml.safe_load((PROJECT_ROOT / "workspace.yaml").read_text())
+    project = tomllib.loads((PROJECT_ROOT / "pyproject.toml").read_text())
+    (module,) = workspace["load_from"]
+    names = {module["python_module"]["location_name"], project["tool"]["dagster"]["code_location_name"]}
+    assert names == {LOCATION}
+    assert origin_of("stage").repository_origin.code_location_origin.location_name == LOCATION
