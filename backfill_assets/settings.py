@@ -18,6 +18,7 @@ from backfill_assets.session_settings import require_tuning
 
 DEFAULT_DOMAIN = "backfill_assets.domains.enforcement_sla"
 DEFAULT_FIRST_DAY = "1999-01-01"
+JSON = "json"
 
 PROJECT_ROOT = Path(__file__).resolve().parent.parent
 
@@ -50,6 +51,7 @@ class Settings:
         spark_memory: The driver's heap (`BACKFILL_SPARK_MEMORY`).
         spark_shuffle_partitions: (`BACKFILL_SPARK_SHUFFLE_PARTITIONS`).
         spark_conf: Further Spark settings that only tune, as `key=value` separated by `;` (`BACKFILL_SPARK_CONF`).
+        log: `json` for a line of JSON per step of a run on standard error (`BACKFILL_LOG`); else empty.
         storage_options: Options of the lake's object store, as `key=value` separated by `;`
             (`BACKFILL_STORAGE_OPTIONS`); empty for a local folder.
     """
@@ -73,6 +75,7 @@ class Settings:
     spark_remote: str
     spark_memory: str
     spark_shuffle_partitions: int
+    log: str = ""
     spark_conf: Mapping[str, str] = field(default_factory=dict)
     storage_options: Mapping[str, str] = field(default_factory=dict)
 
@@ -109,6 +112,7 @@ class Settings:
             spark_remote=given.get("BACKFILL_SPARK_REMOTE", ""),
             spark_memory=given.get("BACKFILL_SPARK_MEMORY") or "4g",
             spark_shuffle_partitions=_count(given, "BACKFILL_SPARK_SHUFFLE_PARTITIONS", 8),
+            log=_log(given),
             spark_conf=_tuning(given, "BACKFILL_SPARK_CONF"),
             storage_options=_pairs(given, "BACKFILL_STORAGE_OPTIONS"),
         )
@@ -150,6 +154,13 @@ def _count(given: Mapping[str, str], name: str, default: int) -> int:
     if not text.isascii() or not text.isdigit() or int(text) < 1:
         raise Refused(f"{name} is {text!r}, which is not a whole number of at least 1.")
     return int(text)
+
+
+def _log(given: Mapping[str, str]) -> str:
+    text = given.get("BACKFILL_LOG", "")
+    if text not in ("", JSON):
+        raise Refused(f"BACKFILL_LOG is {text!r}, and it can be {JSON}, or not be set.")
+    return text
 
 
 def _tuning(given: Mapping[str, str], name: str) -> Mapping[str, str]:

@@ -5,9 +5,9 @@
 
 Fills a ledger on SQLite and one on PostgreSQL with 4,000 runs in each of four tables and 10,000 publications, verifies
 its event chain, and measures: a publication without its swap (the transactions before and after it, and what they ask),
-a tick of the sensor (with nothing to follow, and with one publication that is followed), `status`, `history TABLE`
-and `stale`. Each is done several times with a workspace of its own, as a command does it; the median is printed, and
-how much processor time of this process is in it, which says more on a machine that does other work.
+a tick of the sensor (with nothing to follow, and with one publication that is followed), `status`, `history TABLE`,
+`stale` and pages of the desk. Each is done several times with a workspace of its own, as a command does it; the median
+is printed, and how much processor time of this process is in it, which says more on a machine that does other work.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from itertools import count
 from unittest.mock import patch
 
@@ -29,6 +30,7 @@ from long_history import FIRST, NOW, Length, files_of, fill
 
 from backfill_assets.application import look
 from backfill_assets.application.follow import plan_follow_ups, unfinished
+from backfill_assets.desk.app import create_app
 from backfill_assets.ledger.records import CandidatePartition, GateResult
 from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.partitions import DayRange
@@ -37,6 +39,7 @@ from backfill_assets.publication import publish as publishing
 from backfill_assets.settings import Settings
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests import operations
+from backfill_assets_tests.desk_reader import get
 from backfill_assets_tests.integration.postgres_server import running_server
 
 MOST_SECONDS = 0.5
@@ -186,11 +189,20 @@ def tick(ws: Workspace, _prepared: str) -> None:
     list(unfinished(ws))
 
 
+DESK_PAGES = ("/", "/runs", "/runs?person=none", "/sets", "/calendar", "/publications")
+
+
+def page(address: str, ws: Workspace, _prepared: str) -> None:
+    """A page of a desk that has just been started."""
+    assert get(create_app(ws), address).status == 200
+
+
 FIGURES: Mapping[str, tuple[Callable[[Workspace], str], Callable[[Workspace, str], object]]] = {
     "sensor tick with nothing to follow": (nothing, tick),
     "status": (nothing, lambda ws, _: look.status(ws, None)),
     "history TABLE": (nothing, lambda ws, _: look.history(ws, TABLE, None)),
     "stale": (nothing, lambda ws, _: look.stale(ws, None, None)),
+    **{f"desk {address}": (nothing, partial(page, address)) for address in DESK_PAGES},
     "publish without its swap": (passed, publish),
     "sensor tick with one publication to follow": (published, tick),
 }

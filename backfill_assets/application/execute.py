@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import TypeVar, assert_never
 
 from backfill_assets.application.parts import Part, part_of, stages
+from backfill_assets.application.work_log import WorkLog
 from backfill_assets.candidates.evaluate import Evaluated, Gating, gating, measure_candidate, prove_window
 from backfill_assets.candidates.stage import Staging, stage_chunk, staging
 from backfill_assets.ledger.records import CandidatePartition, GateResult, PublicationRecord
@@ -78,31 +79,33 @@ def execute(
     """
     chosen = frozenset(parts)
     done = Executed()
-    with _Opened(ws, run_id, done, actor=actor, listener=listener) as opened:
+    log = WorkLog.of(ws, run_id, by=actor)
+    with log.run(chosen), _Opened(ws, run_id, done, actor=actor, listener=listener) as opened:
         for stage in stages(ws, run_id):
             if part_of(stage) not in chosen:
                 continue
             opened.turn_to(part_of(stage))
             if done.is_blocked:
                 break
-            match stage:
-                case Compute():
-                    stage_chunk(opened.work(Staging), stage)
-                case Measure():
-                    measure_candidate(opened.work(Gating), stage)
-                case Prove():
-                    prove_window(opened.work(Gating), stage)
-                case Agree():
-                    # Who has agreed is asked of the ledger: what a plan printed grants nothing.
-                    require_ready(ws, run_id)
-                case Swap():
-                    done.publication = _swap(ws, stage.run_id, by=actor)
-                case Notify():
-                    # The transaction that acknowledged the swap has put the publication into the outbox, so that a
-                    # process that stops in between does not lose it. `follow` and the sensor read it from there.
-                    pass
-                case _:
-                    assert_never(stage)
+            with log.stage(stage):
+                match stage:
+                    case Compute():
+                        stage_chunk(opened.work(Staging), stage)
+                    case Measure():
+                        measure_candidate(opened.work(Gating), stage)
+                    case Prove():
+                        prove_window(opened.work(Gating), stage)
+                    case Agree():
+                        # Who has agreed is asked of the ledger: what a plan printed grants nothing.
+                        require_ready(ws, run_id)
+                    case Swap():
+                        done.publication = _swap(ws, stage.run_id, by=actor)
+                    case Notify():
+                        # The transaction that acknowledged the swap has put the publication into the outbox, so that a
+                        # process that stops in between does not lose it. `follow` and the sensor read it from there.
+                        pass
+                    case _:
+                        assert_never(stage)
     if Part.PUBLISH in chosen and done.publication is None and not done.is_blocked:
         # A run whose mode is never published has no stages of this part: that is a refusal, not an empty success.
         require_ready(ws, run_id)

@@ -16,6 +16,7 @@ from backfill_assets.workspace import Workspace
 
 if TYPE_CHECKING:
     from backfill_assets.application.metrics import MetricsDocument
+    from backfill_assets.evidence.at_work import WorkInProgress
     from backfill_assets.evidence.calendar import Calendar
     from backfill_assets.evidence.event_counts import EventCounts
     from backfill_assets.evidence.events import EventLine
@@ -139,6 +140,13 @@ def timeline(ws: Workspace, table: str | None, before: int | None) -> Timeline:
     from backfill_assets.evidence.timeline import timeline as timeline_of
 
     return timeline_of(ws, table=table, before=before)
+
+
+def at_work(ws: Workspace) -> tuple[WorkInProgress, ...]:
+    """What processes are working on."""
+    from backfill_assets.evidence.at_work import at_work as at_work_now
+
+    return at_work_now(ws)
 
 
 def events(ws: Workspace, entity_id: str) -> tuple[EventLine, ...]:

@@ -63,10 +63,21 @@ def report(
 @app.command(cls=PlainCommand)
 def status(
     run: Annotated[str | None, typer.Argument(metavar="[RUN]", callback=one_line, help="Only this run or set.")] = None,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Show it again every two seconds, with what is at work, until Ctrl-C.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """What every table holds, the newest runs, and what waits for whom."""
+    if watch and as_json:
+        raise typer.BadParameter("give either --watch or --json")
     with answering(as_json) as console:
+        if watch:
+            from backfill_assets.cli.watch import watch_status
+
+            with opened(looks=True) as session:
+                watch_status(session.ws, run, console)
+            return
         from backfill_assets.application import look
         from backfill_assets.cli.show import show
         from backfill_assets.evidence.status import StatusDocument

@@ -78,7 +78,9 @@ class Session:
         from backfill_assets.application.recorder import Acting
         from backfill_assets.cli.console import progress_listener
 
-        listener = self._stack.enter_context(progress_listener(on, quiet=self.quiet))
+        # Lines of JSON take the place of the bar: what collects them reads standard error as well.
+        quiet = self.quiet or bool(self.ws.settings.log)
+        listener = self._stack.enter_context(progress_listener(on, quiet=quiet))
         return Acting(by=by.strip(), recorder=self.recorder, listener=listener)
 
     def subject(self, name: str) -> Subject:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
@@ -39,6 +40,8 @@ def create_app(ws: Workspace, *, patience_s: float = PATIENCE_S) -> Starlette:
 
     @asynccontextmanager
     async def lifespan(_app: Starlette) -> AsyncIterator[None]:
+        # What takes longer than a page may is begun before a page asks for it.
+        threading.Thread(target=pages.prepare, daemon=True, name="prepare").start()
         yield
         staleness.close()
 

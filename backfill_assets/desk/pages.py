@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import date
 from enum import StrEnum
@@ -18,7 +19,7 @@ from backfill_assets.application.subjects import subject_of
 from backfill_assets.desk.drawings import Colouring, drawn_calendar, drawn_timeline, legend
 from backfill_assets.desk.rendering import OF_A_REPORT, page, row_address
 from backfill_assets.desk.staleness import StalenessInBackground
-from backfill_assets.errors import InvalidRange
+from backfill_assets.errors import BackfillError, InvalidRange
 from backfill_assets.evidence.event_counts import EventCounts
 from backfill_assets.evidence.row_history import key_columns
 from backfill_assets.evidence.run_list import RunChoice, SetChoice
@@ -159,6 +160,13 @@ class Pages:
         """The verdict of the last audit."""
         found, is_contained = look.last_audit(self.ws)
         return page("audit.html", audit=found, is_contained=is_contained, now=self.ws.clock())
+
+    def prepare(self) -> None:
+        """Finds out what is stale, and counts the events so far."""
+        with suppress(BackfillError):  # The pages say it when they are asked.
+            self.staleness.begin()
+            with self._counting:
+                look.metrics(self.ws, self.counts, None)
 
     def metrics(self, _request: Request) -> Response:
         """What is watched, for Prometheus; what is stale once it is known."""

@@ -52,13 +52,20 @@ class StalenessInBackground:
     _known: tuple[_Basis | None, KnownStaleness] = (None, KnownStaleness())
     _asked: tuple[_Basis | None, Future[None] | None] = (None, None)
 
-    def latest(self) -> KnownStaleness:
-        """What is known after a moment's wait."""
-        basis = self._basis()
+    def begin(self) -> None:
+        """Has it found out before a page asks for it."""
+        self._ask(self._basis())
+
+    def _ask(self, basis: _Basis) -> Future[None] | None:
         with self._lock:
             if self._known[0] != basis and self._asked[0] != basis:
                 self._asked = (basis, self._worker.submit(self._find, basis))
-            being_found = self._asked[1]
+            return self._asked[1]
+
+    def latest(self) -> KnownStaleness:
+        """What is known after a moment's wait."""
+        basis = self._basis()
+        being_found = self._ask(basis)
         if self._known[0] != basis and being_found is not None:
             wait([being_found], timeout=self.patience_s)
         found_for, found = self._known
