@@ -7,6 +7,7 @@ from dataclasses import replace
 from backfill_assets.application.parts import stages
 from backfill_assets.application.terms import present_terms, terms_of
 from backfill_assets.errors import Refused
+from backfill_assets.evidence.brought import brought_along
 from backfill_assets.evidence.planned import PlanDocument, plan_document
 from backfill_assets.evidence.planned_sets import NothingPlanned, SetPlan, set_plan_document
 from backfill_assets.evidence.releases import goes_back
@@ -82,13 +83,17 @@ def plan_set(ws: Workspace, request: SetRequest) -> PlannedSet | NothingToRebuil
 def described_plan(ws: Workspace, planned: Plan) -> PlanDocument:
     """The plan of a run as a document: what it reads and replaces, and every stage."""
     with ws.ledger.read() as tx:
-        back = goes_back(tx, planned.manifest)
-    return plan_document(planned, stages(ws, planned.manifest.run_id), back)
+        back, brings = goes_back(tx, planned.manifest), brought_along(tx, planned.manifest)
+    return plan_document(planned, stages(ws, planned.manifest.run_id), back, brings)
 
 
-def described_set_plan(planned: PlannedSet | NothingToRebuild) -> SetPlan | NothingPlanned:
+def described_set_plan(ws: Workspace, planned: PlannedSet | NothingToRebuild) -> SetPlan | NothingPlanned:
     """The plan of a set as a document."""
-    return set_plan_document(planned)
+    if isinstance(planned, NothingToRebuild):
+        return set_plan_document(planned)
+    with ws.ledger.read() as tx:
+        brings = [each for plan in planned.plans for each in brought_along(tx, plan.manifest)]
+    return set_plan_document(planned, brings)
 
 
 def _require_words(request: PlanRequest | SetRequest) -> None:

@@ -16,7 +16,7 @@ from backfill_assets.cli.answers import (
     one_line,
     print_json,
 )
-from backfill_assets.cli.session import acting_name, opened, person
+from backfill_assets.cli.session import acting_name, given_reason, opened, person
 from backfill_assets.errors import Refused
 from backfill_assets.planning.partitions import count_of
 
@@ -73,7 +73,7 @@ def publish(run: RunOrSet, by: By = "", as_json: Json = False) -> None:
 @app.command()
 def rollback(
     run: RunOrSet,
-    reason: Annotated[str, typer.Option(callback=one_line, help="Why it is undone.")],
+    reason: Annotated[str, typer.Option(callback=one_line, help="Why it is undone.")] = "",
     by: By = "",
     with_dependents: Annotated[
         bool,
@@ -86,9 +86,10 @@ def rollback(
         from backfill_assets.application.follow import step_after_change
         from backfill_assets.cli import views
 
+        why = given_reason(reason)
         with opened() as session:
             document = session.subject(run).rollback(
-                session.acting(person(by), on=run), reason=reason, with_dependents=with_dependents
+                session.acting(person(by), on=run), reason=why, with_dependents=with_dependents
             )
             following = step_after_change(session.ws)
         print_json(document) if as_json else views.show(console, views.view_of(document), *views.next_line(following))
@@ -97,7 +98,7 @@ def rollback(
 @app.command()
 def cancel(
     run: RunOrSet,
-    reason: Annotated[str, typer.Option(callback=one_line, help="Why it is not wanted.")],
+    reason: Annotated[str, typer.Option(callback=one_line, help="Why it is not wanted.")] = "",
     by: By = "",
     as_json: Json = False,
 ) -> None:
@@ -105,8 +106,9 @@ def cancel(
     with answering(as_json) as console:
         from backfill_assets.cli import views
 
+        why = given_reason(reason)
         with opened() as session:
-            document = session.subject(run).cancel(by=person(by), reason=reason)
+            document = session.subject(run).cancel(by=person(by), reason=why)
         print_json(document) if as_json else views.show(console, views.view_of(document))
 
 
@@ -132,7 +134,7 @@ def follow(
             if reason and not cancel:
                 raise Refused("--reason goes with --cancel.", next_step="leave it out, or add --cancel PUBLICATION")
             if cancel:
-                following.cancel_follow_ups(session.ws, cancel, by=person(by), reason=reason)
+                following.cancel_follow_ups(session.ws, cancel, by=person(by), reason=given_reason(reason))
                 cancelled = cancelled_document(cancel, by=by, reason=reason)
                 print_json(cancelled) if as_json else views.show(console, *cancelled.sentences)
                 return
@@ -169,7 +171,7 @@ def recover(
 @app.command()
 def erase(
     run: RunOrSet,
-    reason: Annotated[str, typer.Option(callback=one_line, help="Why its rows may not be kept.")],
+    reason: Annotated[str, typer.Option(callback=one_line, help="Why its rows may not be kept.")] = "",
     by: By = "",
     as_json: Json = False,
 ) -> None:
@@ -177,8 +179,9 @@ def erase(
     with answering(as_json) as console:
         from backfill_assets.cli import views
 
+        why = given_reason(reason)
         with opened() as session:
-            document = session.subject(run).erase(by=person(by), reason=reason)
+            document = session.subject(run).erase(by=person(by), reason=why)
         if as_json:
             print_json(document)
         else:

@@ -19,7 +19,7 @@ from backfill_assets.cli.answers import (
     one_line,
     print_json,
 )
-from backfill_assets.cli.session import opened, person
+from backfill_assets.cli.session import given_reason, opened, person
 from backfill_assets.errors import Refused
 from backfill_assets.planning.manifest_parts import Kind, Mode, ReferenceSemantics
 from backfill_assets.planning.partitions import DayRange
@@ -107,8 +107,7 @@ def plan(
             rows_per_minute=rows_per_minute,
             pause_s=pause,
         )
-        if not reason.strip():
-            raise Refused("no reason is given why history has to change.", next_step="add --reason WHY")
+        reason = given_reason(reason)
         days = _days(first, last)
         truth = _truth(references, reference)
         _refuse_without_stale(changed_code=changed_code, stale=stale)
@@ -162,7 +161,7 @@ def _set_plan(request: SetRequest) -> SetPlan | NothingPlanned:
 
     person(request.by)
     with opened() as session:
-        return planning.described_set_plan(planning.plan_set(session.ws, request))
+        return planning.described_set_plan(session.ws, planning.plan_set(session.ws, request))
 
 
 def _run_plan(request: PlanRequest) -> PlanDocument:

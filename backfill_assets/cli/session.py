@@ -59,6 +59,17 @@ def person(by: str) -> str:
     return by.strip()
 
 
+def given_reason(reason: str) -> str:
+    """Why it is done.
+
+    Raises:
+        Refused: That was not stated.
+    """
+    if not reason.strip():
+        raise Refused("no reason is given.", next_step="add --reason WHY")
+    return reason.strip()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Session:
     """What one command acts through."""

@@ -10,6 +10,7 @@ from rich.text import Text
 from backfill_assets.cli.show import facts, listing, mebibytes
 from backfill_assets.cli.show_runs import backwards, mode_text, run_ids_text
 from backfill_assets.cli.show_sets import set_name
+from backfill_assets.evidence.brought import BroughtAlong
 from backfill_assets.evidence.planned import InputOfRun, PlanDocument, PlannedCost, PlannedRun, SomePartitions
 from backfill_assets.evidence.planned_sets import LeftOutDocument, NothingPlanned, RebuildDocument, SetPlan
 from backfill_assets.evidence.stages import StageDocument
@@ -31,7 +32,15 @@ def plan_view(plan: PlanDocument) -> RenderableType:
             ("open runs here", ", ".join(run.conflicts)),
         ]
     )
-    parts: list[RenderableType] = [_head(run), "", *backwards(plan.goes_back), _reads(run.inputs), "", below]
+    parts: list[RenderableType] = [
+        _head(run),
+        "",
+        *backwards(plan.goes_back),
+        *_brings(plan.brings),
+        _reads(run.inputs),
+        "",
+        below,
+    ]
     return Group(*parts, "", stages_view(plan.stages))
 
 
@@ -104,11 +113,24 @@ def stages_view(stages: Sequence[StageDocument]) -> RenderableType:
 def set_plan_view(plan: SetPlan) -> RenderableType:
     """What a change asks for, table by table, and what will be done."""
     conflicts = sorted({conflict for run in plan.runs for conflict in run.conflicts})
-    parts: list[RenderableType] = [_set_head(plan), "", _rebuilds(plan.rebuilds), "", _set_runs(plan.runs), ""]
+    parts: list[RenderableType] = [
+        _set_head(plan),
+        "",
+        *_brings(plan.brings),
+        _rebuilds(plan.rebuilds),
+        "",
+        _set_runs(plan.runs),
+        "",
+    ]
     parts.append(stages_view(plan.stages))
     if conflicts:
         parts += ["", facts([("open runs here", ", ".join(conflicts))])]
     return Group(*parts, *_left_out(plan.left_out))
+
+
+def _brings(brings: Sequence[BroughtAlong]) -> list[RenderableType]:
+    lines: list[RenderableType] = [Text(f"{each.sentence}.", style="yellow") for each in brings]
+    return [*lines, ""] if lines else []
 
 
 def _set_head(plan: SetPlan) -> RenderableType:

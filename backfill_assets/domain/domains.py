@@ -13,6 +13,7 @@ from backfill_assets.domain.mistakes import SHORT_NAME, wrong
 from backfill_assets.domain.tables import DerivedTable, SourceTable, Table
 from backfill_assets.errors import InvalidDeclaration, UnknownName
 from backfill_assets.next_steps import NAME, Act, do
+from backfill_assets.planning.filling import NAME_A_TABLE
 from backfill_assets.planning.graph import Graph, TableInput, TableNode, topological
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.policy import APPROVERS
@@ -129,7 +130,9 @@ class Domain:
         for table in self.tables.values():
             if name in (table.name, table.short_name):
                 return table
-        raise UnknownName(f"there is no table {name!r}; the tables are {', '.join(self.tables)}.", table=name)
+        raise UnknownName(
+            f"there is no table {name!r}; the tables are {', '.join(self.tables)}.", next_step=NAME_A_TABLE, table=name
+        )
 
     def derived_table(self, name: str, *, days: DayRange | None = None) -> DerivedTable:
         """The derived table of that name.
@@ -160,7 +163,7 @@ class Domain:
             if name in (table.name, table.short_name):
                 return table
         known = ", ".join(table.short_name for table in self.sources)
-        raise UnknownName(f"there is no source {name!r}; the sources are {known}.", source=name)
+        raise UnknownName(f"there is no source {name!r}; the sources are {known}.", next_step=NAME_A_TABLE, source=name)
 
     def graph(self, references: References, *, first_day: date, contracts: Mapping[str, str] | None = None) -> Graph:
         """The planner's view of the tables, windows resolved against these references.

@@ -8,6 +8,7 @@ from datetime import date
 from typing import Literal
 
 from backfill_assets.documents import INLINE
+from backfill_assets.evidence.brought import BroughtAlong
 from backfill_assets.evidence.references import references_described
 from backfill_assets.evidence.releases import LaterRelease
 from backfill_assets.evidence.report import PolicyDocument, policy_document
@@ -217,28 +218,37 @@ class PlanDocument:
         run: The run.
         proof: What the warm-up gate computes again, and with which days, in words; null without that gate.
         goes_back: The later releases whose accepted rows it would replace, the latest first.
+        brings: The newer release and the other references that it brings, compared with the rows it replaces.
         stages: What will be done, in order.
     """
 
     run: PlannedRun = field(metadata=INLINE)
     proof: str | None
     goes_back: tuple[LaterRelease, ...]
+    brings: tuple[BroughtAlong, ...]
     stages: tuple[StageDocument, ...]
 
 
-def plan_document(plan: Plan, stages: Sequence[Stage], goes_back: Sequence[LaterRelease] = ()) -> PlanDocument:
+def plan_document(
+    plan: Plan,
+    stages: Sequence[Stage],
+    goes_back: Sequence[LaterRelease] = (),
+    brings: Sequence[BroughtAlong] = (),
+) -> PlanDocument:
     """The plan of one run.
 
     Args:
         plan: The plan.
         stages: What will be done, in order, as `stages_of` reads it from the manifest.
         goes_back: The later releases whose accepted rows it would replace.
+        brings: The newer release and the other references that it brings.
     """
     proofs = [proof_sentence(stage) for stage in stages if isinstance(stage, Prove)]
     return PlanDocument(
         run=planned_run(plan),
         proof=proofs[0] if proofs else None,
         goes_back=tuple(goes_back),
+        brings=tuple(brings),
         stages=tuple(stage_document(stage) for stage in stages),
     )
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
 from backfill_assets.documents import INLINE
+from backfill_assets.evidence.brought import BroughtAlong
 from backfill_assets.evidence.planned import PlannedRun, SomePartitions, planned_run, some_partitions
 from backfill_assets.evidence.stages import StageDocument, stage_document
 from backfill_assets.ledger.states import ApprovalState, SetState
@@ -67,6 +69,7 @@ class SetPlan:
         runs: One per table, inputs before dependents.
         rebuilds: What is built again, inputs before dependents.
         left_out: What is stale and not built again.
+        brings: The newer releases and the other references that its runs bring, compared with the rows they replace.
         stages: What will be done, in order.
     """
 
@@ -81,6 +84,7 @@ class SetPlan:
     runs: tuple[PlannedRun, ...]
     rebuilds: tuple[RebuildDocument, ...]
     left_out: tuple[LeftOutDocument, ...]
+    brings: tuple[BroughtAlong, ...]
     stages: tuple[StageDocument, ...]
 
 
@@ -97,8 +101,15 @@ class NothingPlanned:
     left_out: tuple[LeftOutDocument, ...]
 
 
-def set_plan_document(planned: PlannedSet | NothingToRebuild) -> SetPlan | NothingPlanned:
-    """The plan of a set."""
+def set_plan_document(
+    planned: PlannedSet | NothingToRebuild, brings: Sequence[BroughtAlong] = ()
+) -> SetPlan | NothingPlanned:
+    """The plan of a set.
+
+    Args:
+        planned: The set, or that nothing has to be rebuilt.
+        brings: The newer releases and the other references that its runs bring.
+    """
     left_out = tuple(_left_out(each) for each in planned.left_out)
     if isinstance(planned, NothingToRebuild):
         return NothingPlanned(left_out=left_out)
@@ -113,6 +124,7 @@ def set_plan_document(planned: PlannedSet | NothingToRebuild) -> SetPlan | Nothi
         runs=tuple(planned_run(plan) for plan in planned.plans),
         rebuilds=tuple(_rebuild(rebuild) for rebuild in planned.rebuilds),
         left_out=left_out,
+        brings=tuple(brings),
         stages=tuple(stage_document(stage) for stage in planned.stages),
     )
 

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from backfill_assets.planning.manifest_parts import PinnedReference, ReferenceSemantics
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceProvenance:
@@ -69,6 +71,17 @@ NOTHING_RECORDED = OtherProvenance()
 def inputs_of(provenance: Provenance) -> Mapping[str, str]:
     """The digest of the window that was read of each input, by table; empty where no table was read."""
     return provenance.inputs if isinstance(provenance, DerivedProvenance) else {}
+
+
+def references_of(provenance: Provenance) -> Mapping[str, PinnedReference] | None:
+    """The references that were read, by name, as versions to use as recorded; None where that is not recorded."""
+    if not isinstance(provenance, DerivedProvenance):
+        return None
+    as_recorded = ReferenceSemantics.AS_RECORDED
+    return {
+        name: PinnedReference(name=name, version=version, sha256=sha256, semantics=as_recorded)
+        for name, (version, sha256) in provenance.references.items()
+    }
 
 
 def provenance_of(document: Any) -> Provenance:

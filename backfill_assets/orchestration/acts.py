@@ -274,7 +274,7 @@ def _plan_stale(launch: _Launch) -> None:
         table=(launch.typed.get("table") or "").strip() or None,
         changed_code=launch.typed["changed_code"],
     )
-    document = planning.described_set_plan(planning.plan_set(launch.ws, request))
+    document = planning.described_set_plan(launch.ws, planning.plan_set(launch.ws, request))
     if isinstance(document, NothingPlanned):
         launch.says(*nothing_lines(document))
         return

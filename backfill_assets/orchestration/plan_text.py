@@ -20,6 +20,7 @@ def plan_lines(plan: PlanDocument) -> Iterator[str]:
     yield f"{run.run_id}: {run.table} by {run.transform} {run.transform_version}. {run.kind}: {run.reason}"
     yield from _run_lines(run)
     yield from (each.sentence for each in plan.goes_back)
+    yield from (each.sentence for each in plan.brings)
     if plan.proof:
         yield f"Proof of the window: {plan.proof}"
     yield from _stage_lines(plan.stages)
@@ -31,6 +32,7 @@ def set_plan_lines(plan: SetPlan) -> Iterator[str]:
     for run in plan.runs:
         yield f"{run.run_id}: {run.table} by {run.transform} {run.transform_version}. {run.kind}"
         yield from _run_lines(run)
+    yield from (each.sentence for each in plan.brings)
     yield from _left_out(plan)
     yield from _stage_lines(plan.stages)
 
@@ -48,6 +50,8 @@ def _run_lines(run: PlannedRun) -> Iterator[str]:
         yield f"Input range of {read.table}: {read.described}, {count_of(read.rows, 'row')}{warm_up}"
     replaces = run.replaces
     yield f"Replaces {count_of(replaces.rows, 'accepted row')} in {count_of(replaces.partitions, 'partition')}"
+    if run.references_described:
+        yield f"References {run.references_described}"
     dependents = "; ".join(f"{each.table} {each.described}" for each in run.dependents)
     yield f"Dependents: {dependents or 'none'}"
     if run.conflicts:

@@ -19,6 +19,10 @@ EARLIER_FIRST_DAY = "choose later days, or set BACKFILL_FIRST_DAY to an earlier 
 """The next step when days before the first one are asked for or read."""
 
 
+NAME_A_TABLE = step("name one of these; ", do(Act.STATUS), " shows what each holds")
+"""The next step when a table is named that does not exist."""
+
+
 def how_to_fill(table: str, grain: Grain, partitions: Sequence[date]) -> NextStep:
     """The next step when these partitions of an input are missing."""
     return (

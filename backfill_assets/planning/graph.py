@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import date
 
 from backfill_assets.errors import InvalidDeclaration, InvalidRange, UnknownName
-from backfill_assets.planning.filling import EARLIER_FIRST_DAY
+from backfill_assets.planning.filling import EARLIER_FIRST_DAY, NAME_A_TABLE
 from backfill_assets.planning.partitions import (
     ONE_DAY,
     DayRange,
@@ -80,6 +80,7 @@ class Graph:
         if name not in self.tables:
             raise UnknownName(
                 f"there is no table {name!r}; the tables are {', '.join(self.tables)}.",
+                next_step=NAME_A_TABLE,
                 table=name,
             )
         return self.tables[name]

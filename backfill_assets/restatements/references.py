@@ -8,7 +8,7 @@ from datetime import date
 
 from backfill_assets.domain import DerivedTable
 from backfill_assets.errors import InvalidReference, MissingInput, UnknownName
-from backfill_assets.ledger.provenance import DerivedProvenance, Provenance
+from backfill_assets.ledger.provenance import references_of
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.chosen_references import (
     AskedReferences,
@@ -140,17 +140,7 @@ class Chooser:
 def recorded_references(tx: ReadTransaction, table: str, partitions: Sequence[date] | None = None) -> Recorded:
     """The references that the accepted rows of a table were computed with, as versions to use as recorded."""
     versions = tx.versions.accepted(table, partitions)
-    return {partition: _recorded(version.provenance) for partition, version in versions.items()}
-
-
-def _recorded(provenance: Provenance) -> Mapping[str, PinnedReference] | None:
-    if not isinstance(provenance, DerivedProvenance):
-        return None
-    as_recorded = ReferenceSemantics.AS_RECORDED
-    return {
-        name: PinnedReference(name=name, version=version, sha256=sha256, semantics=as_recorded)
-        for name, (version, sha256) in provenance.references.items()
-    }
+    return {partition: references_of(version.provenance) for partition, version in versions.items()}
 
 
 def _all_of(recorded: Recorded) -> Iterable[tuple[PinnedReference, ...]]:

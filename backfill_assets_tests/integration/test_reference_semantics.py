@@ -17,9 +17,11 @@ from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
 from backfill_assets.application.command_line import words_of
+from backfill_assets.application.plan import described_plan, described_set_plan
 from backfill_assets.errors import MissingInput, Refused, UnknownName
 from backfill_assets.evidence.partition import partition_history
 from backfill_assets.evidence.planned import planned_run
+from backfill_assets.evidence.planned_sets import SetPlan
 from backfill_assets.evidence.report import run_report
 from backfill_assets.landing.imports import OnDuplicate
 from backfill_assets.main import app
@@ -411,6 +413,20 @@ def test_a_set_in_which_nothing_uses_the_named_reference_is_refused(ws: Workspac
     assert not isinstance(planned, NothingToRebuild)
 
 
+def test_a_plan_says_that_it_also_brings_newer_references_and_none_as_recorded(ws: Workspace) -> None:
+    def brought(planned: PlannedSet) -> list[str]:
+        document = described_set_plan(ws, planned)
+        assert isinstance(document, SetPlan)
+        return [each.sentence for each in document.brings]
+
+    assert brought(plan_set(ws, THE_PRESENT, january(2, 2), january(20, 20))) == [
+        "silver.charges also gets tariff 2 in place of 1: 2026-01-02..2026-01-03, 2 days"
+    ]
+    assert brought(plan_set(ws, RECORDED, january(2, 2), january(20, 20))) == []
+    (only,) = described_plan(ws, plan(ws, january(4, 6))).brings
+    assert (only.what, only.was, only.now, only.partitions) == ("tariff", "1", "2", 1)
+
+
 def test_the_command_line_takes_the_words_and_prints_them(home: Path) -> None:
     runner = CliRunner(env=dict(environment(home)))
     plain = ["plan", "charges", "--from", "2026-01-01", "--to", "2026-01-04", "--reason", "why not", "--by", "ana"]
@@ -421,6 +437,7 @@ def test_the_command_line_takes_the_words_and_prints_them(home: Path) -> None:
     assert json.loads(named.output)["reference_semantics"] == "CORRECTED"
     present = runner.invoke(app, plain)
     assert "current: tariff 2" in present.output
+    assert "silver.charges also gets tariff 2 in place of 1" in present.output
     for wrong in (["--references", "corrected"], ["--references", "current", "--reference", "tariff=1"]):
         refused = runner.invoke(app, [*plain, *wrong])
         assert (refused.exit_code, "Traceback" in refused.output) == (1, False)

@@ -66,3 +66,30 @@ def test_a_month_is_all_its_days(text: str, first: date, last: date) -> None:
 def test_days_without_a_table_are_refused() -> None:
     with pytest.raises(InvalidRange, match="does not name the days of a table"):
         parse_because("2006-02-03")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("plan", "silver.x", *DAYS),
+        ("plan", "--stale"),
+        ("rollback", "bf-1"),
+        ("cancel", "bf-1"),
+        ("erase", "bf-1"),
+        ("follow", "--cancel", "pub-1"),
+    ],
+)
+@pytest.mark.parametrize("given", [(), ("--reason", " ")])
+def test_every_decision_without_a_reason_is_refused_in_the_same_words(
+    words: tuple[str, ...], given: tuple[str, ...]
+) -> None:
+    result = typed(*words, "--by", "ana", *given)
+    assert (result.exit_code, result.stderr) == (1, "refused: no reason is given.\nnext: add --reason WHY\n")
+
+
+@pytest.mark.parametrize("words", [("plan", "silver.x", *DAYS, *WHY), ("history", "silver.x"), ("stale", "silver.x")])
+def test_a_table_that_does_not_exist_is_refused_with_what_to_do_next(words: tuple[str, ...]) -> None:
+    result = typed(*words)
+    assert result.exit_code == 1
+    assert "there is no table 'silver.x'; the tables are bronze.case_events" in result.stderr
+    assert "next: name one of these; backfill status shows what each holds" in result.stderr
