@@ -42,7 +42,10 @@ from backfill_assets.workspace import Workspace
 
 ASKS, AGREES = "ana", "ben"
 MARKER = "DEMO"
-_MADE_BY_A_RUN = ("lake", "landing", "dagster", "demo_files", "reference_archive", "logs", "ledger.db", MARKER)
+_MADE_BY_A_RUN = (
+    *("lake", "landing", "dagster", "demo_files", "reference_archive", "logs", "reports"),
+    *("ledger.db", "last_audit.json", MARKER),
+)
 
 Figures = Mapping[tuple[str, ...], Any]
 

@@ -152,7 +152,7 @@ def test_the_verdict_of_the_last_audit_is_kept_and_held_against_the_chain(publis
     (path,) = (shop.ws.lake.path(RECENT) / p for p in partition_history(shop.ws, RECENT, DAY).versions[0].files)
     path.unlink()
     look.audit(shop.ws, head=None, is_quick=True)
-    assert "1 problems were found by the last audit" in get(desk, "/").words
+    assert "1 problem was found by the last audit" in get(desk, "/").words
     assert "is gone" in get(desk, "/audit").words
     kept = shop.ws.settings.home / "last_audit.json"
     kept.write_text(kept.read_text().replace(report.head, f"1:{'0' * 64}"))
