@@ -42,6 +42,7 @@ class Act(StrEnum):
     STALE = "stale"
     HISTORY = "history"
     LOCATE = "locate"
+    CHECK = "check"
     AUDIT = "audit"
     REPRODUCE = "reproduce"
     DEMO = "demo"

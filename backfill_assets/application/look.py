@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from backfill_assets.staleness.ranges import Staleness
     from backfill_assets.upkeep.audit import AuditReport
     from backfill_assets.upkeep.audit_record import RecordedAudit
+    from backfill_assets.upkeep.check import CheckReport
 
 
 def status(ws: Workspace, name: str | None) -> StatusDocument | RunSummary | SetDocument:
@@ -70,6 +71,13 @@ def locate(ws: Workspace, source: str, days: DayRange) -> LocatedPeriod:
     from backfill_assets.evidence.locate import locate as located
 
     return located(ws, ws.domain.source_table(source), days)
+
+
+def check(ws: Workspace) -> CheckReport:
+    """Whether what is published can follow the domain, and every transform can read its inputs."""
+    from backfill_assets.upkeep.check import check as check_everything
+
+    return check_everything(ws)
 
 
 def audit(ws: Workspace, *, head: str | None, is_quick: bool) -> AuditReport:

@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame
 
 from backfill_assets.candidates.inputs import require_read_as_staged
 from backfill_assets.candidates.prove import prove
+from backfill_assets.candidates.readers import unreadable_by
 from backfill_assets.candidates.rows import rows_of
 from backfill_assets.candidates.run_lease import LeasedRun, holding_lease
 from backfill_assets.columns import differing_columns
@@ -33,6 +34,7 @@ from backfill_assets.gates.terms import require_agreed_gates
 from backfill_assets.identity import EMPTY_FILE_SET, FileSet, canonical_json, document_digest
 from backfill_assets.lake.checksums import NO_ROWS
 from backfill_assets.lake.evidence import ValidationRow, append_validation
+from backfill_assets.lake.schemas import follows_in_swap
 from backfill_assets.lake.staging import footer_columns
 from backfill_assets.lease import LeaseTerms
 from backfill_assets.ledger.records import (
@@ -235,7 +237,10 @@ def _record(work: Gating, *, actor: str) -> None:
 
 
 def _judged(work: Gating) -> Evaluated:
-    wrong_columns = _wrong_columns(work.ws, work.table, work.staged_files)
+    wrong_columns = {
+        **_unreadable(work.ws, work.table, work.staged_files),
+        **_wrong_columns(work.ws, work.table, work.staged_files),
+    }
     judged = judge(
         work.gates, work.candidates.values(), work.measured, wrong_columns, work.proven, work.cells, work.new
     )
@@ -314,6 +319,14 @@ def _wrong_columns(ws: Workspace, table: Table, staged: Mapping[date, FileSet]) 
                     f"{path} has other columns than declared: {differing_columns(_plain(columns), _plain(declared))}"
                 )
     return wrong
+
+
+def _unreadable(ws: Workspace, table: Table, staged: Mapping[date, FileSet]) -> Mapping[date, str]:
+    """Every partition, when its publication changes the table's columns and a declared reader cannot read them then."""
+    if not follows_in_swap(ws.lake.open(table.name), stored_schema(table)):
+        return {}
+    reasons = [f"{reader} could not read it: {why}" for reader, why in unreadable_by(ws, table.name).items()]
+    return dict.fromkeys(staged, reasons[0]) if reasons else {}
 
 
 def _plain(columns: Sequence[tuple[str, str]]) -> Sequence[tuple[str, str]]:

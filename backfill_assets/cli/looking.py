@@ -160,6 +160,21 @@ def locate(
 
 
 @app.command()
+def check(as_json: Json = False) -> None:
+    """Compare the domain with what is published and with what readers need: what would have to be restated."""
+    with answering(as_json) as console:
+        from backfill_assets.application import look
+        from backfill_assets.cli.show import show
+        from backfill_assets.cli.show_check import check_view
+
+        with opened() as session:
+            document = look.check(session.ws)
+        print_json(document) if as_json else show(console, *check_view(document))
+        if not document.agrees:
+            raise typer.Exit(1)
+
+
+@app.command()
 def audit(
     head: Annotated[
         str | None,

@@ -38,6 +38,11 @@ def cannot_follow(found: StructType, wanted: StructType, former: Collection[str]
     return differing_columns(*([(f.name, f.dataType.simpleString()) for f in each.fields] for each in (before, wanted)))
 
 
+def follows_in_swap(handle: DeltaTable, wanted: StructType) -> bool:
+    """Whether the next publication of files with these columns changes the table's schema."""
+    return schema_after(handle, wanted) is not None
+
+
 def schema_after(handle: DeltaTable, wanted: StructType) -> Schema | None:
     """The schema that the table has once it takes files of these columns; None when it has it already."""
     found = schema_of(handle)

@@ -44,6 +44,20 @@ def apply_transform(
         ContractBroken: The function failed, or returned other columns than declared.
         WrongSession: It changed a setting that determines the meaning of rows.
     """
+    frame = called_transform(table, release, inputs, ctx)
+    inside = _within(F.col(table.partition.column), table.partition.grain, ctx)
+    return frame.where(inside).select("*", *lineage(manifest))
+
+
+def called_transform(
+    table: DerivedTable, release: Release, inputs: Mapping[str, DataFrame], ctx: TransformContext
+) -> DataFrame:
+    """What a release of a transform returns for these inputs: the declared columns in order.
+
+    Raises:
+        ContractBroken: The function failed, or returned other columns than declared.
+        WrongSession: It changed a setting that determines the meaning of rows.
+    """
     named = f"the transform {table.transform} {release.version} of {table.name}"
     try:
         with without_actions(named, type(next(iter(inputs.values())))):
@@ -68,8 +82,7 @@ def apply_transform(
             next_step="fix the transform's last select, and plan again",
             table=table.name,
         )
-    inside = _within(F.col(table.partition.column), table.partition.grain, ctx)
-    return frame.where(inside).select("*", *lineage(manifest))
+    return frame
 
 
 def _within(column: Column, grain: Grain, ctx: TransformContext) -> Column:

@@ -5,18 +5,19 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
-from pyspark.sql.types import IntegerType, LongType, StringType, StructField
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
+from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 from sqlalchemy import text
 
 from backfill_assets.candidates.rows import rows_of
-from backfill_assets.domain import Domain, lifts
+from backfill_assets.domain import Domain, Release, TransformContext, lifts
 from backfill_assets.errors import BackfillError
 from backfill_assets.landing.imports import OnDuplicate
 from backfill_assets.ledger.connection import connect_engine
@@ -26,6 +27,7 @@ from backfill_assets.planning.request import PlanRequest
 from backfill_assets.settings import Settings
 from backfill_assets.staleness.ranges import Cause
 from backfill_assets.upkeep.audit import audit
+from backfill_assets.upkeep.check import check
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests import operations
 from backfill_assets_tests.conftest import NOON, SPARK_ENVIRONMENT
@@ -367,6 +369,82 @@ def test_a_reprocessed_file_is_kept_in_the_present_contract(store: Store) -> Non
     store.loads((START,))
     assert [(row["amount"], row["channel"]) for row in store.sold()] == [(1, "shop")]
     assert agrees(store)
+
+
+def test_check_names_what_was_built_before_and_what_would_have_to_be_restated(store: Store) -> None:
+    store.lands("one.jsonl", [sale(day, amount=1) for day in days_from(0, 3)])
+    store.loads()
+    store.totals(days_from(0, 3))
+    assert check(store.ws).agrees
+    versions = {1: contract("amount", IntegerType()), 2: contract("net", IntegerType())}
+    store.becomes(shop_of(2, versions=versions, lift={1: functions.doubled}))
+    store.lands("two.jsonl", [sale(day, net=1) for day in days_from(3, 1)])
+    store.loads()
+    (sales, totals), agrees = check(store.ws).tables, check(store.ws).agrees
+    assert agrees
+    assert [(each.version, each.partitions, each.gives_same_rows) for each in sales.built] == [
+        (1, 3, False),
+        (2, 1, True),
+    ]
+    assert (sales.restate_described, totals.restate_described) == ("2025-01-01..2025-01-03, 3 days", None)
+    store.becomes(shop_of(2, versions=versions, lift={1: functions.doubled}, release=("3.0.0", functions.of_amount)))
+    assert not (report := check(store.ws)).agrees
+    assert "the transform totals 3.0.0 of silver.totals failed" in report.tables[1].problems[0]
+    assert "amount" in report.tables[1].problems[0]
+
+
+def test_rows_that_a_declared_reader_cannot_read_are_blocked_by_the_schema_gate(store: Store) -> None:
+    store.lands("one.jsonl", [sale(START, amount=1)])
+    store.loads()
+    store.becomes(shop_of(3, release=("1.0.0", functions.of_amount)))
+    store.lands("two.jsonl", [sale(START + timedelta(days=1), net=1, channel="web")])
+    run = operations.plan_load(store.ws, SALES, partitions=None, by="ana", reason="landed")
+    assert run is not None
+    operations.stage(store.ws, run.run_id, actor="ana")
+    evaluated = operations.gate(store.ws, run.run_id, actor="ana")
+    failed = [result for result in evaluated.results if not result.passed]
+    assert [result.gate for result in failed] == ["schema"]
+    assert "silver.totals could not read it: the transform totals 1.0.0 of silver.totals failed" in failed[0].verdict
+    assert store.versions() == {START: 1}
+    # Once the reader reads the present column, the same run passes.
+    store.becomes(shop_of(3))
+    operations.stage(store.ws, run.run_id, actor="ana")
+    assert operations.gate(store.ws, run.run_id, actor="ana").passed
+
+
+def test_a_derived_table_takes_one_column_more_and_its_old_partitions_are_named(store: Store) -> None:
+    store.lands("one.jsonl", [sale(day, amount=1) for day in days_from(0, 3)])
+    store.loads()
+    run_id = store.totals(days_from(0, 3))
+    domain = shop_of(1)
+    (totals,) = domain.derived
+    wider = StructType([*totals.schema.fields, StructField("sales", LongType())])
+    (release,) = totals.releases
+
+    def counted(sales: DataFrame, ctx: TransformContext) -> DataFrame:
+        return release.function(sales, ctx).select("*", sf.lit(1).cast("long").alias("sales"))
+
+    both = (Release(version="1.1.0", function=counted),)
+    store.becomes(replace(domain, derived=(replace(totals, schema=wider, releases=both),)))
+    report = check(store.ws)
+    assert report.agrees
+    assert [(each.column, each.partitions) for each in report.tables[1].lacked] == [("sales", 3)]
+    store.totals(days_from(1, 1))
+    assert [row["sales"] for row in store.sold(TOTALS)] == [None, 1, None]
+    assert [row["sales"] for row in sorted_rows(store, TOTALS)] == [None, 1, None]
+    assert store.stale(TOTALS)[Cause.VERSION_CHANGED] == 2
+    assert "has no transform version '1.0.0'" in refused(lambda: store.is_identical(run_id))
+    narrower = StructType([totals.schema["day"], StructField("sales", LongType())])
+    store.becomes(replace(domain, derived=(replace(totals, schema=narrower, releases=both, gates=()),)))
+    (_, checked) = check(store.ws).tables
+    assert "has to be declared under a new name and restated there: amount is not declared" in checked.problems[0]
+    assert agrees(store)
+
+
+def sorted_rows(store: Store, table: str) -> list[dict[str, Any]]:
+    """What other readers see."""
+    rows: list[dict[str, Any]] = store.ws.lake.open(table).to_pyarrow_table().sort_by("day").to_pylist()
+    return rows
 
 
 def test_an_edited_contract_version_of_a_landed_file_is_found(store: Store) -> None:

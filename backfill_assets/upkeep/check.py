@@ -1,0 +1,181 @@
+"""Check: compares the domain with what is published, and every table with what its readers need.
+
+It changes nothing. What the published files cannot give is named: columns that old files do not have, partitions that a
+lift gives other values, tables that cannot follow their declaration, and transforms that cannot be computed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+
+from backfill_assets.candidates.readers import cannot_compute
+from backfill_assets.domain import SourceTable, Table
+from backfill_assets.identity import FileSet
+from backfill_assets.lake.schemas import cannot_follow, schema_of
+from backfill_assets.lake.staging import contract_of, footer_columns
+from backfill_assets.next_steps import Act, NextStep, do, step
+from backfill_assets.planning.filling import joined, loads
+from backfill_assets.planning.partitions import describe
+from backfill_assets.problems import Problem, Problems
+from backfill_assets.transforms.schemas import business_schema, former_columns, stored_schema
+from backfill_assets.workspace import Workspace
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuiltVersion:
+    """Accepted partitions of a source that were built in one version of its contract.
+
+    Attributes:
+        version: The version.
+        partitions: How many there are.
+        described: The same in words.
+        gives_same_rows: Whether they are read as what the present contract says, so that they need not be built again.
+    """
+
+    version: int
+    partitions: int
+    described: str
+    gives_same_rows: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LackedColumn:
+    """A declared column that the files of some accepted partitions do not have; it is null there.
+
+    Attributes:
+        column: The column.
+        partitions: How many partitions lack it.
+        described: The same in words.
+    """
+
+    column: str
+    partitions: int
+    described: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckedTable:
+    """One table of the domain, compared with what is published.
+
+    Attributes:
+        table: Its name.
+        accepted_partitions: How many partitions have an accepted version.
+        contract_version: The present version of a source's contract; null for a derived table.
+        built: By the version that a source's partitions were built in; empty for a derived table.
+        lacked: Columns of a derived table that older files do not have.
+        restate_described: The partitions that have to be built again to hold what is declared, in words; null when
+            there are none.
+        problems: Why the table cannot follow its declaration, or cannot be computed from its inputs.
+        next_step: What builds these partitions again, or null.
+    """
+
+    table: str
+    accepted_partitions: int
+    contract_version: int | None
+    built: tuple[BuiltVersion, ...]
+    lacked: tuple[LackedColumn, ...]
+    restate_described: str | None
+    problems: tuple[str, ...]
+    next_step: NextStep | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckReport:
+    """The domain, compared with what is published.
+
+    Attributes:
+        agrees: Whether every table can follow its declaration, and every transform can read its inputs.
+        tables: Inputs before dependents.
+        problems: Tables that could not be looked at.
+    """
+
+    agrees: bool
+    tables: tuple[CheckedTable, ...]
+    problems: tuple[Problem, ...]
+
+
+def check(ws: Workspace) -> CheckReport:
+    """Compares every table of the domain with what is published of it, and with its readers."""
+    problems = Problems()
+    tables: list[CheckedTable] = []
+    for table in ws.domain.tables.values():
+        with problems.noted(table.name):
+            tables.append(_checked(ws, table))
+    is_right = not problems.found and not any(checked.problems for checked in tables)
+    return CheckReport(agrees=is_right, tables=tuple(tables), problems=tuple(problems.found))
+
+
+def _checked(ws: Workspace, table: Table) -> CheckedTable:
+    with ws.ledger.read() as tx:
+        accepted = {p: version.files for p, version in tx.versions.accepted(table.name).items()}
+    found = tuple(_problems(ws, table))
+    built = _built(accepted) if isinstance(table, SourceTable) else {}
+    lacked = {} if isinstance(table, SourceTable) else _lacked(ws, table, accepted)
+    again = sorted({day for each, days in built.items() if not _is_same(ws, table, each) for day in days})
+    again = again or sorted({day for days in lacked.values() for day in days})
+    grain = table.partition.grain
+    return CheckedTable(
+        table=table.name,
+        accepted_partitions=len(accepted),
+        contract_version=table.contract_version if isinstance(table, SourceTable) else None,
+        built=tuple(
+            BuiltVersion(
+                version=version,
+                partitions=len(days),
+                described=describe(grain, days),
+                gives_same_rows=_is_same(ws, table, version),
+            )
+            for version, days in sorted(built.items())
+        ),
+        lacked=tuple(
+            LackedColumn(column=column, partitions=len(days), described=describe(grain, days))
+            for column, days in lacked.items()
+        ),
+        restate_described=describe(grain, again) if again else None,
+        problems=found,
+        next_step=_next_step(table, again) if again else None,
+    )
+
+
+def _is_same(ws: Workspace, table: Table, version: int) -> bool:
+    versions = ws.contracts[table.name]
+    return version <= versions.present and versions.gives_same_rows(version)
+
+
+def _problems(ws: Workspace, table: Table) -> Iterator[str]:
+    if ws.lake.exists(table.name):
+        found = schema_of(ws.lake.open(table.name))
+        if differing := cannot_follow(found, stored_schema(table), former_columns(table)):
+            yield (
+                f"it cannot follow its declaration, and has to be declared under a new name and restated there: "
+                f"{differing}."
+            )
+    if not isinstance(table, SourceTable) and (reason := cannot_compute(ws, table)):
+        yield f"{reason}."
+
+
+def _built(accepted: Mapping[date, FileSet]) -> Mapping[int, Sequence[date]]:
+    found: dict[int, list[date]] = {}
+    for partition, files in accepted.items():
+        if files.files:
+            found.setdefault(contract_of(files), []).append(partition)
+    return found
+
+
+def _lacked(ws: Workspace, table: Table, accepted: Mapping[date, FileSet]) -> Mapping[str, Sequence[date]]:
+    """The declared columns that files lack, with the partitions; footers are read, rows are not."""
+    wanted = [name for name in business_schema(table).fieldNames() if name != table.partition.column]
+    found: dict[str, list[date]] = {}
+    for partition, files in accepted.items():
+        for columns in footer_columns(ws.lake, table.name, [files]):
+            for name in set(wanted) - dict(columns).keys():
+                found.setdefault(name, []).append(partition)
+    return {name: sorted(set(found[name])) for name in wanted if name in found}
+
+
+def _next_step(table: Table, again: Sequence[date]) -> NextStep:
+    if isinstance(table, SourceTable):
+        return joined(loads(table.name, again))
+    return step(do(Act.STALE, table.name), " says whether its inputs and its release still are those of these rows")
