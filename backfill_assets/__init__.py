@@ -19,5 +19,5 @@ only rooms above it in this list:
 - `upkeep`        what is kept, removed, audited and reproduced.
 - `evidence`      the documents that a reviewer and an auditor read.
 - `application`   every request, of the command line and of Dagster.
-- `orchestration` Dagster's assets, checks, jobs and sensor, derived from the domain; beside it `cli`, the command.
+- `orchestration` Dagster's assets, checks, jobs and sensors, derived from the domain; beside it `cli`, the command.
 """

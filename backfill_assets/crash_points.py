@@ -42,6 +42,8 @@ class Point(StrEnum):
     RECOVER_SWEPT = "recover: abandoned landings are FAILED, their folders still exist"
     FOLLOW_UP_PLANNED = "follow: a run is planned, the outbox entry that asked for it is still open"
     FOLLOW_UPS_DELIVERED = "follow: entries that ask for nothing more are delivered"
+    PROPOSAL_DECIDED = "propose: it is decided what is proposed and replaced, nothing is written"
+    PROPOSAL_PLANNED = "propose: a draft set is planned, and the drafts whose place it takes are cancelled"
     VACUUM_PLANNED = "vacuum: the files to remove are determined, nothing is removed"
     VACUUM_MARKED = "vacuum: the ledger has recorded the removal, every file still exists"
     VACUUM_TABLE_DONE = "vacuum: the files of a table are removed"

@@ -35,6 +35,7 @@ class Act(StrEnum):
     ROLLBACK = "rollback"
     CANCEL = "cancel"
     FOLLOW = "follow"
+    PROPOSE = "propose"
     RECOVER = "recover"
     ERASE = "erase"
     VACUUM = "vacuum"

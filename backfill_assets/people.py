@@ -17,7 +17,7 @@ _BLANK_LETTERS = frozenset("\u115f\u1160\u3164\uffa0")
 POLICY = "policy:"
 """The prefix of the name of an approver that is a policy."""
 
-SYSTEM_NAMES = frozenset({"backfill", "sensor", "follow", "recover", "vacuum", "reproduce", "unspecified"})
+SYSTEM_NAMES = frozenset({"backfill", "sensor", "follow", "propose", "recover", "vacuum", "reproduce", "unspecified"})
 """Parts of the system that act automatically, and the name that earlier releases recorded when none was given."""
 
 PLACEHOLDERS = frozenset({"anotherperson", "name", "who"})

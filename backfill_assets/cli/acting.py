@@ -145,6 +145,22 @@ def follow(
 
 
 @app.command()
+def propose(
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be proposed, and why.")] = False,
+    by: By = "propose",
+    as_json: Json = False,
+) -> None:
+    """Plan a draft set for late and corrected data behind published output, as the sensor of the daemon does."""
+    with answering(as_json) as console:
+        from backfill_assets.application.propose import propose as propose_restatements
+        from backfill_assets.cli.show import show
+
+        with opened() as session:
+            document = propose_restatements(session.ws, by=acting_name(by), dry_run=dry_run)
+        print_json(document) if as_json else show(console, *document.sentences)
+
+
+@app.command()
 def recover(
     run: Annotated[
         str | None, typer.Argument(metavar="[RUN]", callback=one_line, help="Only this run, landed file or set.")

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from backfill_assets.evidence.landed import LandReport
     from backfill_assets.landing.extract import Extract
+    from backfill_assets.next_steps import NextStep
 
 
 @app.command()
@@ -60,6 +61,7 @@ def land(
 ) -> None:
     """Land files as they came, and build the bronze days they touch."""
     with answering(as_json) as console:
+        from backfill_assets.application.propose import step_after_landing
         from backfill_assets.cli import views
 
         extract = _extract(replaces, where or [], reason, confirmed_by, dry_run=dry_run, on_duplicate=on_duplicate)
@@ -79,7 +81,8 @@ def land(
                 from backfill_assets.application.statements import land_as_extract
 
                 outcome = land_as_extract(session.ws, source, files, extract, acting, builds=load)
-        _print(outcome, console, as_json=as_json)
+            following = step_after_landing(session.ws) if load else None
+        _print(outcome, following, console, as_json=as_json)
 
 
 @app.command()
@@ -94,12 +97,14 @@ def withdraw(
 ) -> None:
     """Take one key of a source back, and build the bronze days it leaves; `restore` undoes it."""
     with answering(as_json) as console:
+        from backfill_assets.application.propose import step_after_landing
         from backfill_assets.application.statements import withdraw as withdraw_key
 
         with opened(quiet=as_json) as session:
             acting = session.acting(person(by), on=source)
             outcome = withdraw_key(session.ws, source, _values(key, "--key"), acting, reason=reason)
-        _print(outcome, console, as_json=as_json)
+            following = step_after_landing(session.ws)
+        _print(outcome, following, console, as_json=as_json)
 
 
 @app.command()
@@ -117,21 +122,24 @@ def restore(
 ) -> None:
     """Undo a withdrawal or the withdrawals of an extract, and build the bronze days to which the keys return."""
     with answering(as_json) as console:
+        from backfill_assets.application.propose import step_after_landing
         from backfill_assets.application.statements import restore as restore_keys
 
         with opened(quiet=as_json) as session:
             acting = session.acting(person(by), on=import_id)
             outcome = restore_keys(session.ws, import_id, _values(key or [], "--key"), acting, reason=reason)
-        _print(outcome, console, as_json=as_json)
+            following = step_after_landing(session.ws)
+        _print(outcome, following, console, as_json=as_json)
 
 
-def _print(outcome: LandReport, console: Console, *, as_json: bool) -> None:
+def _print(outcome: LandReport, following: NextStep | None, console: Console, *, as_json: bool) -> None:
     from backfill_assets.cli import views
 
     if as_json:
         print_json(outcome)
     else:
         views.show(console, views.imports_view(outcome.imports), *outcome.sentences, *outcome.next_steps)
+        views.show(console, *views.next_line(following))
 
 
 def _extract(
@@ -195,9 +203,14 @@ def load(
     """Build bronze days from what has landed; with --empty, days without events on your word."""
     with answering(as_json) as console:
         from backfill_assets.application.land import load as load_days
+        from backfill_assets.application.propose import step_after_landing
         from backfill_assets.cli import views
 
         with opened(quiet=as_json) as session:
             acting = session.acting(person(by), on=source)
             report = load_days(session.ws, source, first, last, acting, empty=empty, reason=reason)
-        print_json(report) if as_json else views.show(console, views.report_head_view(report))
+            following = step_after_landing(session.ws)
+        if as_json:
+            print_json(report)
+        else:
+            views.show(console, views.report_head_view(report), *views.next_line(following))

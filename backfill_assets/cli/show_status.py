@@ -11,6 +11,7 @@ from backfill_assets.application.command_line import words_of
 from backfill_assets.cli.show import facts, listing, problems_view, state_text
 from backfill_assets.evidence.follow import waiting_publication_sentence
 from backfill_assets.evidence.imports import ImportDocument
+from backfill_assets.evidence.open_proposals import open_proposal_sentence
 from backfill_assets.evidence.runs import RunSummary
 from backfill_assets.evidence.sets import SetDocument
 from backfill_assets.evidence.status import StatusDocument, TableStatus
@@ -23,6 +24,9 @@ def status_view(status: StatusDocument) -> RenderableType:
     parts: list[RenderableType] = [facts([("home", status.home)]), "", _tables(status.tables), "", _runs(status.runs)]
     if status.sets:
         parts += ["", _sets(status.sets)]
+    if status.proposals:
+        named = (Text(visible(words_of(open_proposal_sentence(each)))) for each in status.proposals)
+        parts += ["", Text("proposed restatements that are open", style="bold"), *named]
     if status.imports:
         parts += ["", imports_view(status.imports)]
     if status.to_follow:

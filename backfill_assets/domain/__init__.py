@@ -33,6 +33,7 @@ from backfill_assets.domain.gates import (
     warm_up_proof,
 )
 from backfill_assets.domain.inputs import Input, reads
+from backfill_assets.domain.lateness import Lateness, days
 from backfill_assets.domain.operations import Operation, Operations
 from backfill_assets.domain.tables import (
     DerivedTable,
@@ -60,6 +61,7 @@ __all__ = [
     "Gate",
     "Grain",
     "Input",
+    "Lateness",
     "Lift",
     "Months",
     "Moved",
@@ -84,6 +86,7 @@ __all__ = [
     "accepted",
     "compared",
     "daily",
+    "days",
     "derived_table",
     "expression",
     "lifts",

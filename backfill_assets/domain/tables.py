@@ -13,6 +13,7 @@ from backfill_assets.domain.breakdown import Breakdown, check_breakdown
 from backfill_assets.domain.contracts import EARLIER, LIFT, NO_LIFT, Compute, Lift, check_versions, name_at, normalized
 from backfill_assets.domain.gates import Gate
 from backfill_assets.domain.inputs import WINDOW, DeclaredWindow, Input, References, require_window
+from backfill_assets.domain.lateness import Lateness
 from backfill_assets.domain.mistakes import (
     VERSION,
     Kind,
@@ -77,6 +78,7 @@ OF_A_SOURCE = {
     "plausible_gap_days": a(int, "a number of days"),
     "earlier": EARLIER,
     "lift": LIFT,
+    "lateness": Kind(words="days(N)", test=lambda value: value is None or isinstance(value, Lateness)),
     "order": several(str, "column names, such as ('lsn',)"),
     "ties": Kind(words="'refuse' or 'arrival'", test=lambda value: value in tuple(Ties)),
     "operation": Kind(words="Operations(...)", test=lambda value: value is None or isinstance(value, Operations)),
@@ -117,6 +119,8 @@ class SourceTable:
         earlier: The schemas of earlier versions of the contract, counted from 1; `schema` is the version after them.
         lift: By the version that it starts from, how a record becomes one of the next; see `lifts`. A step that only
             adds columns that can be null, widens types or lets columns be null needs none.
+        lateness: How late events may come for the policies of dependents alone to restate what was computed without
+            them. Later ones, and all without it, are proposed to a person.
         order: The columns that order the versions of a key, the most significant first; without them the order of
             arrival does: file by file, record by record.
         ties: What becomes of two versions of a key with equal `order` and different content: their file is refused, or
@@ -132,6 +136,7 @@ class SourceTable:
     schema: StructType
     json_columns: tuple[str, ...] = ()
     plausible_gap_days: int = 31
+    lateness: Lateness | None = None
     order: tuple[str, ...] = ()
     ties: str = Ties.REFUSE
     operation: Operations | None = None

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from backfill_assets.errors import MissingInput, UnknownName
 from backfill_assets.evidence.follow import WaitingPublication, waiting_publication
 from backfill_assets.evidence.imports import ImportDocument, import_document
+from backfill_assets.evidence.open_proposals import OpenProposal, open_proposals
 from backfill_assets.evidence.runs import RunSummary, run_summary
 from backfill_assets.evidence.sets import SetDocument, described_set
 from backfill_assets.ledger.transactions import ReadTransaction
@@ -46,6 +47,7 @@ class StatusDocument:
         tables: Every table that is declared or was published.
         runs: The newest first.
         sets: The latest five.
+        proposals: The proposed restatements that are open, the last one first.
         imports: The latest landed files, the newest last.
         to_follow: The publications that their dependents have not followed.
         undelivered_publications: How many these are.
@@ -56,6 +58,7 @@ class StatusDocument:
     tables: tuple[TableStatus, ...]
     runs: tuple[RunSummary, ...]
     sets: tuple[SetDocument, ...]
+    proposals: tuple[OpenProposal, ...]
     imports: tuple[ImportDocument, ...]
     to_follow: tuple[WaitingPublication, ...]
     undelivered_publications: int
@@ -72,6 +75,7 @@ def status(ws: Workspace, *, limit: int = 20) -> StatusDocument:
         imports = tx.imports.records(limit=limit)
         waiting = _waiting(ws, tx, problems)
         sets = _sets(ws, tx, problems)
+        proposals = open_proposals(tx, problems.refused)
     for name in published:
         with problems.noted(name):
             _require_in_order(ws, name)
@@ -80,6 +84,7 @@ def status(ws: Workspace, *, limit: int = 20) -> StatusDocument:
         tables=tables,
         runs=runs,
         sets=sets,
+        proposals=proposals,
         imports=tuple(import_document(record) for record in imports),
         to_follow=waiting,
         undelivered_publications=len(waiting),

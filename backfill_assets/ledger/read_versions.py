@@ -57,6 +57,25 @@ class VersionReads(Queries):
             found.update((row.partition_date, row.run_id) for row in self._rows(chosen))
         return found
 
+    def made_by_digest(self, table: str, partitions: Sequence[date]) -> dict[tuple[date, str], str]:
+        """The runs that made versions of these partitions, accepted or not, by partition and digest of the file set.
+
+        Cost: one index range: one short row per version of the range of days.
+        """
+        if not partitions:
+            return {}
+        held = partition_versions
+        within = held.c.partition_date.between(min(partitions), max(partitions))
+        chosen = select(held.c.partition_date, held.c.files_digest, held.c.run_id).where(
+            held.c.table_name == table, within
+        )
+        wanted = set(partitions)
+        return {
+            (partition, digest): run_id
+            for partition, digest, run_id in self._columns(chosen.order_by(held.c.version))
+            if partition in wanted
+        }
+
     def replaced_by(self, run_id: str) -> str | None:
         """A run whose rows readers see in place of rows of this one; None when it was not replaced anywhere.
 

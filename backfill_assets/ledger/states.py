@@ -116,6 +116,9 @@ class ChunkState(_State):
 
 State = RunState | ApprovalState | PublicationState | VersionState | ImportState | ChunkState | SetState
 
+OPEN_SETS = (SetState.PLANNED, SetState.PUBLISHING, SetState.ROLLING_BACK)
+"""The states of sets that are not finished."""
+
 RUN = RunState
 TRANSITIONS: Mapping[State, frozenset[State]] = {
     # A run. Staging may begin again wherever nothing of it is published: after a failure, a failed gate, or when the

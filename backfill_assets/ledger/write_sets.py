@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from sqlalchemy import insert, select
 
-from backfill_assets.errors import IllegalTransition, Refused
+from backfill_assets.errors import IllegalTransition, NotApproved, Refused
 from backfill_assets.ledger.approval_grounds import ApprovalGrounds
 from backfill_assets.ledger.approvals import ApprovalSteps, another_person
 from backfill_assets.ledger.cancellations import Cancellation, cancel_run, require_set_can_be_cancelled
@@ -14,12 +14,13 @@ from backfill_assets.ledger.event_log import Event, EventLog
 from backfill_assets.ledger.read_runs import RunReads
 from backfill_assets.ledger.read_sets import SetReads
 from backfill_assets.ledger.recorded_text import one_line, storable_text
-from backfill_assets.ledger.records import SetRecord
+from backfill_assets.ledger.records import RunRecord, SetRecord
 from backfill_assets.ledger.run_steps import RunSteps
 from backfill_assets.ledger.schema import manifests, restatement_sets, set_members
-from backfill_assets.ledger.states import MEANING, ApprovalState, SetState
+from backfill_assets.ledger.states import MEANING, ApprovalState, RunState, SetState
 from backfill_assets.ledger.steps import Step
-from backfill_assets.next_steps import Act, do
+from backfill_assets.next_steps import ANOTHER_PERSON, Act, do, step
+from backfill_assets.people import same_person
 from backfill_assets.planning.sets import SetManifest
 
 
@@ -120,6 +121,7 @@ class SetWrites(SetReads):
                 f"set {set_id} is approved already.", next_step=do(Act.STATUS, set_id), set_id=set_id
             )
         approver = another_person(by, found.manifest.requested_by, name=set_id, what="set", set_id=set_id)
+        _require_landed_nothing(found, approver)
         for run in drafts:
             self._approvals.agree(run, approver, note, (grounds or {}).get(run.run_id))
         self._log.append(
@@ -162,6 +164,28 @@ class SetWrites(SetReads):
             also={"note": storable_text("the note", note), "updated_at": self._log.now},
         )
 
+    def replace_draft(self, set_id: str, *, actor: str, why: str) -> None:
+        """Ends a proposal that was neither approved nor begun; a person is not needed for what none has agreed to.
+
+        Cost: as `cancel`.
+
+        Raises:
+            UnknownName: There is no such set.
+            IllegalTransition: It is no proposal, or a person has approved it or begun to stage it.
+        """
+        found = self.get(set_id)
+        runs = self._runs.named(member.run_id for member in found.manifest.members)
+        if not is_replaceable(found, runs):
+            raise IllegalTransition(
+                f"set {set_id} is not replaced: it is no proposal, or was approved or staged meanwhile.",
+                next_step=do(Act.STATUS, set_id),
+                set_id=set_id,
+            )
+        decision = Cancellation(by=one_line("the name", actor), reason=one_line("the reason", why))
+        for run in runs:
+            cancel_run(self._run_steps, run.run_id, run.state, decision)
+        self.move(set_id, SetState.CANCELLED, actor=decision.by, note=decision.note)
+
     def cancel(self, set_id: str, *, by: str, reason: str) -> None:
         """Ends a set of which readers see nothing, and every run of it.
 
@@ -178,3 +202,23 @@ class SetWrites(SetReads):
         for member in found.manifest.members:
             cancel_run(self._run_steps, member.run_id, self._runs.state(member.run_id), decision)
         self.move(set_id, SetState.CANCELLED, actor=decision.by, note=decision.note)
+
+
+def is_replaceable(record: SetRecord, runs: Iterable[RunRecord]) -> bool:
+    """Whether a newer proposal may take the place of a set: it was proposed, and no person or process has begun it."""
+    return (
+        record.manifest.proposed is not None
+        and record.state is SetState.PLANNED
+        and all(run.state is RunState.PLANNED and run.approval is ApprovalState.DRAFT for run in runs)
+    )
+
+
+def _require_landed_nothing(found: SetRecord, approver: str) -> None:
+    """Refuses an approver who has landed one of the files because of which the set was proposed."""
+    proposed = found.manifest.proposed
+    if proposed and any(same_person(approver, name) for name in proposed.landed_by):
+        raise NotApproved(
+            f"set {found.set_id} was proposed because of files that {approver} has landed, who cannot approve it.",
+            next_step=step("let another person approve it: ", do(Act.APPROVE, found.set_id, by=ANOTHER_PERSON)),
+            set_id=found.set_id,
+        )

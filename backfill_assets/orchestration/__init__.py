@@ -1,4 +1,4 @@
-"""Orchestration: assets, checks, jobs and the sensor of Dagster, derived from a domain.
+"""Orchestration: assets, checks, jobs and the sensors of Dagster, derived from a domain.
 
 They call `application`; every decision is made there and in the ledger.
 """

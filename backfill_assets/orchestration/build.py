@@ -13,6 +13,7 @@ from backfill_assets.orchestration.follow import follow_sensor
 from backfill_assets.orchestration.jobs import table_jobs
 from backfill_assets.orchestration.partitions import first_day_of_data
 from backfill_assets.orchestration.preview import relied_upon
+from backfill_assets.orchestration.propose import propose_sensor
 from backfill_assets.orchestration.resources import Session, run_resources
 from backfill_assets.settings import Settings
 from backfill_assets.workspace import Workspace
@@ -51,7 +52,7 @@ def definitions_over(
         return Definitions(
             assets=domain_assets(workspace.domain, workspace.graph, first_day=starts, pool=pool),
             jobs=[*jobs, *acting_jobs(workspace.domain, pool=pool)],
-            sensors=[follow_sensor(jobs)],
+            sensors=[follow_sensor(jobs), propose_sensor()],
             resources=run_resources(workspace.settings, workspace.domain, open_session),
             # One process per run: a process per step would start a JVM per step.
             executor=in_process_executor,

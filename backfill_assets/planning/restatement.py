@@ -27,6 +27,7 @@ class SetRequest:
         days: With `stale`: only these days of the stale tables, including days that were never built.
         name: The display name of the set; None to derive one.
         references: With which versions of their references the runs are to be computed.
+        called: The cause in words, where it is too long to be spelled out; None to do so.
     """
 
     reason: str
@@ -36,6 +37,7 @@ class SetRequest:
     table: str | None = None
     days: DayRange | None = None
     name: str | None = None
+    called: str | None = None
     mode: Mode = Mode.BACKFILL
     limits: AskedLimits = NO_LIMITS_ASKED
     changed_code: bool = False

@@ -10,13 +10,16 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime
 from functools import cached_property
 from typing import Any
 
 from backfill_assets.identity import canonical_json, sha256_text
 
 SET_FORMAT = 1
+PROPOSAL_FORMAT = 2
+"""The format of a set that was proposed because source days changed: it says which, besides what others say."""
+
 SET_PREFIX = "set."
 """The prefix of set ids. A run's id begins with its table's name, so that it cannot have this prefix."""
 
@@ -35,6 +38,44 @@ class SetMember:
     manifest_digest: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProposedBecause:
+    """What a set was proposed for, without a person who asked for it.
+
+    Attributes:
+        days: The changed days, by source.
+        imports: The landed files that changed them, in the order of arrival.
+        landed_by: Who landed these; none of them may approve the set.
+        basis: A digest of what is accepted of the changed days and of what the set rebuilds.
+    """
+
+    days: Mapping[str, tuple[date, ...]]
+    imports: tuple[str, ...]
+    landed_by: tuple[str, ...]
+    basis: str
+
+    @property
+    def document(self) -> Mapping[str, Any]:
+        """The proposal as plain values."""
+        return {
+            "days": {source: [day.isoformat() for day in days] for source, days in self.days.items()},
+            "imports": list(self.imports),
+            "landed_by": list(self.landed_by),
+            "basis": self.basis,
+        }
+
+    @staticmethod
+    def parse(document: Mapping[str, Any]) -> ProposedBecause:
+        """The proposal that a document holds; `parse(p.document) == p`."""
+        days = {source: tuple(map(date.fromisoformat, some)) for source, some in document["days"].items()}
+        return ProposedBecause(
+            days=days,
+            imports=tuple(document["imports"]),
+            landed_by=tuple(document["landed_by"]),
+            basis=document["basis"],
+        )
+
+
 @dataclass(frozen=True, kw_only=True)
 class SetManifest:
     """The contract of several runs that belong together.
@@ -44,6 +85,7 @@ class SetManifest:
         name: Its display name.
         because: What made it necessary, as it was requested, such as `bronze.case_events:2006-03-15..2006-03-15`.
         members: In the order of publication: inputs before what is computed from them.
+        proposed: What it was proposed for; None for a set that a person planned.
     """
 
     set_id: str
@@ -53,12 +95,13 @@ class SetManifest:
     requested_at: datetime
     because: str
     members: tuple[SetMember, ...]
+    proposed: ProposedBecause | None = None
 
     @cached_property
     def document(self) -> Mapping[str, Any]:
         """The set as plain values."""
         return {
-            "format": SET_FORMAT,
+            "format": PROPOSAL_FORMAT if self.proposed else SET_FORMAT,
             "set_id": self.set_id,
             "name": self.name,
             "reason": self.reason,
@@ -68,6 +111,7 @@ class SetManifest:
             "members": [
                 {"run_id": m.run_id, "table": m.table, "manifest_digest": m.manifest_digest} for m in self.members
             ],
+            **({"proposed": self.proposed.document} if self.proposed else {}),
         }
 
     @cached_property
@@ -85,11 +129,13 @@ class SetManifest:
         """The set that a canonical JSON text holds; `parse(s.text) == s`.
 
         Raises:
-            KeyError, ValueError: The text is not a set of format 1.
+            KeyError, ValueError: The text is not a set of format 1 or 2.
         """
         document = json.loads(text)
-        if document["format"] != SET_FORMAT:
-            raise ValueError(f"a set of format {document['format']}; this code reads format {SET_FORMAT}")
+        if document["format"] not in (SET_FORMAT, PROPOSAL_FORMAT):
+            raise ValueError(
+                f"a set of format {document['format']}; this code reads {SET_FORMAT} and {PROPOSAL_FORMAT}"
+            )
         return SetManifest(
             set_id=document["set_id"],
             name=document["name"],
@@ -98,4 +144,5 @@ class SetManifest:
             requested_at=datetime.fromisoformat(document["requested_at"]),
             because=document["because"],
             members=tuple(SetMember(**member) for member in document["members"]),
+            proposed=ProposedBecause.parse(document["proposed"]) if "proposed" in document else None,
         )

@@ -7,11 +7,12 @@ planned: from then on the ledger has the runs. If planning fails, the entry stay
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import date
 
 from backfill_assets.crash_points import Point
-from backfill_assets.domain import DerivedTable
+from backfill_assets.domain import SourceTable
 from backfill_assets.errors import BackfillError, Refused, Retryable
 from backfill_assets.ledger.claims import LedgerState
 from backfill_assets.ledger.records import OutboxEntry, RunRecord
@@ -23,6 +24,7 @@ from backfill_assets.planning.impact import complete_partitions
 from backfill_assets.planning.manifest_parts import CauseKind, RunCause
 from backfill_assets.planning.partitions import partition_of
 from backfill_assets.planning.request import PlanRequest, Terms, propose, require_inputs
+from backfill_assets.publication.proposals import automatic_days
 from backfill_assets.staleness.find import computed_from_other_inputs
 from backfill_assets.workspace import Workspace
 
@@ -110,13 +112,17 @@ def plan_follow_ups(
 def what_is_asked(ws: Workspace, tx: ReadTransaction, entries: Iterable[OutboxEntry]) -> tuple[Asking, ...]:
     """What open entries of the outbox ask of direct dependents that follow automatically, in the order of the entries.
 
-    Source tables ask for nothing: what is derived from bronze is restated by decision, not because an event arrived.
+    Source tables ask for nothing but the restatement of what their declared lateness allows: everything else that is
+    derived from bronze is restated by decision, not because an event arrived.
     """
     found = []
-    for entry in entries:
+    chosen = tuple(entries)
+    with_lateness = {source.name for source in ws.domain.sources if source.lateness is not None}
+    automatic = automatic_days(ws, tx) if any(entry.table in with_lateness for entry in chosen) else {}
+    for entry in chosen:
         its_set = tx.sets.of_run(entry.run_id)
         is_under_way = its_set is not None and its_set.state in UNDER_WAY
-        wanted = tuple(_wanted(ws, tx, entry))
+        wanted = tuple(_wanted(ws, tx, entry, automatic.get(entry.table, frozenset())))
         set_id = its_set.set_id if its_set and is_under_way and wanted else None
         found.append(Asking(entry=entry, wanted=() if set_id else wanted, set_id=set_id))
     return tuple(found)
@@ -128,20 +134,23 @@ def what_waits(ws: Workspace, tx: ReadTransaction) -> tuple[Asking, ...]:
     return tuple(each for each in asking if each.wanted or each.set_id)
 
 
-def _wanted(ws: Workspace, tx: ReadTransaction, entry: OutboxEntry) -> Iterator[Wanted]:
-    if not isinstance(ws.domain.tables.get(entry.table), DerivedTable):
+def _wanted(ws: Workspace, tx: ReadTransaction, entry: OutboxEntry, automatic: AbstractSet[date]) -> Iterator[Wanted]:
+    """What an entry asks for; of a source table, what was computed from other rows of its automatic days."""
+    is_source = isinstance(ws.domain.tables.get(entry.table), SourceTable)
+    changed = [day for day in entry.partitions if day in automatic] if is_source else entry.partitions
+    if not changed or entry.table not in ws.domain.tables:
         return
     days = ws.graph.days(ws.clock().date())
     for node in ws.graph.dependents(entry.table):
         reached: set[date] = set()
         for edge in node.inputs:
             if edge.table == entry.table:
-                reached.update(ws.graph.reached(edge, node, entry.partitions))
+                reached.update(ws.graph.reached(edge, node, changed))
         reached -= built_with(tx, entry.run_id, node.name)
         reached -= tx.outbox.following(node.name, [entry.publication_id])[entry.publication_id]
         first = partition_of(node.grain, days.start)
         possible = sorted(partition for partition in reached if first <= partition < days.end)
-        outdated = _outdated(ws, tx, node, possible)
+        outdated = _outdated(ws, tx, node, possible, new=not is_source)
         if not outdated:
             continue
         ready, waiting = complete_partitions(node, ws.graph, outdated, LedgerState(tx))
@@ -155,17 +164,16 @@ def _wanted(ws: Workspace, tx: ReadTransaction, entry: OutboxEntry) -> Iterator[
         )
 
 
-def _outdated(ws: Workspace, tx: ReadTransaction, node: TableNode, partitions: list[date]) -> set[date]:
-    """Those that were never built, or were computed from other inputs than the accepted ones.
+def _outdated(ws: Workspace, tx: ReadTransaction, node: TableNode, partitions: list[date], *, new: bool) -> set[date]:
+    """Those that were computed from other inputs than the accepted ones and, with `new`, those that were never built.
 
     What was computed from the accepted inputs is not computed again: a person may have done it, or the publication was
     undone before anything had followed it.
     """
     if not partitions:
         return set()
-    built = tx.versions.claims(node.name, partitions).keys()
-    table = ws.domain.derived_table(node.name)
-    return (set(partitions) - built) | computed_from_other_inputs(ws, tx, table, partitions)
+    lacking = set(partitions) - tx.versions.claims(node.name, partitions).keys() if new else set()
+    return lacking | computed_from_other_inputs(ws, tx, ws.domain.derived_table(node.name), partitions)
 
 
 def built_with(tx: ReadTransaction, run_id: str, table: str) -> set[date]:

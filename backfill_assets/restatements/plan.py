@@ -14,6 +14,7 @@ from backfill_assets.domain import SourceTable
 from backfill_assets.errors import MissingInput, Refused
 from backfill_assets.identity import sha256_text
 from backfill_assets.ledger.claims import LedgerState
+from backfill_assets.ledger.transactions import WriteTransaction
 from backfill_assets.next_steps import NAME, WHY, Act, Invocation, NextStep, Option, do, step
 from backfill_assets.planning.chosen_references import require_used
 from backfill_assets.planning.filling import joined, loads, plans
@@ -29,7 +30,7 @@ from backfill_assets.planning.request import (
     require_inputs,
 )
 from backfill_assets.planning.restatement import LeftOut, NothingToRebuild, PlannedSet, SetRequest
-from backfill_assets.planning.sets import SET_PREFIX, SetManifest, SetMember
+from backfill_assets.planning.sets import SET_PREFIX, ProposedBecause, SetManifest, SetMember
 from backfill_assets.planning.stages import stages_of
 from backfill_assets.publication.authority import demand_of
 from backfill_assets.restatements.references import Chooser
@@ -49,6 +50,21 @@ TermsOf = Callable[[str], Terms]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Proposal:
+    """How a set is written that no person planned.
+
+    Attributes:
+        proposed: What it is proposed for.
+        actor: What proposes it.
+        first: What else has to be true or done in the transaction that writes the set, given its id.
+    """
+
+    proposed: ProposedBecause
+    actor: str
+    first: Callable[[WriteTransaction, str], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Named:
     """The stale partitions of a request by table: what to rebuild, what to build first, and what is left out."""
 
@@ -57,13 +73,16 @@ class _Named:
     left_out: tuple[LeftOut, ...] = ()
 
 
-def plan_set(ws: Workspace, request: SetRequest, terms_of: TermsOf) -> PlannedSet | NothingToRebuild:
+def plan_set(
+    ws: Workspace, request: SetRequest, terms_of: TermsOf, proposal: Proposal | None = None
+) -> PlannedSet | NothingToRebuild:
     """Plans a set and writes its manifests.
 
     Args:
         ws: The workspace.
         request: Who asks for what, and why.
         terms_of: What the declaration of a table contributes to its manifest.
+        proposal: What the set is proposed for, if no person plans it.
 
     Returns:
         The set, or that nothing has to be rebuilt.
@@ -95,16 +114,20 @@ def plan_set(ws: Workspace, request: SetRequest, terms_of: TermsOf) -> PlannedSe
         reason=request.reason,
         requested_by=request.by,
         requested_at=as_of,
-        because=request.cause,
+        because=request.called or request.cause,
         members=tuple(
             SetMember(run_id=p.manifest.run_id, table=p.manifest.table, manifest_digest=p.manifest.digest)
             for p in plans
         ),
+        proposed=proposal.proposed if proposal else None,
     )
+    actor = proposal.actor if proposal else request.by
     with ws.ledger.write() as tx:
+        if proposal:
+            proposal.first(tx, set_id)
         for plan in plans:
-            tx.runs.add(plan.manifest, actor=request.by)
-        tx.sets.add(manifest, actor=request.by)
+            tx.runs.add(plan.manifest, actor=actor)
+        tx.sets.add(manifest, actor=actor)
         asked = every(demand_of(ws, tx, tx.runs.get(plan.manifest.run_id)) for plan in plans)
     return PlannedSet(
         manifest=manifest,

@@ -39,16 +39,23 @@ def stale_tables(ws: Workspace, *, table: str | None = None, days: DayRange | No
         InvalidRange: The range leaves the days that tables can have.
         MissingInput: A reference file is not there.
     """
+    with ws.ledger.read() as tx:
+        return stale_within(ws, tx, table=table, days=days)
+
+
+def stale_within(
+    ws: Workspace, tx: ReadTransaction, *, table: str | None = None, days: DayRange | None = None
+) -> tuple[Staleness, ...]:
+    """The same, inside an open transaction."""
     chosen = list(ws.domain.tables.values()) if table is None else [ws.domain.table(table)]
     today = ws.clock().date()
+    names = [declared.name for declared in chosen]
+    inputs = [edge.table for name in names for edge in ws.graph.table(name).inputs]
+    known = tx.bases.of_accepted(names, inputs=inputs)
     found: list[Staleness] = []
-    with ws.ledger.read() as tx:
-        names = [declared.name for declared in chosen]
-        inputs = [edge.table for name in names for edge in ws.graph.table(name).inputs]
-        known = tx.bases.of_accepted(names, inputs=inputs)
-        for declared in chosen:
-            asked = None if days is None else ws.graph.partitions_in(declared.name, days, as_of=today)
-            found.append(_stale(ws, tx, declared, known, known.bases[declared.name], known.earlier, asked))
+    for declared in chosen:
+        asked = None if days is None else ws.graph.partitions_in(declared.name, days, as_of=today)
+        found.append(_stale(ws, tx, declared, known, known.bases[declared.name], known.earlier, asked))
     return tuple(found)
 
 

@@ -22,6 +22,7 @@ from backfill_assets.planning.restatement import PlannedSet, SetRequest
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests import operations
 from backfill_assets_tests.faults.following import FOLLOWING
+from backfill_assets_tests.faults.proposing import PROPOSING
 from backfill_assets_tests.faults.scenario import Notes, Scenario, Stopped, published, stopping_at
 from backfill_assets_tests.month import CARNIVAL
 from backfill_assets_tests.shop import RECENT, SALES, Shop, sale
@@ -310,5 +311,6 @@ SCENARIOS = {
         _run(name="recover staging", prepare=_half_staged, act=_recover),
         _run(name="vacuum", prepare=_with_leftovers, act=_vacuum),
         *FOLLOWING,
+        *PROPOSING,
     )
 }

@@ -21,6 +21,8 @@ SOMEWHERE = (
     ("roll back what is being followed", Point.SWAP_COMMITTED),
     ("land", Point.LAND_CONFORMED),
     ("stage", Point.STAGE_FILES_WRITTEN),
+    ("propose", Point.PROPOSAL_DECIDED),
+    ("propose", Point.PROPOSAL_PLANNED),
 )
 
 

@@ -88,7 +88,7 @@ def test_gates_are_checks_with_a_status_per_partition_where_people_review_and_pe
     assert {asset for asset, _ in specs} == {"bronze/sales", "validation/recent_sales", "validation/sales_monthly"}
 
 
-def test_the_jobs_and_the_sensor_that_the_ui_offers(definitions: Definitions) -> None:
+def test_the_jobs_and_the_sensors_that_the_ui_offers(definitions: Definitions) -> None:
     assert {job.name for job in definitions.resolve_all_job_defs()} - {"__ASSET_JOB"} == {
         "sales_load",
         "recent_sales_restatement",
@@ -107,8 +107,8 @@ def test_the_jobs_and_the_sensor_that_the_ui_offers(definitions: Definitions) ->
         "cancel",
         "recover",
     }
-    sensor = definitions.resolve_sensor_def("follow")
-    assert sensor.default_status.value == "RUNNING"
+    for name in ("follow", "propose"):
+        assert definitions.resolve_sensor_def(name).default_status.value == "RUNNING"
 
 
 def test_assets_that_use_spark_share_a_pool_and_publications_do_not_wait_for_it(definitions: Definitions) -> None:

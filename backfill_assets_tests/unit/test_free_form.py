@@ -24,6 +24,8 @@ FREE_FORM: Mapping[str, tuple[str, ...]] = {
         "planning/policy.py Policy.document",
         "planning/policy.py Policy.parse",
         "planning/request.py configuration_of",
+        "planning/sets.py ProposedBecause.document",
+        "planning/sets.py ProposedBecause.parse",
         "planning/sets.py SetManifest.document",
         "staleness/decide.py ConfiguredWith",
         "staleness/decide.py Present.configuration",

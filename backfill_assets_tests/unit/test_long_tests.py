@@ -90,6 +90,10 @@ CENTRAL: Mapping[str, Sequence[str]] = {
         "integration/test_reference_semantics.py"
         "::test_dependents_whose_references_were_chosen_do_not_follow_by_themselves",
     ),
+    "26": (
+        "unit/test_proposals.py::test_in_any_order_no_two_open_ones_meet_and_every_changed_day_is_in_one_place",
+        "integration/test_propose.py::test_a_newer_file_replaces_the_draft_and_the_last_one_is_published",
+    ),
 }
 """The tests of each promise that are never left out as a whole. That landing stays within its memory takes minutes, and
 is tried by `make test-faults` alone."""

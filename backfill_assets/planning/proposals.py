@@ -1,0 +1,151 @@
+"""Proposals: which changed days of sources are restated by which plan, so that no partition is in two open ones.
+
+Pure: from changed days and open plans to what a new draft proposes, which drafts stay, and what waits. A draft stays as
+long as nothing new touches its partitions; otherwise a new one takes over its days. Any other open plan keeps its
+partitions: changed days that reach them wait until it is published or cancelled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from datetime import date
+from itertools import combinations
+
+SourceDay = tuple[str, date]
+"""A source table and one of its days."""
+
+Area = Mapping[str, AbstractSet[date]]
+"""Partitions by table."""
+
+Closure = Callable[[AbstractSet[SourceDay]], Area]
+"""The accepted partitions that have to be rebuilt when these days have changed, through all tables; that of two sets of
+days together is both of theirs together."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenDraft:
+    """A proposal that was neither approved nor begun, so that a newer one may replace it.
+
+    Attributes:
+        set_id: Its set.
+        days: The changed days that it restates.
+        area: What it rebuilds.
+        is_current: Whether it still reads and replaces what is accepted now.
+    """
+
+    set_id: str
+    days: frozenset[SourceDay]
+    area: Area
+    is_current: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """What keeps its partitions: an open plan, or an obstacle to any plan.
+
+    Attributes:
+        name: The run or the set; for an obstacle, what it is.
+        area: Its partitions.
+    """
+
+    name: str
+    area: Area
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """What becomes of every changed day: each is in exactly one of these.
+
+    Attributes:
+        proposed: Restated by a new draft.
+        stays: Restated by a draft that is open already, by set.
+        automatic: Restated by policy, as a follow-up.
+        waits: Not proposed, because it reaches partitions that others keep; with their names.
+        replaced: Drafts that are cancelled, because the new one has their days or nothing is left of them.
+    """
+
+    proposed: frozenset[SourceDay]
+    stays: Mapping[str, frozenset[SourceDay]]
+    automatic: frozenset[SourceDay]
+    waits: Mapping[SourceDay, tuple[str, ...]]
+    replaced: tuple[str, ...]
+
+
+def decide(
+    changed: AbstractSet[SourceDay],
+    *,
+    drafts: Sequence[OpenDraft] = (),
+    kept: Sequence[Kept] = (),
+    may_follow: AbstractSet[SourceDay] = frozenset(),
+    closure: Closure,
+) -> Decision:
+    """What becomes of changed days.
+
+    Args:
+        changed: Days that are no longer what accepted output was computed from.
+        drafts: The drafts that may be replaced.
+        kept: Everything else that is open, and obstacles.
+        may_follow: Days whose restatement policy allows without a person. Where it meets other days that a person has
+            to approve, a person approves both.
+        closure: What has to be rebuilt because of days.
+    """
+    waits = _waiting(changed, kept, closure)
+    free = changed - waits.keys()
+    # Two drafts over the same partitions are never planned; found all the same, both are replaced by one.
+    twice = {each.set_id for pair in combinations(drafts, 2) if _meet(pair[0].area, pair[1].area) for each in pair}
+    staying = [each for each in drafts if each.is_current and each.days <= free and each.set_id not in twice]
+    automatic = (free & may_follow).difference(*(each.days for each in staying))
+    pool = free.difference(automatic, *(each.days for each in staying))
+    grows = True
+    while grows:
+        area = closure(pool) if pool else {}
+        met = [each for each in staying if _meet(each.area, area)]
+        staying = [each for each in staying if each not in met]
+        around = _together([area, *(each.area for each in (*met, *staying))])
+        caught = _touching(automatic, around, closure)
+        automatic -= caught
+        pool = pool.union(caught, *(each.days for each in met))
+        grows = bool(met or caught)
+    names = {each.set_id for each in staying}
+    return Decision(
+        proposed=frozenset(pool),
+        stays={each.set_id: each.days for each in staying},
+        automatic=frozenset(automatic),
+        waits=waits,
+        replaced=tuple(each.set_id for each in drafts if each.set_id not in names),
+    )
+
+
+def _waiting(
+    changed: AbstractSet[SourceDay], kept: Sequence[Kept], closure: Closure
+) -> Mapping[SourceDay, tuple[str, ...]]:
+    found: dict[SourceDay, list[str]] = {}
+    for each in kept:
+        for day in _touching(changed, each.area, closure):
+            found.setdefault(day, []).append(each.name)
+    return {day: tuple(names) for day, names in sorted(found.items())}
+
+
+def _touching(days: AbstractSet[SourceDay], area: Area, closure: Closure) -> set[SourceDay]:
+    """Those of the days that reach into an area. Halved as long as both do, because most days do not."""
+    if not days or not _meet(closure(days), area):
+        return set()
+    if len(days) == 1:
+        return set(days)
+    ordered = sorted(days)
+    half = len(ordered) // 2
+    return _touching(set(ordered[:half]), area, closure) | _touching(set(ordered[half:]), area, closure)
+
+
+def _meet(one: Area, other: Area) -> bool:
+    return any(not one[table].isdisjoint(other[table]) for table in one.keys() & other.keys())
+
+
+def _together(areas: Iterable[Area]) -> Area:
+    found: dict[str, set[date]] = {}
+    for area in areas:
+        for table, partitions in area.items():
+            found.setdefault(table, set()).update(partitions)
+    return found

@@ -1,0 +1,240 @@
+"""Proposals in the ledger: what of sources has changed, what is open, and what becomes of every changed day.
+
+Follow-ups and drafts ask here, so that no day is restated by both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+from datetime import date
+
+from backfill_assets.domain import DerivedTable
+from backfill_assets.identity import document_digest
+from backfill_assets.ledger.members import members_of
+from backfill_assets.ledger.records import RunRecord, SetRecord
+from backfill_assets.ledger.states import OPEN_SETS, RunState
+from backfill_assets.ledger.transactions import ReadTransaction
+from backfill_assets.ledger.write_sets import is_replaceable
+from backfill_assets.planning.impact import impact
+from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED
+from backfill_assets.planning.proposals import Area, Closure, Decision, Kept, OpenDraft, SourceDay, decide
+from backfill_assets.staleness.landed_news import LandedNews, landed_news
+from backfill_assets.staleness.source_changes import SourceChanges, source_changes
+from backfill_assets.workspace import Workspace
+
+OPEN_RUNS = (
+    RunState.PLANNED,
+    RunState.STAGING,
+    RunState.STAGED,
+    RunState.GATING,
+    RunState.PASSED,
+    RunState.FAILED,
+    RunState.PUBLISHING,
+)
+"""The states of runs that keep theirs: a blocked one cannot be published, and what it was for is planned again."""
+
+BLOCKED = ""
+"""Stands for partitions that cannot be built again, among the names of what keeps partitions."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class OpenWork:
+    """A set or a run of its own that is not finished, with its runs."""
+
+    name: str
+    record: SetRecord | None
+    runs: Sequence[RunRecord]
+
+    @property
+    def area(self) -> Area:
+        """Its partitions."""
+        return {run.manifest.table: frozenset(run.manifest.partitions) for run in self.runs}
+
+    @property
+    def days(self) -> frozenset[SourceDay]:
+        """The changed days that it was proposed for; none for what a person planned."""
+        proposed = self.record.manifest.proposed if self.record else None
+        return (
+            frozenset((source, day) for source, days in proposed.days.items() for day in days)
+            if proposed
+            else frozenset()
+        )
+
+    @property
+    def is_replaceable(self) -> bool:
+        """Whether a newer proposal may take its place."""
+        return self.record is not None and is_replaceable(self.record, self.runs)
+
+    def reads(self, source: str, day: date, digest: str) -> bool:
+        """Whether it reads exactly this version of a day of a source."""
+        return any(
+            pinned.partition == day and pinned.digest == digest
+            for run in self.runs
+            for read in run.manifest.inputs
+            if read.table == source
+            for pinned in read.partitions
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Situation:
+    """What has changed, what is open, and what becomes of every changed day.
+
+    Attributes:
+        news: What landed files brought to each changed day.
+        closure: What has to be rebuilt because of days.
+        drafts: The proposals that may be replaced, by set.
+        kept: Everything else that is open, by name.
+        accepted: The digests of what is accepted of the changed days.
+    """
+
+    changes: SourceChanges = field(default_factory=SourceChanges)
+    news: Mapping[SourceDay, tuple[LandedNews, ...]] = field(default_factory=dict)
+    drafts: Mapping[str, OpenWork] = field(default_factory=dict)
+    kept: Mapping[str, OpenWork] = field(default_factory=dict)
+    closure: Closure
+    decision: Decision
+    accepted: Mapping[SourceDay, str] = field(default_factory=dict)
+
+    @property
+    def open_sets(self) -> frozenset[str]:
+        """The sets that are open."""
+        return frozenset(each.name for each in (*self.drafts.values(), *self.kept.values()) if each.record)
+
+    def days_of(self, set_id: str) -> frozenset[SourceDay]:
+        """The changed days that a draft was proposed for."""
+        return self.drafts[set_id].days
+
+
+def situation(ws: Workspace, tx: ReadTransaction) -> Situation:
+    """What has changed, what is open, and what becomes of every changed day."""
+    changes = source_changes(ws, tx)
+    changed = frozenset(changes.dependents)
+    sets = list(open_sets(tx))
+    drafts = {each.name: each for each in sets if each.is_replaceable}
+    if not changed and not drafts:
+        return Situation(changes=changes, closure=_nothing, decision=decide(changed, closure=_nothing))
+    kept = {each.name: each for each in (*sets, *_open_runs(tx)) if each.name not in drafts}
+    news = landed_news(tx, changes.dependents)
+    closure = _closure(ws, tx)
+    decision = decide(
+        changed,
+        drafts=[_draft(tx, each, closure) for each in drafts.values()],
+        kept=[
+            *(Kept(name=each.name, area=each.area) for each in kept.values()),
+            Kept(name=BLOCKED, area=changes.blocked),
+        ],
+        may_follow=_may_follow(ws, tx, changes, news),
+        closure=closure,
+    )
+    return Situation(
+        changes=changes,
+        news=news,
+        drafts=drafts,
+        kept=kept,
+        closure=closure,
+        decision=decision,
+        accepted=_accepted(tx, changed),
+    )
+
+
+def automatic_days(ws: Workspace, tx: ReadTransaction) -> Mapping[str, frozenset[date]]:
+    """The changed days of sources whose restatement policy allows without a person, by source."""
+    found: dict[str, set[date]] = {}
+    for source, day in situation(ws, tx).decision.automatic:
+        found.setdefault(source, set()).add(day)
+    return {source: frozenset(days) for source, days in found.items()}
+
+
+def basis_of(tx: ReadTransaction, days: AbstractSet[SourceDay], area: Area) -> str:
+    """A digest of what is accepted of changed days and of what is rebuilt for them: a draft over it stays current."""
+    wanted = {table: set(partitions) for table, partitions in area.items()}
+    for source, day in days:
+        wanted.setdefault(source, set()).add(day)
+    accepted = {table: tx.versions.claims(table, sorted(some)) for table, some in sorted(wanted.items())}
+    return document_digest(
+        {table: {str(day): claim.digest for day, claim in claims.items()} for table, claims in accepted.items()}
+    )
+
+
+def _accepted(tx: ReadTransaction, days: AbstractSet[SourceDay]) -> Mapping[SourceDay, str]:
+    by_source: dict[str, list[date]] = {}
+    for source, day in sorted(days):
+        by_source.setdefault(source, []).append(day)
+    return {
+        (source, day): claim.digest
+        for source, some in by_source.items()
+        for day, claim in tx.versions.claims(source, some).items()
+    }
+
+
+def _nothing(_days: AbstractSet[SourceDay]) -> Area:
+    return {}
+
+
+def open_sets(tx: ReadTransaction) -> Iterator[OpenWork]:
+    """The sets that are not finished and can be published."""
+    for record in tx.sets.records(states=OPEN_SETS):
+        runs = members_of(tx.runs, record)
+        if not any(run.manifest.mode in NEVER_PUBLISHED for run in runs):
+            yield OpenWork(name=record.set_id, record=record, runs=runs)
+
+
+def _open_runs(tx: ReadTransaction) -> Iterator[OpenWork]:
+    for run in tx.runs.records(states=OPEN_RUNS):
+        manifest = run.manifest
+        if manifest.inputs and manifest.member_of is None and manifest.mode not in NEVER_PUBLISHED:
+            yield OpenWork(name=run.run_id, record=None, runs=(run,))
+
+
+def _closure(ws: Workspace, tx: ReadTransaction) -> Closure:
+    derived = [node.name for node in ws.graph.tables.values() if not node.is_source]
+    accepted = {name: tx.versions.claims(name).keys() for name in derived}
+
+    def closure(days: AbstractSet[SourceDay]) -> Area:
+        changed: dict[str, set[date]] = {}
+        for source, day in days:
+            changed.setdefault(source, set()).add(day)
+        return {each.table: frozenset(each.partitions) for each in impact(ws.graph, changed, accepted)}
+
+    return closure
+
+
+def _draft(tx: ReadTransaction, work: OpenWork, closure: Callable[[AbstractSet[SourceDay]], Area]) -> OpenDraft:
+    assert work.record is not None and work.record.manifest.proposed is not None
+    return OpenDraft(
+        set_id=work.name,
+        days=work.days,
+        area=work.area,
+        is_current=basis_of(tx, work.days, closure(work.days)) == work.record.manifest.proposed.basis,
+    )
+
+
+def _may_follow(
+    ws: Workspace, tx: ReadTransaction, changes: SourceChanges, news: Mapping[SourceDay, tuple[LandedNews, ...]]
+) -> frozenset[SourceDay]:
+    """The days whose events came within the lateness of their source, and that a publication still asks to follow."""
+    lateness = {source.name: source.lateness.days for source in ws.domain.sources if source.lateness is not None}
+    if not lateness:
+        return frozenset()
+    asked = {
+        (entry.table, day)
+        for entry in tx.outbox.entries(open_only=True)
+        if entry.table in lateness
+        for day in entry.partitions
+    }
+    return frozenset(
+        day
+        for day, tables in changes.dependents.items()
+        if day in asked
+        and news[day]
+        and all(each.days_late <= lateness[day[0]] for each in news[day])
+        and all(_follows(ws, name) for name in tables)
+    )
+
+
+def _follows(ws: Workspace, name: str) -> bool:
+    table = ws.domain.tables[name]
+    return isinstance(table, DerivedTable) and table.policy.follow == "auto"

@@ -1,0 +1,197 @@
+"""Proposals: a draft set is planned once for changed days of sources, and replaces the drafts that it takes over.
+
+Everything is decided anew from the ledger (`publication.proposals`), and drafts end in the transaction that writes
+their successor, so that a process that stops leaves the earlier drafts or the new one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+
+from backfill_assets.crash_points import Point
+from backfill_assets.errors import Retryable
+from backfill_assets.ledger.transactions import ReadTransaction, WriteTransaction
+from backfill_assets.planning.partitions import DayRange, Grain, compress, count_of, describe
+from backfill_assets.planning.proposals import SourceDay
+from backfill_assets.planning.restatement import PlannedSet, SetRequest
+from backfill_assets.planning.sets import ProposedBecause
+from backfill_assets.publication.proposals import Situation, basis_of, open_sets, situation
+from backfill_assets.restatements.plan import Proposal, TermsOf, plan_set
+from backfill_assets.staleness.landed_news import FileNews, files_of
+from backfill_assets.wording import visible
+from backfill_assets.workspace import Workspace
+
+_MOST_FILES = 3
+_TRIES = 5
+_WITHOUT_FILES = "backfill"
+"""The requester where neither a file nor a load of the days is left."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Proposed:
+    """The result of proposing.
+
+    Attributes:
+        situation: What it was decided from.
+        planned: The new draft; None when nothing was to be proposed, or nothing was to be written.
+        reason: Why the days of `situation.decision.proposed` are restated, in words; empty without any.
+        replaced: The drafts that were cancelled, or would be, each with the reason.
+    """
+
+    situation: Situation
+    planned: PlannedSet | None
+    reason: str
+    replaced: Sequence[tuple[str, str]]
+
+
+def propose(ws: Workspace, terms_of: TermsOf, *, by: str, dry_run: bool = False) -> Proposed:
+    """Plans the draft that changed days of sources ask for, once, in place of the drafts that it takes over.
+
+    Args:
+        ws: The workspace.
+        terms_of: What the declaration of a table contributes to its manifest.
+        by: What or who makes the proposal; the requester is who landed the latest of the files.
+        dry_run: Only decide.
+
+    Raises:
+        MissingInput: Something that has to be rebuilt lacks an input.
+        Retryable: Other processes changed what is open again and again meanwhile.
+    """
+    for _ in range(_TRIES):
+        with ws.ledger.read() as tx:
+            found = situation(ws, tx)
+            news = files_of(found.news, found.decision.proposed)
+            proposed = _because(tx, found, news) if found.decision.proposed else None
+            requester = _requester(tx, found, news)
+        reason = _reason(found, news)
+        if dry_run or not (proposed or found.decision.replaced):
+            return Proposed(situation=found, planned=None, reason=reason, replaced=_replaced(found, None))
+        ws.reached(Point.PROPOSAL_DECIDED)
+        try:
+            if proposed is None:
+                _end_drafts(ws, found, by=by)
+                return Proposed(situation=found, planned=None, reason=reason, replaced=_replaced(found, None))
+            return _planned(ws, terms_of, found, proposed, by=by, requester=requester, reason=reason)
+        except _OthersWereFaster:
+            continue
+    raise Retryable(
+        "what is open changed again and again while a proposal was made; nothing was planned.",
+        next_step="try again when the other processes are done",
+    )
+
+
+class _OthersWereFaster(Exception):
+    """Another process opened, approved or ended a set since the decision."""
+
+
+def _planned(
+    ws: Workspace,
+    terms_of: TermsOf,
+    found: Situation,
+    proposed: ProposedBecause,
+    *,
+    by: str,
+    requester: str,
+    reason: str,
+) -> Proposed:
+    def first(tx: WriteTransaction, set_id: str) -> None:
+        _require_unchanged(tx, found)
+        for name, why in _replaced(found, set_id):
+            tx.sets.replace_draft(name, actor=by, why=why)
+
+    request = SetRequest(reason=reason, by=requester, because=_ranges(proposed), called=_called(proposed))
+    planned = plan_set(ws, request, terms_of, Proposal(proposed=proposed, actor=by, first=first))
+    if not isinstance(planned, PlannedSet):
+        raise _OthersWereFaster
+    ws.reached(Point.PROPOSAL_PLANNED)
+    return Proposed(situation=found, planned=planned, reason=reason, replaced=_replaced(found, planned.manifest.set_id))
+
+
+def _end_drafts(ws: Workspace, found: Situation, *, by: str) -> None:
+    with ws.ledger.write() as tx:
+        _require_unchanged(tx, found)
+        for name, why in _replaced(found, None):
+            tx.sets.replace_draft(name, actor=by, why=why)
+    ws.reached(Point.PROPOSAL_PLANNED)
+
+
+def _require_unchanged(tx: WriteTransaction, found: Situation) -> None:
+    """The decision counts as long as the same sets are open, and what it replaces is still a draft."""
+    open_now = {each.name: each for each in open_sets(tx)}
+    drafts = (open_now.get(name) for name in found.decision.replaced)
+    if open_now.keys() != found.open_sets or not all(draft and draft.is_replaceable for draft in drafts):
+        raise _OthersWereFaster
+
+
+def _replaced(found: Situation, successor: str | None) -> tuple[tuple[str, str], ...]:
+    return tuple((name, _why_replaced(found, name, successor)) for name in found.decision.replaced)
+
+
+def _why_replaced(found: Situation, name: str, successor: str | None) -> str:
+    decision = found.decision
+    days = found.days_of(name)
+    if days & decision.proposed:
+        return f"replaced by {successor or 'a new proposal'}, because {_news_in_short(found, decision.proposed)}"
+    if waiting := sorted({kept for day in days for kept in decision.waits.get(day, ())} - {""}):
+        return f"its days wait for {', '.join(waiting)}"
+    if days & decision.automatic:
+        return "its days follow automatically"
+    return "nothing of it is left to restate"
+
+
+def _news_in_short(found: Situation, days: AbstractSet[SourceDay]) -> str:
+    files = files_of(found.news, days)
+    if not files:
+        return "what it reads or replaces has changed since"
+    last = files[-1].news[0].record
+    return f"of what was accepted since, up to {visible(Path(last.original_path).name)} ({last.import_id})"
+
+
+def _because(tx: ReadTransaction, found: Situation, files: Sequence[FileNews]) -> ProposedBecause:
+    chosen = found.decision.proposed
+    by_source: dict[str, list[date]] = {}
+    for source, day in sorted(chosen):
+        by_source.setdefault(source, []).append(day)
+    records = [each.news[0].record for each in files]
+    return ProposedBecause(
+        days={source: tuple(days) for source, days in by_source.items()},
+        imports=tuple(record.import_id for record in records),
+        landed_by=tuple(dict.fromkeys(record.landed_by for record in records)),
+        basis=basis_of(tx, chosen, found.closure(chosen)),
+    )
+
+
+def _ranges(proposed: ProposedBecause) -> tuple[tuple[str, DayRange], ...]:
+    return tuple((source, each) for source, days in proposed.days.items() for each in compress(Grain.DAILY, days))
+
+
+def _called(proposed: ProposedBecause) -> str:
+    return "; ".join(f"{source} {describe(Grain.DAILY, days)}" for source, days in proposed.days.items())
+
+
+def _requester(tx: ReadTransaction, found: Situation, files: Sequence[FileNews]) -> str:
+    """Who landed the latest of the files; without a file, who asked for the load of the latest of the days."""
+    if files:
+        return files[-1].news[0].record.landed_by
+    for source, day in sorted(found.decision.proposed, reverse=True):
+        for claim in tx.versions.claims(source, [day]).values():
+            return tx.runs.get(claim.run_id).manifest.requested_by
+    return _WITHOUT_FILES
+
+
+def _reason(found: Situation, files: Sequence[FileNews]) -> str:
+    if not found.decision.proposed:
+        return ""
+    sentences = [each.sentence for each in files[:_MOST_FILES]]
+    if len(files) > _MOST_FILES:
+        rows = sum(each.day.events for some in files[_MOST_FILES:] for each in some.news)
+        sentences.append(f"{count_of(len(files) - _MOST_FILES, 'more file')} with {count_of(rows, 'row')}")
+    without = sorted({day for day in found.decision.proposed if not found.news.get(day)})
+    if without:
+        days = describe(Grain.DAILY, (day for _, day in without))
+        sentences.append(f"{without[0][0]} {days}: loaded again or rolled back, with no new file")
+    return f"changed behind published output: {'; '.join(sentences)}"
