@@ -61,9 +61,9 @@ class RestatementSet:
         """The state of the set, and the report of each of its runs."""
         return set_report(self.ws, self.set_id)
 
-    def approve(self, *, by: str, note: str) -> SetDocument:
+    def approve(self, *, by: str, note: str, place: str = "") -> SetDocument:
         """Records that another person approves every run of the set; see `restatements.approve.approve_set`."""
-        approve_set(self.ws, self.set_id, by=by, note=note)
+        approve_set(self.ws, self.set_id, by=by, note=note, place=place)
         return self.document()
 
     def cancel(self, *, by: str, reason: str) -> SetDocument:

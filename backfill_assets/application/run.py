@@ -66,9 +66,9 @@ class Run:
         """The report for a reviewer: what changes, which gates passed, some rows before and after."""
         return run_report(self.ws, self.run_id)
 
-    def approve(self, *, by: str, note: str) -> RunSummary:
+    def approve(self, *, by: str, note: str, place: str = "") -> RunSummary:
         """Records that another person approves exactly this manifest; see `publication.approve.approve_run`."""
-        approve_run(self.ws, self.run_id, by=by, note=note)
+        approve_run(self.ws, self.run_id, by=by, note=note, place=place)
         return self.document()
 
     def cancel(self, *, by: str, reason: str) -> RunSummary:

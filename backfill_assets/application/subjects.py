@@ -33,8 +33,8 @@ class Subject(Protocol):
     def report(self) -> RunReport | SetReport:
         """The report for a reviewer."""
 
-    def approve(self, *, by: str, note: str) -> RunSummary | SetDocument:
-        """Records that another person approves it."""
+    def approve(self, *, by: str, note: str, place: str = "") -> RunSummary | SetDocument:
+        """Records that another person approves it, with their note and the place where they did."""
 
     def cancel(self, *, by: str, reason: str) -> RunSummary | SetDocument:
         """Cancels permanently what is not visible to readers."""

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
+from backfill_assets.domain import Breakdown
+from backfill_assets.domain.breakdown import ROWS
 from backfill_assets.ledger.sampled import BreakdownCell, Values
 
 Number = int | float
@@ -49,23 +51,31 @@ class BreakdownDocument:
     new: tuple[MeasuredCell, ...]
 
 
-def breakdown_document(cells: Sequence[BreakdownCell], dimensions: tuple[str, ...]) -> BreakdownDocument | None:
+def breakdown_document(cells: Sequence[BreakdownCell], declared: Breakdown | None) -> BreakdownDocument | None:
     """The breakdown that the ledger kept; None where it keeps none.
 
     Args:
         cells: What it kept.
-        dimensions: What the table declares now.
+        declared: What the table declares now, for the order of dimensions and measures.
     """
     if not cells:
         return None
-    kept = tuple(cells[0].by)
+    dimensions = _ordered(cells[0].by, declared.by if declared else ())
+    measures = _ordered(cells[0].after, declared.names if declared else (ROWS,))
+    found = [(cell.is_new, _cell(cell, dimensions, measures)) for cell in cells]
     return BreakdownDocument(
-        dimensions=tuple(sorted(kept, key=lambda name: (name not in dimensions, [*dimensions, name].index(name)))),
-        measures=tuple(cells[0].after),
-        too_many=not kept and bool(dimensions),
-        restated=tuple(_cell(cell) for cell in cells if not cell.is_new),
-        new=tuple(_cell(cell) for cell in cells if cell.is_new),
+        dimensions=dimensions,
+        measures=measures,
+        too_many=not dimensions and declared is not None and bool(declared.by),
+        restated=tuple(cell for is_new, cell in found if not is_new),
+        new=tuple(cell for is_new, cell in found if is_new),
     )
+
+
+def _ordered(kept: Iterable[str], declared: Sequence[str]) -> tuple[str, ...]:
+    """Names in the order of the declaration; what it does not have any more comes last."""
+    present = set(kept)
+    return (*(name for name in declared if name in present), *sorted(present.difference(declared)))
 
 
 def by_dimensions(cells: Iterable[MeasuredCell]) -> tuple[MeasuredCell, ...]:
@@ -110,11 +120,11 @@ def number_of(value: Decimal) -> Number:
     return int(value) if value == value.to_integral_value() else float(value)
 
 
-def _cell(cell: BreakdownCell) -> MeasuredCell:
+def _cell(cell: BreakdownCell, dimensions: Sequence[str], measures: Sequence[str]) -> MeasuredCell:
     return MeasuredCell(
         month=f"{cell.month:%Y-%m}",
-        by=cell.by,
-        before={name: number_of(Decimal(value)) for name, value in cell.before.items()},
-        after={name: number_of(Decimal(value)) for name, value in cell.after.items()},
+        by={name: cell.by[name] for name in dimensions},
+        before={name: number_of(Decimal(cell.before[name])) for name in measures},
+        after={name: number_of(Decimal(cell.after[name])) for name in measures},
         differs=cell.differs,
     )

@@ -81,7 +81,8 @@ def _moment(event: EventRecord) -> Moment | None:
         case "run", "planned":
             what = "requested"
         case "approval", "approved":
-            what = "approved"
+            place = event.payload.get("place")
+            what = f"approved {place}" if place else "approved"
         case "approval", "approval_withdrawn":
             what = "approval withdrawn"
         case "run", "moved" if event.to_state in _REACHED:

@@ -204,7 +204,7 @@ def _report(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> RunReport:
     chunks = tx.candidates.chunks(run.run_id)
     partitions = partition_moves(results, staged)
     releases = replaced_releases(tx, run.manifest, staged)
-    cells, own = tx.samples.breakdown(run.run_id), breakdown_of(ws, run.manifest.table)
+    cells = tx.samples.breakdown(run.run_id)
     reviewed = _reviewed(ws, tx, run, results, publications, partitions, releases, cells)
     return RunReport(
         run=reviewed.run,
@@ -226,7 +226,7 @@ def _report(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> RunReport:
         partitions=partitions,
         equal_partitions=sum(part.equal for part in partitions) if partitions else None,
         new_empty_partitions=sum(part.new_empty for part in partitions) if partitions else None,
-        breakdown=breakdown_document(cells, own.by if own else ()),
+        breakdown=breakdown_document(cells, breakdown_of(ws, run.manifest.table)),
         changed_columns=changed_columns(results),
         gates=reviewed.gates,
         sample=tx.samples.changed_rows(run.run_id),

@@ -26,7 +26,9 @@ class ApprovalSteps:
     def __init__(self, log: EventLog, runs: RunReads) -> None:
         self._log, self._runs, self._comments = log, runs, CommentReads(log.connection)
 
-    def agree(self, found: RunRecord, approver: str, note: str, grounds: ApprovalGrounds | None) -> None:
+    def agree(
+        self, found: RunRecord, approver: str, note: str, grounds: ApprovalGrounds | None, *, place: str = ""
+    ) -> None:
         """A person approves a run that may be published.
 
         Raises:
@@ -39,9 +41,11 @@ class ApprovalSteps:
                 next_step=do(Act.REPORT, run_id),
                 run_id=run_id,
             )
-        self.give(found, approver, note, grounds)
+        self.give(found, approver, note, grounds, place=place)
 
-    def give(self, found: RunRecord, approver: str, note: str, grounds: ApprovalGrounds | None = None) -> None:
+    def give(
+        self, found: RunRecord, approver: str, note: str, grounds: ApprovalGrounds | None = None, *, place: str = ""
+    ) -> None:
         """The approval of a run becomes APPROVED.
 
         Raises:
@@ -73,6 +77,7 @@ class ApprovalSteps:
                 payload={
                     "manifest_digest": found.manifest_digest,
                     "note": note,
+                    **({"place": place} if place else {}),
                     **({COMMENT_ON: comment_digest(demanded)} if demanded else {}),
                     **(grounds.document if grounds else {}),
                 },
@@ -117,7 +122,9 @@ class ApprovalWrites:
     def __init__(self, runs: RunReads, steps: ApprovalSteps) -> None:
         self._runs, self._steps = runs, steps
 
-    def approve(self, run_id: str, *, by: str, note: str = "", grounds: ApprovalGrounds | None = None) -> None:
+    def approve(
+        self, run_id: str, *, by: str, note: str = "", place: str = "", grounds: ApprovalGrounds | None = None
+    ) -> None:
         """Another person than the requester agrees to exactly this manifest.
 
         Cost: the manifest is parsed; the row of the approval, and one event.
@@ -126,6 +133,7 @@ class ApprovalWrites:
             run_id: A run.
             by: Who agrees.
             note: The grounds of the approval, in their words.
+            place: Where they agreed, when that is known; it is no comment.
             grounds: Why they may; None when any person but the requester may.
 
         Raises:
@@ -143,7 +151,7 @@ class ApprovalWrites:
                 set_id=set_id,
             )
         approver = another_person(by, found.manifest.requested_by, name=run_id, what="run", run_id=run_id)
-        self._steps.agree(found, approver, note, grounds)
+        self._steps.agree(found, approver, note, grounds, place=place)
 
     def approve_by_policy(self, run_id: str, *, policy: str) -> None:
         """The declared policy of the table agrees, without a person; the approver is `policy:<policy>`.

@@ -88,7 +88,13 @@ class SetWrites(SetReads):
         return self.get(set_id)
 
     def approve(
-        self, set_id: str, *, by: str, note: str = "", grounds: Mapping[str, ApprovalGrounds | None] | None = None
+        self,
+        set_id: str,
+        *,
+        by: str,
+        note: str = "",
+        place: str = "",
+        grounds: Mapping[str, ApprovalGrounds | None] | None = None,
     ) -> None:
         """Another person than the requester agrees to exactly this set, and so to every run of it.
 
@@ -100,6 +106,7 @@ class SetWrites(SetReads):
             set_id: A set.
             by: Who agrees.
             note: The grounds of the approval, in their words.
+            place: Where they agreed, when that is known; it is no comment.
             grounds: By run, why they may; None for runs that any person but the requester may approve.
 
         Raises:
@@ -123,7 +130,7 @@ class SetWrites(SetReads):
         approver = another_person(by, found.manifest.requested_by, name=set_id, what="set", set_id=set_id)
         _require_landed_nothing(found, approver)
         for run in drafts:
-            self._approvals.agree(run, approver, note, (grounds or {}).get(run.run_id))
+            self._approvals.agree(run, approver, note, (grounds or {}).get(run.run_id), place=place)
         self._log.append(
             Event(
                 actor=approver,

@@ -293,7 +293,7 @@ def _approve(launch: _Launch) -> None:
     note = launch.typed["note"].strip()
     # The name was typed in the launchpad: the run of Dagster shows from where, as far as that is known.
     where = f"in Dagster, run {launch.context.run.run_id}"
-    launch.ends(subject_of(launch.ws, name).approve(by=by, note=f"{note} ({where})" if note else where))
+    launch.ends(subject_of(launch.ws, name).approve(by=by, note=note, place=where))
 
 
 def _publish(launch: _Launch) -> None:

@@ -10,7 +10,7 @@ from backfill_assets.publication.authority import demand_of, grounds_of, has_val
 from backfill_assets.workspace import Workspace
 
 
-def approve_run(ws: Workspace, run_id: str, *, by: str, note: str) -> RunRecord:
+def approve_run(ws: Workspace, run_id: str, *, by: str, note: str, place: str = "") -> RunRecord:
     """Records that an authorized person approves exactly this manifest.
 
     Raises:
@@ -21,7 +21,7 @@ def approve_run(ws: Workspace, run_id: str, *, by: str, note: str) -> RunRecord:
     with ws.ledger.write() as tx:
         run = tx.runs.get(run_id)
         grounds = None if run.manifest.member_of else renewed_grounds(ws, tx, run, by)
-        tx.approvals.approve(run_id, by=by, note=note, grounds=grounds)
+        tx.approvals.approve(run_id, by=by, note=note, place=place, grounds=grounds)
         return tx.runs.get(run_id)
 
 

@@ -9,7 +9,7 @@ from backfill_assets.publication.approve import renewed_grounds
 from backfill_assets.workspace import Workspace
 
 
-def approve_set(ws: Workspace, set_id: str, *, by: str, note: str) -> SetRecord:
+def approve_set(ws: Workspace, set_id: str, *, by: str, note: str, place: str = "") -> SetRecord:
     """Records that a person who may approve every run of a set approves exactly this set.
 
     Raises:
@@ -20,5 +20,5 @@ def approve_set(ws: Workspace, set_id: str, *, by: str, note: str) -> SetRecord:
     with ws.ledger.write() as tx:
         members = members_of(tx.runs, tx.sets.get(set_id))
         grounds = {run.run_id: renewed_grounds(ws, tx, run, by) for run in members if run.state not in VISIBLE}
-        tx.sets.approve(set_id, by=by, note=note, grounds=grounds)
+        tx.sets.approve(set_id, by=by, note=note, place=place, grounds=grounds)
         return tx.sets.get(set_id)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -18,14 +19,18 @@ from backfill_assets.application.follow import follow
 from backfill_assets.application.parts import Part
 from backfill_assets.application.recorder import Acting, Unrecorded
 from backfill_assets.application.report import report_html, report_markdown
+from backfill_assets.application.subjects import subject_of
 from backfill_assets.domain import Breakdown, DerivedTable, Domain, Policy, moved
 from backfill_assets.errors import ContractBroken, NotApproved
+from backfill_assets.evidence.breakdown import breakdown_document
 from backfill_assets.evidence.report import RunReport, run_report
 from backfill_assets.evidence.review import Level
 from backfill_assets.gates import broken_down
 from backfill_assets.gates.broken_down import break_down
 from backfill_assets.gates.sample import sample_rows
+from backfill_assets.identity import canonical_json
 from backfill_assets.ledger.records import NEEDS_COMMENT, CandidatePartition, GateResult
+from backfill_assets.ledger.sampled import BreakdownCell
 from backfill_assets.ledger.states import ApprovalState, RunState
 from backfill_assets.planning.manifest_parts import GateTerm
 from backfill_assets.planning.partitions import DayRange
@@ -130,6 +135,19 @@ def test_rows_are_ranked_by_the_measure_or_by_the_columns_that_change(spark: Spa
     assert [row.key["id"] for row in sample_rows(new, old, ranked)] == ["far", "wide", "one"]
 
 
+def test_names_keep_the_order_of_the_declaration(spark: SparkSession) -> None:
+    declared = Breakdown(by=("state", "id"), measures={"shared": "share", "counted": "count"})
+    table = replace(TABLE, breakdown=declared)
+    cells = break_down(frame(spark, [(FIRST, "k", "a", 1, 0.5)]), None, table, schema=SCHEMA, new=(FIRST,))
+    kept = tuple(BreakdownCell.parse(json.loads(canonical_json(cell.document()))) for cell in cells)
+    assert kept == cells
+    found = breakdown_document(kept, declared)
+    assert found is not None
+    assert (found.dimensions, found.measures) == (("state", "id"), ("rows", "shared", "counted"))
+    assert [list(cell.by) for cell in found.new] == [["state", "id"]]
+    assert [list(cell.after) for cell in found.new] == [["rows", "shared", "counted"]]
+
+
 WATCHED = replace(
     recent_sales,
     breakdown=Breakdown(by=("shop",), measures={"amount": "amount"}),
@@ -172,13 +190,17 @@ def test_what_moved_too_far_waits_for_a_written_comment(shop: Shop) -> None:
     for note in ("", "  ", "WHY"):
         with pytest.raises(NotApproved, match=f"needs a comment, because of {RECENT}: amount moved by more than 20 %"):
             operations.approve(shop.ws, run_id, by="ben", note=note)
+    with pytest.raises(NotApproved, match="needs a comment"):
+        subject_of(shop.ws, run_id).approve(by="ben", note="", place="in Dagster, run 1234")
     with pytest.raises(NotApproved, match="another person has to agree, with a comment: amount moved"):
         shop.publish(run_id)
 
-    operations.approve(shop.ws, run_id, by="ben", note="0.9.0 counted everything twice")
+    subject_of(shop.ws, run_id).approve(by="ben", note="0.9.0 counted everything twice", place="in Dagster, run 1234")
     found = report_of(shop, run_id)
     assert (found.to_comment, found.comment) == (None, "0.9.0 counted everything twice")
-    assert "0.9.0 counted everything twice" in report_html(shop.ws, run_id)
+    page = report_html(shop.ws, run_id)
+    assert "0.9.0 counted everything twice" in page
+    assert "approved in Dagster, run 1234" in page
     shop.publish(run_id)
     assert audit(shop.ws).problems == ()
 
