@@ -81,7 +81,6 @@ FREE_FORM: Mapping[str, tuple[str, ...]] = {
     ),
     "the ids of an error: every error has its own": ("cli/answers.py ErrorDetails.ids",),
     "what a library takes: options of SQLAlchemy; resources, configuration and metadata of Dagster": (
-        "orchestration/acts.py Typed",
         "ledger/connection.py READ",
         "ledger/connection.py UPGRADE",
         "ledger/connection.py WRITE",
