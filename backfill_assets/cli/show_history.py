@@ -33,7 +33,7 @@ def _earlier(publications: int) -> str | None:
 
 def partition_view(history: PartitionHistory) -> RenderableType:
     """The versions of one partition, each with where it came from."""
-    parts: list[RenderableType] = [facts([("partition", f"{history.table} {history.partition}")])]
+    parts: list[RenderableType] = [facts([("partition", f"{history.table} {history.described}")])]
     for version in history.versions:
         parts += ["", _version(version)]
     return Group(*parts)

@@ -17,7 +17,7 @@ from backfill_assets.ledger.approval_grounds import ApprovalGrounds
 from backfill_assets.ledger.sampled import FailingKey, SampledRow
 from backfill_assets.ledger.states import EVER_PUBLISHED, RunState
 from backfill_assets.planning.manifest_parts import ALWAYS_SWAPPED, Mode
-from backfill_assets.planning.partitions import count_of
+from backfill_assets.planning.partitions import Grain, count_of, partition_text
 from backfill_assets.wording import visible
 
 _MOST_PARTITIONS = 40
@@ -100,7 +100,7 @@ def report_view(report: RunReport) -> RenderableType:
         parts += [facts([("rows", f"erased by {erased.by}: {erased.reason}")]), ""]
     parts.append(_gates(report.gates))
     if report.failing_keys:
-        parts += ["", _failing_keys(report.failing_keys)]
+        parts += ["", _failing_keys(report)]
     if report.publications:
         parts += ["", publications_view(report.publications)]
     return Group(*parts)
@@ -137,9 +137,13 @@ def _moves(report: RunReport, totals: Moves) -> RenderableType:
         title += f" (the {_MOST_MOVED} of {len(shown):,} partitions that move most; --json has all)"
         ranked = sorted(shown, key=lambda part: -part.moves.differing)[:_MOST_MOVED]
         shown = sorted(ranked, key=lambda part: part.partition)
-    rows = [_counts(str(part.partition), part.moves) for part in shown]
+    rows = [_counts(partition_text(_grain(report), part.partition), part.moves) for part in shown]
     heads = ["partition", "rows", "accepted", "added", "removed", "changed", "unchanged"]
     return listing(title, heads, [*rows, _counts("all", totals)], numbers=heads[1:])
+
+
+def _grain(report: RunReport) -> Grain:
+    return Grain(report.manifest["target"]["grain"])
 
 
 def _counts(name: str, moves: Moves) -> list[object]:
@@ -170,8 +174,9 @@ def _key_text(row: SampledRow | FailingKey) -> str:
     return ", ".join(str(value) for value in row.key.values())
 
 
-def _failing_keys(found: Sequence[FailingKey]) -> RenderableType:
-    rows = [[row.gate, row.partition, _key_text(row)] for row in found]
+def _failing_keys(report: RunReport) -> RenderableType:
+    grain = _grain(report)
+    rows = [[row.gate, partition_text(grain, row.partition), _key_text(row)] for row in report.failing_keys]
     return listing("keys of rows that fail", ["gate", "partition", "key"], rows)
 
 

@@ -17,7 +17,7 @@ from backfill_assets.ledger.states import MEANING, VersionState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.next_steps import Act, NextStep, do, step
 from backfill_assets.planning.manifest_parts import Kind, ReferenceSemantics, semantics_of
-from backfill_assets.planning.partitions import partition_of
+from backfill_assets.planning.partitions import partition_of, partition_text
 from backfill_assets.workspace import Workspace
 
 
@@ -140,11 +140,13 @@ class PartitionHistory:
     Attributes:
         table: Its table.
         partition: Its first day.
+        described: The partition as a person reads it.
         versions: The newest first.
     """
 
     table: str
     partition: date
+    described: str
     versions: tuple[VersionHistory, ...]
 
 
@@ -166,7 +168,8 @@ def partition_history(ws: Workspace, table: str, day: date) -> PartitionHistory:
             next_step=step(do(Act.HISTORY, table), " lists what has"),
             table=declared.name,
         )
-    return PartitionHistory(table=declared.name, partition=partition, versions=found)
+    described = partition_text(declared.partition.grain, partition)
+    return PartitionHistory(table=declared.name, partition=partition, described=described, versions=found)
 
 
 def _version_history(tx: ReadTransaction, version: PartitionVersion, run: RunRecord) -> VersionHistory:

@@ -209,6 +209,11 @@ def describe(grain: Grain, partitions: Iterable[date], *, most: int = 4) -> str:
     return f"{shown}{rest}, {count_of(len(chosen), grain.noun)}"
 
 
+def partition_text(grain: Grain, partition: date) -> str:
+    """One partition as a person reads it: a month as `2025-02`."""
+    return _days_text(grain, days_of(grain, partition))
+
+
 def _days_text(grain: Grain, days: DayRange) -> str:
     match grain:
         case Grain.DAILY:

@@ -6,11 +6,15 @@ import re
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from html.parser import HTMLParser
+from io import StringIO
 from itertools import pairwise
 
 import pytest
+from rich.console import Console
 
 from backfill_assets.application.command_line import words_of
+from backfill_assets.cli.show import show
+from backfill_assets.cli.show_runs import report_view
 from backfill_assets.evidence.breakdown import BreakdownDocument, MeasuredCell
 from backfill_assets.evidence.course import CostDocument, Moment
 from backfill_assets.evidence.measured import GateSummary, Moves, MovesOfSome, PartitionMoves, moves_of_some
@@ -292,3 +296,12 @@ def test_some_partitions_are_added_up() -> None:
     assert isinstance(found, MovesOfSome)
     assert (found.partitions, found.moves.changed, found.moves.rows) == (3, 3, 30)
     assert moves_of_some(Grain.DAILY, ()) is None
+
+
+@pytest.mark.parametrize(("grain", "partition"), [("monthly", "2006-07"), ("daily", "2006-07-01")])
+def test_a_month_is_shown_as_a_month_on_the_terminal(grain: str, partition: str) -> None:
+    console = Console(record=True, width=200, file=StringIO())
+    show(console, report_view(replace(report(1), manifest={"target": {"grain": grain}})))
+    lines = console.export_text().splitlines()
+    assert [line.split()[0] for line in lines if line.split()[1:4] == ["10", "10", "0"]] == [partition, "all"]
+    assert [line.split()[1] for line in lines if line.startswith("wary") and "deadlines" in line][-1] == partition
