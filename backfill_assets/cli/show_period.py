@@ -43,7 +43,7 @@ def _imports(named: str, imports: tuple[LocatedImport, ...]) -> RenderableType:
 
 def _days(each: LocatedImport) -> str:
     if each.first_day is None or each.last_day is None:
-        return "none: it moved keys to other days"
+        return "none: it moved, took back or restored rows"
     return str(DayRange.inclusive(each.first_day, each.last_day))
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import date, datetime
 
 from backfill_assets.domain import SourceTable
-from backfill_assets.landing.imports import LIVE
+from backfill_assets.landing.imports import LIVE, STATEMENT
 from backfill_assets.ledger.import_records import ImportDay, ImportRecord
 from backfill_assets.ledger.states import ImportState
 from backfill_assets.ledger.transactions import ReadTransaction
@@ -28,8 +28,8 @@ class Position:
     """The place of an import in its source, as the source counts.
 
     Attributes:
-        kind: What the source is: `file`.
-        name: The file, as it was typed.
+        kind: What the import is: `file`, or `statement` for a withdrawal, a restoration or what an extract lacks.
+        name: The file, as it was typed, or what is stated.
         first: The first position in it: of a file, the number of its first record; null when it holds none.
         last: The last one.
     """
@@ -48,6 +48,7 @@ class LocatedDay:
         day: The day of the events.
         records: Valid records of that day, before deciding which version of a key wins.
         moved_away: Keys that earlier imports had on that day and this one has on another.
+        taken_back: Rows of that day that this one deleted or withdrew.
         deleted: Keys of that day that it deletes.
         withdrawn: Keys of that day that it withdraws.
         days_late: The days between the day of the events and the landing; null before it has landed.
@@ -72,7 +73,7 @@ class LocatedImport:
         landed_at: When it landed; null before.
         landed_by: Who landed it.
         records: Its valid records of the period.
-        first_day: The first day of the period that it holds records of; null when it only moved keys away.
+        first_day: The first day of the period that it holds records of; null when it holds none of it.
         last_day: The last one.
         most_days_late: The most days between a day of its events in the period and the landing; null before.
         days: Day by day.
@@ -163,7 +164,8 @@ def position_of(record: ImportRecord) -> Position:
     """Where an import came from: the file, and the numbers of its records."""
     landed = record.counts.landed
     first, last = ("1", str(landed)) if landed else (None, None)
-    return Position(kind="file", name=record.original_path, first=first, last=last)
+    kind = "statement" if record.format == STATEMENT else "file"
+    return Position(kind=kind, name=record.original_path, first=first, last=last)
 
 
 def days_late(record: ImportRecord, day: date) -> int | None:

@@ -24,6 +24,7 @@ from backfill_assets.domain import (
     Window,
     accepted,
     daily,
+    days,
     derived_table,
     expression,
     monthly,
@@ -316,6 +317,11 @@ MISTAKES: dict[str, tuple[Callable[[], object], str]] = {
         lambda: source(plausible_gap_days="31"),
         "bronze.events: its plausible_gap_days is '31' (str), and has to be a number of days",
     ),
+    "a lateness that is a number": (
+        lambda: source(lateness=3),
+        "bronze.events: its lateness is 3 (int), and has to be days(N)",
+    ),
+    "a lateness of less than no days": (lambda: source(lateness=days(-1)), "days(-1) is no lateness"),
     "a gap of less than nothing": (lambda: source(plausible_gap_days=-1), "bronze.events: plausible_gap_days is -1"),
     "one name in two layers": (
         lambda: domain(sources=(source(), source(name="raw.events"))),

@@ -5,19 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, timedelta
 from itertools import combinations, count
 
 from hypothesis import given
 from hypothesis import strategies as st
 
+from backfill_assets.ledger.import_records import ImportDay, ImportRecord
+from backfill_assets.ledger.states import ImportState
 from backfill_assets.planning.graph import Graph
 from backfill_assets.planning.impact import impact
 from backfill_assets.planning.partitions import Grain
 from backfill_assets.planning.proposals import Area, Decision, Kept, OpenDraft, SourceDay, decide
+from backfill_assets.staleness.landed_news import LandedNews, files_of
 from backfill_assets_tests.graph_examples import accepted_partitions, every_partition, graphs
 
 FIRST = date(2026, 1, 1)
+LANDED = datetime(2026, 1, 11, 12, tzinfo=UTC)
 SILVER, GOLD = "silver.days", "gold.weeks"
 
 
@@ -74,6 +78,35 @@ def test_policy_restates_alone_what_meets_nothing_that_a_person_approves() -> No
     assert (days_of(found), found.automatic) == ([3, 4], frozenset({day(20)}))
     beside = decide({day(4), day(3)}, drafts=[draft("one", 3)], may_follow={day(4)}, closure=reached)
     assert (days_of(beside), beside.replaced, beside.automatic) == ([3, 4], ("one",), frozenset())
+
+
+def test_the_news_of_a_file_says_what_it_brought_and_took_back() -> None:
+    record = ImportRecord(
+        import_id="imp-000007",
+        source="bronze.events",
+        sha256="0" * 64,
+        original_path="in/extract.csv",
+        stored_path="extract.csv",
+        size_bytes=1,
+        format="csv",
+        compression="",
+        state=ImportState.LOADED,
+        arrival=7,
+        first_seen_at=LANDED,
+        landed_at=LANDED,
+        landed_by="ana",
+        on_duplicate="correct",
+    )
+    days = [ImportDay(import_id="imp-000007", event_date=FIRST, events=2, displaced=1)]
+    days.append(replace(days[0], event_date=FIRST + timedelta(days=1), events=0, displaced=0, withdrawn=3))
+    (file,) = files_of(
+        {day(0): [LandedNews(record=record, day=days[0])], day(1): [LandedNews(record=record, day=days[1])]},
+        [day(0), day(1)],
+    )
+    assert file.sentence == (
+        "extract.csv (imp-000007, landed by ana on 2026-01-11): 2 rows, 1 row moved to other days, 3 rows withdrawn "
+        "of bronze.events 2026-01-01..2026-01-02, 2 days, 9 to 10 days late"
+    )
 
 
 # ------------------------------------------------------------------------------------------- in any order, for days
