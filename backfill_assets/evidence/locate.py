@@ -48,7 +48,6 @@ class LocatedDay:
         day: The day of the events.
         records: Valid records of that day, before deciding which version of a key wins.
         moved_away: Keys that earlier imports had on that day and this one has on another.
-        taken_back: Rows of that day that this one deleted or withdrew.
         deleted: Keys of that day that it deletes.
         withdrawn: Keys of that day that it withdraws.
         days_late: The days between the day of the events and the landing; null before it has landed.
