@@ -58,7 +58,7 @@ def bronze_rows(
         `_row`: one row per key, or per key and position.
     """
     versions = valid_rows(spark, settings.landing, source, imports)
-    found = standing(versions.withColumn(HAPPENED, happened_at(source)), source)
+    found = standing(versions.withColumn(HAPPENED, happened_at(source)), source, imports)
     found = found.where(_on(F.col(source.partition.column), days))
     kept = [*source.schema.fieldNames(), source.partition.column]
     if source.operation is None:

@@ -122,15 +122,16 @@ def account(
     ids = [record.import_id for record in imports]
     found = read_conformed(spark, landing, source, imports)
     earlier, every = _versions(spark, landing, source, imports, others)
-    frames = [_contents(found, source), _lines(standing(every, source), _WITH, ids, source)]
+    present = standing(every, source, (*imports, *others))
+    frames = [_contents(found, source), _lines(present, _WITH, ids, source)]
     if others:
-        frames.append(_lines(standing(earlier, source), _WITHOUT, ids, source))
+        frames.append(_lines(standing(earlier, source, others), _WITHOUT, ids, source))
     counted = frames[0]
     for frame in frames[1:]:
         counted = counted.unionByName(frame)
     lines = [_Line(row["phase"], row["what"], row["of"] or "", row["day"], row["n"]) for row in counted.collect()]
     if any(line.what == _TIED for line in lines) and source.ties == Ties.REFUSE:
-        raise _ambiguous(standing(every, source), source, ids)
+        raise _ambiguous(present, source, ids)
     return _account(ids, lines)
 
 
@@ -322,7 +323,7 @@ def recount(
         imports: Every import that counts. What they landed and rejected stays as it is.
     """
     versions = valid_rows(spark, landing, source, imports).select(*version_columns(source))
-    lines = _lines(standing(versions, source), _WITH, [], source).collect()
+    lines = _lines(standing(versions, source, imports), _WITH, [], source).collect()
     found = {(row["of"], row["what"]): row["n"] for row in lines if row["day"] is None}
     counts = {
         record.import_id: {str(kind): found.get((record.import_id, kind), 0) for kind in Fate} for record in imports

@@ -15,6 +15,7 @@ Column expressions over windows by key: nothing here reads or writes.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import StrEnum
 
 from pyspark.sql import Column, DataFrame, Window
@@ -27,6 +28,8 @@ from backfill_assets.domain.operations import OPERATION, STATEMENTS
 from backfill_assets.landing.conformed import ARRIVAL, CONTENT_HASH, IMPORT_ID, RESTORES
 from backfill_assets.landing.contract import happened_at
 from backfill_assets.landing.formats import ROW
+from backfill_assets.landing.imports import STATEMENT
+from backfill_assets.ledger.import_records import ImportRecord
 
 HAPPENED = "_happened"
 VOID_BY = "_void_by"
@@ -36,7 +39,7 @@ IS_TIED = "_is_tied"
 DECIDES = "_decides"
 NEXT = "_next"
 
-_COUNTS, _AFTER, _BEFORE, _RANK = "_counts", "_after", "_before", "_rank"
+_COUNTS, _BEFORE, _RANK = "_counts", "_before", "_rank"
 _RESTORED, _WITHDRAWAL = "_restored", "_withdrawal"
 
 
@@ -63,12 +66,13 @@ def version_columns(source: SourceTable) -> list[Column]:
     return [*(F.col(name) for name in (*names, *own)), happened_at(source).alias(HAPPENED)]
 
 
-def standing(versions: DataFrame, source: SourceTable) -> DataFrame:
+def standing(versions: DataFrame, source: SourceTable, imports: Iterable[ImportRecord]) -> DataFrame:
     """Every version with what it is among those of its key.
 
     Args:
         versions: At least `version_columns` of all valid records of some keys, and of the truncates.
         source: The source table.
+        imports: Where they are from: without a statement among them there is nothing to look for that withdraws.
 
     Returns:
         The columns of `versions` for each of them (a truncate is there once for every key), and:
@@ -80,17 +84,9 @@ def standing(versions: DataFrame, source: SourceTable) -> DataFrame:
     operation = F.col(OPERATION)
     is_statement = F.coalesce(operation.isin(*map(str, STATEMENTS)), F.lit(False))
     is_truncate = F.coalesce(operation == Operation.TRUNCATE, F.lit(False))
-    withdraws = (operation == Operation.WITHDRAW) & ~F.array_contains(_RESTORED, F.col(IMPORT_ID))
-    arrived = F.struct(ARRIVAL, IMPORT_ID)
-    voided = ~is_statement & ~is_truncate & (F.col(ARRIVAL) < F.col(f"{_WITHDRAWAL}.{ARRIVAL}"))
-    found = (
-        _with_truncates(versions, source)
-        .withColumn(_RESTORED, F.collect_set(F.when(operation == Operation.RESTORE, F.col(RESTORES))).over(every))
-        .withColumn(_WITHDRAWAL, F.max(F.when(withdraws, arrived)).over(every))
-        .withColumn(VOID_BY, F.when(voided, F.col(f"{_WITHDRAWAL}.{IMPORT_ID}")))
-        .withColumn(_COUNTS, ~is_statement & F.col(VOID_BY).isNull())
-        .withColumn(_RANK, _rank(source))
-    )
+    found = _with_truncates(versions, source).withColumn(_RANK, _rank(source))
+    found = _with_withdrawals(found, every, is_stated=any(record.format == STATEMENT for record in imports))
+    found = found.withColumn(_COUNTS, ~is_statement & F.col(VOID_BY).isNull())
     place = F.struct(*(F.col(name) for name in _place(source)))
     position = F.struct(*(F.col(name) for name in _position(source)))
     before = F.struct(_COUNTS, CONTENT_HASH, _RANK, position.alias("position"))
@@ -103,8 +99,8 @@ def standing(versions: DataFrame, source: SourceTable) -> DataFrame:
 
     stands = F.col(_COUNTS) & ~F.col(IS_DUPLICATE)
     after = _in_reverse(source, every).rowsBetween(Window.unboundedPreceding, -1)
-    found = found.withColumn(_AFTER, F.last(F.when(stands, position), ignorenulls=True).over(after))
-    found = found.withColumn(IS_OVERRIDDEN, F.coalesce(F.col(_AFTER) == position, F.lit(False)))
+    later = F.last(F.when(stands, position), ignorenulls=True).over(after) if source.order else F.lit(None)
+    found = found.withColumn(IS_OVERRIDDEN, F.coalesce(later == position, F.lit(False)))
     ends = F.struct(
         operation.alias("operation"),
         F.col(IMPORT_ID).alias("import_id"),
@@ -121,6 +117,24 @@ def standing(versions: DataFrame, source: SourceTable) -> DataFrame:
         IS_TIED,
         F.coalesce(F.when(last.isNull(), withdrawn).otherwise(stands & (place == last)), F.lit(False)).alias(DECIDES),
         F.last(F.when(stands & ~F.col(IS_OVERRIDDEN), ends), ignorenulls=True).over(after).alias(NEXT),
+    )
+
+
+def _with_withdrawals(versions: DataFrame, every: WindowSpec, *, is_stated: bool) -> DataFrame:
+    """The withdrawal of the key that stands, as arrival and import, and which versions it voids."""
+    if not is_stated:
+        nothing = F.lit(None).cast("string")
+        standing_one = F.struct(F.lit(None).cast("int").alias(ARRIVAL), nothing.alias(IMPORT_ID))
+        return versions.withColumns({_WITHDRAWAL: standing_one, VOID_BY: nothing})
+    operation = F.col(OPERATION)
+    restored = F.collect_set(F.when(operation == Operation.RESTORE, F.col(RESTORES))).over(every)
+    withdraws = (operation == Operation.WITHDRAW) & ~F.array_contains(_RESTORED, F.col(IMPORT_ID))
+    is_record = ~F.coalesce(operation.isin(*map(str, (*STATEMENTS, Operation.TRUNCATE))), F.lit(False))
+    is_earlier = F.col(ARRIVAL) < F.col(f"{_WITHDRAWAL}.{ARRIVAL}")
+    return (
+        versions.withColumn(_RESTORED, restored)
+        .withColumn(_WITHDRAWAL, F.max(F.when(withdraws, F.struct(ARRIVAL, IMPORT_ID))).over(every))
+        .withColumn(VOID_BY, F.when(is_record & is_earlier, F.col(f"{_WITHDRAWAL}.{IMPORT_ID}")))
     )
 
 

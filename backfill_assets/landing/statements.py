@@ -236,10 +236,11 @@ def columns_condition(work: Landing, values: Mapping[str, str]) -> Column:
 
 
 def _require_current(work: Landing, key: Mapping[str, str], wanted: Column) -> None:
-    rows = valid_rows(work.spark, work.folder, work.source, work.others([]))
+    imports = work.others([])
+    rows = valid_rows(work.spark, work.folder, work.source, imports)
     is_truncate = F.coalesce(F.col(OPERATION) == Operation.TRUNCATE, F.lit(False))
     versions = rows.where(wanted | is_truncate).select(*version_columns(work.source))
-    found = standing(versions, work.source).where(F.col(DECIDES)).select(key_state().alias("state")).first()
+    found = standing(versions, work.source, imports).where(F.col(DECIDES)).select(key_state().alias("state")).first()
     if found is not None and found["state"] == KeyState.CURRENT:
         return
     named = ", ".join(f"{name} {value}" for name, value in key.items())
