@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import date
+from pathlib import Path
 
+from backfill_assets.application import statements
 from backfill_assets.application.execute import execute, require_ready
 from backfill_assets.application.follow import asked_follow_ups, cancel_follow_ups, plan_follow_ups
 from backfill_assets.application.land import land
@@ -20,6 +22,11 @@ from backfill_assets.application.upkeep import vacuum_files as vacuum
 from backfill_assets.candidates.evaluate import Evaluated
 from backfill_assets.candidates.stage import require_stageable
 from backfill_assets.evidence.landed import questioned_gaps
+from backfill_assets.landing import extract as extracts
+from backfill_assets.landing import statements as withdrawals
+from backfill_assets.landing.attempt import Landing
+from backfill_assets.landing.extract import Extract, LandedExtract
+from backfill_assets.landing.land import Landed
 from backfill_assets.ledger.members import versions_of
 from backfill_assets.ledger.records import CandidatePartition, PublicationRecord, RunRecord, SetRecord
 from backfill_assets.people import require_person
@@ -49,6 +56,8 @@ __all__ = [
     "is_outdated",
     "is_set",
     "land",
+    "land_extract",
+    "landing",
     "plan",
     "plan_follow_ups",
     "plan_load",
@@ -61,6 +70,7 @@ __all__ = [
     "reproduce",
     "require_ready",
     "require_stageable",
+    "restore",
     "rollback",
     "rollback_set",
     "rollback_with_dependents",
@@ -70,6 +80,7 @@ __all__ = [
     "stages",
     "stale_tables",
     "vacuum",
+    "withdraw",
 ]
 
 
@@ -92,6 +103,23 @@ def publish(ws: Workspace, run_id: str, *, by: str) -> PublicationRecord:
 def rollback(ws: Workspace, run_id: str, *, by: str, reason: str) -> PublicationRecord:
     require_person("the one who rolls back", by)
     return rollback_run(ws, run_id, by=by, reason=reason)
+
+
+def landing(ws: Workspace, source: str, *, by: str) -> Landing:
+    """What extracts, withdrawals and restorations work with, without building the days that they touch."""
+    return statements.landing(ws, ws.domain.source_table(source), by)
+
+
+def land_extract(ws: Workspace, source: str, files: Sequence[Path], extract: Extract, *, by: str) -> LandedExtract:
+    return extracts.land_extract(landing(ws, source, by=by), files, extract)
+
+
+def withdraw(ws: Workspace, source: str, key: Mapping[str, str], *, by: str, reason: str) -> Landed:
+    return withdrawals.withdraw(landing(ws, source, by=by), key, reason=reason)
+
+
+def restore(ws: Workspace, source: str, import_id: str, *, by: str, reason: str) -> Landed:
+    return withdrawals.restore(landing(ws, source, by=by), import_id, {}, reason=reason)
 
 
 def approve(ws: Workspace, run_id: str, *, by: str, note: str = "") -> RunRecord:

@@ -47,7 +47,7 @@ def land_as_extract(
         require_landable(path)
     if builds:
         ws.references  # noqa: B018 - read now, because building bronze through Dagster needs every asset's window
-    found = land_extract(_landing(ws, table, acting.by), files, extract)
+    found = land_extract(landing(ws, table, acting.by), files, extract)
     statement = Landed(record=found.statement, days=found.days, is_new=found.is_new)
     if not found.is_new:
         sentences = [f"this extract landed before as {found.statement.import_id}, and nothing after it; nothing new."]
@@ -69,7 +69,7 @@ def preview_extract(ws: Workspace, source: str, files: Sequence[Path], extract: 
     table = ws.domain.source_table(source)
     for path in files:
         require_landable(path)
-    found = preview(_landing(ws, table, by), files, extract, now=ws.clock())
+    found = preview(landing(ws, table, by), files, extract, now=ws.clock())
     allowed = table.most_withdrawn_percent
     confirm = step("to land it, confirm it: ", Option("confirmed_by", NAME))
     land = step("to land it, leave out ", Option("dry_run"))
@@ -95,7 +95,7 @@ def withdraw(ws: Workspace, source: str, key: Mapping[str, str], acting: Acting,
     """
     table = ws.domain.source_table(source)
     ws.references  # noqa: B018 - as above
-    landed = withdraw_key(_landing(ws, table, acting.by), key, reason=reason)
+    landed = withdraw_key(landing(ws, table, acting.by), key, reason=reason)
     sentence = f"1 key of {table.name} withdrawn by {landed.record.import_id}"
     return landed_report(ws, table, [landed], [sentence], acting, builds=True)
 
@@ -110,13 +110,14 @@ def restore(ws: Workspace, import_id: str, key: Mapping[str, str], acting: Actin
     with ws.ledger.read() as tx:
         table = ws.domain.source_table(tx.imports.get(import_id).source)
     ws.references  # noqa: B018 - as above
-    landed = restore_keys(_landing(ws, table, acting.by), import_id, key, reason=reason)
+    landed = restore_keys(landing(ws, table, acting.by), import_id, key, reason=reason)
     keys = count_of(landed.record.counts.landed, "key")
     sentence = f"{keys} of {table.name} restored by {landed.record.import_id}: withdrawn by {import_id}"
     return landed_report(ws, table, [landed], [sentence], acting, builds=True)
 
 
-def _landing(ws: Workspace, table: SourceTable, by: str) -> Landing:
+def landing(ws: Workspace, table: SourceTable, by: str) -> Landing:
+    """What landing an extract or a statement works with."""
     require_person("the one who lands", by)
     return Landing(
         ledger=ws.ledger,

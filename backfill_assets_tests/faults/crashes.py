@@ -32,6 +32,7 @@ from pyspark.sql import SparkSession
 
 from backfill_assets.crash_points import Point
 from backfill_assets.landing.imports import LIVE
+from backfill_assets.ledger.import_records import KeyCounts
 from backfill_assets.ledger.states import ImportState, PublicationState, RunState, SetState
 from backfill_assets.settings import Settings
 from backfill_assets.spark import open_spark
@@ -181,8 +182,7 @@ class Bench:
         scenario.finish(shop, notes)
         if seen(shop) != clean.finished:
             yield f"taken up again it ends with {seen(shop)}, without a kill with {clean.finished}"
-        if held(shop) != clean.held:
-            yield "taken up again the accepted checksums are others than without a kill"
+        yield from _others(held(shop), clean.held)
         yield from _disagreements(shop, clean)
         yield from _leaks(shop)
 
@@ -194,6 +194,12 @@ def _mixtures(present: Mapping[str, Any], clean: Clean) -> Iterator[str]:
             yield f"readers of {table} see {rows}, which is neither {allowed[0]} nor {allowed[1]}"
 
 
+def _others(found: Mapping[str, Any], clean: Mapping[str, Any]) -> Iterator[str]:
+    for name, expected in clean.items():
+        if found[name] != expected:
+            yield f"taken up again, {name} is {found[name]}, and {expected} without a kill"
+
+
 def _disagreements(shop: Shop, clean: Clean) -> Iterator[str]:
     yield from audit(shop.ws, head=clean.head).problems
     with shop.ws.ledger.read() as reader:
@@ -203,7 +209,11 @@ def _disagreements(shop: Shop, clean: Clean) -> Iterator[str]:
         half = reader.sets.records(states=[SetState.PUBLISHING, SetState.ROLLING_BACK])
         yield from (f"{record.set_id} is still {record.state}" for record in half)
         landing = reader.imports.records(states=[ImportState.LANDING])
+        live = reader.imports.records(SALES, LIVE)
         yield from (f"{record.import_id} is still LANDING" for record in landing)
+    ever, keys = sum(r.counts.accepted for r in live), sum((r.keys for r in live), KeyCounts())
+    if ever != keys.ever or not all(r.counts.reconciles for r in live):
+        yield f"the accounts do not close: {ever} records are accepted, and the keys are {keys}"
 
 
 def _leaks(shop: Shop) -> Iterator[str]:

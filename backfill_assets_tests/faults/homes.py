@@ -9,9 +9,10 @@ from pyspark.sql import SparkSession
 
 from backfill_assets.settings import Settings
 from backfill_assets.workspace import Workspace
+from backfill_assets_tests.faults.taking_back import feed
 from backfill_assets_tests.ledgers import copy_home
 from backfill_assets_tests.month import IN_MARCH, stock_month
-from backfill_assets_tests.shop import Shop, open_shop, shop_environment, ticking_clock, usual_sales
+from backfill_assets_tests.shop import DAYS, Shop, open_shop, shop_environment, ticking_clock, usual_sales
 
 KEPT_FOR_NOTHING = {
     "BACKFILL_ROLLBACK_DAYS": "1",
@@ -21,9 +22,12 @@ KEPT_FOR_NOTHING = {
 """Vacuum keeps what is visible or open, and nothing else: then whatever is left beyond that has leaked."""
 
 
+FEED = {"BACKFILL_DOMAIN": "backfill_assets_tests.feed_domain"}
+
+
 def opened(home: Path, *, hours: int = 0, spark: SparkSession | None = None) -> Shop:
     """The shop in a home, some hours after it was stocked."""
-    environment = {**shop_environment(home), **KEPT_FOR_NOTHING}
+    environment = {**shop_environment(home), **KEPT_FOR_NOTHING, **(FEED if (home / "feed").exists() else {})}
     settings = Settings.from_environment(environment)
     ws = Workspace.open(
         settings,
@@ -42,6 +46,13 @@ def stock(kind: str, home: Path, spark: SparkSession) -> None:
             shop = open_shop(home, clock=ticking_clock(IN_MARCH - timedelta(hours=5)), spark=spark)
             shop.land("january.jsonl", usual_sales())
             shop.published(version="0.9.0")
+            shop.ws.close()
+        case "feed":
+            home.mkdir(parents=True)
+            (home / "feed").touch()
+            shop = opened(home, hours=-5, spark=spark)
+            shop.land("feed.jsonl", feed(DAYS))
+            shop.published()
             shop.ws.close()
         case "month":
             stock_month(home, spark)

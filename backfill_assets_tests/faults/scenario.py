@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from backfill_assets.crash_points import Point
+from backfill_assets.landing.imports import LIVE
+from backfill_assets.ledger.import_records import KeyCounts
 from backfill_assets.ledger.states import RunState
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests import operations
@@ -17,6 +20,7 @@ Notes = Mapping[str, str]
 """What a scenario's preparation leaves for those who act: ids of runs and sets, paths."""
 
 TABLES = (SALES, RECENT, TOTALS)
+_OF_A_FEED = ("_operation", "_ended_by")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,7 +28,8 @@ class Scenario:
     """One operation that is killed.
 
     Attributes:
-        home: The home it begins from: `published` (January, in silver) or `month` (February, in silver and gold).
+        home: The home it begins from: `published` (January, in silver), `month` (February, in silver and gold)
+            or `feed` (January from a change feed, in silver).
         prepare: Brings the home to where the operation begins.
         act: The operation; it runs in a process that is killed.
         finish: Does what is still to be done, whatever was done before; it can be called at any time.
@@ -72,16 +77,26 @@ def seen(shop: Shop) -> Mapping[str, Any]:
         if shop.ws.lake.exists(table):
             rows = shop.ws.lake.open(table).to_pyarrow_table().to_pylist()
             column = shop.ws.domain.table(table).partition.column
-            found[table] = sorted((str(row[column]), row.get("sale_id"), row["amount"]) for row in rows)
+            found[table] = sorted(
+                (str(row[column]), *(str(row.get(name)) for name in ("sale_id", "amount", *_OF_A_FEED))) for row in rows
+            )
     return found
 
 
 def held(shop: Shop) -> Mapping[str, Any]:
-    """What the ledger holds as accepted: content checksums, which do not depend on attempts, file names or times."""
+    """What the ledger holds as accepted: content checksums, which do not depend on attempts, file names or times; and
+    what became of the records and keys of all that landed, and of the days that they touch."""
     with shop.ws.ledger.read() as reader:
-        return {
+        accepted = {
             table: [
                 (str(day), version.checksum, version.rows) for day, version in reader.versions.accepted(table).items()
             ]
             for table in TABLES
         }
+        landed = reader.imports.records(SALES, LIVE)
+        days = {r.import_id: [replace(day, import_id="") for day in reader.imports.days([r.import_id])] for r in landed}
+    return {
+        **accepted,
+        "landed": [(Path(r.original_path).name, r.state, r.counts, r.keys, days[r.import_id]) for r in landed],
+        "keys": sum((r.keys for r in landed), KeyCounts()),
+    }

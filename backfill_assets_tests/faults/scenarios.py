@@ -24,6 +24,7 @@ from backfill_assets_tests import operations
 from backfill_assets_tests.faults.following import FOLLOWING
 from backfill_assets_tests.faults.proposing import PROPOSING
 from backfill_assets_tests.faults.scenario import Notes, Scenario, Stopped, published, stopping_at
+from backfill_assets_tests.faults.taking_back import TAKING_BACK
 from backfill_assets_tests.month import CARNIVAL
 from backfill_assets_tests.shop import RECENT, SALES, Shop, sale
 
@@ -312,5 +313,6 @@ SCENARIOS = {
         _run(name="vacuum", prepare=_with_leftovers, act=_vacuum),
         *FOLLOWING,
         *PROPOSING,
+        *TAKING_BACK,
     )
 }

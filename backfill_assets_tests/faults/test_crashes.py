@@ -15,12 +15,17 @@ from backfill_assets_tests.faults.crashes import Bench, Case, Outcome, cases, ta
 from backfill_assets_tests.faults.dying import Victims
 from backfill_assets_tests.faults.scenarios import SCENARIOS
 
-EVERYWHERE = ("publish", "recover a commit", "roll back with dependents")
+EVERYWHERE = ("publish", "recover a commit", "roll back with dependents", "publish what an extract changed")
 SOMEWHERE = (
     ("roll back a set with an equal table", Point.SET_TABLE_BROUGHT_BACK),
     ("roll back what is being followed", Point.SWAP_COMMITTED),
     ("land", Point.LAND_CONFORMED),
     ("stage", Point.STAGE_FILES_WRITTEN),
+    ("land an extract", Point.LAND_STATED),
+    ("land an extract", Point.LAND_BEGUN),
+    ("withdraw", Point.LAND_STATED),
+    ("restore", Point.LAND_STATED),
+    ("land late deletes", Point.LAND_CONFORMED),
     ("propose", Point.PROPOSAL_DECIDED),
     ("propose", Point.PROPOSAL_PLANNED),
 )
