@@ -15,8 +15,9 @@ TRIED = $$(command -v eatmydata) .venv/bin/python -m
 PYTEST = $(TRIED) pytest --numprocesses $(WORKERS) --dist loadfile --durations=10 $(PYTEST_ARGS)
 
 # Tests that are about more data, orders and surroundings at length.
-LONGER = backfill_assets_tests/acceptance/test_traffic_fines.py $(addprefix backfill_assets_tests/integration/test_, \
-	determinism.py enforcement_sla_by_the_rules.py enforcement_sla_traffic_fines.py landing_property.py)
+LONGER = $(addprefix backfill_assets_tests/acceptance/test_, traffic_fines.py traffic_fines_extract.py) \
+	$(addprefix backfill_assets_tests/integration/test_, determinism.py enforcement_sla_by_the_rules.py \
+	enforcement_sla_traffic_fines.py landing_changes.py landing_property.py landing_statements.py restated_by_an_extract.py)
 
 .PHONY: help setup demo test lint types tests unit test-long test-postgres test-faults dev lock upgrade clean docs
 .DEFAULT_GOAL := help

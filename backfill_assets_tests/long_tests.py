@@ -23,6 +23,9 @@ LEFT_OUT: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         "test_a_month_of_warm_up_is_caught_and_the_declared_window_passes": (),
         "test_one_corrected_event_moves_only_the_days_and_months_whose_rows_really_change": (),
     },
+    "acceptance/test_traffic_fines_extract.py": {
+        "test_a_year_of_the_log_is_replaced_by_an_extract_that_lacks_moves_and_adds_some_of_it": (),
+    },
     "faults/test_crashes.py": {
         "test_nothing_is_lost_wherever_it_is_killed": ("publish",),
         "test_nothing_is_lost_when_it_is_killed_at": (),
@@ -140,6 +143,9 @@ LEFT_OUT: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     },
     "integration/test_ledger_publications.py": {
         "test_five_thousand_partitions_are_staged_gated_published_and_rolled_back": (),
+    },
+    "integration/test_many_changes.py": {
+        "test_a_feed_in_pieces_in_any_order_and_twice_is_what_its_own_order_says": ("3,000",),
     },
     "integration/test_plan_is_run.py": {
         "test_a_run_is_not_measured_by_other_gates_than_were_agreed": ("False",),

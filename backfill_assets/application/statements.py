@@ -57,6 +57,11 @@ def land_as_extract(
             f"{found.withdrawn:,} of {count_of(found.current, 'key')} of {extract.scope} withdrawn by "
             f"{found.statement.import_id}: the extract lacks them"
         )
+        if found.outside:
+            sentences.append(
+                f"{found.outside:,} of {count_of(found.records, 'record')} of the extract are not of {extract.scope}; "
+                f"they landed as those of any file"
+            )
     return landed_report(ws, table, [*found.files, statement], sentences, acting, builds=builds)
 
 
@@ -79,6 +84,8 @@ def preview_extract(ws: Workspace, source: str, files: Sequence[Path], extract: 
         current=found.current,
         withdrawn=found.keys,
         percent=round(found.percent, 3),
+        records=found.records,
+        outside=found.outside,
         allowed_percent=allowed,
         by_day=tuple(DayWithdrawn(day=day, keys=keys) for day, keys in found.by_day.items()),
         sample=found.sample,

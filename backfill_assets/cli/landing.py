@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from backfill_assets.cli.answers import By, From, Json, OnDuplicate, To, answering, app, lines, one_line, print_json
-from backfill_assets.cli.session import opened, person
+from backfill_assets.cli.session import given_reason, opened, person
 from backfill_assets.errors import Refused
-from backfill_assets.planning.partitions import DayRange, days_named
+from backfill_assets.planning.partitions import days_between
 
 if TYPE_CHECKING:
     # These take long to import, and `--help` does not need them.
@@ -45,7 +45,9 @@ def land(
             metavar="COLUMN=VALUE", callback=lines, help="With --replaces: all there is of rows with this value only."
         ),
     ] = None,
-    reason: Annotated[str, typer.Option(callback=one_line, help="With --replaces: why.")] = "complete extract",
+    reason: Annotated[
+        str, typer.Option(callback=one_line, help="With --replaces: why (default: complete extract).")
+    ] = "",
     confirmed_by: Annotated[
         str,
         typer.Option(
@@ -89,9 +91,9 @@ def land(
 def withdraw(
     source: Annotated[str, typer.Argument(metavar="SOURCE", callback=one_line, help="A source, such as case_events.")],
     key: Annotated[
-        list[str], typer.Option(metavar="COLUMN=VALUE", callback=lines, help="The key, one option per column.")
-    ],
-    reason: Annotated[str, typer.Option(callback=one_line, help="Why.")],
+        list[str] | None, typer.Option(metavar="COLUMN=VALUE", callback=lines, help="The key, one option per column.")
+    ] = None,
+    reason: Annotated[str, typer.Option(callback=one_line, help="Why.")] = "",
     by: By = "",
     as_json: Json = False,
 ) -> None:
@@ -100,9 +102,10 @@ def withdraw(
         from backfill_assets.application.propose import step_after_landing
         from backfill_assets.application.statements import withdraw as withdraw_key
 
+        why, values = given_reason(reason), _values(key or [], "--key")
         with opened(quiet=as_json) as session:
             acting = session.acting(person(by), on=source)
-            outcome = withdraw_key(session.ws, source, _values(key, "--key"), acting, reason=reason)
+            outcome = withdraw_key(session.ws, source, values, acting, reason=why)
             following = step_after_landing(session.ws)
         _print(outcome, following, console, as_json=as_json)
 
@@ -112,7 +115,7 @@ def restore(
     import_id: Annotated[
         str, typer.Argument(metavar="IMPORT", callback=one_line, help="What withdrew, such as imp-000007.")
     ],
-    reason: Annotated[str, typer.Option(callback=one_line, help="Why.")],
+    reason: Annotated[str, typer.Option(callback=one_line, help="Why.")] = "",
     key: Annotated[
         list[str] | None,
         typer.Option(metavar="COLUMN=VALUE", callback=lines, help="Only keys with this value (default: all of them)."),
@@ -125,9 +128,10 @@ def restore(
         from backfill_assets.application.propose import step_after_landing
         from backfill_assets.application.statements import restore as restore_keys
 
+        why, values = given_reason(reason), _values(key or [], "--key")
         with opened(quiet=as_json) as session:
             acting = session.acting(person(by), on=import_id)
-            outcome = restore_keys(session.ws, import_id, _values(key or [], "--key"), acting, reason=reason)
+            outcome = restore_keys(session.ws, import_id, values, acting, reason=why)
             following = step_after_landing(session.ws)
         _print(outcome, following, console, as_json=as_json)
 
@@ -153,20 +157,18 @@ def _extract(
     from backfill_assets.application.statements import complete_extract
 
     if not replaces:
-        if where or confirmed_by or dry_run:
+        if where or reason or confirmed_by or dry_run:
             raise Refused(
-                "--where, --confirmed-by and --dry-run are about complete extracts.",
+                "--where, --reason, --confirmed-by and --dry-run are about complete extracts.",
                 next_step="add --replaces DAY..DAY: the days of which the files are all there is",
             )
         return None
     if on_duplicate != "ignore":
         raise Refused("files of a complete extract land anew, whatever landed before; leave out --on-duplicate.")
-    first, between, last = replaces.partition("..")
-    start, end = days_named(first), days_named(last if between else first)
     return complete_extract(
-        DayRange.inclusive(start.start, end.last),
+        days_between(replaces),
         where=_values(where, "--where"),
-        reason=reason,
+        reason=reason or "complete extract",
         confirmed_by=confirmed_by or None,
     )
 

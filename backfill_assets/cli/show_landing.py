@@ -9,6 +9,7 @@ from rich.console import RenderableType
 
 from backfill_assets.cli.show import facts, listing
 from backfill_assets.next_steps import NextStep
+from backfill_assets.planning.partitions import count_of
 
 if TYPE_CHECKING:
     # It imports what lands files, which commands that only look do not need.
@@ -27,6 +28,7 @@ def extract_view(preview: ExtractPreview) -> Sequence[RenderableType | NextStep]
                 ("nothing has landed", "this shows what the extract would do"),
                 ("source", preview.source),
                 ("extract of", preview.scope),
+                ("the files hold", _records(preview)),
                 ("keys there now", f"{preview.current:,}"),
                 ("it lacks", f"{preview.withdrawn:,} ({preview.percent:.1f} %; allowed {preview.allowed_percent:g} %)"),
             ]
@@ -37,6 +39,11 @@ def extract_view(preview: ExtractPreview) -> Sequence[RenderableType | NextStep]
         parts += [f"and {more:,} more days"] if more else []
         parts += ["", "for example " + "; ".join(_key(key) for key in preview.sample)]
     return [*parts, "", *preview.next_steps]
+
+
+def _records(preview: ExtractPreview) -> str:
+    outside = f", {preview.outside:,} of them not of these days or rows" if preview.outside else ""
+    return f"{count_of(preview.records, 'valid record')}{outside}"
 
 
 def _key(key: Mapping[str, str]) -> str:

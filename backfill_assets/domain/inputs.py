@@ -60,13 +60,15 @@ def reads(
             absent.
 
     Raises:
-        InvalidDeclaration: Both a window and days, or a negative number of days.
+        InvalidDeclaration: Both a window and days, a negative number of days, or `changes` that is not a truth value.
     """
+    name = getattr(table, "name", table)
+    if not isinstance(changes, bool):
+        raise InvalidDeclaration(f"{name} is read with changes={changes!r:.60}, which is neither True nor False.")
     if window is None:
         if not changes or days_back is not None or days_ahead is not None:
             window = Window(days_back=days_back or 0, days_ahead=days_ahead or 0)
     elif days_back is not None or days_ahead is not None:
-        name = getattr(table, "name", table)
         raise InvalidDeclaration(f"{name} is read with a window and with days back or ahead; give one of the two.")
     return Input(table=table, window=window, changes=changes)
 

@@ -72,10 +72,14 @@ class Operations:
             value = getattr(self, field.name)
             if not isinstance(value, str) and (value is not None or field.name == "column"):
                 raise InvalidDeclaration(f"an operation's {field.name} is {value!r:.60}, and has to be a text.")
+        for value in self.named:
+            same = [str(operation) for operation, named in self._values.items() if named == value]
+            if len(same) > 1:
+                raise InvalidDeclaration(
+                    f"two operations are named {value!r} in {self.column!r}: {' and '.join(same)}."
+                )
         if not any(operation in self.named.values() for operation in STATES):
             raise InvalidDeclaration("operations need a value for create, update or snapshot: nothing could exist.")
-        if len(self.named) < sum(value is not None for value in self._values.values()):
-            raise InvalidDeclaration(f"two operations have the same value in {self.column!r}: {self._values}.")
 
     @property
     def _values(self) -> Mapping[Operation, str | None]:

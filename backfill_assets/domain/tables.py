@@ -228,6 +228,12 @@ class SourceTable:
         require_columns(self, (self.operation.column,), "the operation")
         if not isinstance(self.schema[self.operation.column].dataType, StringType):
             raise wrong(self, f"its operation {self.operation.column!r} is not a string")
+        if self.operation.column in self.key:
+            raise wrong(
+                self,
+                f"its operation {self.operation.column!r} is of its key, so that a delete would be of another key than "
+                f"what it deletes",
+            )
         if self.operation.at is not None:
             require_columns(self, (self.operation.at,), "the time of the operation")
             if not isinstance(self.schema[self.operation.at].dataType, TimestampType):

@@ -59,6 +59,8 @@ class ExtractPreview:
         current: How many keys the source has there.
         withdrawn: How many of them the extract lacks.
         percent: The same as a share.
+        records: How many valid records the files have.
+        outside: How many of them are of other days, or not in the scope: they land as those of any file.
         allowed_percent: The share that the source lets be withdrawn without a person's confirmation.
         by_day: The days that lose keys.
         sample: Some of the keys.
@@ -70,6 +72,8 @@ class ExtractPreview:
     current: int
     withdrawn: int
     percent: float
+    records: int
+    outside: int
     allowed_percent: float
     by_day: tuple[DayWithdrawn, ...]
     sample: tuple[Mapping[str, str], ...]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from pathlib import Path
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from backfill_assets.crash_points import Point
@@ -68,12 +68,16 @@ class Withdrawn:
     Attributes:
         keys: How many keys.
         current: How many keys there are in its days and scope before it lands.
+        records: How many valid records its files have.
+        outside: How many of them are of other days, or not in the scope.
         by_day: How many keys of each event date, only of dates that lose one.
         sample: Some of the keys, as texts.
     """
 
     keys: int
     current: int
+    records: int
+    outside: int
     by_day: Mapping[date, int]
     sample: tuple[Mapping[str, str], ...]
 
@@ -91,6 +95,8 @@ class LandedExtract:
         statement: The import that withdraws what they lack.
         withdrawn: How many keys that are.
         current: How many there were in its days and scope.
+        records: How many valid records the files have.
+        outside: How many of them are of other days, or not in the scope.
         days: The event dates that have to be built again, in order.
         is_new: Whether something was landed: the same extract, with nothing landed since, changes nothing.
     """
@@ -99,6 +105,8 @@ class LandedExtract:
     statement: ImportRecord
     withdrawn: int
     current: int
+    records: int
+    outside: int
     days: tuple[date, ...]
     is_new: bool
 
@@ -135,9 +143,12 @@ def preview(work: Landing, paths: Sequence[Path], extract: Extract, *, now: date
     lacking = before.join(_keys(work, frame), on=list(work.source.key), how="left_anti").select(*work.source.key, day)
     by_day = {row[day]: row["count"] for row in lacking.groupBy(day).count().collect()}
     sample = lacking.orderBy(day, *work.source.key).limit(_MOST_SAMPLES).collect()
+    records, outside = _records_and_outside(work, frame, extract, in_scope)
     return Withdrawn(
         keys=sum(by_day.values()),
         current=before.count(),
+        records=records,
+        outside=outside,
         by_day=dict(sorted(by_day.items())),
         sample=tuple({name: str(row[name]) for name in work.source.key} for row in sample),
     )
@@ -167,7 +178,9 @@ def land_extract(work: Landing, paths: Sequence[Path], extract: Extract) -> Land
         statement = _statement(extract, archived)
         offered = statement.offered(work)
         if (known := _landed_last(work, offered.sha256)) is not None:
-            return LandedExtract(files=(), statement=known, withdrawn=0, current=0, days=(), is_new=False)
+            return LandedExtract(
+                files=(), statement=known, withdrawn=0, current=0, records=0, outside=0, days=(), is_new=False
+            )
         with work.ledger.write() as tx:
             imports = [
                 tx.imports.begin(each, actor=work.by, lease=work.lease)
@@ -178,7 +191,7 @@ def land_extract(work: Landing, paths: Sequence[Path], extract: Extract) -> Land
             *files, stating = imports
             for each, record in zip(archived, files, strict=True):
                 work.conform(each, record)
-            withdrawn = _withdraw(work, files, stating, extract, _current(work, extract).where(in_scope))
+            withdrawn = _withdraw(work, files, stating, extract, in_scope)
             found = work.account(imports)
             imports = _finished(work, imports, found, archived, statement, withdrawn, extract)
         work.reached(Point.LAND_FINISHED)
@@ -191,6 +204,8 @@ def land_extract(work: Landing, paths: Sequence[Path], extract: Extract) -> Land
         statement=imports[-1],
         withdrawn=withdrawn.keys,
         current=withdrawn.current,
+        records=withdrawn.records,
+        outside=withdrawn.outside,
         days=tuple(sorted({day for of_file in days for day in of_file})),
         is_new=True,
     )
@@ -254,6 +269,14 @@ def _keys(work: Landing, records: DataFrame) -> DataFrame:
     return keys.dropna().distinct()
 
 
+def _records_and_outside(work: Landing, records: DataFrame, extract: Extract, in_scope: Column) -> tuple[int, int]:
+    """How many valid records there are, and how many are known not to be of the days and the scope."""
+    day = F.col(work.source.partition.column)
+    within = day.between(F.lit(extract.days.start), F.lit(extract.days.last)) & in_scope
+    found = records.where(F.col(REASON).isNull()).select(F.count("*"), F.count_if(~within)).collect()[0]
+    return found[0], found[1]
+
+
 def _require_keys(work: Landing, records: DataFrame) -> None:
     """Refuses rejected records whose key cannot be read: one of those that seem to be missing may be theirs."""
     lacks = F.greatest(F.lit(False), F.lit(False), *(F.col(name).isNull() for name in work.source.key))
@@ -269,15 +292,24 @@ def _require_keys(work: Landing, records: DataFrame) -> None:
 
 
 def _withdraw(
-    work: Landing, files: Sequence[ImportRecord], stating: ImportRecord, extract: Extract, before: DataFrame
+    work: Landing, files: Sequence[ImportRecord], stating: ImportRecord, extract: Extract, in_scope: Column
 ) -> Withdrawn:
     """Writes the keys that the files lack, and refuses when they are more than the source allows."""
     offered = read_conformed(work.spark, work.folder, work.source, [work.present(record) for record in files])
     _require_keys(work, offered)
+    before = _current(work, extract).where(in_scope)
     lacking = before.join(_keys(work, offered), on=list(work.source.key), how="left_anti").select(*work.source.key)
     write_statement(work, stating, lacking, Operation.WITHDRAW)
     folder = conformed_folder(work.folder, work.source, stating.import_id)
-    found = Withdrawn(keys=work.spark.read.parquet(str(folder)).count(), current=before.count(), by_day={}, sample=())
+    records, outside = _records_and_outside(work, offered, extract, in_scope)
+    found = Withdrawn(
+        keys=work.spark.read.parquet(str(folder)).count(),
+        current=before.count(),
+        records=records,
+        outside=outside,
+        by_day={},
+        sample=(),
+    )
     require_plausible(work, found, extract)
     return found
 
@@ -291,9 +323,16 @@ def require_plausible(work: Landing, withdrawn: Withdrawn, extract: Extract) -> 
     allowed = work.source.most_withdrawn_percent
     if withdrawn.percent <= allowed or extract.confirmed_by:
         return
+    if not withdrawn.records:
+        files = "its files hold no valid record"
+    elif withdrawn.outside:
+        files = f"{withdrawn.outside:,} of its {count_of(withdrawn.records, 'record')} are not of {extract.scope}"
+    else:
+        files = ""
     raise Refused(
         f"the extract lacks {withdrawn.keys:,} of {count_of(withdrawn.current, 'key')} of {extract.scope} "
-        f"({withdrawn.percent:.1f} %), and {work.source.name} lets {allowed:g} % be withdrawn without confirmation.",
+        f"({withdrawn.percent:.1f} %), and {work.source.name} lets {allowed:g} % be withdrawn without confirmation"
+        f"{files and '; '}{files}.",
         next_step=step(
             Option("dry_run"),
             " shows the days and some of the keys; if it is right, ",

@@ -95,7 +95,8 @@ def standing(versions: DataFrame, source: SourceTable, imports: Iterable[ImportR
     same_content = F.col(f"{_BEFORE}.{CONTENT_HASH}") == F.col(CONTENT_HASH)
     same_position = (F.col(f"{_BEFORE}.position") == position) & (F.col(f"{_BEFORE}.{_RANK}") == F.col(_RANK))
     found = found.withColumn(IS_DUPLICATE, follows & ~is_truncate & same_content)
-    found = found.withColumn(IS_TIED, F.lit(bool(source.order)) & follows & same_position & ~F.col(IS_DUPLICATE))
+    # Not `~IS_DUPLICATE`: a truncate that is delivered again is no duplicate of any key, and no contradiction either.
+    found = found.withColumn(IS_TIED, F.lit(bool(source.order)) & follows & same_position & ~same_content)
 
     stands = F.col(_COUNTS) & ~F.col(IS_DUPLICATE)
     after = _in_reverse(source, every).rowsBetween(Window.unboundedPreceding, -1)

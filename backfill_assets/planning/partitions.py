@@ -99,6 +99,27 @@ def days_named(text: str) -> DayRange:
     return DayRange.inclusive(first, last)
 
 
+def days_between(text: str) -> DayRange:
+    """The days of a range: `2026-01-01..2026-01-03`, `2026-01..2026-03`, or one day, month or year alone.
+
+    Raises:
+        InvalidRange: It has another form, lacks one of its ends, or is reversed.
+    """
+    first, between, last = (part.strip() for part in text.partition(".."))
+    if between and not (first and last):
+        raise InvalidRange(
+            f"the range {text[:100]!r} has no {'last' if first else 'first'} day.",
+            next_step="write both of its days, like 2006-07-01..2006-07-31",
+        )
+    start, end = days_named(first), days_named(last or first)
+    if end.last < start.start:
+        raise InvalidRange(
+            f"the range is reversed: {text[:100]!r} starts on {start.start} and ends on {end.last}.",
+            next_step=f"write the earlier day first: {last}..{first}",
+        )
+    return DayRange.inclusive(start.start, end.last)
+
+
 def days_listed(text: str) -> tuple[date, ...]:
     """The days of a list: `2026-01-01..2026-01-03,2026-01-07`.
 
@@ -107,8 +128,7 @@ def days_listed(text: str) -> tuple[date, ...]:
     """
     found: set[date] = set()
     for part in text.split(","):
-        first, _, last = part.strip().partition("..")
-        found.update(DayRange.inclusive(days_named(first).start, days_named(last or first).last))
+        found.update(days_between(part))
     return tuple(sorted(found))
 
 

@@ -10,7 +10,7 @@ from backfill_assets.next_steps import NextStep, Option, step
 from backfill_assets.planning.chosen_references import THE_PRESENT, AskedReferences
 from backfill_assets.planning.impact import Rebuild
 from backfill_assets.planning.manifest_parts import Mode
-from backfill_assets.planning.partitions import DayRange, Grain, days_named
+from backfill_assets.planning.partitions import DayRange, Grain, days_between
 from backfill_assets.planning.request import NO_LIMITS_ASKED, AskedLimits, Plan
 from backfill_assets.planning.sets import SetManifest
 from backfill_assets.planning.stages import Stage
@@ -112,4 +112,4 @@ def parse_because(text: str) -> tuple[str, DayRange]:
             f"{text!r} does not name the days of a table that have changed.",
             next_step=step("write it like ", Option("because", "bronze.case_events:2006-03-15..2006-03-20")),
         )
-    return table, DayRange.inclusive(days_named(first).start, days_named(last or first).last)
+    return table, days_between(days)

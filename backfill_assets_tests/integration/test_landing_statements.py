@@ -106,8 +106,14 @@ def test_an_extract_of_a_part_leaves_the_rest_alone(room: LandingRoom) -> None:
 
 def test_too_much_is_refused_unless_a_person_confirms_it(room: LandingRoom) -> None:
     room.land(content(*(on(key) for key in range(10))))
-    with pytest.raises(Refused, match=r"lacks 3 of 10 keys of .* \(30.0 %\)"):
+    with pytest.raises(Refused, match=r"lacks 3 of 10 keys of .* \(30.0 %\).* without confirmation\. "):
         extract(room, content(*(on(key) for key in range(7))), confirmed_by=None)
+    with pytest.raises(
+        Refused, match=r"lacks 10 of 10 keys .* without confirmation; its files hold no valid record\. "
+    ):
+        extract(room, b"", confirmed_by=None)
+    with pytest.raises(Refused, match=rf"; 2 of its 3 records are not of {DAYS[0]}\.\.{DAYS[1]}\. "):
+        extract(room, content(on(1), on(2, 2), on(3, 3)), days=DayRange(DAYS[0], DAYS[2]), confirmed_by=None)
     assert len(rows(room)) == 10
     assert {record.state for record in room.imports()[1:]} == {ImportState.FAILED}
     assert extract(room, content(*(on(key) for key in range(8))), confirmed_by=None).withdrawn == 2
@@ -119,6 +125,11 @@ def test_a_preview_says_what_would_be_withdrawn_and_keeps_nothing(room: LandingR
     path = room.write(content(on(1)), "new.jsonl")
     found = preview(room.work(), [path], Extract(days=ALL, where={}, reason="r"), now=LANDED_AT)
     assert (found.keys, found.current, found.by_day) == (2, 3, {DAYS[0]: 1, DAYS[1]: 1})
+    assert (found.records, found.outside) == (1, 0)
+    elsewhere = Extract(days=DayRange(DAYS[1], DAYS[2]), where={}, reason="r")
+    assert preview(room.work(), [path], elsewhere, now=LANDED_AT).outside == 1
+    others = Extract(days=ALL, where={"place": "p1"}, reason="r")
+    assert preview(room.work(), [path], others, now=LANDED_AT).outside == 1
     assert found.sample == ({"event_id": "k2"}, {"event_id": "k3"})
     assert sorted(path for path in room.settings.landing.rglob("*")) == before
     assert len(room.imports()) == 1

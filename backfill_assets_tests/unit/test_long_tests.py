@@ -94,6 +94,15 @@ CENTRAL: Mapping[str, Sequence[str]] = {
         "unit/test_proposals.py::test_in_any_order_no_two_open_ones_meet_and_every_changed_day_is_in_one_place",
         "integration/test_propose.py::test_a_newer_file_replaces_the_draft_and_the_last_one_is_published",
     ),
+    "27": (
+        "integration/test_restated_by_an_extract.py"
+        "::test_after_an_extract_everything_is_what_it_is_where_only_the_extract_landed",
+        "integration/test_landing_statements.py"
+        "::test_after_an_extract_bronze_is_what_it_is_where_only_the_extract_landed",
+        "integration/test_many_changes.py::test_a_feed_in_pieces_in_any_order_and_twice_is_what_its_own_order_says",
+        "integration/test_reading_changes.py"
+        "::test_a_late_delete_is_stale_where_either_reader_reads_it_and_is_undone_as_a_set",
+    ),
 }
 """The tests of each promise that are never left out as a whole. That landing stays within its memory takes minutes, and
 is tried by `make test-faults` alone."""

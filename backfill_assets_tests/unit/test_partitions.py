@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import date, timedelta
 from itertools import pairwise
 
@@ -14,6 +15,7 @@ from backfill_assets.planning.partitions import (
     DayRange,
     Grain,
     compress,
+    days_between,
     days_named,
     days_of,
     describe,
@@ -45,6 +47,37 @@ def test_a_month_and_a_year_name_all_their_days(text: str, first: date, last: da
 def test_what_names_no_days_is_refused_in_a_sentence(text: str) -> None:
     with pytest.raises(InvalidRange, match="neither a date like 2006-07-01 nor a month"):
         days_named(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "first", "last"),
+    [
+        ("2006-02-03..2006-02-05", date(2006, 2, 3), date(2006, 2, 5)),
+        (" 2006-02-03 .. 2006-02-05 ", date(2006, 2, 3), date(2006, 2, 5)),
+        ("2006-02..2006-03", date(2006, 2, 1), date(2006, 3, 31)),
+        ("2006-02-05..2006-02", date(2006, 2, 5), date(2006, 2, 28)),
+        ("2006", date(2006, 1, 1), date(2006, 12, 31)),
+    ],
+)
+def test_a_range_names_the_days_from_its_first_to_its_last(text: str, first: date, last: date) -> None:
+    assert days_between(text) == DayRange.inclusive(first, last)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence", "advice"),
+    [
+        ("2006-02-03..", "'2006-02-03..' has no last day", "like 2006-07-01..2006-07-31"),
+        ("..2006-02-03", "'..2006-02-03' has no first day", "like 2006-07-01..2006-07-31"),
+        ("2006-03..2006-02", "the range is reversed: '2006-03..2006-02' starts on 2006-03-01", "2006-02..2006-03"),
+        ("2006-02-03...2006-02-05", "'.2006-02-05' is neither a date", "write days like 2006-07-01"),
+        ("", "'' is neither a date", "write days like 2006-07-01"),
+    ],
+)
+def test_a_range_that_is_none_is_refused_with_what_to_write(text: str, sentence: str, advice: str) -> None:
+    with pytest.raises(InvalidRange, match=re.escape(sentence)) as refusal:
+        days_between(text)
+    assert advice in advised(refusal.value)
+    assert "--from" not in advised(refusal.value), "not every command that takes a range has that option"
 
 
 @given(GRAINS, DAYS)

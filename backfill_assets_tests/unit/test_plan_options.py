@@ -77,6 +77,8 @@ def test_days_without_a_table_are_refused() -> None:
         ("cancel", "bf-1"),
         ("erase", "bf-1"),
         ("follow", "--cancel", "pub-1"),
+        ("withdraw", "events", "--key", "event_id=e1"),
+        ("restore", "imp-000001"),
     ],
 )
 @pytest.mark.parametrize("given", [(), ("--reason", " ")])
@@ -93,3 +95,24 @@ def test_a_table_that_does_not_exist_is_refused_with_what_to_do_next(words: tupl
     assert result.exit_code == 1
     assert "there is no table 'silver.x'; the tables are bronze.case_events" in result.stderr
     assert "next: name one of these; backfill status shows what each holds" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence", "advice"),
+    [
+        (("--reason", "why"), "--where, --reason, --confirmed-by and --dry-run are about complete", "add --replaces"),
+        (("--dry-run",), "--where, --reason, --confirmed-by and --dry-run are about complete", "add --replaces"),
+        (("--replaces", "2024-12-12..2024-12-10"), "the range is reversed", "2024-12-10..2024-12-12"),
+        (("--replaces", "2024-12-12.."), "has no last day", "write both of its days"),
+        (("--replaces", "12.12.2024"), "neither a date like 2006-07-01", "write days like"),
+        (("--replaces", "2024", "--where", "town"), "--where 'town' is not COLUMN=VALUE", "write --where COLUMN=VALUE"),
+        (("--replaces", "2024", "--on-duplicate", "correct"), "land anew, whatever landed before", ""),
+    ],
+)
+def test_what_says_that_files_are_a_complete_extract_is_refused_before_any_of_them_is_read(
+    words: tuple[str, ...], sentence: str, advice: str
+) -> None:
+    result = typed("land", "events", "no-such-file.jsonl", "--by", "ana", *words)
+    assert result.exit_code == 1, result.output
+    assert sentence in " ".join(result.stderr.split())
+    assert advice in " ".join(result.stderr.split())
