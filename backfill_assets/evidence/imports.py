@@ -71,8 +71,8 @@ class ImportOnDay:
         records: Its valid records of that day.
         moved_away: Versions of the day that end because it has the key on another day.
         deleted: Versions of the day that end with its delete.
-        withdrawn: Versions of the day that it withdraws.
-        restored: Versions of the day that it restores.
+        withdrawn: Keys of the day that it withdraws.
+        restored: Keys of the day that it restores.
     """
 
     import_id: str

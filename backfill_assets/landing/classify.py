@@ -24,6 +24,7 @@ from backfill_assets.landing.contract import REASON
 from backfill_assets.landing.formats import IGNORED, ROW
 from backfill_assets.landing.standing import DECIDES as IS_DECIDING
 from backfill_assets.landing.standing import (
+    IS_LAST_VOID,
     IS_TIED,
     NEXT,
     VOID_BY,
@@ -42,10 +43,10 @@ MOST_NAMES = 100
 
 _RECORDS, _REJECTED, _TRUNCATES, _TIED = "records", "rejected", "truncates", "tied"
 _IGNORED, _VERSION = "ignored", "version"
-_MOVED, _DELETED, _WITHDRAWN, _RESTORED = "moved", "deleted", "withdrawn", "restored"
-_CAUSES = {_MOVED: "displaced", _DELETED: "deleted", _WITHDRAWN: "withdrawn", _RESTORED: "restored"}
+_MOVED, _DELETED, _WITHDRAWN, _RESTORED, _TOUCHED = "moved", "deleted", "withdrawn", "restored", "touched"
+_CAUSES = {_MOVED: "displaced", _DELETED: "deleted", _WITHDRAWN: "withdrawn", _RESTORED: "restored", _TOUCHED: ""}
 _OF_DAYS = {_RECORDS: "events", _TRUNCATES: "events", **_CAUSES}
-"""What is counted of a day, by the attribute of `ImportDay`."""
+"""What is counted of a day, by the attribute of `ImportDay`; earlier versions of keys only touch their days."""
 
 _Entry = tuple[str, str, date | None]
 """What is counted, of which import, on which day; the import is empty for keys."""
@@ -231,8 +232,18 @@ def _lines(found: DataFrame, phase: str, ids: Sequence[str], source: SourceTable
             F.col(f"{NEXT}.import_id"),
             day,
         ),
-        entry(F.col(VOID_BY).isNotNull(), F.lit(_WITHDRAWN), F.col(VOID_BY), day),
-        entry(F.col("_restored_by").isNotNull() & day.isNotNull(), F.lit(_RESTORED), F.col("_restored_by"), day),
+        entry(
+            F.col(VOID_BY).isNotNull(),
+            F.when(F.col(IS_LAST_VOID), F.lit(_WITHDRAWN)).otherwise(F.lit(_TOUCHED)),
+            F.col(VOID_BY),
+            day,
+        ),
+        entry(
+            F.col("_restored_by").isNotNull() & day.isNotNull(),
+            F.when(F.col(IS_DECIDING), F.lit(_RESTORED)).otherwise(F.lit(_TOUCHED)),
+            F.col("_restored_by"),
+            day,
+        ),
         entry(F.col(IS_TIED) & is_mine, F.lit(_TIED), F.col(IMPORT_ID), nowhere),
     )
     return (
@@ -289,7 +300,9 @@ def _days(entries: Mapping[_Entry, int]) -> tuple[ImportDay, ...]:
     found: dict[tuple[str, date], Counter[str]] = {}
     for (what, of, day), n in entries.items():
         if day is not None:
-            found.setdefault((of, day), Counter())[_OF_DAYS[what]] += n
+            counts = found.setdefault((of, day), Counter())
+            if _OF_DAYS[what]:
+                counts[_OF_DAYS[what]] += n
     return tuple(
         ImportDay(import_id=of, event_date=day, **{"events": 0, **counts})
         for (of, day), counts in sorted(found.items())

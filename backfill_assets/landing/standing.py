@@ -33,6 +33,7 @@ from backfill_assets.ledger.import_records import ImportRecord
 
 HAPPENED = "_happened"
 VOID_BY = "_void_by"
+IS_LAST_VOID = "_is_last_void"
 IS_DUPLICATE = "_is_duplicate"
 IS_OVERRIDDEN = "_is_overridden"
 IS_TIED = "_is_tied"
@@ -76,7 +77,8 @@ def standing(versions: DataFrame, source: SourceTable, imports: Iterable[ImportR
 
     Returns:
         The columns of `versions` for each of them (a truncate is there once for every key), and:
-        `_void_by`, the import that withdraws it; `_is_duplicate`; `_is_overridden`, whether a later one has its
+        `_void_by`, the import that withdraws it; `_is_last_void`, whether no other withdrawn one of its key comes after
+        it; `_is_duplicate`; `_is_overridden`, whether a later one has its
         position; `_is_tied`, whether nothing declared decides between it and the one before it; `_decides`, whether it
         decides what its key is; `_next`, what ends it: operation, import, day and time of that, null while it holds.
     """
@@ -85,7 +87,8 @@ def standing(versions: DataFrame, source: SourceTable, imports: Iterable[ImportR
     is_statement = F.coalesce(operation.isin(*map(str, STATEMENTS)), F.lit(False))
     is_truncate = F.coalesce(operation == Operation.TRUNCATE, F.lit(False))
     found = _with_truncates(versions, source).withColumn(_RANK, _rank(source))
-    found = _with_withdrawals(found, every, is_stated=any(record.format == STATEMENT for record in imports))
+    is_stated = any(record.format == STATEMENT for record in imports)
+    found = _with_withdrawals(found, every, is_stated=is_stated)
     found = found.withColumn(_COUNTS, ~is_statement & F.col(VOID_BY).isNull())
     place = F.struct(*(F.col(name) for name in _place(source)))
     position = F.struct(*(F.col(name) for name in _position(source)))
@@ -109,10 +112,13 @@ def standing(versions: DataFrame, source: SourceTable, imports: Iterable[ImportR
         F.col(HAPPENED).alias("at"),
     )
     last = F.max(F.when(stands & ~is_truncate, place)).over(every)
+    is_void = F.col(VOID_BY).isNotNull()
+    last_void = F.max(F.when(is_void, place)).over(every) if is_stated else F.lit(None)
     withdrawn = (operation == Operation.WITHDRAW) & (F.col(ARRIVAL) == F.col(f"{_WITHDRAWAL}.{ARRIVAL}"))
     return found.select(
         *versions.columns,
         VOID_BY,
+        F.coalesce(is_void & (place == last_void), F.lit(False)).alias(IS_LAST_VOID),
         IS_DUPLICATE,
         IS_OVERRIDDEN,
         IS_TIED,

@@ -115,8 +115,8 @@ class ImportDay:
         displaced: Versions of keys that other files have on that date and that end with one of this file on another
             date.
         deleted: Versions of keys that other files have on that date and that end with a delete of this file.
-        withdrawn: Versions on that date that this statement withdraws.
-        restored: Versions on that date of keys that this statement restores.
+        withdrawn: Keys whose last version, on that date, this statement withdraws.
+        restored: Keys whose last version, on that date, this statement restores.
     """
 
     import_id: str

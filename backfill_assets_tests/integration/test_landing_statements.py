@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 from backfill_assets.clock import Clock
 from backfill_assets.errors import Refused, UnknownName
 from backfill_assets.landing.extract import Extract, LandedExtract, land_extract, preview
+from backfill_assets.landing.land import Landed
 from backfill_assets.landing.statements import restore, withdraw
 from backfill_assets.ledger.import_records import KeyCounts
 from backfill_assets.ledger.states import ImportState
@@ -160,6 +161,22 @@ def test_one_key_is_withdrawn_restored_and_lands_again(room: LandingRoom) -> Non
     room.land(content(on(1, 2)))
     assert rows(room) == [("k1", DAYS[2], "p0"), ("k2", DAYS[0], "p0")]
     assert keys(room) == KeyCounts(current=2)
+
+
+def test_a_key_with_several_versions_is_withdrawn_once_and_touches_all_their_days(room: LandingRoom) -> None:
+    room.land(content(on(1), on(2)))
+    room.land(content(on(1, 1), on(1, 3)))
+    taken = withdraw(room.work(), {"event_id": "k1"}, reason="reported in error")
+    assert touched(room, taken) == [(DAYS[0], 0, 0), (DAYS[1], 0, 0), (DAYS[3], 1, 0)]
+    back = restore(room.work(), taken.record.import_id, {}, reason="it was right")
+    assert touched(room, back) == [(DAYS[0], 0, 0), (DAYS[1], 0, 0), (DAYS[3], 0, 1)]
+    assert touched(room, taken) == [(DAYS[0], 0, 0), (DAYS[1], 0, 0), (DAYS[3], 0, 0)]
+
+
+def touched(room: LandingRoom, landed: Landed) -> list[tuple[date, int, int]]:
+    """The days of an import, with the keys that it withdraws and restores there as things are now."""
+    with room.ledger.read() as tx:
+        return [(d.event_date, d.withdrawn, d.restored) for d in tx.imports.days([landed.record.import_id])]
 
 
 def test_a_key_that_is_none_is_refused(room: LandingRoom) -> None:
