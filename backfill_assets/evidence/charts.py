@@ -1,4 +1,4 @@
-"""Charts of reports: inline SVG from a few shapes. No script, no font, nothing from the network (ADR 0020).
+"""Charts of reports: inline SVG from a few shapes. No script, no font, nothing from the network (ADR 0025).
 
 Colours are classes of the page's style sheet, so that a chart follows it in light, in dark and on paper.
 """
