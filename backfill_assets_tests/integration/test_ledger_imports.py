@@ -25,6 +25,7 @@ def finish(
     counts: ImportCounts = FIVE_ACCEPTED,
     days: tuple[date, ...] = DAYS,
     superseded_elsewhere: dict[str, int] | None = None,
+    keys: KeyCounts | None = None,
 ) -> None:
     with ledger.write() as writer:
         writer.imports.finish(
@@ -33,7 +34,7 @@ def finish(
             days=[ImportDay(import_id=import_id, event_date=day, events=1, displaced=2) for day in days],
             schema_versions=[2, 1],
             ignored_columns=["b", "a"],
-            keys=KeyCounts(current=counts.accepted),
+            keys=keys or KeyCounts(current=counts.accepted),
             moved_elsewhere={
                 other: ImportCounts(accepted=-n, superseded=n) for other, n in (superseded_elsewhere or {}).items()
             },
@@ -101,6 +102,17 @@ def test_a_later_file_moves_records_of_earlier_ones_from_accepted_to_superseded(
     with ledger.read() as reader:
         assert reader.imports.get(third).state is ImportState.LANDING
         assert reader.imports.get(first).counts.accepted == 3
+
+
+def test_keys_that_do_not_add_up_are_found(ledger: Ledger) -> None:
+    first, second = begin(ledger), begin(ledger, "b" * 64)
+    finish(ledger, first)
+    finish(ledger, second, counts=ImportCounts(landed=2, accepted=2), keys=KeyCounts(current=-1, withdrawn=2))
+    with ledger.read() as reader:
+        (found,) = reader.row_checks.violations()
+    assert found == (
+        "the keys of bronze.events do not add up: 7 were accepted, 4 are current, 0 deleted and 2 withdrawn."
+    )
 
 
 def test_a_failed_or_landed_file_is_landed_again_in_its_place(ledger: Ledger) -> None:
