@@ -17,7 +17,8 @@ PYTEST = $(TRIED) pytest --numprocesses $(WORKERS) --dist loadfile --durations=1
 # Tests that are about more data, orders and surroundings at length.
 LONGER = $(addprefix backfill_assets_tests/acceptance/test_, traffic_fines.py traffic_fines_extract.py) \
 	$(addprefix backfill_assets_tests/integration/test_, determinism.py enforcement_sla_by_the_rules.py \
-	enforcement_sla_traffic_fines.py landing_changes.py landing_property.py landing_statements.py restated_by_an_extract.py)
+	enforcement_sla_traffic_fines.py landing_changes.py landing_property.py landing_statements.py many_changes.py \
+	restated_by_an_extract.py)
 
 .PHONY: help setup demo test lint types tests unit test-long test-postgres test-faults dev lock upgrade clean docs
 .DEFAULT_GOAL := help

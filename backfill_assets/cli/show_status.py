@@ -65,10 +65,14 @@ def _sets(sets: Sequence[SetDocument]) -> RenderableType:
 
 
 def imports_view(imports: Sequence[ImportDocument]) -> RenderableType:
-    """Landed files and what became of their records."""
+    """Landed files and what became of their records, and why statements were made and landings stopped."""
     counts = ["landed", "accepted", "duplicate", "superseded", "rejected"]
     rows = [[each.import_id, each.file.rpartition("/")[2], state_text(each.state), *_counts(each)] for each in imports]
-    return listing("landed files", ["import", "file", "state", *counts], rows, numbers=counts)
+    columns = ["import", "file", "state", *counts]
+    if any(each.note for each in imports):
+        columns.append("note")
+        rows = [[*row, each.note] for row, each in zip(rows, imports, strict=True)]
+    return listing("landed files", columns, rows, numbers=counts)
 
 
 def _counts(each: ImportDocument) -> list[int]:

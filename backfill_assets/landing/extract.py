@@ -339,6 +339,8 @@ def require_plausible(work: Landing, withdrawn: Withdrawn, extract: Extract) -> 
             Option("confirmed_by", NAME),
         ),
         source=work.source.name,
+    ).record_as(
+        f"the extract lacks {withdrawn.keys:,} of {count_of(withdrawn.current, 'key')} ({withdrawn.percent:.1f} %)"
     )
 
 

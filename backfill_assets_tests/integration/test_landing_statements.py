@@ -117,6 +117,7 @@ def test_too_much_is_refused_unless_a_person_confirms_it(room: LandingRoom) -> N
         extract(room, content(on(1), on(2, 2), on(3, 3)), days=DayRange(DAYS[0], DAYS[2]), confirmed_by=None)
     assert len(rows(room)) == 10
     assert {record.state for record in room.imports()[1:]} == {ImportState.FAILED}
+    assert room.imports()[1].note == "landing stopped: the extract lacks 3 of 10 keys (30.0 %)"
     assert extract(room, content(*(on(key) for key in range(8))), confirmed_by=None).withdrawn == 2
 
 

@@ -6,8 +6,12 @@ import logging
 
 import pytest
 from py4j import java_gateway
+from rich.console import Console
 
 from backfill_assets.cli.console import is_not_of_py4j, progress_listener
+from backfill_assets.cli.show_status import imports_view
+from backfill_assets.evidence.imports import ImportDocument
+from backfill_assets.ledger.states import ImportState
 from backfill_assets.progress import Progress
 
 
@@ -26,3 +30,40 @@ def test_a_line_of_progress_names_its_table_and_that_of_several_tables_does_not(
         listener(Progress(step="stage", done=0, total=3, sentence="chunk 1 of 3", table="silver.daily"))
         listener(Progress(step="land", done=0, total=3, sentence="january.csv"))
     assert capsys.readouterr().err == "stage silver.daily: chunk 1 of 3\nland: january.csv\n"
+
+
+def landed(file: str, *, note: str) -> ImportDocument:
+    return ImportDocument(
+        import_id="imp-000001",
+        source="bronze.events",
+        file=file,
+        stored_path="",
+        sha256="",
+        size_bytes=0,
+        format="jsonl",
+        state=ImportState.LOADED,
+        meaning="",
+        arrival=1,
+        landed=3,
+        accepted=3,
+        duplicate=0,
+        superseded=0,
+        rejected=0,
+        keys_current=3,
+        keys_deleted=0,
+        keys_withdrawn=0,
+        ignored_columns=(),
+        schema_versions=(),
+        note=note,
+    )
+
+
+def test_landed_files_are_listed_with_the_reason_of_a_statement_where_there_is_one(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    file, withdrawal = landed("in/a.jsonl", note=""), landed("withdrawal", note="issued in error")
+    for imports, heads in (([file], ["rejected"]), ([file, withdrawal], ["rejected", "note"])):
+        Console(width=160).print(imports_view(imports))
+        lines = capsys.readouterr().out.splitlines()
+        assert lines[1].split()[-len(heads) :] == heads
+        assert ("issued in error" in lines[-1]) is ("note" in heads)
