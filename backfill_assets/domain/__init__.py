@@ -35,17 +35,9 @@ from backfill_assets.domain.gates import (
 from backfill_assets.domain.inputs import Input, reads
 from backfill_assets.domain.lateness import Lateness, days
 from backfill_assets.domain.operations import Operation, Operations
-from backfill_assets.domain.tables import (
-    DerivedTable,
-    Partitioning,
-    Release,
-    SourceTable,
-    Table,
-    Transform,
-    daily,
-    derived_table,
-    monthly,
-)
+from backfill_assets.domain.partitioning import Partitioning, daily, monthly
+from backfill_assets.domain.sources import SourceTable
+from backfill_assets.domain.tables import DerivedTable, Release, Table, Transform, derived_table
 from backfill_assets.planning.partitions import DayRange, Grain
 from backfill_assets.planning.policy import Policy
 from backfill_assets.planning.windows import Months, Window

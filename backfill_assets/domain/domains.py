@@ -10,7 +10,8 @@ from typing import Any, Protocol
 
 from backfill_assets.domain.inputs import References
 from backfill_assets.domain.mistakes import SHORT_NAME, wrong
-from backfill_assets.domain.tables import DerivedTable, SourceTable, Table
+from backfill_assets.domain.sources import SourceTable
+from backfill_assets.domain.tables import DerivedTable, Table
 from backfill_assets.errors import InvalidDeclaration, UnknownName
 from backfill_assets.next_steps import NAME, Act, do
 from backfill_assets.planning.filling import NAME_A_TABLE

@@ -18,7 +18,7 @@ from backfill_assets.widening import widens
 if TYPE_CHECKING:
     from pyspark.sql.types import StructField
 
-    from backfill_assets.domain.tables import SourceTable
+    from backfill_assets.domain.sources import SourceTable
 
 
 def lifted(frame: DataFrame, source: SourceTable, version: int, *, only: Column | None = None) -> DataFrame:

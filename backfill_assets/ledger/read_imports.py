@@ -8,8 +8,8 @@ from datetime import date
 from sqlalchemy import func, select
 
 from backfill_assets.errors import UnknownName
-from backfill_assets.ledger import rows
 from backfill_assets.ledger.import_records import ImportDay, ImportRecord
+from backfill_assets.ledger.import_rows import import_day, import_record
 from backfill_assets.ledger.queries import Queries, optional_batches
 from backfill_assets.ledger.schema import import_days, imports
 from backfill_assets.ledger.states import ImportState
@@ -40,7 +40,7 @@ class ImportReads(Queries):
             chosen = chosen.where(imports.c.source == source)
         if states is not None:
             chosen = chosen.where(imports.c.state.in_(tuple(states)))
-        return tuple(rows.import_record(row) for row in reversed(self._rows(chosen)))
+        return tuple(import_record(row) for row in reversed(self._rows(chosen)))
 
     def get(self, import_id: str) -> ImportRecord:
         """One landed file.
@@ -53,7 +53,7 @@ class ImportReads(Queries):
         row = self._row(select(imports).where(imports.c.import_id == import_id))
         if row is None:
             raise unknown_import(import_id)
-        return rows.import_record(row)
+        return import_record(row)
 
     def with_sha(self, source: str, sha256: str) -> tuple[ImportRecord, ...]:
         """The files of a source that had exactly this content, in the order of arrival.
@@ -62,7 +62,7 @@ class ImportReads(Queries):
         """
         same_content = (imports.c.source == source) & (imports.c.sha256 == sha256)
         chosen = select(imports).where(same_content).order_by(imports.c.arrival)
-        return tuple(rows.import_record(row) for row in self._rows(chosen))
+        return tuple(import_record(row) for row in self._rows(chosen))
 
     def days(
         self,
@@ -95,7 +95,7 @@ class ImportReads(Queries):
             of_files = chosen if id_batch is None else chosen.where(import_days.c.import_id.in_(id_batch))
             for day_batch in day_batches:
                 some = of_files if day_batch is None else of_files.where(import_days.c.event_date.in_(day_batch))
-                found.extend((row.arrival, rows.import_day(row)) for row in self._rows(some))
+                found.extend((row.arrival, import_day(row)) for row in self._rows(some))
         return tuple(day for _, day in sorted(found, key=lambda each: (each[0], each[1].event_date)))
 
     def first_event_date(self) -> date | None:

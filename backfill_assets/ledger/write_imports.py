@@ -10,10 +10,10 @@ from sqlalchemy import bindparam, delete, func, insert, select, update
 
 from backfill_assets.errors import Refused
 from backfill_assets.lease import LeaseTerms
-from backfill_assets.ledger import rows
 from backfill_assets.ledger.event_log import Event, EventLog
 from backfill_assets.ledger.event_payloads import days_digest
 from backfill_assets.ledger.import_records import ImportCounts, ImportDay, ImportRecord, KeyCounts, OfferedFile
+from backfill_assets.ledger.import_rows import import_record
 from backfill_assets.ledger.leases import LeaseSteps
 from backfill_assets.ledger.queries import batches
 from backfill_assets.ledger.read_imports import ImportReads, unknown_import
@@ -307,7 +307,7 @@ class ImportWrites(ImportReads):
     def _records_of(self, import_ids: Iterable[str]) -> Iterable[ImportRecord]:
         wanted = list(dict.fromkeys(import_ids))
         found = [
-            rows.import_record(row)
+            import_record(row)
             for batch in batches(wanted)
             for row in self._rows(select(imports).where(imports.c.import_id.in_(batch)))
         ]
