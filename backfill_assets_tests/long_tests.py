@@ -28,10 +28,13 @@ LEFT_OUT: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     },
     "faults/test_crashes.py": {
         "test_nothing_is_lost_wherever_it_is_killed": ("publish",),
-        "test_nothing_is_lost_when_it_is_killed_at": (),
+        "test_nothing_is_lost_when_it_is_killed_at": (
+            "land an extract-land: the keys that a statement is about are written beside the archive",
+        ),
     },
     "faults/test_fuzz.py": {
         "test_every_record_of_hostile_files_is_accounted_for": ("few",),
+        "test_the_accounts_of_a_source_that_changes_its_mind_close_after_whatever_is_done": ("few",),
     },
     "faults/test_interleavings.py": {
         "test_in_every_order_of_the_phases_nothing_is_amiss": (
@@ -102,6 +105,7 @@ LEFT_OUT: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "integration/test_hostile_words.py": {
         "test_files_may_have_any_name_and_their_records_any_text": (),
         "test_a_link_to_a_file_is_landed_as_the_file": (),
+        "test_no_word_of_a_statement_withdraws_anything_or_shows_a_traceback": ("0", "21", "27"),
         "test_no_word_of_any_command_changes_anything_or_shows_a_traceback": (
             "0",
             "2",

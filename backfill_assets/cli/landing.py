@@ -32,13 +32,13 @@ def land(
     ] = "ignore",
     load: Annotated[bool, typer.Option("--load/--no-load", help="Build the touched bronze partitions.")] = True,
     replaces: Annotated[
-        str,
+        str | None,
         typer.Option(
             metavar="DAY..DAY",
             callback=one_line,
             help="The files are all there is for these days: what they lack of them is withdrawn.",
         ),
-    ] = "",
+    ] = None,
     where: Annotated[
         list[str] | None,
         typer.Option(
@@ -147,7 +147,7 @@ def _print(outcome: LandReport, following: NextStep | None, console: Console, *,
 
 
 def _extract(
-    replaces: str, where: list[str], reason: str, confirmed_by: str, *, dry_run: bool, on_duplicate: str
+    replaces: str | None, where: list[str], reason: str, confirmed_by: str, *, dry_run: bool, on_duplicate: str
 ) -> Extract | None:
     """What the files are stated to be; None when they are ordinary files.
 
@@ -156,7 +156,7 @@ def _extract(
     """
     from backfill_assets.application.statements import complete_extract
 
-    if not replaces:
+    if replaces is None:
         if where or reason or confirmed_by or dry_run:
             raise Refused(
                 "--where, --reason, --confirmed-by and --dry-run are about complete extracts.",
@@ -184,7 +184,8 @@ def _values(given: list[str], option: str) -> Mapping[str, str]:
         column, equals, value = text.partition("=")
         if not equals or not column.strip() or column.strip() in values:
             raise Refused(
-                f"{option} {text!r} is not COLUMN=VALUE, each column once.", next_step=f"write {option} COLUMN=VALUE"
+                f"{option} {text[:100]!r} is not COLUMN=VALUE, each column once.",
+                next_step=f"write {option} COLUMN=VALUE",
             )
         values[column.strip()] = value
     return values

@@ -35,7 +35,7 @@ def clean_up_landing(
         settings: Where the landing folder is.
         sources: The source tables.
         by: Who cleans up.
-        now: An import that is failed even if the lease of another machine has not ended.
+        now: An import that is failed even if the lease of another machine has not ended, with those of its extract.
         reached: Called after every durable step.
 
     Returns:
@@ -65,7 +65,8 @@ def fail_abandoned(
     remove_incoming(settings.landing, source)
     with ledger.write() as tx:
         landing = tx.imports.records(source.name, [ImportState.LANDING])
-        abandoned = [r for r in landing if r.import_id == now or not _is_landed_elsewhere(tx, r)]
+        taken_over = _landed_together(tx, landing, now)
+        abandoned = [r for r in landing if r.import_id in taken_over or not _is_landed_elsewhere(tx, r)]
         for record in abandoned:
             tx.imports.fail(record.import_id, note="landing stopped: its process is gone", actor=by)
     if abandoned:
@@ -79,6 +80,17 @@ def fail_abandoned(
             shutil.rmtree(folder, ignore_errors=True)
     with ledger.read() as tx:
         return [tx.imports.get(record.import_id) for record in abandoned]
+
+
+def _landed_together(tx: WriteTransaction, landing: Sequence[ImportRecord], import_id: str | None) -> set[str]:
+    """An import with those that its process lands with it: the files of an extract count together or not at all."""
+    held = {record.import_id: tx.leases.get(record.import_id) for record in landing}
+    lease = held.get(import_id) if import_id else None
+    return {
+        other
+        for other, each in held.items()
+        if other == import_id or (lease and each and each.attempt == lease.attempt)
+    }
 
 
 def _is_landed_elsewhere(tx: WriteTransaction, record: ImportRecord) -> bool:

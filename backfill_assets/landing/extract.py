@@ -58,7 +58,7 @@ class Extract:
     @property
     def scope(self) -> str:
         """The days, and the values of the rows."""
-        return " and ".join([str(self.days), *(f"{name}={value}" for name, value in self.where.items())])
+        return " and ".join([str(self.days), *(f"{name}={value[:100]}" for name, value in self.where.items())])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -279,7 +279,8 @@ def _records_and_outside(work: Landing, records: DataFrame, extract: Extract, in
 
 def _require_keys(work: Landing, records: DataFrame) -> None:
     """Refuses rejected records whose key cannot be read: one of those that seem to be missing may be theirs."""
-    lacks = F.greatest(F.lit(False), F.lit(False), *(F.col(name).isNull() for name in work.source.key))
+    blank = (F.coalesce(F.trim(F.col(name).cast("string")), F.lit("")) == "" for name in work.source.key)
+    lacks = F.greatest(F.lit(False), F.lit(False), *blank)
     unknown = records.where(F.col(REASON).isNotNull() & lacks)
     if many := unknown.count():
         first = unknown.orderBy(ROW).select(ROW, REASON).collect()[0]

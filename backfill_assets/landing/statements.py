@@ -42,6 +42,9 @@ from backfill_assets.ledger.import_records import ImportRecord, OfferedFile
 from backfill_assets.ledger.transactions import WriteTransaction
 from backfill_assets.next_steps import Act, Option, do, step
 
+_QUOTED = 100
+"""So many characters of a value are repeated in a refusal."""
+
 _PAST = {KeyState.DELETED: "is deleted already", KeyState.WITHDRAWN: "is withdrawn already"}
 
 
@@ -205,7 +208,7 @@ def key_condition(work: Landing, key: Mapping[str, str], *, complete: bool) -> C
     """
     source = work.source
     if strange := [name for name in key if name not in source.key]:
-        raise Refused(f"{strange[0]} is not of the key of {source.name}, which is {', '.join(source.key)}.")
+        raise Refused(f"{strange[0][:_QUOTED]} is not of the key of {source.name}, which is {', '.join(source.key)}.")
     if complete and (missing := [name for name in source.key if name not in key]):
         raise Refused(
             f"the key of {source.name} is {', '.join(source.key)}, and no value of {missing[0]} is given.",
@@ -224,14 +227,16 @@ def columns_condition(work: Landing, values: Mapping[str, str]) -> Column:
     schema, table = work.source.schema, work.source.name
     if strange := [name for name in values if name not in schema.fieldNames()]:
         columns = ", ".join(schema.fieldNames())
-        raise UnknownName(f"{table} has no column {strange[0]!r}; its columns are {columns}.", table=table)
+        raise UnknownName(f"{table} has no column {strange[0][:_QUOTED]!r}; its columns are {columns}.", table=table)
     if not values:
         return F.lit(True)
     given = {name: typed(F.lit(text), StringType(), schema[name].dataType) for name, text in values.items()}
     found = work.spark.range(1).select(*(value.isNotNull().alias(name) for name, value in given.items())).collect()[0]
     if wrong := [name for name in values if not found[name]]:
         kind = schema[wrong[0]].dataType.simpleString()
-        raise Refused(f"{values[wrong[0]]!r} is no value of {wrong[0]} of {table}, which is a {kind}.", table=table)
+        raise Refused(
+            f"{values[wrong[0]][:_QUOTED]!r} is no value of {wrong[0]} of {table}, which is a {kind}.", table=table
+        )
     return reduce(lambda left, right: left & right, (F.col(name) == value for name, value in given.items()))
 
 
@@ -243,6 +248,6 @@ def _require_current(work: Landing, key: Mapping[str, str], wanted: Column) -> N
     found = standing(versions, work.source, imports).where(F.col(DECIDES)).select(key_state().alias("state")).first()
     if found is not None and found["state"] == KeyState.CURRENT:
         return
-    named = ", ".join(f"{name} {value}" for name, value in key.items())
+    named = ", ".join(f"{name} {value[:_QUOTED]}" for name, value in key.items())
     state = "never landed" if found is None else _PAST[KeyState(found["state"])]
     raise Refused(f"{named} of {work.source.name} {state}.", next_step=do(Act.STATUS), table=work.source.name)

@@ -91,12 +91,12 @@ def days_named(text: str) -> DayRange:
         year, month, day = (int(part) if part else None for part in found.groups()) if found else (0, None, None)
         first = date(year or 0, month or 1, day or 1)
         last = first if day else next_partition(Grain.MONTHLY, date(first.year, month or 12, 1)) - ONE_DAY
+        return DayRange.inclusive(first, last)
     except (ValueError, OverflowError):
         raise InvalidRange(
             f"{text[:100]!r} is neither a date like 2006-07-01 nor a month like 2006-07 nor a year like 2006.",
             next_step="write days like 2006-07-01",
         ) from None
-    return DayRange.inclusive(first, last)
 
 
 def days_between(text: str) -> DayRange:

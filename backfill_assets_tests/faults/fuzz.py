@@ -12,9 +12,8 @@ import secrets
 import sys
 import tempfile
 import time
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 
@@ -27,42 +26,13 @@ from backfill_assets.settings import Settings
 from backfill_assets.spark import open_spark
 from backfill_assets_tests.faults.corpus import KINDS, hostile_file
 from backfill_assets_tests.faults.corpus_values import Fate, Hostile
+from backfill_assets_tests.faults.findings import COUNTED, Findings, Tally
+from backfill_assets_tests.faults.fuzz_changes import fuzz_changes
 from backfill_assets_tests.faults.refused import files_without_records, refused_files
 from backfill_assets_tests.landing_examples import LANDED_AT, LandingRoom, landing_room
 
 FILES_IN_A_ROOM = 16
 """A file is compared with every file before it, so a room is left after some."""
-
-COUNTED = ("landed", "accepted", "duplicate", "superseded", "rejected")
-
-
-@dataclass
-class Tally:
-    """What became of the files of one kind."""
-
-    files: int = 0
-    refused: int = 0
-    counts: Counter[str] = field(default_factory=Counter)
-    violations: int = 0
-
-
-@dataclass
-class Findings:
-    """What became of everything, and every promise that was broken."""
-
-    tallies: dict[str, Tally] = field(default_factory=lambda: defaultdict(Tally))
-    violations: list[str] = field(default_factory=list)
-
-    @property
-    def records(self) -> int:
-        """How many records were landed."""
-        return sum(tally.counts["landed"] for tally in self.tallies.values())
-
-    def blame(self, kind: str, sentence: str) -> None:
-        """Notes a broken promise."""
-        self.tallies[kind].violations += 1
-        self.violations.append(f"{kind}: {sentence}")
-        sys.stderr.write(f"VIOLATION {kind}: {sentence}\n")
 
 
 def expected_counts(files: Sequence[Sequence[Fate]]) -> list[ImportCounts]:
@@ -242,6 +212,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--records", type=int, default=100_000)
     parser.add_argument("--records-in-a-file", type=int, default=1_000)
+    parser.add_argument("--changes", type=int, default=8, help="rooms in which a source changes its mind")
     parser.add_argument("--seed", type=int, default=None, help="by default another one each time")
     given = parser.parse_args()
     seed = secrets.randbelow(2**32) if given.seed is None else given.seed
@@ -257,6 +228,7 @@ def main() -> int:
         }
         spark = open_spark(Settings.from_environment(environment))
         findings = fuzz(spark, folder, seed=seed, records=given.records, records_in_a_file=given.records_in_a_file)
+        fuzz_changes(spark, folder, seed=seed, rooms=given.changes, acts=16, count=300, findings=findings)
         spark.stop()
     sys.stdout.write(table(findings) + "\n")
     sys.stdout.write("".join(f"  {violation}\n" for violation in findings.violations[:50]))

@@ -17,6 +17,7 @@ from backfill_assets_tests.faults.corpus_json import gzip_file
 from backfill_assets_tests.faults.corpus_tables import parquet_file
 from backfill_assets_tests.faults.corpus_values import Author
 from backfill_assets_tests.faults.fuzz import expected_counts, fuzz, table
+from backfill_assets_tests.faults.fuzz_changes import fuzz_changes
 from backfill_assets_tests.landing_examples import EVENTS
 
 SOME, OTHERS = ("line breaks in quotes", "odd values"), ("mixed line ends", "two members")
@@ -43,6 +44,15 @@ def test_every_record_of_hostile_files_is_accounted_for(
     assert not findings.violations, table(findings) + "\n" + "\n".join(findings.violations)
     assert findings.records >= records
     assert sum(tally.refused for tally in findings.tallies.values()) > 20
+
+
+@pytest.mark.parametrize(("seed", "acts"), [(1, 4), (2, 14), (3, 14)], ids=["few", "many", "others"])
+def test_the_accounts_of_a_source_that_changes_its_mind_close_after_whatever_is_done(
+    spark: SparkSession, tmp_path: Path, seed: int, acts: int
+) -> None:
+    findings = fuzz_changes(spark, tmp_path, seed=seed, rooms=1, acts=acts, count=60)
+    assert not findings.violations, table(findings) + "\n" + "\n".join(findings.violations)
+    assert sum(tally.files for tally in findings.tallies.values()) == acts
 
 
 def test_a_seed_makes_the_same_file_again_and_another_seed_another() -> None:

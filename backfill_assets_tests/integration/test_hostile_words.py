@@ -7,6 +7,7 @@ import json
 import os
 import re
 from collections.abc import Iterator, Sequence
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -20,7 +21,7 @@ from backfill_assets.settings import Settings
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.ledger_examples import disarm, dumped, tamper
 from backfill_assets_tests.ledgers import copy_home, only_with_sqlite
-from backfill_assets_tests.shop import RECENT, Shop, open_shop, shop_environment, ticking_clock
+from backfill_assets_tests.shop import RECENT, Shop, open_shop, sale, shop_environment, ticking_clock
 
 NOT_TYPED = (
     "two\nlines",
@@ -111,6 +112,46 @@ def test_no_word_of_any_command_changes_anything_or_shows_a_traceback(person: Pa
             shown = result.stderr.strip()
             assert shown.startswith(("refused: ", "stopped: ")), (words, shown)
             assert not STEERING.search(shown), (words, shown)
+    assert ledger_of(person) == before
+
+
+ORDINARY = ("sale-2026-01-05", "2026-01-04", "2026-01-04..2026-01-03", "..", "9999-12-31", "=", "amount=1e400", "a=b=c")
+
+
+def statements_with(word: str, file: Path) -> Iterator[tuple[str, ...]]:
+    """Every statement about landed records with the word wherever a word can be, so that nothing of it can land."""
+    land, days = ("land", "sales", str(file), "--by", "ben"), "--replaces=2026-01-03..2026-01-04"
+    yield ("withdraw", "sales", "--by", "ben", "--reason", "why", f"--key=sale_id=no {word}")
+    yield ("withdraw", "sales", "--by", "ben", "--reason", "why", f"--key={word}")
+    yield (*land, "--dry-run", days, f"--where={word}")
+    yield ("restore", "--by", "ben", "--reason", "why", "--", word)
+    yield (*land, days, f"--where=amount={word}")
+    yield (*land, f"--replaces={word}..2025-12-30")
+    yield (*land, f"--replaces={word and 'on '}{word}")
+    yield ("restore", "imp-000001", "--by", "ben", "--reason", "why", f"--key=sale_id={word}")
+
+
+@pytest.mark.parametrize("word", [*NOT_TYPED, *ODD, *ORDINARY], ids=range(len(NOT_TYPED) + len(ODD) + len(ORDINARY)))
+def test_no_word_of_a_statement_withdraws_anything_or_shows_a_traceback(
+    person: Path, tmp_path: Path, word: str
+) -> None:
+    before = ledger_of(person)
+    file = tmp_path / "sales.jsonl"
+    file.write_text(json.dumps(sale(date(2026, 1, 3))) + "\n", encoding="utf-8")
+    every = list(statements_with(word, file))
+    start = [*NOT_TYPED, *ODD, *ORDINARY].index(word)
+    for words in (
+        every if os.environ.get("BACKFILL_FUZZ") == "all" else [every[(start + n) % len(every)] for n in (0, 4)]
+    ):
+        result = types(*words)
+        assert result.exit_code in (1, 2), (words, result.output[:500])
+        assert "Traceback" not in result.output
+        assert "stopped: unexpected" not in result.output, (words, result.output[:500])
+        if result.exit_code == 1:
+            shown = result.stderr.strip()
+            assert shown.startswith("refused: "), (words, shown)
+            assert not STEERING.search(shown), (words, shown)
+            assert len(shown) < 2_000, (words, shown)
     assert ledger_of(person) == before
 
 

@@ -224,3 +224,13 @@ def test_a_feed_in_any_order_of_arrival_is_what_its_own_order_says(
             check(room, oracle)
         room.land(lines(files[0]))  # the same content again: ignored
         check(room, oracle)
+
+
+def test_a_truncate_that_is_delivered_twice_counts_once(spark: SparkSession, settings: Settings, clock: Clock) -> None:
+    oracle = Oracle()
+    created, truncate, after = Change(1, "c", 1, 0, "p"), Change(2, "t"), Change(3, "c", 2, 1, "p")
+    with landing_room(spark, settings, clock, ORDERS) as room:
+        for file in ((created, truncate), (truncate, after), (truncate, truncate, Change(4, "u", 1, 0, "q"))):
+            room.land(lines(file))
+            oracle.files.append(file)
+            check(room, oracle)

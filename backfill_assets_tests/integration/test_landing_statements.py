@@ -142,8 +142,10 @@ def test_a_rejected_record_withdraws_nothing_and_one_without_key_refuses_the_ext
     bad = json_lines(event("k1", "never"), event("k2", f"{DAYS[0]}T10:00:00Z", place="p0"))
     assert extract(room, bad).withdrawn == 0
     assert [key for key, *_ in rows(room)] == ["k1", "k2"]
-    with pytest.raises(Refused, match="no readable key"):
-        extract(room, json_lines({"event_time": "2024-05-01T10:00:00Z"}))
+    for nameless in ({}, {"event_id": ""}, {"event_id": " "}):
+        with pytest.raises(Refused, match="no readable key"):
+            extract(room, json_lines({**nameless, "event_time": "2024-05-01T10:00:00Z"}))
+    assert [key for key, *_ in rows(room)] == ["k1", "k2"]
 
 
 def test_one_key_is_withdrawn_restored_and_lands_again(room: LandingRoom) -> None:
@@ -192,6 +194,14 @@ def test_a_key_that_is_none_is_refused(room: LandingRoom) -> None:
         extract(room, content(on(1)), where={"town": "x"})
     with pytest.raises(Refused, match="'two' is no value of schema_version"):
         extract(room, content(on(1)), where={"schema_version": "two"})
+    for refused in (
+        lambda: withdraw(room.work(), {"event_id": "x" * 5_000}, reason="r"),
+        lambda: extract(room, content(on(1)), where={"schema_version": "x" * 5_000}),
+        lambda: extract(room, content(on(1)), where={"x" * 5_000: "two"}),
+    ):
+        with pytest.raises((Refused, UnknownName), match=r"x{50}") as told:
+            refused()
+        assert len(told.value.message) < 1_000
     assert len(room.imports()) == 1
 
 

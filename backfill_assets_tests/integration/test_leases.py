@@ -298,3 +298,18 @@ def test_a_landing_of_a_dead_process_of_this_machine_is_ended_at_once(shop: Shop
     with shop.ws.ledger.read() as reader:
         assert reader.imports.records(states=[ImportState.LANDING]) == ()
     assert clean_up_landing(shop.ws.ledger, shop.ws.settings, [source], by="ops") == ()
+
+
+def test_taking_over_one_file_of_an_extract_takes_over_all_that_land_with_it(shop: Shop) -> None:
+    """They land together or not at all: one that was left LANDING would only wait for the end of its lease."""
+    source = shop.ws.domain.source_table("sales")
+    terms = LeaseTerms(attempt="l1", length=TWO_MINUTES, machine="elsewhere:1")
+    with shop.ws.ledger.write() as writer:
+        offered = [replace(an_offered_file(digit * 64), source=source.name) for digit in "def"]
+        together = [writer.imports.begin(each, actor="ana", lease=terms).import_id for each in offered[:2]]
+        other = replace(terms, attempt="l2")
+        alone = writer.imports.begin(offered[2], actor="ana", lease=other).import_id
+    found = operations.recover(shop.ws, by="ops", only=together[0], now=True)
+    assert {each.id for each in found if "abandoned" in each.outcome} == set(together)
+    with shop.ws.ledger.read() as reader:
+        assert [record.import_id for record in reader.imports.records(states=[ImportState.LANDING])] == [alone]

@@ -1,0 +1,130 @@
+"""The rules of a change feed, its extracts, withdrawals and restorations, read plainly: without windows, key by key."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date
+
+from backfill_assets.ledger.import_records import ImportCounts, KeyCounts
+from backfill_assets_tests.faults.corpus_changes import Change
+
+Place = tuple[int, int, int, int]
+"""The position, whether it is more than a snapshot, the arrival and the row."""
+
+FATES = ("accepted", "duplicate", "superseded")
+
+
+@dataclass(frozen=True)
+class Taken:
+    """What was taken in: the records of a file, the keys that a statement withdraws, or those that it restores."""
+
+    records: tuple[Change | None, ...] = ()
+    withdraws: frozenset[str] = frozenset()
+    restores: frozenset[str] = frozenset()
+    of: int = -1
+    """Of a restoration: the arrival of what withdrew them."""
+
+
+@dataclass(frozen=True)
+class Standing:
+    """What a key is, and the record that says it."""
+
+    state: str
+    change: Change | None
+
+
+@dataclass
+class Book:
+    """Everything that counts, in the order of arrival."""
+
+    taken: list[Taken] = field(default_factory=list)
+
+    def having(self, *more: Taken) -> Book:
+        """The book as it would be."""
+        return Book([*self.taken, *more])
+
+    def counts(self) -> list[ImportCounts]:
+        """Of every import, what became of its records."""
+        return [ImportCounts(**each) for each in self._read()[0]]
+
+    def keys(self) -> KeyCounts:
+        """How many keys are what."""
+        return KeyCounts(**Counter(each.state for each in self.standing().values()))
+
+    def standing(self) -> Mapping[str, Standing]:
+        """Every key that was ever accepted."""
+        return self._read()[1]
+
+    def current(self) -> Mapping[str, Change]:
+        """The keys that are there."""
+        return {key: each.change for key, each in self.standing().items() if each.state == "current" and each.change}
+
+    def left_of(self, arrival: int) -> frozenset[str]:
+        """The keys that an import withdrew and that were not restored."""
+        return self.taken[arrival].withdraws - {
+            key for each in self.taken if each.of == arrival for key in each.restores
+        }
+
+    def is_tied(self, last: int) -> bool:
+        """Whether nothing decides between a record of the last imports and one before it."""
+        return self._read(last)[2]
+
+    def _read(self, last: int = 0) -> tuple[list[Counter[str]], dict[str, Standing], bool]:
+        fates = [Counter({"landed": len(t.records) or len(t.withdraws) or len(t.restores)}) for t in self.taken]
+        versions: dict[str, list[tuple[Place, Change]]] = {}
+        truncates: list[Place] = []
+        for arrival, taken in enumerate(self.taken):
+            fates[arrival]["superseded"] += len(taken.restores)
+            for row, change in enumerate(taken.records):
+                if change is None:
+                    fates[arrival]["rejected"] += 1
+                    continue
+                place = (change.lsn, int(change.op != "r"), arrival, row)
+                if change.op == "t":
+                    fates[arrival]["superseded"] += 1
+                    truncates.append(place)
+                else:
+                    assert change.key is not None
+                    versions.setdefault(change.key, []).append((place, change))
+        standing: dict[str, Standing] = {}
+        is_tied = False
+        for key, every in versions.items():
+            withdrawals = [n for n, taken in enumerate(self.taken) if key in taken.withdraws]
+            held = [n for n in withdrawals if key in self.left_of(n)]
+            void = max(held, default=-1)
+            news: list[tuple[Place, Change]] = []
+            before: Change | None = None
+            for place, change in sorted([*((p, c) for p, c in every), *((p, None) for p in truncates)], key=_place):
+                if change is None:
+                    before = None
+                elif place[2] < void:
+                    fates[place[2]]["superseded"] += 1
+                elif change == before:
+                    fates[place[2]]["duplicate"] += 1
+                else:
+                    is_tied |= bool(news) and news[-1][0][:2] == place[:2] and place[2] >= last
+                    news.append((place, change))
+                    before = change
+            for place, _ in news[:-1]:
+                fates[place[2]]["superseded"] += 1
+            for each in withdrawals:
+                fates[each]["accepted" if not news and each == void else "superseded"] += 1
+            if not news:
+                standing[key] = Standing("withdrawn", None)
+                continue
+            place, change = news[-1]
+            fates[place[2]]["accepted"] += 1
+            is_over = change.op == "d" or any(truncate > place for truncate in truncates)
+            standing[key] = Standing("deleted" if is_over else "current", change)
+        return fates, standing, is_tied
+
+
+def _place(each: tuple[Place, Change | None]) -> Place:
+    return each[0]
+
+
+def on_days(current: Mapping[str, Change], days: Sequence[date]) -> Mapping[str, Change]:
+    """The keys of some days."""
+    return {key: change for key, change in current.items() if change.on in days}
