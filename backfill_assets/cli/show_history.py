@@ -60,7 +60,7 @@ def _version(version: VersionHistory) -> RenderableType:
             ("supersedes", run_ids_text(version.supersedes)),
             ("references", version.references_described),
             ("inputs", _inputs(version.provenance)),
-            *(("" if place else "what they do", _on_day(each)) for place, each in enumerate(version.imports)),
+            *(("" if place else "what they do now", _on_day(each)) for place, each in enumerate(version.imports)),
             ("checks", _checks(version.checks)),
             ("replaced", f"version {version.replaced_version}" if version.replaced_version else "nothing"),
             ("to undo it", version.undo),
