@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 from pyspark.sql.types import StructType
 
 from backfill_assets.identity import EMPTY_FILE_SET, DataFile, FileSet
+from backfill_assets.lake.lineage import DERIVED_LINEAGE
 from backfill_assets.lake.tables import Lake
 from backfill_assets.ledger.records import CandidatePartition, GateResult, PartitionVersion
 from backfill_assets.planning.manifest_parts import GateTerm
@@ -25,9 +26,9 @@ RowsOf = Mapping[date, tuple[int, ...]]
 
 
 def make_tables(lake: Lake) -> None:
-    """Makes both tables, empty."""
+    """Makes both tables, empty, with their columns of lineage: otherwise every swap would change the schema."""
     for table, schema in SCHEMA.items():
-        lake.ensure(table, StructType(schema.fields), COLUMN[table])
+        lake.ensure(table, StructType([*schema.fields, *DERIVED_LINEAGE.fields]), COLUMN[table])
 
 
 def written(lake: Lake, table: str, run_id: str, attempt: str, rows: RowsOf) -> dict[date, CandidatePartition]:

@@ -15,6 +15,7 @@ from deltalake import DeltaTable, write_deltalake
 
 from backfill_assets.application.recover import recover
 from backfill_assets.crash_points import Point
+from backfill_assets.lake.lineage import DERIVED_LINEAGE
 from backfill_assets.lake.swap import SwapOrder
 from backfill_assets.ledger.states import PublicationState
 from backfill_assets.publication.publish import publish_run, rollback_run
@@ -38,7 +39,8 @@ PUBLISHERS = ("backfill", "live", "other", "equal", "newer")
 
 def _append(scene: Scene, day: date) -> None:
     row = {"day": pa.array([day], pa.date32()), "shop": ["foreign"], "amount": pa.array([9], pa.int64())}
-    write_deltalake(scene.ws.lake.path(SILVER), pa.table(row), mode="append")
+    lineage = {name: pa.nulls(1, pa.string()) for name in DERIVED_LINEAGE.fieldNames()}
+    write_deltalake(scene.ws.lake.path(SILVER), pa.table({**row, **lineage}), mode="append")
 
 
 def _handle(scene: Scene) -> DeltaTable:
