@@ -50,7 +50,7 @@ def without_actions(named: str, frame_type: type[DataFrame]) -> Iterator[None]:
     token = _found.set(actions)
     try:
         yield
-    except Exception:
+    except Exception:  # of any kind: a transform may have made its own error of the refused action
         if not actions:
             raise
     finally:
