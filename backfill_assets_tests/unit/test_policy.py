@@ -14,7 +14,7 @@ from backfill_assets.errors import InvalidDeclaration
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.policy import Cause, Demand, demand, every
 from backfill_assets.publication.authority import parse_approvers
-from backfill_assets_tests.unit.test_declarations import source
+from backfill_assets_tests.unit.declared import source
 from backfill_assets_tests.unit.test_manifest import MANIFEST
 
 RULES = st.sampled_from(["auto", "approve"])
