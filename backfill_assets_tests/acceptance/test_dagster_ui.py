@@ -2,29 +2,20 @@
 
 from __future__ import annotations
 
-import json
-import os
-import socket
-import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from datetime import date, timedelta
-from typing import Any
-from urllib.error import URLError
-from urllib.request import Request, urlopen
 
 import pytest
 from pyspark.sql import SparkSession
 
 from backfill_assets.application.parts import STAGED_AND_GATED
 from backfill_assets.orchestration.launch import run_in_process
-from backfill_assets.settings import PROJECT_ROOT
 from backfill_assets_tests.orchestration_examples import bench, environment
+from backfill_assets_tests.servers import ask, dagster, free_port
 
 FIRST = date(2025, 1, 1)
 TOO_MUCH = date(2025, 1, 10)
-STARTS_WITHIN_S = 180
 
 RUNS = """
 {
@@ -91,12 +82,6 @@ query Executions($assetKey: AssetKeyInput!, $name: String!, $day: String!) {
 """
 
 
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
-
-
 @pytest.fixture(scope="module")
 def url(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Dagster's web server with the checkout's settings, over a home where commands have loaded and staged."""
@@ -107,44 +92,10 @@ def url(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterat
         assert made.load().succeeded
         run_id = made.plan(date(2025, 1, 3), date(2025, 1, 12))
         run_in_process(made.workspace, run_id, STAGED_AND_GATED, instance=made.instance, by="ann")
-    # The server's own folder: it reads the checkout's dagster.yaml there and leaves nothing in the checkout.
-    own = tmp_path_factory.mktemp("dagster_home")
-    (own / "dagster.yaml").write_text((PROJECT_ROOT / "dagster.yaml").read_text())
-    port = free_port()
-    server = subprocess.Popen(
-        [sys.executable, "-m", "dagster_webserver", "-h", "127.0.0.1", "-p", str(port), "-w", "workspace.yaml"],
-        cwd=PROJECT_ROOT,
-        env={**os.environ, **environment(home), "DAGSTER_HOME": str(own)},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    try:
-        wait_for(f"http://127.0.0.1:{port}/server_info", server)
-        yield f"http://127.0.0.1:{port}/graphql"
-    finally:
-        server.terminate()
-        server.wait(timeout=60)
-
-
-def wait_for(address: str, server: subprocess.Popen[bytes]) -> None:
-    until = time.monotonic() + STARTS_WITHIN_S
-    while time.monotonic() < until:
-        assert server.poll() is None, "the web server ended"
-        try:
-            urlopen(address, timeout=5).close()
-        except (URLError, OSError):
-            time.sleep(0.5)
-        else:
-            return
-    raise TimeoutError(address)
-
-
-def ask(url: str, query: str, **variables: Any) -> Any:
-    body = json.dumps({"query": query, "variables": variables}).encode()
-    with urlopen(Request(url, data=body, headers={"Content-Type": "application/json"}), timeout=60) as answer:
-        document = json.load(answer)
-    assert "errors" not in document, document["errors"]
-    return document["data"]
+    folder = tmp_path_factory.mktemp("dagster_home")
+    program = (sys.executable, "-m", "dagster_webserver")
+    with dagster(*program, port=free_port(), environment=environment(home), folder=folder) as address:
+        yield address
 
 
 def test_runs_of_commands_are_there_with_their_manifest_reason_and_requester(url: str) -> None:

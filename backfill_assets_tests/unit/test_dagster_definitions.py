@@ -198,6 +198,9 @@ def test_the_code_location_has_one_name(tmp_path: Path) -> None:
     workspace = yaml.safe_load((PROJECT_ROOT / "workspace.yaml").read_text())
     project = tomllib.loads((PROJECT_ROOT / "pyproject.toml").read_text())
     (module,) = workspace["load_from"]
-    names = {module["python_module"]["location_name"], project["tool"]["dagster"]["code_location_name"]}
-    assert names == {LOCATION}
+    assert {
+        module["python_module"]["location_name"],
+        project["tool"]["dagster"]["code_location_name"],
+        project["tool"]["dg"]["project"]["code_location_name"],
+    } == {LOCATION}
     assert origin_of("stage").repository_origin.code_location_origin.location_name == LOCATION
