@@ -37,6 +37,7 @@ class Act(StrEnum):
     FOLLOW = "follow"
     PROPOSE = "propose"
     RECOVER = "recover"
+    CLEAR = "clear"
     ERASE = "erase"
     VACUUM = "vacuum"
     STATUS = "status"

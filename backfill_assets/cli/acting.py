@@ -185,6 +185,27 @@ def recover(
 
 
 @app.command()
+def clear(
+    subject: Annotated[
+        str,
+        typer.Argument(
+            metavar="SUBJECT", callback=one_line, help="A run, set, publication or file that `status` lists."
+        ),
+    ],
+    by: By = "",
+    as_json: Json = False,
+) -> None:
+    """Let the sensors of the daemon try again what they have given up."""
+    with answering(as_json) as console:
+        from backfill_assets.application.stuck import clear as clear_stuck
+        from backfill_assets.cli import views
+
+        with opened() as session:
+            document = clear_stuck(session.ws, subject, by=person(by))
+        print_json(document) if as_json else views.show(console, *document.sentences)
+
+
+@app.command()
 def erase(
     run: RunOrSet,
     reason: Annotated[str, typer.Option(callback=one_line, help="Why its rows may not be kept.")] = "",

@@ -15,6 +15,7 @@ from backfill_assets.evidence.open_proposals import open_proposal_sentence
 from backfill_assets.evidence.runs import RunSummary
 from backfill_assets.evidence.sets import SetDocument
 from backfill_assets.evidence.status import StatusDocument, TableStatus
+from backfill_assets.evidence.stuck import stuck_sentence
 from backfill_assets.ledger.states import EVER_PUBLISHED
 from backfill_assets.wording import visible
 
@@ -32,6 +33,9 @@ def status_view(status: StatusDocument) -> RenderableType:
     if status.to_follow:
         lines = (visible(words_of(waiting_publication_sentence(each))) for each in status.to_follow)
         parts += ["", Text("publications that are not followed by their dependents yet", style="bold"), *lines]
+    if status.stuck:
+        given_up = (Text(visible(words_of(stuck_sentence(each)))) for each in status.stuck)
+        parts += ["", Text("what sensors have given up", style="bold red"), *given_up]
     return Group(*parts, *problems_view(status.problems))
 
 

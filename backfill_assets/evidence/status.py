@@ -10,6 +10,7 @@ from backfill_assets.evidence.imports import ImportDocument, import_document
 from backfill_assets.evidence.open_proposals import OpenProposal, open_proposals
 from backfill_assets.evidence.runs import RunSummary, run_summary
 from backfill_assets.evidence.sets import SetDocument, described_set
+from backfill_assets.evidence.stuck import StuckDocument, still_stuck, stuck_document
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.next_steps import Act, do, step
 from backfill_assets.planning.partitions import Grain, describe
@@ -51,6 +52,7 @@ class StatusDocument:
         imports: The latest landed files, the newest last.
         to_follow: The publications that their dependents have not followed.
         undelivered_publications: How many these are.
+        stuck: What sensors have given up until a person clears it.
         problems: Tables (or sets) that could not be looked at, while everything else was.
     """
 
@@ -62,6 +64,7 @@ class StatusDocument:
     imports: tuple[ImportDocument, ...]
     to_follow: tuple[WaitingPublication, ...]
     undelivered_publications: int
+    stuck: tuple[StuckDocument, ...]
     problems: tuple[Problem, ...]
 
 
@@ -76,6 +79,7 @@ def status(ws: Workspace, *, limit: int = 20) -> StatusDocument:
         waiting = _waiting(ws, tx, problems)
         sets = _sets(ws, tx, problems)
         proposals = open_proposals(tx, problems.refused)
+        stuck = still_stuck(tx)
     for name in published:
         with problems.noted(name):
             _require_in_order(ws, name)
@@ -88,6 +92,7 @@ def status(ws: Workspace, *, limit: int = 20) -> StatusDocument:
         imports=tuple(import_document(record) for record in imports),
         to_follow=waiting,
         undelivered_publications=len(waiting),
+        stuck=tuple(map(stuck_document, stuck)),
         problems=tuple(problems.found),
     )
 

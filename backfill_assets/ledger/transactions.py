@@ -27,6 +27,7 @@ from backfill_assets.ledger.read_versions import VersionReads
 from backfill_assets.ledger.row_checks import RowChecks
 from backfill_assets.ledger.run_steps import RunSteps
 from backfill_assets.ledger.samples import SampleReads, SampleWrites
+from backfill_assets.ledger.stuck import StuckReads, StuckWrites
 from backfill_assets.ledger.write_candidates import CandidateWrites
 from backfill_assets.ledger.write_imports import ImportWrites
 from backfill_assets.ledger.write_outbox import OutboxSteps, OutboxWrites
@@ -50,6 +51,7 @@ class ReadTransaction:
         bases: What accepted partitions were computed from.
         outbox: What publications ask of dependents, and which runs follow it.
         sets: Runs that were agreed together.
+        stuck: What sensors have given up.
         imports: Landed files.
         events: What happened, as a chain.
         chain_checks: Whether the chain, the manifests and the states are as they were written.
@@ -66,6 +68,7 @@ class ReadTransaction:
     bases: BasisReads
     outbox: OutboxReads
     sets: SetReads
+    stuck: StuckReads
     imports: ImportReads
     events: EventReads
     chain_checks: ChainChecks
@@ -82,6 +85,7 @@ class ReadTransaction:
         self.bases = BasisReads(connection)
         self.outbox = OutboxReads(connection)
         self.sets = SetReads(connection)
+        self.stuck = StuckReads(connection)
         self.imports = ImportReads(connection)
         self.events = EventReads(connection)
         self.chain_checks = ChainChecks(connection)
@@ -103,6 +107,7 @@ class WriteTransaction(ReadTransaction):
     versions: VersionWrites
     outbox: OutboxWrites
     sets: SetWrites
+    stuck: StuckWrites
     imports: ImportWrites
     events: EventWrites
 
@@ -122,5 +127,6 @@ class WriteTransaction(ReadTransaction):
         self.versions = VersionWrites(log)
         self.outbox = OutboxWrites(log, run_steps, outbox_steps)
         self.sets = SetWrites(log, self.runs, run_steps, approval_steps)
+        self.stuck = StuckWrites(log, outbox_steps)
         self.imports = ImportWrites(log, leases)
         self.events = EventWrites(log)

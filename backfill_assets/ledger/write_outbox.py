@@ -59,6 +59,12 @@ class OutboxSteps(OutboxReads):
             Event(actor=actor, entity="outbox", entity_id=entry.publication_id, action=action, payload=payload)
         )
 
+    def ask_again(self, publication_id: str, *, actor: str) -> None:
+        """Forgets that what an open entry asks for could not be planned, if there is such an entry."""
+        entry = self.of_publications([publication_id]).get(publication_id)
+        if entry is not None and entry.is_open and entry.attempts:
+            self.set(entry, "asked_again", actor, why="cleared", attempts=0, note="")
+
     def announce(self, intent: PublicationIntent) -> None:
         """Asks the dependents of what a publication has changed to follow it."""
         if not intent.changes:

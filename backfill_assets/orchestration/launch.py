@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,13 +13,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from dagster import (
-    AssetKey,
-    DagsterInstance,
-    DagsterRunStatus,
-    Failure,
-    RunsFilter,
-)
+from dagster import AssetKey, DagsterInstance, Failure
 
 from backfill_assets.application.parts import Part
 from backfill_assets.application.run import Run
@@ -28,6 +21,7 @@ from backfill_assets.errors import BackfillError
 from backfill_assets.lease import this_process
 from backfill_assets.ledger.records import RunRecord
 from backfill_assets.orchestration import tags
+from backfill_assets.orchestration.attempts import end_abandoned_runs
 from backfill_assets.orchestration.build import definitions_over
 from backfill_assets.orchestration.dagster_internals import NoOpComputeLogManager, origin_of
 from backfill_assets.orchestration.jobs import job_name, keys_of
@@ -116,7 +110,7 @@ def run_in_process(
     """
     run = Run(workspace, run_id).record
     table = workspace.domain.table(run.manifest.table)
-    end_abandoned_runs(instance, run_id)
+    end_abandoned_runs(instance, {tags.RUN_ID: run_id})
     given = {
         **tags.partition_range(run.manifest.partitions),
         **tags.of_run(run, by),
@@ -181,23 +175,3 @@ def _in_the_code_location(instance: DagsterInstance, job: str) -> Iterator[None]
         yield
     finally:
         del instance.create_run_for_job
-
-
-def end_abandoned_runs(instance: DagsterInstance, run_id: str | None = None) -> None:
-    """Marks runs as failed whose process is gone: those of one manifest, or of all that commands have executed."""
-    of_run = {} if run_id is None else {tags.RUN_ID: run_id}
-    begun = RunsFilter(tags=of_run, statuses=[DagsterRunStatus.NOT_STARTED, DagsterRunStatus.STARTED])
-    for run in instance.get_runs(filters=begun):
-        host, _, pid = run.tags.get(tags.PROCESS, "").partition(":")
-        if host == socket.gethostname() and pid.isdigit() and not _is_alive(int(pid)):
-            instance.report_run_failed(run, "The process that executed this run ended before the run did.")
-
-
-def _is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True

@@ -14,9 +14,10 @@ from backfill_assets.errors import BackfillError
 from backfill_assets.ledger.records import PublicationRecord
 from backfill_assets.ledger.states import RunState
 from backfill_assets.next_steps import Act, do, step
+from backfill_assets.orchestration import tags
 from backfill_assets.orchestration.accepted import report_landed, show_accepted
-from backfill_assets.orchestration.follow import attempts_of
-from backfill_assets.orchestration.launch import end_abandoned_runs, open_instance, run_in_process
+from backfill_assets.orchestration.attempts import end_abandoned_runs, is_under_way
+from backfill_assets.orchestration.launch import open_instance, run_in_process
 from backfill_assets.orchestration.prune import prune_history
 from backfill_assets.progress import Listener
 from backfill_assets.settings import Settings
@@ -53,8 +54,7 @@ class DagsterRecorder:
 
     def is_elsewhere(self, run_id: str) -> bool:
         """See `Recorder`. Dagster runs whose process is gone are ended first."""
-        end_abandoned_runs(self.instance, run_id)
-        return attempts_of(self.instance, run_id) is None
+        return is_under_way(self.instance, {tags.RUN_ID: run_id})
 
     def catch_up(self, ws: Workspace) -> None:
         """See `Recorder`."""

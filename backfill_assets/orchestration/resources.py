@@ -13,6 +13,8 @@ from dagster_pyspark import LazyPySparkResource
 from backfill_assets.domain import Domain
 from backfill_assets.errors import BackfillError
 from backfill_assets.lake.tables import Lake
+from backfill_assets.lease import this_process
+from backfill_assets.orchestration import tags
 from backfill_assets.progress import Listener, no_listener
 from backfill_assets.settings import Settings
 from backfill_assets.spark import spark_conf
@@ -53,6 +55,10 @@ def run_resources(settings: Settings, domain: Domain, open_session: Callable[[],
 
     def session(context: InitResourceContext) -> Iterator[Session]:
         opened = open_session()
+        run, process = context.run, this_process()
+        if run is not None and context.instance is not None and run.tags.get(tags.PROCESS) != process:
+            # So that it is known when the process is gone: Dagster's launcher of processes does not look.
+            context.instance.add_run_tags(run.run_id, {tags.PROCESS: process})
         pyspark: LazyPySparkResource = getattr(context.resources, PYSPARK)
         workspace = replace(opened.workspace, open_session=lambda: pyspark.spark_session)
         try:

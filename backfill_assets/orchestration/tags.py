@@ -29,10 +29,13 @@ ON = "backfill/on"
 """The run or set that a job of the launchpad is about; such a Dagster run executes no manifest itself."""
 
 PROCESS = ".dagster/backfill_process"
-"""`host:pid` of a run that a command executes itself; the prefix keeps it off the pages."""
+"""`host:pid` of the process that executes a run; the prefix keeps it off the pages."""
 
 REFUSED = ".dagster/backfill_refused"
 """Set on a Dagster run that was refused: nothing changed, so its partitions keep their colour."""
+
+SENSOR = "dagster/sensor_name"
+"""Set by Dagster's daemon on the runs that a sensor asked for."""
 
 RANGE_START = "dagster/asset_partition_range_start"
 RANGE_END = "dagster/asset_partition_range_end"

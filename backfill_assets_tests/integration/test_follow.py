@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import json
 import random
+import socket
+import subprocess
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
@@ -12,11 +14,12 @@ from datetime import date
 from pathlib import Path
 
 import pytest
-from dagster import DagsterInstance, build_sensor_context
+from dagster import DagsterRunStatus
 from rich.console import Console
 from typer.testing import CliRunner, Result
 
 from backfill_assets.application.follow import step_after_change
+from backfill_assets.application.stuck import clear
 from backfill_assets.cli.show import show
 from backfill_assets.cli.show_status import status_view
 from backfill_assets.crash_points import Point
@@ -25,8 +28,6 @@ from backfill_assets.evidence.status import status
 from backfill_assets.ledger.records import RunRecord
 from backfill_assets.ledger.states import UNPUBLISHED, PublicationState, RunState
 from backfill_assets.main import app
-from backfill_assets.orchestration.build import definitions_over
-from backfill_assets.orchestration.resources import Session
 from backfill_assets.planning.manifest_parts import A_PERSON, CauseKind, Kind, RunCause
 from backfill_assets.planning.request import PlanRequest, Terms
 from backfill_assets.publication import follow
@@ -40,6 +41,7 @@ from backfill_assets_tests.hand_made import GOLD, SILVER
 from backfill_assets_tests.ledger_examples import tamper
 from backfill_assets_tests.seams import Seam
 from backfill_assets_tests.shop import shop_environment
+from backfill_assets_tests.ticks import Ticks
 
 FIFTH, SIXTH, SEVENTH = (date(2026, 1, day) for day in (5, 6, 7))
 BEFORE = 310
@@ -286,40 +288,79 @@ def test_follow_exits_with_1_when_something_failed_and_clears_what_is_cancelled(
     assert (backfill("follow").exit_code, json.loads(backfill("status").stdout)["to_follow"]) == (0, [])
 
 
-def test_the_sensor_gives_up_in_words_and_takes_up_what_was_planned(
-    hand: Hand, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_cannot_be_planned_is_given_up_shown_and_cleared(hand: Hand, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(_ws: Workspace, _name: str) -> Terms:
         raise MissingInput("the reference calendar is not there.", next_step="bring it back")
 
     publication = hand.published({FIFTH: 15})
-    definitions = definitions_over(hand.ws, lambda: Session(workspace=hand.ws), pool=None)
-    follows = definitions.resolve_sensor_def("follow")
-    with DagsterInstance.ephemeral() as instance:
-        context = build_sensor_context(instance=instance, resources={"session": Session(workspace=hand.ws)})
-        with monkeypatch.context() as patch:
-            Seam.TERMS_OF_FOLLOW_UPS.put(patch, broken)
-            for _ in range(4):
-                tick = follows.evaluate_tick(context)
-                assert not tick.run_requests
-        said = tick.skip_message or ""
-        assert said.startswith(
-            f"Gave up after 3 attempts: {publication} ({GOLD}: the reference calendar is not there.)"
+    ticks = Ticks(hand.ws)
+    with ticks.open(), monkeypatch.context() as patch:
+        Seam.TERMS_OF_FOLLOW_UPS.put(patch, broken)
+        for _ in range(4):
+            assert ticks.asked("follow") == ()
+        assert ticks.said == (
+            f"follow has given up {publication} ({GOLD}: the reference calendar is not there.). To try again: "
+            f"backfill clear {publication} --by NAME. To let dependents be as they are: "
+            f"backfill follow --cancel {publication} --by NAME --reason WHY."
         )
-        assert "To try again: backfill follow." in said
-        assert f"backfill follow --cancel {publication} --by NAME --reason WHY." in said
-        # A process that died after it had planned leaves a run that the next tick launches, and only once.
-        (run_id,) = planned(hand)
-        asked = [request for _ in range(2) for request in follows.evaluate_tick(context).run_requests or []]
-        assert [(request.run_key, request.tags["backfill/run_id"]) for request in asked] == [
-            (f"{run_id}:1", run_id)
-        ] * 2
-        # Its publication is followed by the run, so a person who wants neither cancels the run.
-        monkeypatch.setattr("backfill_assets.orchestration.follow.MOST_ATTEMPTS", 0)
-        said = follows.evaluate_tick(context).skip_message or ""
-        assert said.endswith(f"To let dependents be as they are: backfill cancel {run_id} --by NAME --reason WHY.")
+        (stuck,) = status(hand.ws).stuck
+        assert (stuck.subject, worded(stuck.clear)) == (publication, f"backfill clear {publication} --by NAME")
+        with pytest.raises(Refused, match="reserved for the system"):
+            clear(hand.ws, publication, by="sensor")
+        # Cleared, it is tried three times more; nothing else can be cleared.
+        assert clear(hand.ws, publication, by="ben").cleared_by == "ben"
+        assert status(hand.ws).stuck == ()
+        with pytest.raises(UnknownName, match="no sensor has given up"):
+            clear(hand.ws, publication, by="ben")
+        for _ in range(3):
+            assert status(hand.ws).stuck == ()
+            ticks.asked("follow")
+        assert [each.subject for each in status(hand.ws).stuck] == [publication]
+    with ticks.open():
+        clear(hand.ws, publication, by="ben")
+        assert [request.job_name for request in ticks.asked("follow")] == ["sales_monthly_follow"]
+    assert (status(hand.ws).stuck, audit(hand.ws).problems) == ((), ())
+
+
+def test_a_run_that_fails_three_times_is_given_up_until_it_is_cleared_and_launches_by_hand_do_not_count(
+    hand: Hand,
+) -> None:
+    hand.published({FIFTH: 15})
+    ticks = Ticks(hand.ws)
+    with ticks.open():
+        (first,) = ticks.asked("follow")
+        run_id = first.tags["backfill/run_id"]
+        for _ in range(5):
+            ticks.recorded(first, DagsterRunStatus.FAILURE, by_hand=True)
+        keys = []
+        for _ in range(3):
+            (request,) = ticks.asked("follow")
+            keys.append(request.run_key)
+            under_way = ticks.recorded(request, DagsterRunStatus.STARTED)
+            assert ticks.asked("follow") == (), "while it is under way, it is not asked for again"
+            ticks.fails(under_way)
+        assert ticks.asked("follow") == ()
+        assert ticks.said.startswith(f"follow has given up {run_id} (PLANNED). To try again: backfill clear {run_id}")
+        assert f"backfill cancel {run_id} --by NAME --reason WHY" in ticks.said
+        clear(hand.ws, run_id, by="ben")
+        (request,) = ticks.asked("follow")
+        # Dagster launches a key once.
+        assert [*keys, request.run_key] == [f"{run_id}:{number}" for number in (1, 2, 3, 4)]
         operations.cancel(hand.ws, run_id, by="ana", reason="not wanted")
-        assert "has been followed" in (follows.evaluate_tick(context).skip_message or "")
+        assert (ticks.asked("follow"), ticks.said) == ((), "Every publication has been followed.")
+    assert status(hand.ws).stuck == ()
+
+
+def test_a_follow_up_whose_process_was_killed_is_asked_for_again(hand: Hand) -> None:
+    hand.published({FIFTH: 15})
+    ticks = Ticks(hand.ws)
+    with ticks.open():
+        (request,) = ticks.asked("follow")
+        gone = subprocess.Popen(["true"])
+        gone.wait()
+        ticks.recorded(request, DagsterRunStatus.STARTED, process=f"{socket.gethostname()}:{gone.pid}")
+        (again,) = ticks.asked("follow")
+        assert (again.run_key, again.tags) == (request.run_key.replace(":1", ":2"), request.tags)
 
 
 @pytest.mark.parametrize("seed", range(6))

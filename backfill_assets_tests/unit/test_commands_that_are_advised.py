@@ -24,7 +24,7 @@ OF_THEIR_OWN = {"on_duplicate": "ignore", "references": "as-recorded"}
 _ACTS = frozenset({"by"})
 _DECIDES = frozenset({"by", "reason"})
 REQUIRED = {
-    **dict.fromkeys((Act.LAND, Act.LOAD, Act.APPROVE, Act.PUBLISH), _ACTS),
+    **dict.fromkeys((Act.LAND, Act.LOAD, Act.APPROVE, Act.PUBLISH, Act.CLEAR), _ACTS),
     **dict.fromkeys((Act.PLAN, Act.ROLLBACK, Act.CANCEL, Act.ERASE), _DECIDES),
 }
 WITH_OPTION = {"cancel": _DECIDES, "now": _ACTS}

@@ -1,0 +1,119 @@
+"""Documents of what sensors have given up: what it is, why, and what can be done about it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import assert_never
+
+from backfill_assets.errors import UnknownName
+from backfill_assets.ledger.states import RunState
+from backfill_assets.ledger.stuck import Sensor, StuckWork
+from backfill_assets.ledger.transactions import ReadTransaction
+from backfill_assets.next_steps import NAME, WHY, Act, Invocation, NextStep, do, step
+
+_UNFOLLOWED = (RunState.PLANNED, RunState.STAGED, RunState.PASSED, RunState.FAILED)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StuckDocument:
+    """Something that a sensor has given up.
+
+    Attributes:
+        sensor: Which one.
+        subject: The run, set, publication or file.
+        why: Why it failed, in words.
+        since: When it was given up.
+        clear: What lets the sensor try again.
+        leave: What else can be done.
+    """
+
+    sensor: Sensor
+    subject: str
+    why: str
+    since: datetime
+    clear: Invocation
+    leave: NextStep
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClearedDocument:
+    """What sensors try again.
+
+    Attributes:
+        subject: The run, set, publication or file.
+        sensors: The sensors that had given it up.
+        cleared_by: Who let them try again.
+        sentences: The same in words.
+    """
+
+    subject: str
+    sensors: tuple[Sensor, ...]
+    cleared_by: str
+    sentences: tuple[str, ...]
+
+
+def still_stuck(tx: ReadTransaction, sensor: Sensor | None = None) -> tuple[StuckWork, ...]:
+    """What sensors have given up and what is still to be done: a person may have done it since by hand."""
+    return tuple(work for work in tx.stuck.work(sensor) if _is_open(tx, work))
+
+
+def stuck_document(work: StuckWork) -> StuckDocument:
+    """One piece of stuck work as a document."""
+    return StuckDocument(
+        sensor=work.sensor,
+        subject=work.subject,
+        why=work.why,
+        since=work.since_at,
+        clear=do(Act.CLEAR, work.subject, by=NAME),
+        leave=_leave(work),
+    )
+
+
+def stuck_sentence(stuck: StuckDocument) -> NextStep:
+    """One line about it."""
+    again = step(f"{stuck.sensor} has given up {stuck.subject} ({stuck.why}). To try again: ", stuck.clear)
+    return step(again, ". ", stuck.leave)
+
+
+def cleared_document(subject: str, cleared: tuple[StuckWork, ...], *, by: str) -> ClearedDocument:
+    """That sensors try something again."""
+    return ClearedDocument(
+        subject=subject,
+        sensors=tuple(work.sensor for work in cleared),
+        cleared_by=by,
+        sentences=tuple(f"{work.sensor} tries {subject} again at its next tick" for work in cleared),
+    )
+
+
+def _is_open(tx: ReadTransaction, work: StuckWork) -> bool:
+    match work.sensor:
+        case Sensor.FOLLOW:
+            if _is_publication(work.subject):
+                entry = tx.outbox.of_publications([work.subject]).get(work.subject)
+                return entry is not None and entry.is_open
+            return _state(tx, work.subject) in _UNFOLLOWED
+    assert_never(work.sensor)
+
+
+def _state(tx: ReadTransaction, run_id: str) -> RunState | None:
+    try:
+        return tx.runs.header(run_id).state
+    except UnknownName:
+        return None
+
+
+def _leave(work: StuckWork) -> NextStep:
+    match work.sensor:
+        case Sensor.FOLLOW:
+            cancel = (
+                do(Act.FOLLOW, cancel=work.subject, by=NAME, reason=WHY)
+                if _is_publication(work.subject)
+                else do(Act.CANCEL, work.subject, by=NAME, reason=WHY)
+            )
+            return step("To let dependents be as they are: ", cancel)
+    assert_never(work.sensor)
+
+
+def _is_publication(subject: str) -> bool:
+    return subject.startswith("pub-")
