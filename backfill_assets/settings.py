@@ -51,6 +51,8 @@ class Settings:
         spark_memory: The driver's heap (`BACKFILL_SPARK_MEMORY`).
         spark_shuffle_partitions: (`BACKFILL_SPARK_SHUFFLE_PARTITIONS`).
         spark_conf: Further Spark settings that only tune, as `key=value` separated by `;` (`BACKFILL_SPARK_CONF`).
+        desk_url: Where `backfill desk` is served for readers of Dagster's pages (`BACKFILL_DESK_URL`); empty when it
+            is not.
         log: `json` for a line of JSON per step of a run on standard error (`BACKFILL_LOG`); else empty.
         storage_options: Options of the lake's object store, as `key=value` separated by `;`
             (`BACKFILL_STORAGE_OPTIONS`); empty for a local folder.
@@ -76,6 +78,7 @@ class Settings:
     spark_memory: str
     spark_shuffle_partitions: int
     log: str = ""
+    desk_url: str = ""
     spark_conf: Mapping[str, str] = field(default_factory=dict)
     storage_options: Mapping[str, str] = field(default_factory=dict)
 
@@ -113,6 +116,7 @@ class Settings:
             spark_memory=given.get("BACKFILL_SPARK_MEMORY") or "4g",
             spark_shuffle_partitions=_count(given, "BACKFILL_SPARK_SHUFFLE_PARTITIONS", 8),
             log=_log(given),
+            desk_url=_address(given, "BACKFILL_DESK_URL"),
             spark_conf=_tuning(given, "BACKFILL_SPARK_CONF"),
             storage_options=_pairs(given, "BACKFILL_STORAGE_OPTIONS"),
         )
@@ -161,6 +165,13 @@ def _log(given: Mapping[str, str]) -> str:
     if text not in ("", JSON):
         raise Refused(f"BACKFILL_LOG is {text!r}, and it can be {JSON}, or not be set.")
     return text
+
+
+def _address(given: Mapping[str, str], name: str) -> str:
+    text = given.get(name, "").strip()
+    if text and not re.fullmatch(r"https?://[^\s/?#]+(/[^\s?#]*)?", text):
+        raise Refused(f"{name} is {text!r}, which is not an address like http://127.0.0.1:8100.")
+    return text.rstrip("/")
 
 
 def _tuning(given: Mapping[str, str], name: str) -> Mapping[str, str]:

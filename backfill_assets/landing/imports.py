@@ -7,6 +7,8 @@ from dataclasses import asdict
 from datetime import date
 from enum import StrEnum
 
+from pyspark.sql.types import StructField, StructType
+
 from backfill_assets.domain import SourceTable
 from backfill_assets.errors import MissingInput
 from backfill_assets.identity import document_digest
@@ -39,7 +41,7 @@ class OnDuplicate(StrEnum):
 def contract_of(source: SourceTable) -> Mapping[str, str]:
     """What steers the building of a source table: the digest of what its author declares of a record."""
     contract: dict[str, object] = {
-        "schema": source.schema.json(),
+        "schema": _without_comments(source.schema).json(),
         "key": list(source.key),
         "event_time": source.event_time,
     }
@@ -48,6 +50,16 @@ def contract_of(source: SourceTable) -> Mapping[str, str]:
     if source.operation is not None:
         contract["operation"] = asdict(source.operation)
     return {"contract": document_digest(contract)}
+
+
+def _without_comments(schema: StructType) -> StructType:
+    """The columns without what their author says about them, which changes no row."""
+    return StructType(
+        [
+            StructField(f.name, f.dataType, f.nullable, {key: v for key, v in f.metadata.items() if key != "comment"})
+            for f in schema.fields
+        ]
+    )
 
 
 def imports_for_days(tx: ReadTransaction, source: SourceTable, days: Iterable[date]) -> tuple[ImportRecord, ...]:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dagster import AssetKey, AssetMaterialization, AssetObservation, DagsterInstance
 
-from backfill_assets.ledger.records import Action, PublicationRecord
+from backfill_assets.ledger.records import Action, PartitionChange, PartitionVersion, PublicationRecord
 from backfill_assets.orchestration.assets import published_key
 from backfill_assets.orchestration.batches import one_commit
 from backfill_assets.orchestration.colours import TableColours
+from backfill_assets.orchestration.links import report_link
 from backfill_assets.orchestration.partitions import key_of
+from backfill_assets.orchestration.recorded import DATA_VERSION_TAG
 from backfill_assets.workspace import Workspace
+
+Facts = Mapping[str, Any]
 
 
 def report_landed(workspace: Workspace, record: PublicationRecord, *, instance: DagsterInstance) -> None:
@@ -32,6 +36,7 @@ def report_landed(workspace: Workspace, record: PublicationRecord, *, instance: 
         of_run: intent.run_id,
         "publication": intent.publication_id,
         "table version": record.delta_version or 0,
+        **report_link(workspace.settings, intent.run_id),
     }
     with one_commit(instance):
         for change in intent.changes:
@@ -41,9 +46,7 @@ def report_landed(workspace: Workspace, record: PublicationRecord, *, instance: 
                 gone = AssetObservation(key, description=why, partition=partition, metadata=facts)
                 instance.report_runless_asset_event(gone)
             else:
-                rows = {"rows": change.rows, **facts}
-                there = AssetMaterialization(key, description=said, partition=partition, metadata=rows)
-                instance.report_runless_asset_event(there)
+                instance.report_runless_asset_event(_there(key, said, change, facts))
     _forget(instance, key, [key_of(change.partition) for change in intent.changes if change.restores == 0])
 
 
@@ -58,14 +61,24 @@ def show_accepted(workspace: Workspace, *, instance: DagsterInstance) -> None:
             for partition, version in versions.items():
                 if key_of(partition) not in shown:
                     facts: dict[str, Any] = {
-                        "rows": version.rows,
                         "run_id": version.run_id,
                         "publication": version.publication_id,
+                        **report_link(workspace.settings, version.run_id),
                     }
                     said = "Accepted by the ledger; the process that published it ended before it could report it."
-                    there = AssetMaterialization(key, description=said, partition=key_of(partition), metadata=facts)
-                    instance.report_runless_asset_event(there)
+                    instance.report_runless_asset_event(_there(key, said, version, facts))
         _forget(instance, key, sorted(shown - {key_of(partition) for partition in versions}))
+
+
+def _there(key: AssetKey, said: str, found: PartitionChange | PartitionVersion, facts: Facts) -> AssetMaterialization:
+    """A partition that readers see, with the numbers and the data version that its publication by an asset has."""
+    return AssetMaterialization(
+        key,
+        description=said,
+        partition=key_of(found.partition),
+        metadata={"rows": found.rows, "dagster/row_count": found.rows, "checksum": found.checksum, **facts},
+        tags={DATA_VERSION_TAG: found.checksum} if found.checksum else None,
+    )
 
 
 def _forget(instance: DagsterInstance, key: AssetKey, partitions: Sequence[str]) -> None:

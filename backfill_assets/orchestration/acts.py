@@ -26,6 +26,7 @@ from backfill_assets.errors import Refused
 from backfill_assets.evidence.planned_sets import NothingPlanned
 from backfill_assets.next_steps import Act, NextStep, do
 from backfill_assets.orchestration import tags
+from backfill_assets.orchestration.links import report_link
 from backfill_assets.orchestration.plan_text import nothing_lines, plan_lines, set_plan_lines
 from backfill_assets.orchestration.resources import SESSION, Session
 from backfill_assets.orchestration.runs import refusals_as_failures
@@ -112,17 +113,22 @@ class _Launch:
         is_blocked = subject.stage(self.acting(by)).is_blocked
         self.ends(subject.document())
         if is_blocked:
-            raise Failure(f"{name} is blocked by a gate. Next: {words_of(do(Act.REPORT, name))}", allow_retries=False)
+            raise Failure(
+                f"{name} is blocked by a gate. Next: {words_of(do(Act.REPORT, name))}",
+                metadata=report_link(self.ws.settings, name),
+                allow_retries=False,
+            )
 
     def ends(self, document: Any, *, following: NextStep | None = None) -> None:
         """Ends the log with what became of it and what is next."""
         following = following or getattr(document, "next_step", None)
         state, name = getattr(document, "state", None), getattr(document, "run_id", getattr(document, "set_id", None))
+        links = report_link(self.ws.settings, name) if name else {}
         next_text = words_of(following) if following else "nothing is left to do"
         if state:
             self.says(f"{name} is {state}.")
         self.says(f"Next: {next_text}")
-        self.context.add_output_metadata({"next": next_text, **({"state": str(state)} if state else {})})
+        self.context.add_output_metadata({"next": next_text, **({"state": str(state)} if state else {}), **links})
 
 
 Carried = Callable[[_Launch], None]

@@ -37,6 +37,7 @@ from backfill_assets.ledger.states import RunState
 from backfill_assets.next_steps import Act, do
 from backfill_assets.orchestration import described
 from backfill_assets.orchestration.checks import blocked, gate_specs, summaries
+from backfill_assets.orchestration.links import report_link
 from backfill_assets.orchestration.partitions import partitions_definition, window_mapping
 from backfill_assets.orchestration.recorded import ended_checks, gate_events, materialized, waits
 from backfill_assets.orchestration.resources import SESSION, Session, table_key
@@ -135,7 +136,7 @@ def _bronze(table: SourceTable, first_day: date, pool: str | None) -> AssetsDefi
             results = gated.results
         staged = look.staged_partitions(workspace, run.run_id)
         try:
-            _must_have_passed(run.run_id, table, results)
+            _must_have_passed(session, run, table, results)
             with refusals_as_failures(session, context):
                 record = _published_or_waiting(session, run, by=by)
         except Failure:
@@ -144,13 +145,13 @@ def _bronze(table: SourceTable, first_day: date, pool: str | None) -> AssetsDefi
             raise
         # In this order, for a check counts for the materialization before it.
         if isinstance(record, NotApproved):
-            yield waits(context, key, run, record)
+            yield waits(context, key, run, record, links=_links(session, run))
         else:
             yield from materialized(
                 context,
                 key,
                 run.manifest.partitions,
-                described.published(record, staged, run.manifest, _url(context, table)),
+                described.published(record, staged, run.manifest, _url(context, table), links=_links(session, run)),
             )
         yield from summaries(key, table.partition.grain, results)
         yield from ended_checks(key, table.gates)
@@ -198,7 +199,7 @@ def _candidate(
             context.log.info(f"{run.run_id} ({run.manifest.kind}): {run.manifest.reason}")
             listener = _listener(context, session)
             staged = execute(session.workspace, run.run_id, [Part.STAGE], actor=by, listener=listener).staged
-        numbers = described.staged(staged, run.manifest, validation=validation_key(table))
+        numbers = described.staged(staged, run.manifest, validation=validation_key(table), links=_links(session, run))
         yield from materialized(context, key, run.manifest.partitions, numbers)
 
     return stage_candidate
@@ -238,11 +239,12 @@ def _validation(table: DerivedTable, first_day: date, pool: str | None) -> Asset
             report=report_markdown(session.workspace, run.run_id),
             candidate=candidate_key(table),
             published=published_key(table),
+            links=_links(session, run),
         )
         yield from materialized(context, key, run.manifest.partitions, numbers)
         yield from gate_events(context, key, table.partition.grain, results)
         yield from ended_checks(key, table.gates)
-        _must_have_passed(run.run_id, table, results)
+        _must_have_passed(session, run, table, results)
 
     return measure_gates
 
@@ -271,11 +273,16 @@ def _published(table: DerivedTable, first_day: date) -> AssetsDefinition:
             run = run_in_state(session, table, context, RunState.PASSED)
             record = _published_or_waiting(session, run, by=by)
         if isinstance(record, NotApproved):
-            yield waits(context, key, run, record)
+            yield waits(context, key, run, record, links=_links(session, run))
             return
         staged = look.staged_partitions(session.workspace, run.run_id)
         numbers = described.published(
-            record, staged, run.manifest, _url(context, table), validation=validation_key(table)
+            record,
+            staged,
+            run.manifest,
+            _url(context, table),
+            links=_links(session, run),
+            validation=validation_key(table),
         )
         yield from materialized(context, key, run.manifest.partitions, numbers)
 
@@ -291,15 +298,19 @@ def _published_or_waiting(session: Session, run: RunRecord, *, by: str) -> Publi
         return waiting
 
 
-def _must_have_passed(run_id: str, table: Table, results: Iterable[GateResult]) -> None:
+def _must_have_passed(session: Session, run: RunRecord, table: Table, results: Iterable[GateResult]) -> None:
     """Fails the step when a blocking gate failed, so that nothing after it starts in the same Dagster run."""
     refusal = blocked(table.partition.grain, results)
     if refusal is not None:
         raise Failure(
-            description=f"{refusal} Next: {words_of(do(Act.REPORT, run_id))}",
-            metadata={"run_id": run_id},
+            description=f"{refusal} Next: {words_of(do(Act.REPORT, run.run_id))}",
+            metadata={"run_id": run.run_id, **_links(session, run)},
             allow_retries=False,
         )
+
+
+def _links(session: Session, run: RunRecord) -> described.Links:
+    return report_link(session.workspace.settings, run.run_id)
 
 
 def _url(context: AssetExecutionContext, table: Table) -> str:

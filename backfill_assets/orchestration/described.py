@@ -21,12 +21,10 @@ from dagster import (
     TableSchema,
 )
 
-from backfill_assets.application.command_line import words_of
 from backfill_assets.domain import DerivedTable, SourceTable, Table
 from backfill_assets.evidence.measured import Moves, changed_columns, partition_moves
 from backfill_assets.evidence.references import references_described
 from backfill_assets.ledger.records import CandidatePartition, GateResult, PublicationRecord
-from backfill_assets.next_steps import Act, do
 from backfill_assets.planning.graph import TableNode
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.windows import AnyWindow
@@ -39,6 +37,9 @@ GATES = TableSchema(
     columns=[TableColumn("gate", "string"), TableColumn("demands", "string"), TableColumn("blocks", "string")]
 )
 
+
+Links = Mapping[str, MetadataValue]
+"""Where more is read, by label."""
 
 MOVED = ("added", "removed", "changed")
 MOST_WORST = 20
@@ -177,10 +178,17 @@ def _window(window: AnyWindow) -> str:
 # ----------------------------------------------------------------------------------------------------------- runs
 
 
-def staged(found: Mapping[date, CandidatePartition], manifest: Manifest, *, validation: AssetKey) -> Numbers:
-    """What staging wrote, with a link to where it is judged."""
+def staged(
+    found: Mapping[date, CandidatePartition], manifest: Manifest, *, validation: AssetKey, links: Links
+) -> Numbers:
+    """What staging wrote, with links to where it is judged and read about."""
     return Numbers(
-        of_run={**_run_id(found.values()), **_references(manifest), "validation": MetadataValue.asset(validation)},
+        of_run={
+            **_run_id(found.values()),
+            **_references(manifest),
+            "validation": MetadataValue.asset(validation),
+            **links,
+        },
         by_partition={
             day: {**_counted(partition), "files": len(partition.files.files)} for day, partition in found.items()
         },
@@ -194,6 +202,7 @@ def measured(
     report: str,
     candidate: AssetKey,
     published: AssetKey,
+    links: Links,
 ) -> Numbers:
     """What the gates measured: numbers of each partition, which pages plot, and a summary of the run.
 
@@ -203,6 +212,7 @@ def measured(
         report: The report of the run in short, as Markdown.
         candidate: What was measured.
         published: What readers see once it is published.
+        links: To where the whole report is.
     """
     differences = {part.partition: _differences(part.moves) for part in partition_moves(results, found)}
     broken = violations_by_partition(results)
@@ -214,7 +224,8 @@ def measured(
     return Numbers(
         of_run={
             **_run_id(found.values()),
-            "report": MetadataValue.md(report),
+            "in short": MetadataValue.md(report),
+            **links,
             "worst partitions": MetadataValue.table(_worst(by_partition), schema=WORST),
             **({"changed columns": MetadataValue.table(column_rows(changed), schema=CHANGED)} if changed else {}),
             "candidate": MetadataValue.asset(candidate),
@@ -277,6 +288,7 @@ def published(
     manifest: Manifest,
     url: str,
     *,
+    links: Links,
     validation: AssetKey | None = None,
 ) -> Numbers:
     """What a publication changed; a partition it left alone already held the same rows."""
@@ -288,7 +300,7 @@ def published(
             "table version": record.delta_version,
             "dagster/uri": url,
             **_references(manifest),
-            "report": words_of(do(Act.REPORT, record.intent.run_id)),
+            **links,
             **({"validation": MetadataValue.asset(validation)} if validation else {}),
         },
         by_partition={

@@ -24,7 +24,7 @@ from backfill_assets.identity import sha256_text
 from backfill_assets.ledger.records import GateResult, RunRecord
 from backfill_assets.orchestration.batches import BATCH, batches, one_commit
 from backfill_assets.orchestration.checks import evaluations, gate_specs, summaries, targets
-from backfill_assets.orchestration.described import Numbers
+from backfill_assets.orchestration.described import Links, Numbers
 from backfill_assets.orchestration.partitions import key_of
 from backfill_assets.planning.partitions import Grain, describe
 
@@ -64,14 +64,20 @@ def _data_version(by_partition: Mapping[str, Mapping[str, Any]]) -> DataVersion 
     return DataVersion(checksums[0] if len(checksums) == 1 else sha256_text("|".join(checksums)))
 
 
-def waits(context: AssetExecutionContext, key: AssetKey, run: RunRecord, waiting: NotApproved) -> AssetObservation:
+def waits(
+    context: AssetExecutionContext, key: AssetKey, run: RunRecord, waiting: NotApproved, *, links: Links
+) -> AssetObservation:
     """That a run has passed its gates and waits for an approval: in the log of the Dagster run, and on the table."""
     sentence = f"PASSED, waiting for approval by another person than the requester: {explained(waiting)}"
     context.log.warning(sentence)
     return AssetObservation(
         asset_key=key,
         description=sentence,
-        metadata={"run_id": run.run_id, "partitions": describe(run.manifest.grain, run.manifest.partitions)},
+        metadata={
+            "run_id": run.run_id,
+            "partitions": describe(run.manifest.grain, run.manifest.partitions),
+            **links,
+        },
     )
 
 

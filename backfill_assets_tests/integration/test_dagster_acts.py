@@ -109,6 +109,15 @@ def test_a_release_goes_from_the_plan_to_readers_and_back_in_the_launchpad(launc
 
     assert launchpad.launch("roll_back", id=run.run_id, by="ben", reason="second thoughts").success
     assert launchpad.newest().state is RunState.ROLLED_BACK
+    # What a rollback brings back has the numbers and the version of the content that its publication had.
+    (back,) = launchpad.painter.instance.fetch_materializations(
+        AssetRecordsFilter(asset_key=key, asset_partitions=[DAY]), limit=1
+    ).records
+    assert back.asset_materialization is not None
+    with launchpad.painter.ws.ledger.read() as reader:
+        accepted = reader.versions.accepted(TABLE)[BUILT[2]]
+    assert (back.asset_materialization.tags or {})["dagster/data_version"] == accepted.checksum
+    assert back.asset_materialization.metadata["dagster/row_count"].value == accepted.rows
 
 
 def test_what_is_stale_becomes_a_set_that_is_staged_and_can_be_cancelled(launchpad: Launchpad) -> None:
@@ -239,7 +248,8 @@ def test_a_reviewer_reads_numbers_the_worst_partitions_and_the_report_at_the_val
     worst = metadata["worst partitions"]
     assert isinstance(worst, TableMetadataValue)
     assert [(row.data["partition"], row.data["violations"]) for row in worst.records] == [(day, 1)]
-    assert str(metadata["report"].value).startswith("**")
+    assert str(metadata["in short"].value).startswith("**")
+    assert metadata["report"].value == f"backfill report {run.run_id}"
     assert (metadata["candidate"].value, metadata["published"].value) == (candidate_key(table), published_key(table))
     found = latest_check(instance, AssetCheckKey(validation_key(table), "plausible"), day)
     evaluation = found.event.get_dagster_event().asset_check_evaluation_data

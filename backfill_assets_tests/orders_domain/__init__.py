@@ -26,12 +26,26 @@ orders = SourceTable(
     operation=Operations(column="op", create="c", update="u", delete="d", snapshot="r", truncate="t", at="changed_at"),
     schema=StructType(
         [
-            StructField("order_id", StringType(), nullable=False),
-            StructField("ordered_at", TimestampType(), nullable=False),
-            StructField("changed_at", TimestampType(), nullable=False),
-            StructField("lsn", LongType(), nullable=False),
-            StructField("op", StringType(), nullable=False),
-            StructField("place", StringType(), nullable=False),
+            StructField("order_id", StringType(), nullable=False, metadata={"comment": "Names the order."}),
+            StructField(
+                "ordered_at", TimestampType(), nullable=False, metadata={"comment": "When it was ordered, in UTC."}
+            ),
+            StructField(
+                "changed_at",
+                TimestampType(),
+                nullable=False,
+                metadata={"comment": "When this change was made, in UTC."},
+            ),
+            StructField(
+                "lsn",
+                LongType(),
+                nullable=False,
+                metadata={"comment": "The position of the change in the log of the shop."},
+            ),
+            StructField(
+                "op", StringType(), nullable=False, metadata={"comment": "c, u, d, r or t: what the change does."}
+            ),
+            StructField("place", StringType(), nullable=False, metadata={"comment": "Where it goes."}),
         ]
     ),
 )
@@ -45,9 +59,9 @@ orders = SourceTable(
     partition=daily("day"),
     schema=StructType(
         [
-            StructField("day", DateType(), nullable=False),
-            StructField("place", StringType(), nullable=False),
-            StructField("orders", LongType(), nullable=False),
+            StructField("day", DateType(), nullable=False, metadata={"comment": "The day that is counted."}),
+            StructField("place", StringType(), nullable=False, metadata={"comment": "Where the orders go."}),
+            StructField("orders", LongType(), nullable=False, metadata={"comment": "Orders of two days."}),
         ]
     ),
     version="1.0.0",
@@ -69,10 +83,15 @@ def order_places(orders: DataFrame, ctx: TransformContext) -> DataFrame:
     partition=daily("day"),
     schema=StructType(
         [
-            StructField("day", DateType(), nullable=False),
-            StructField("orders", LongType(), nullable=False),
-            StructField("versions", LongType(), nullable=False),
-            StructField("deletes", LongType(), nullable=False),
+            StructField("day", DateType(), nullable=False, metadata={"comment": "The day that is counted."}),
+            StructField("orders", LongType(), nullable=False, metadata={"comment": "Orders of the day."}),
+            StructField(
+                "versions",
+                LongType(),
+                nullable=False,
+                metadata={"comment": "What was recorded of the day and the two before."},
+            ),
+            StructField("deletes", LongType(), nullable=False, metadata={"comment": "Deletes among these."}),
         ]
     ),
     version="1.0.0",

@@ -12,11 +12,16 @@ import yaml
 from dagster import AssetKey, BackfillPolicy, Definitions, TimeWindowPartitionMapping
 from pyspark.sql.types import DateType, StructField, StructType
 
+from backfill_assets.domain import Domain
+from backfill_assets.domains.enforcement_sla import DOMAIN as ENFORCEMENT
+from backfill_assets.domains.enforcement_sla.sources import case_events as CASE_EVENTS
 from backfill_assets.errors import MissingInput
+from backfill_assets.landing.imports import contract_of
 from backfill_assets.ledger.import_records import ImportCounts, ImportDay, OfferedFile
 from backfill_assets.orchestration import described
 from backfill_assets.orchestration.build import build_definitions, definitions_over
 from backfill_assets.orchestration.dagster_internals import LOCATION, origin_of
+from backfill_assets.orchestration.links import report_link
 from backfill_assets.orchestration.partitions import first_day_of_data
 from backfill_assets.orchestration.preview import relied_upon
 from backfill_assets.orchestration.resources import Session
@@ -25,6 +30,7 @@ from backfill_assets.settings import PROJECT_ROOT, Settings
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.example_domain import DOMAIN
 from backfill_assets_tests.orchestration_examples import environment
+from backfill_assets_tests.orders_domain import DOMAIN as ORDERS
 
 
 @pytest.fixture(scope="module")
@@ -157,6 +163,34 @@ def test_columns_are_described_by_the_comments_of_the_schema_and_owners_are_the_
     owned = replace(DOMAIN.sources[0], policy=Policy(approvers=("finance team",)))
     assert described.owners(owned) == ["team:finance_team"]
     assert described.prose("What.\n\nGrain: a row.\n\nArgs:\n    x: y\n\nReturns:\n    z") == "What.\n\nGrain: a row."
+
+
+@pytest.mark.parametrize("domain", [ENFORCEMENT, ORDERS], ids=lambda domain: domain.name)
+def test_every_column_of_a_domain_to_copy_is_described(domain: Domain) -> None:
+    for table in domain.tables.values():
+        columns = described.row_metadata(table)["dagster/column_schema"].columns
+        assert [column.name for column in columns if not column.description] == [], table.name
+
+
+def test_what_a_column_is_said_to_be_makes_no_other_contract() -> None:
+    silent = replace(
+        CASE_EVENTS, schema=StructType([StructField(f.name, f.dataType, f.nullable) for f in CASE_EVENTS.schema])
+    )
+    assert contract_of(silent) == contract_of(CASE_EVENTS)
+    fewer = replace(silent, schema=StructType(silent.schema.fields[:-1]))
+    assert contract_of(fewer) != contract_of(CASE_EVENTS)
+
+
+def test_a_report_is_linked_where_the_desk_is_served_and_a_command_elsewhere() -> None:
+    settings = Settings.from_environment({"BACKFILL_DESK_URL": "http://desk.example/"})
+    found = {label: link.value for label, link in report_link(settings, "sales-20250101-0a").items()}
+    assert found == {
+        "report": "http://desk.example/reports/sales-20250101-0a",
+        "at the desk": "http://desk.example/runs/sales-20250101-0a",
+    }
+    assert report_link(settings, "set.1")["at the desk"].value == "http://desk.example/sets/set.1"
+    (command,) = report_link(Settings.from_environment({}), "sales-20250101-0a").values()
+    assert command.value == "backfill report sales-20250101-0a"
 
 
 def test_partitions_start_where_data_starts_and_a_run_of_earlier_ones_extends_them(tmp_path: Path) -> None:

@@ -42,6 +42,15 @@ def test_each_part_can_be_elsewhere(tmp_path: Path) -> None:
     assert settings.spark_conf == {"spark.ui.enabled": "true", "spark.x": "a=b"}
 
 
+def test_the_address_of_the_desk_is_one() -> None:
+    given = {"BACKFILL_DESK_URL": "https://desk.example:8100/audit/"}
+    assert Settings.from_environment(given).desk_url == "https://desk.example:8100/audit"
+    assert Settings.from_environment({}).desk_url == ""
+    for wrong in ("desk.example", "javascript:alert(1)", "http://", "http://desk?x=1"):
+        with pytest.raises(Refused, match=r"BACKFILL_DESK_URL is .*, which is not an address"):
+            Settings.from_environment({"BACKFILL_DESK_URL": wrong})
+
+
 def test_dagsters_runs_are_beside_the_ledger_by_default() -> None:
     def dagster_url(**given: str) -> str:
         return Settings.from_environment(given).dagster_url

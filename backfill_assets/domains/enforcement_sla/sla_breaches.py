@@ -12,14 +12,30 @@ from .sla_clocks import case_sla_daily
 
 SLA_BREACH_MONTHLY = StructType(
     [
-        StructField("month", DateType(), nullable=False),
-        StructField("jurisdiction", StringType(), nullable=False),
-        StructField("clock", StringType(), nullable=False),
-        StructField("tracked_cases", LongType(), nullable=False),
-        StructField("breached_cases", LongType(), nullable=False),
-        StructField("newly_breached_cases", LongType(), nullable=False),
-        StructField("met_cases", LongType(), nullable=False),
-        StructField("breach_rate", DecimalType(9, 6), nullable=False),
+        StructField("month", DateType(), nullable=False, metadata={"comment": "The first day of the month."}),
+        StructField("jurisdiction", StringType(), nullable=False, metadata={"comment": "Whose cases these are."}),
+        StructField("clock", StringType(), nullable=False, metadata={"comment": "The deadline that is counted."}),
+        StructField(
+            "tracked_cases",
+            LongType(),
+            nullable=False,
+            metadata={"comment": "Cases with this clock on any day of the month."},
+        ),
+        StructField(
+            "breached_cases", LongType(), nullable=False, metadata={"comment": "Of these, past the limit on any day."}
+        ),
+        StructField(
+            "newly_breached_cases",
+            LongType(),
+            nullable=False,
+            metadata={"comment": "Of these, first past it in this month."},
+        ),
+        StructField(
+            "met_cases", LongType(), nullable=False, metadata={"comment": "Cases that were stopped within the limit."}
+        ),
+        StructField(
+            "breach_rate", DecimalType(9, 6), nullable=False, metadata={"comment": "breached_cases / tracked_cases."}
+        ),
     ]
 )
 

@@ -25,18 +25,36 @@ SLA_STATES = ("BREACHED", "MET", "PAUSED", "RUNNING")
 
 CASE_SLA_DAILY = StructType(
     [
-        StructField("case_id", StringType(), nullable=False),
-        StructField("clock", StringType(), nullable=False),
-        StructField("business_date", DateType(), nullable=False),
-        StructField("jurisdiction", StringType(), nullable=False),
-        StructField("started_on", DateType(), nullable=False),
-        StructField("stopped_on", DateType()),
-        StructField("paused", BooleanType(), nullable=False),
-        StructField("elapsed_days", IntegerType(), nullable=False),
-        StructField("limit_days", IntegerType(), nullable=False),
-        StructField("due_on", DateType(), nullable=False),
-        StructField("sla_state", StringType(), nullable=False),
-        StructField("breached_on", DateType()),
+        StructField("case_id", StringType(), nullable=False, metadata={"comment": "The case."}),
+        StructField(
+            "clock",
+            StringType(),
+            nullable=False,
+            metadata={"comment": "The deadline that is counted, as the policy names it."},
+        ),
+        StructField("business_date", DateType(), nullable=False, metadata={"comment": "The day, where the case is."}),
+        StructField(
+            "jurisdiction",
+            StringType(),
+            nullable=False,
+            metadata={"comment": "Whose time zone, holidays and deadlines apply."},
+        ),
+        StructField("started_on", DateType(), nullable=False, metadata={"comment": "The day that started the clock."}),
+        StructField("stopped_on", DateType(), metadata={"comment": "The day that stopped it; null before."}),
+        StructField(
+            "paused", BooleanType(), nullable=False, metadata={"comment": "Whether the clock is paused on this day."}
+        ),
+        StructField(
+            "elapsed_days", IntegerType(), nullable=False, metadata={"comment": "Days that count since the start."}
+        ),
+        StructField("limit_days", IntegerType(), nullable=False, metadata={"comment": "Days that the law allows."}),
+        StructField("due_on", DateType(), nullable=False, metadata={"comment": "The last day within the limit."}),
+        StructField(
+            "sla_state", StringType(), nullable=False, metadata={"comment": "BREACHED, MET, PAUSED or RUNNING."}
+        ),
+        StructField(
+            "breached_on", DateType(), metadata={"comment": "The first day past the limit; null while within it."}
+        ),
     ]
 )
 

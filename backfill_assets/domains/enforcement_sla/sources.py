@@ -19,14 +19,28 @@ case_events = SourceTable(
     partition=daily("event_date"),
     schema=StructType(
         [
-            StructField("event_id", StringType(), nullable=False),
-            StructField("case_id", StringType(), nullable=False),
-            StructField("jurisdiction", StringType(), nullable=False),
-            StructField("event_type", StringType(), nullable=False),
-            StructField("event_time", TimestampType(), nullable=False),
-            StructField("attributes", StringType()),
+            StructField(
+                "event_id",
+                StringType(),
+                nullable=False,
+                metadata={"comment": "Names the event; sent again, it is a correction."},
+            ),
+            StructField("case_id", StringType(), nullable=False, metadata={"comment": "The case that it happened to."}),
+            StructField(
+                "jurisdiction",
+                StringType(),
+                nullable=False,
+                metadata={"comment": "Whose time zone, holidays and deadlines apply."},
+            ),
+            StructField(
+                "event_type", StringType(), nullable=False, metadata={"comment": "What happened, such as NOTICE_SENT."}
+            ),
+            StructField(
+                "event_time", TimestampType(), nullable=False, metadata={"comment": "When it happened, in UTC."}
+            ),
+            StructField("attributes", StringType(), metadata={"comment": "A JSON object with what else is known."}),
             # Older exports do not have it.
-            StructField("schema_version", IntegerType()),
+            StructField("schema_version", IntegerType(), metadata={"comment": "The version of the export."}),
         ]
     ),
     json_columns=("attributes",),
