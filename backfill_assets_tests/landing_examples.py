@@ -22,7 +22,7 @@ from backfill_assets.landing.bronze import bronze_rows
 from backfill_assets.landing.contract import REASON, Bounds, judged
 from backfill_assets.landing.formats import ROW, records
 from backfill_assets.landing.imports import OnDuplicate, imports_for_days
-from backfill_assets.landing.land import Landed, land
+from backfill_assets.landing.land import Landed, land, land_files
 from backfill_assets.ledger.import_records import ImportRecord
 from backfill_assets.ledger.store import Ledger
 from backfill_assets.settings import Settings
@@ -90,8 +90,14 @@ class LandingRoom:
             quarantine=self.keep,
         )
 
+    def land_paths(self, paths: Sequence[Path], *, on_duplicate: OnDuplicate = OnDuplicate.IGNORE) -> list[Landed]:
+        """Files in one call."""
+        landed: list[Landed] = []
+        land_files(self.work(), paths, on_duplicate, landed.append)
+        return landed
+
     def work(self) -> Landing:
-        """What statements and extracts work with."""
+        """What several files, statements and extracts work with."""
         return Landing(
             ledger=self.ledger,
             spark=self.spark,
@@ -121,7 +127,7 @@ class LandingRoom:
         found = archive(self.write(content, name), landing=self.settings.landing, source=EVENTS)
         raw = records(
             self.spark,
-            self.settings.landing / found.stored_path,
+            [self.settings.landing / found.stored_path],
             kind=found.kind,
             probe=found.probed.found,
             source=EVENTS,

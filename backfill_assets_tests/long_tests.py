@@ -146,6 +146,9 @@ LEFT_OUT: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         "test_a_file_without_records_lands": (),
         "test_an_import_that_stops_with_an_error_is_failed_and_lands_when_it_is_tried_again": (),
     },
+    "integration/test_landing_together.py": {
+        "test_files_of_one_call_are_what_they_are_one_after_the_other": ("orders-0",),
+    },
     "integration/test_leases.py": {
         "test_a_process_that_stops_the_work_releases_its_lease_at_once": ("KeyboardInterrupt-stage",),
         "test_a_staged_run_waits_for_its_gates_through_every_recovery": (),

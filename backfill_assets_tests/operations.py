@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import date
 from pathlib import Path
 
-from backfill_assets.application import statements
+from backfill_assets.application import land as landings
 from backfill_assets.application.execute import execute, require_ready
 from backfill_assets.application.follow import asked_follow_ups, cancel_follow_ups, plan_follow_ups
 from backfill_assets.application.land import land
@@ -26,7 +26,8 @@ from backfill_assets.landing import extract as extracts
 from backfill_assets.landing import statements as withdrawals
 from backfill_assets.landing.attempt import Landing
 from backfill_assets.landing.extract import Extract, LandedExtract
-from backfill_assets.landing.land import Landed
+from backfill_assets.landing.imports import OnDuplicate
+from backfill_assets.landing.land import Landed, land_files
 from backfill_assets.ledger.members import versions_of
 from backfill_assets.ledger.records import CandidatePartition, PublicationRecord, RunRecord, SetRecord
 from backfill_assets.people import require_person
@@ -57,6 +58,7 @@ __all__ = [
     "is_set",
     "land",
     "land_extract",
+    "land_together",
     "landing",
     "plan",
     "plan_follow_ups",
@@ -107,7 +109,14 @@ def rollback(ws: Workspace, run_id: str, *, by: str, reason: str) -> Publication
 
 def landing(ws: Workspace, source: str, *, by: str) -> Landing:
     """What extracts, withdrawals and restorations work with, without building the days that they touch."""
-    return statements.landing(ws, ws.domain.source_table(source), by)
+    return landings.landing(ws, ws.domain.source_table(source), by)
+
+
+def land_together(ws: Workspace, source: str, files: Sequence[Path], *, by: str) -> Sequence[Landed]:
+    """Files in one call, without building the days that they touch."""
+    landed: list[Landed] = []
+    land_files(landing(ws, source, by=by), files, OnDuplicate.IGNORE, landed.append)
+    return landed
 
 
 def land_extract(ws: Workspace, source: str, files: Sequence[Path], extract: Extract, *, by: str) -> LandedExtract:

@@ -20,16 +20,16 @@ from backfill_assets.evidence.landed import LandReport, about_import, questions
 from backfill_assets.evidence.report import RunReport
 from backfill_assets.lake.evidence import replace_quarantined
 from backfill_assets.landing.archive import require_landable
-from backfill_assets.landing.attempt import Quarantine
+from backfill_assets.landing.attempt import Landing, Quarantine, new_lease
 from backfill_assets.landing.imports import OnDuplicate
 from backfill_assets.landing.land import Landed
-from backfill_assets.landing.land import land as land_file
+from backfill_assets.landing.land import land_files as land_in_order
 from backfill_assets.ledger.records import RunRecord
 from backfill_assets.next_steps import NextStep
 from backfill_assets.people import require_person
 from backfill_assets.planning.filling import EARLIER_FIRST_DAY
 from backfill_assets.planning.partitions import DayRange, Grain, count_of, partitions_over
-from backfill_assets.progress import Listener, Progress
+from backfill_assets.progress import Progress
 from backfill_assets.workspace import Workspace
 
 
@@ -42,19 +42,23 @@ def land(ws: Workspace, source: str, path: Path, *, on_duplicate: OnDuplicate, b
         UnreadableFile: The file cannot be read at all, and is refused as a whole.
         Refused: Its content was landed before and `on_duplicate` is `reject`.
     """
-    table = ws.domain.source_table(source)
-    require_person("the one who lands", by)
+    landed: list[Landed] = []
+    land_in_order(landing(ws, ws.domain.source_table(source), by), [path], on_duplicate, landed.append)
+    return landed[0]
 
-    return land_file(
+
+def landing(ws: Workspace, table: SourceTable, by: str) -> Landing:
+    """What landing files, an extract or a statement works with."""
+    require_person("the one who lands", by)
+    return Landing(
         ledger=ws.ledger,
         spark=ws.spark(),
         settings=ws.settings,
         source=table,
-        path=path,
-        on_duplicate=on_duplicate,
         by=by,
         quarantine=quarantine_of(ws, table),
         reached=ws.reached,
+        lease=new_lease(ws.settings),
     )
 
 
@@ -129,20 +133,20 @@ def _land_each(
     ws: Workspace, table: SourceTable, files: Sequence[Path], acting: Acting, on_duplicate: OnDuplicate
 ) -> Sequence[Landed]:
     landed: list[Landed] = []
-    for path in files:
-        try:
-            landed.append(land(ws, table.name, path, on_duplicate=on_duplicate, by=acting.by))
-        except BackfillError as error:
-            if landed:
-                before = f"{count_of(len(landed), 'file')} before it {'has' if len(landed) == 1 else 'have'} landed"
-                error.message = f"{error.message} ({before}; their days are built by the next `land` or `load`.)"
-            raise
-        _report(acting.listener, len(landed), len(files), path)
+
+    def report(outcome: Landed) -> None:
+        landed.append(outcome)
+        name = files[len(landed) - 1].name
+        acting.listener(Progress(step="land", done=len(landed), total=len(files), sentence=name))
+
+    try:
+        land_in_order(landing(ws, table, acting.by), files, on_duplicate, report)
+    except BackfillError as error:
+        if landed:
+            before = f"{count_of(len(landed), 'file')} before it {'has' if len(landed) == 1 else 'have'} landed"
+            error.message = f"{error.message} ({before}; their days are built by the next `land` or `load`.)"
+        raise
     return landed
-
-
-def _report(listener: Listener, done: int, total: int, path: Path) -> None:
-    listener(Progress(step="land", done=done, total=total, sentence=path.name))
 
 
 def _about(ws: Workspace, table: SourceTable, landed: Landed) -> Iterator[str]:

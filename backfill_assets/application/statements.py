@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from backfill_assets.application.land import landed_report, quarantine_of
+from backfill_assets.application.land import landed_report, landing
 from backfill_assets.application.recorder import Acting
-from backfill_assets.domain import SourceTable
 from backfill_assets.evidence.landed import DayWithdrawn, ExtractPreview, LandReport, about_import
 from backfill_assets.landing.archive import require_landable
-from backfill_assets.landing.attempt import Landing, new_lease
 from backfill_assets.landing.extract import Extract, land_extract, preview
 from backfill_assets.landing.land import Landed
 from backfill_assets.landing.statements import restore as restore_keys
@@ -121,18 +119,3 @@ def restore(ws: Workspace, import_id: str, key: Mapping[str, str], acting: Actin
     keys = count_of(landed.record.counts.landed, "key")
     sentence = f"{keys} of {table.name} restored by {landed.record.import_id}: withdrawn by {import_id}"
     return landed_report(ws, table, [landed], [sentence], acting, builds=True)
-
-
-def landing(ws: Workspace, table: SourceTable, by: str) -> Landing:
-    """What landing an extract or a statement works with."""
-    require_person("the one who lands", by)
-    return Landing(
-        ledger=ws.ledger,
-        spark=ws.spark(),
-        settings=ws.settings,
-        source=table,
-        by=by,
-        quarantine=quarantine_of(ws, table),
-        reached=ws.reached,
-        lease=new_lease(ws.settings),
-    )

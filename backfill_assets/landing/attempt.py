@@ -19,12 +19,13 @@ from pyspark.sql import DataFrame, SparkSession
 
 from backfill_assets.crash_points import Point, Reached
 from backfill_assets.domain import SourceTable
-from backfill_assets.errors import BackfillError, TakenOver, UnreadableFile
+from backfill_assets.errors import AmbiguousOrder, BackfillError, TakenOver, UnreadableFile
 from backfill_assets.landing.archive import Archived
 from backfill_assets.landing.classify import Account, account
 from backfill_assets.landing.conformed import conformed_folder, rejected_rows, write_conformed
 from backfill_assets.landing.contract import Bounds
 from backfill_assets.landing.imports import LIVE, OnDuplicate
+from backfill_assets.landing.together import conform_together
 from backfill_assets.landing.versions import records_by_version
 from backfill_assets.lease import LeaseTerms, renewed
 from backfill_assets.ledger.import_records import ImportRecord, KeyCounts, OfferedFile
@@ -38,7 +39,7 @@ Quarantine = Callable[[DataFrame, str], None]
 _SPARKS_REASON = re.compile(r"\[((?:FAILED_READ_FILE|PARQUET_|UNSUPPORTED_|MALFORMED_)[A-Z_.]*)\]")
 
 
-_ALONE = Account(files={}, moved_elsewhere={}, linked=(), keys=KeyCounts())
+_NOTHING_ELSE = Account(files={}, moved_elsewhere={}, linked=(), keys={})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,6 +105,13 @@ class Landing:
         write_conformed(raw, folder, source=self.source, record=record, bounds=bounds)
         self.reached(Point.LAND_CONFORMED)
 
+    def conform_together(self, archived: Sequence[Archived], imports: Sequence[ImportRecord]) -> None:
+        """The same for several files of the same moment, in one Spark job."""
+        bounds = Bounds(first_day=self.settings.first_day, landed_at=imports[0].first_seen_at)
+        files = list(zip(archived, imports, strict=True))
+        conform_together(self.spark, self.folder, self.source, files, bounds=bounds, attempt=self.lease.attempt)
+        self.reached(Point.LAND_CONFORMED)
+
     def account(self, imports: Sequence[ImportRecord]) -> Account:
         """Counts the records of these imports among all others, and quarantines those that are rejected."""
         imports = [self.present(record) for record in imports]
@@ -129,7 +137,7 @@ class Landing:
         """Makes imports LANDED, in the order of their arrival; what they do together is recorded with the last one."""
         for place, record in enumerate(imports):
             file = found.files[record.import_id]
-            together = found if record is imports[-1] else _ALONE
+            together = found if record is imports[-1] else _NOTHING_ELSE
             tx.imports.finish(
                 record.import_id,
                 counts=file.counts,
@@ -137,7 +145,7 @@ class Landing:
                 schema_versions=file.schema_versions,
                 ignored_columns=file.ignored_columns or (ignored[place] if place < len(ignored) else ()),
                 actor=self.by,
-                keys=together.keys,
+                keys=found.keys.get(record.import_id, KeyCounts()),
                 moved_elsewhere=together.moved_elsewhere,
                 linked=together.linked,
                 note=note if together is found else "",
@@ -146,19 +154,22 @@ class Landing:
             )
 
     @contextmanager
-    def attempting(self, imports: Sequence[ImportRecord]) -> Iterator[None]:
+    def attempting(self, imports: Sequence[ImportRecord]) -> Iterator[list[ImportRecord]]:
         """Holds the leases of imports while they are landed, and makes them FAILED when that stops with an error.
 
         A killed process leaves that to `recover`. If a lease was lost, the last step is refused.
+
+        Returns:
+            Those that are not landed yet, when they are not all landed at once: who lands one removes it.
         """
-        ids = [record.import_id for record in imports]
+        left = list(imports)
 
         def renew() -> bool:
-            held = [self.ledger.renew_lease(import_id, self.lease) for import_id in ids]
+            held = [self.ledger.renew_lease(record.import_id, self.lease) for record in tuple(left)]
             return all(held)
 
-        with self._failing(imports), renewed(renew, length=self.lease.length, lost=lambda: None):
-            yield
+        with self._failing(left), renewed(renew, length=self.lease.length, lost=lambda: None):
+            yield left
 
     @contextmanager
     def _failing(self, imports: Sequence[ImportRecord]) -> Iterator[None]:
@@ -167,7 +178,7 @@ class Landing:
         except TakenOver:
             raise
         except BaseException as error:
-            found = _SPARKS_REASON.search(str(error)) if isinstance(error, (PySparkException, Py4JError)) else None
+            found = _sparks_reason(error)
             note = f"landing stopped: {found.group(1) if found else _kind_of(error)}"
             with self.ledger.write() as tx:
                 for record in imports:
@@ -180,6 +191,15 @@ class Landing:
                 next_step="get the file again from its source",
                 import_id=imports[0].import_id,
             ) from error
+
+
+def is_about_a_file(error: BaseException) -> bool:
+    """Whether landing stopped because of what a file holds, so that others can land without it."""
+    return isinstance(error, (UnreadableFile, AmbiguousOrder)) or _sparks_reason(error) is not None
+
+
+def _sparks_reason(error: BaseException) -> re.Match[str] | None:
+    return _SPARKS_REASON.search(str(error)) if isinstance(error, (PySparkException, Py4JError)) else None
 
 
 def _kind_of(error: BaseException) -> str:

@@ -1,8 +1,8 @@
 """Account of landed files: what each of their records is among everything that has landed, and what they change.
 
-`standing` says what a version of a key is. The account compares it with the files and without them: the records of
-these files by fate, the records of earlier files whose fate they change, the keys whose state they change, and the days
-that have to be built again.
+`standing` says what a version of a key is. The account compares it with the files and without them, in one pass over
+the versions of the keys that they have: the records of these files by fate, the records of earlier files whose fate
+they change, the keys whose state they change, and the days that have to be built again.
 """
 
 from __future__ import annotations
@@ -22,11 +22,14 @@ from backfill_assets.errors import AmbiguousOrder
 from backfill_assets.landing.conformed import IMPORT_ID, read_conformed, valid_rows
 from backfill_assets.landing.contract import REASON
 from backfill_assets.landing.formats import IGNORED, ROW
+from backfill_assets.landing.imports import STATEMENT
 from backfill_assets.landing.standing import DECIDES as IS_DECIDING
 from backfill_assets.landing.standing import (
     IS_LAST_VOID,
     IS_TIED,
     NEXT,
+    STATE_AFTER,
+    STATE_BEFORE,
     VOID_BY,
     Fate,
     KeyState,
@@ -34,6 +37,7 @@ from backfill_assets.landing.standing import (
     key_state,
     standing,
     version_columns,
+    with_states,
 )
 from backfill_assets.landing.versions import SCHEMA_VERSION
 from backfill_assets.ledger.import_records import ImportCounts, ImportDay, ImportRecord, KeyCounts
@@ -77,13 +81,13 @@ class Account:
         files: By import.
         moved_elsewhere: By earlier import, how many more of its records are accepted, duplicate and superseded now.
         linked: Days whose rows follow from earlier imports that did not touch them before.
-        keys: How many more keys are current, deleted and withdrawn.
+        keys: By import, how many more keys are current, deleted and withdrawn since it arrived.
     """
 
     files: Mapping[str, FileAccount]
     moved_elsewhere: Mapping[str, ImportCounts]
     linked: tuple[ImportDay, ...]
-    keys: KeyCounts
+    keys: Mapping[str, KeyCounts]
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +102,8 @@ class _Line:
     n: int
 
 
-_WITHOUT, _WITH = "without", "with"
+_PHASE, _WITHOUT, _WITH = "_phase", "without", "with"
+_BECOMES, _IS_NO_MORE = "becomes ", "is no more "
 
 
 def account(
@@ -121,15 +126,12 @@ def account(
         AmbiguousOrder: Nothing declared decides between two versions of a key.
     """
     ids = [record.import_id for record in imports]
-    found = read_conformed(spark, landing, source, imports)
-    earlier, every = _versions(spark, landing, source, imports, others)
-    present = standing(every, source, (*imports, *others))
-    frames = [_contents(found, source), _lines(present, _WITH, ids, source)]
-    if others:
-        frames.append(_lines(standing(earlier, source, others), _WITHOUT, ids, source))
-    counted = frames[0]
-    for frame in frames[1:]:
-        counted = counted.unionByName(frame)
+    versions = _versions(spark, landing, source, imports, others)
+    present = standing(versions, source, (*imports, *others), apart=(_PHASE,))
+    states = len(imports) > 1 and not any(record.format == STATEMENT for record in imports)
+    counted = _contents(read_conformed(spark, landing, source, imports), source).unionByName(
+        _lines(present, ids, source, apart=(_PHASE,), states=states)
+    )
     lines = [_Line(row["phase"], row["what"], row["of"] or "", row["day"], row["n"]) for row in counted.collect()]
     if any(line.what == _TIED for line in lines) and source.ties == Ties.REFUSE:
         raise _ambiguous(present, source, ids)
@@ -142,26 +144,29 @@ def _versions(
     source: SourceTable,
     imports: Sequence[ImportRecord],
     others: Sequence[ImportRecord],
-) -> tuple[DataFrame, DataFrame]:
-    """The versions of other imports of the keys that these imports can affect, and all versions of these keys."""
+) -> DataFrame:
+    """All versions of the keys that these imports can affect, and once more those without these imports."""
     mine = valid_rows(spark, landing, source, imports).select(*version_columns(source))
+    with_mine = mine.withColumn(_PHASE, F.lit(_WITH))
     if not others:
-        return mine, mine
+        return with_mine
     theirs = valid_rows(spark, landing, source, others).select(*version_columns(source))
     is_truncate = F.coalesce(F.col(OPERATION) == Operation.TRUNCATE, F.lit(False))
     truncates = source.operation is not None and source.operation.truncate is not None
     if truncates and mine.where(is_truncate).limit(1).count():
-        return theirs, mine.unionByName(theirs)
-    keys = mine.select(*source.key).distinct()
-    affected = theirs.join(keys, on=list(source.key), how="left_semi").select(*mine.columns)
-    if truncates:
-        affected = affected.unionByName(theirs.where(is_truncate))
-    return affected, mine.unionByName(affected)
+        affected = theirs
+    else:
+        keys = mine.select(*source.key).distinct()
+        affected = theirs.join(keys, on=list(source.key), how="left_semi").select(*mine.columns)
+        if truncates:
+            affected = affected.unionByName(theirs.where(is_truncate))
+    phases = F.explode(F.array(F.lit(_WITHOUT), F.lit(_WITH)))
+    return with_mine.unionByName(affected.withColumn(_PHASE, phases))
 
 
-def _line(phase: str, what: Column, of: Column, day: Column, n: Column) -> tuple[Column, ...]:
+def _line(what: Column, of: Column, day: Column, n: Column, phase: Column | None = None) -> tuple[Column, ...]:
     return (
-        F.lit(phase).alias("phase"),
+        (F.lit(_WITH) if phase is None else phase).alias("phase"),
         what.cast("string").alias("what"),
         of.cast("string").alias("of"),
         day.cast("date").alias("day"),
@@ -181,40 +186,45 @@ def _contents(found: DataFrame, source: SourceTable) -> DataFrame:
     lines = (
         found.groupBy(kind.alias("kind"), IMPORT_ID, day.alias("event_day"))
         .count()
-        .select(*_line(_WITH, F.col("kind"), F.col(IMPORT_ID), F.col("event_day"), F.col("count")))
+        .select(*_line(F.col("kind"), F.col(IMPORT_ID), F.col("event_day"), F.col("count")))
     )
-    names = (
-        found.where(valid & F.col(IGNORED).isNotNull())
-        .select(IMPORT_ID, IGNORED)
-        .distinct()
-        .limit(MOST_NAMES)
-        .select(IMPORT_ID, F.explode(IGNORED).alias("name"))
-        .distinct()
-        .limit(MOST_NAMES)
-        .select(*_line(_WITH, F.concat_ws(":", F.lit(_IGNORED), "name"), F.col(IMPORT_ID), nothing, F.lit(1)))
+    ignored = _few_of_each(found.where(valid & F.col(IGNORED).isNotNull()), IGNORED)
+    names = _few_of_each(ignored.select(IMPORT_ID, F.explode(IGNORED).alias("name")), "name")
+    lines = lines.unionByName(
+        names.select(*_line(F.concat_ws(":", F.lit(_IGNORED), "name"), F.col(IMPORT_ID), nothing, F.lit(1)))
     )
-    lines = lines.unionByName(names)
     if SCHEMA_VERSION in source.schema.fieldNames():
-        versions = (
-            found.where(valid & F.col(SCHEMA_VERSION).isNotNull())
-            .select(IMPORT_ID, SCHEMA_VERSION)
-            .distinct()
-            .limit(MOST_NAMES)
-            .select(
-                *_line(_WITH, F.concat_ws(":", F.lit(_VERSION), SCHEMA_VERSION), F.col(IMPORT_ID), nothing, F.lit(1))
-            )
-        )
-        lines = lines.unionByName(versions)
+        versions = _few_of_each(found.where(valid & F.col(SCHEMA_VERSION).isNotNull()), SCHEMA_VERSION)
+        named = F.concat_ws(":", F.lit(_VERSION), SCHEMA_VERSION)
+        lines = lines.unionByName(versions.select(*_line(named, F.col(IMPORT_ID), nothing, F.lit(1))))
     return lines
 
 
-def _lines(found: DataFrame, phase: str, ids: Sequence[str], source: SourceTable) -> DataFrame:
-    """What every version is, which key it decides, and which import takes it away from its day: one pass, few lines."""
+def _few_of_each(found: DataFrame, name: str) -> DataFrame:
+    """The first distinct values of a column, of each import."""
+    place = F.row_number().over(Window.partitionBy(IMPORT_ID).orderBy(name))
+    return found.select(IMPORT_ID, name).distinct().withColumn("_place", place).where(F.col("_place") <= MOST_NAMES)
+
+
+def _lines(
+    found: DataFrame, ids: Sequence[str], source: SourceTable, *, apart: Sequence[str] = (), states: bool = False
+) -> DataFrame:
+    """What every version is, which key it decides, and which import takes it away from its day: one pass, few lines.
+
+    Args:
+        found: What `standing` gives.
+        ids: The imports that are accounted for.
+        source: The source table.
+        apart: As for `standing`: the phase, if there are two.
+        states: Also count by import which keys it made what they became.
+    """
     day = F.col(source.partition.column)
     is_mine = F.col(IMPORT_ID).isin(list(ids))
     is_truncate = F.coalesce(F.col(OPERATION) == Operation.TRUNCATE, F.lit(False))
     restores = F.when(is_mine & (F.col(OPERATION) == Operation.RESTORE), F.col(IMPORT_ID))
-    found = found.withColumn("_restored_by", F.max(restores).over(Window.partitionBy(*source.key)))
+    found = found.withColumn("_restored_by", F.max(restores).over(Window.partitionBy(*apart, *source.key)))
+    if states:
+        found = with_states(found, source, apart=apart)
     ends = F.col(f"{NEXT}.operation").isin(str(Operation.DELETE), str(Operation.TRUNCATE))
     leaves = F.col(f"{NEXT}.import_id") != F.col(IMPORT_ID)
 
@@ -223,7 +233,18 @@ def _lines(found: DataFrame, phase: str, ids: Sequence[str], source: SourceTable
         return F.when(holds, named)
 
     nothing, nowhere = F.lit(None), F.lit(None).cast("date")
+    changes = [
+        entry(
+            is_mine & state.isNotNull() & ~F.col(STATE_BEFORE).eqNullSafe(F.col(STATE_AFTER)),
+            F.concat(F.lit(prefix), state),
+            F.col(IMPORT_ID),
+            nowhere,
+        )
+        for prefix, state in ((_BECOMES, F.col(STATE_AFTER)), (_IS_NO_MORE, F.col(STATE_BEFORE)))
+        if states
+    ]
     entries = F.array(
+        *changes,
         entry(~is_truncate, fate(), F.col(IMPORT_ID), nowhere),
         entry(F.col(IS_DECIDING), key_state(), nothing, nowhere),
         entry(
@@ -246,11 +267,13 @@ def _lines(found: DataFrame, phase: str, ids: Sequence[str], source: SourceTable
         ),
         entry(F.col(IS_TIED) & is_mine, F.lit(_TIED), F.col(IMPORT_ID), nowhere),
     )
+    phase = F.col(_PHASE) if apart else F.lit(_WITH)
+    line = _line(F.col("entry.what"), F.col("entry.of"), F.col("entry.day"), F.col("count"), F.col("of_phase"))
     return (
-        found.select(F.explode(F.array_compact(entries)).alias("entry"))
-        .groupBy("entry")
+        found.select(phase.alias("of_phase"), F.explode(F.array_compact(entries)).alias("entry"))
+        .groupBy("of_phase", "entry")
         .count()
-        .select(*_line(phase, F.col("entry.what"), F.col("entry.of"), F.col("entry.day"), F.col("count")))
+        .select(*line)
     )
 
 
@@ -267,8 +290,24 @@ def _account(ids: Sequence[str], lines: Iterable[_Line]) -> Account:
         files={import_id: _of_file(import_id, now) for import_id in ids},
         moved_elsewhere={of: ImportCounts(**counts) for of, counts in moved.items() if any(counts.values())},
         linked=_days({entry: n for entry, n in change.items() if n and entry[0] in _CAUSES and entry[1] not in ids}),
-        keys=KeyCounts(**{str(state): change[state, "", None] for state in KeyState}),
+        keys=_keys(ids, change),
     )
+
+
+def _keys(ids: Sequence[str], change: Mapping[_Entry, int]) -> Mapping[str, KeyCounts]:
+    """What the imports changed together, each with its part where that was counted, and the last one with the rest."""
+    found = {
+        import_id: KeyCounts(
+            **{
+                str(state): change.get((f"{_BECOMES}{state}", import_id, None), 0)
+                - change.get((f"{_IS_NO_MORE}{state}", import_id, None), 0)
+                for state in KeyState
+            }
+        )
+        for import_id in ids[:-1]
+    }
+    together = KeyCounts(**{str(state): change.get((str(state), "", None), 0) for state in KeyState})
+    return {**found, ids[-1]: together - sum(found.values(), KeyCounts())}
 
 
 def _of_file(import_id: str, now: Mapping[_Entry, int]) -> FileAccount:
@@ -336,7 +375,7 @@ def recount(
         imports: Every import that counts. What they landed and rejected stays as it is.
     """
     versions = valid_rows(spark, landing, source, imports).select(*version_columns(source))
-    lines = _lines(standing(versions, source, imports), _WITH, [], source).collect()
+    lines = _lines(standing(versions, source, imports), [], source).collect()
     found = {(row["of"], row["what"]): row["n"] for row in lines if row["day"] is None}
     counts = {
         record.import_id: {str(kind): found.get((record.import_id, kind), 0) for kind in Fate} for record in imports

@@ -8,7 +8,7 @@ and is overwritten when the file is landed again.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import reduce
 from pathlib import Path
 
@@ -82,27 +82,32 @@ def write_conformed(
         record: The import.
         bounds: The event times a record can have.
     """
-    conformed(found, source=source, record=record, bounds=bounds).write.mode("overwrite").parquet(str(folder))
+    frame = conformed(found, source=source, owner=owner_of(record), bounds=bounds)
+    frame.write.mode("overwrite").parquet(str(folder))
+
+
+def owner_of(record: ImportRecord) -> Mapping[str, Column]:
+    """The columns of records that say which import they are of."""
+    return {IMPORT_ID: F.lit(record.import_id), ARRIVAL: F.lit(record.arrival)}
 
 
 def conformed(
-    found: Sequence[VersionedRecords], *, source: SourceTable, record: ImportRecord, bounds: Bounds
+    found: Sequence[VersionedRecords], *, source: SourceTable, owner: Mapping[str, Column], bounds: Bounds
 ) -> DataFrame:
-    """The judged records of a file, in the columns of a conformed folder, without writing them."""
-    frames = [_conformed(part, source, record, bounds) for part in found]
+    """Judged records of files, in the columns of a conformed folder, without writing them."""
+    frames = [_conformed(part, source, owner, bounds) for part in found]
     columns = conformed_schema(source).fields
     frame = reduce(DataFrame.unionByName, frames).withColumn(CONTENT_HASH, content_hash(source))
     return frame.select(*(F.col(column.name).cast(column.dataType).alias(column.name) for column in columns))
 
 
-def _conformed(part: VersionedRecords, source: SourceTable, record: ImportRecord, bounds: Bounds) -> DataFrame:
+def _conformed(part: VersionedRecords, source: SourceTable, owner: Mapping[str, Column], bounds: Bounds) -> DataFrame:
     """The judged records of one version, lifted to the present one."""
     own, found = source.at(part.version), part.records
     rejected = F.col(REASON).isNotNull()
     frame = judged(found.frame, own, bounds=bounds).withColumns(
         {
-            IMPORT_ID: F.lit(record.import_id),
-            ARRIVAL: F.lit(record.arrival),
+            **owner,
             RAW: F.when(rejected, F.substring(found.text, 1, MOST_RAW_CHARACTERS + 1)),
             RESTORES: F.lit(None).cast(StringType()),
         }

@@ -23,7 +23,7 @@ from backfill_assets.landing.archive import Archived, archive, require_landable
 from backfill_assets.landing.attempt import Landing
 from backfill_assets.landing.bronze import bronze_rows
 from backfill_assets.landing.classify import Account
-from backfill_assets.landing.conformed import conformed, conformed_folder, read_conformed
+from backfill_assets.landing.conformed import conformed, conformed_folder, owner_of, read_conformed
 from backfill_assets.landing.contract import REASON, Bounds
 from backfill_assets.landing.formats import ROW
 from backfill_assets.landing.imports import LIVE, OnDuplicate, imports_for_days
@@ -134,7 +134,7 @@ def preview(work: Landing, paths: Sequence[Path], extract: Extract, *, now: date
         )
         record = _not_landed(work, path, now)
         bounds = Bounds(first_day=work.settings.first_day, landed_at=record.first_seen_at)
-        each = conformed(raw, source=work.source, record=record, bounds=bounds)
+        each = conformed(raw, source=work.source, owner=owner_of(record), bounds=bounds)
         frame = each if frame is None else frame.unionByName(each)
     assert frame is not None
     _require_keys(work, frame)

@@ -7,10 +7,11 @@ are judged in `contract`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
@@ -22,6 +23,10 @@ from backfill_assets.landing.probe import FileKind, Format, Probe
 ROW = "_row"
 RAW = "_raw"
 IGNORED = "_ignored"
+FILE = "_file"
+"""Of records of several files: the name of the stored copy that each is from."""
+
+_BLOCK, _ID = "_block", "_id"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,18 +46,20 @@ _PARTITION_BITS = 33
 _CSV_TEXT = {"quote": '"', "escape": '"'}
 
 
-def records(spark: SparkSession, stored: Path, *, kind: FileKind, probe: Probe, source: SourceTable) -> Records:
-    """The records of a landed file, unchanged.
+def records(
+    spark: SparkSession, stored: Sequence[Path], *, kind: FileKind, probe: Probe, source: SourceTable
+) -> Records:
+    """The records of landed files, unchanged.
 
     Args:
         spark: The session.
-        stored: The raw copy.
-        kind: Its format and compression.
-        probe: The result of probing the file.
+        stored: The raw copies. Several are read in one pass, and their records say in `_file` which they are from.
+        kind: Their format and compression.
+        probe: The result of probing them, which is the same for all of them.
         source: The contract, for the names of its columns.
 
     Returns:
-        Its records; values are strings, except those of a Parquet file. `_row` counts from 1: the line of a JSONL
+        Their records; values are strings, except those of a Parquet file. `_row` counts from 1: the line of a JSONL
         file, the record of a CSV after its header, the row of a Parquet file. Blank lines are not records.
     """
     if probe.empty:
@@ -66,9 +73,10 @@ def records(spark: SparkSession, stored: Path, *, kind: FileKind, probe: Probe, 
             return _parquet(spark, stored, probe, source)
 
 
-def _json_lines(spark: SparkSession, stored: Path, kind: FileKind, source: SourceTable) -> Records:
+def _json_lines(spark: SparkSession, stored: Sequence[Path], kind: FileKind, source: SourceTable) -> Records:
     names = source.schema.fieldNames()
-    lines = _numbered(spark.read.text(str(stored)), in_one_piece=bool(kind.compression))
+    lines = _of_files(spark.read.text(_paths(stored)), stored)
+    lines = _numbered(lines, in_one_piece=bool(kind.compression)) if len(stored) == 1 else _numbered_by_file(lines)
     text = F.when(F.is_valid_utf8("value"), F.col("value"))
     parsed = (
         lines.where(F.trim(F.col("value"), F.lit(" \t\r\n")) != "")
@@ -92,8 +100,36 @@ def _json_lines(spark: SparkSession, stored: Path, kind: FileKind, source: Sourc
         .when(twice, "the line names a column twice")
         .alias(BROKEN),
         F.when(F.size(unknown) > 0, unknown).alias(IGNORED),
+        *_which(stored),
     )
     return Records(frame=frame, text=F.make_valid_utf8(RAW))
+
+
+def _paths(stored: Sequence[Path]) -> list[str]:
+    return [str(path) for path in stored]
+
+
+def _of_files(frame: DataFrame, stored: Sequence[Path]) -> DataFrame:
+    """What was just read, with the file and the place in it where several were read."""
+    if len(stored) == 1:
+        return frame
+    return frame.select(
+        "*", F.col("_metadata.file_name").alias(FILE), F.col("_metadata.file_block_start").alias(_BLOCK)
+    )
+
+
+def _which(stored: Sequence[Path]) -> list[Column]:
+    return [F.col(FILE)] if len(stored) > 1 else []
+
+
+def _numbered_by_file(found: DataFrame) -> DataFrame:
+    """Records of several files with their number in each, from 1.
+
+    Splits of a file are read in any order, and within a split `monotonically_increasing_id` follows the file.
+    """
+    in_file = Window.partitionBy(FILE).orderBy(_BLOCK, _ID)
+    numbered = found.withColumn(_ID, F.monotonically_increasing_id())
+    return numbered.withColumn(ROW, F.row_number().over(in_file).cast(LongType())).drop(_ID, _BLOCK)
 
 
 def _numbered(lines: DataFrame, *, in_one_piece: bool) -> DataFrame:
@@ -115,11 +151,11 @@ def _numbered(lines: DataFrame, *, in_one_piece: bool) -> DataFrame:
     return numbered.withColumn(ROW, before + in_split + 1).drop("_id")
 
 
-def _csv(spark: SparkSession, stored: Path, probe: Probe, source: SourceTable) -> Records:
+def _csv(spark: SparkSession, stored: Sequence[Path], probe: Probe, source: SourceTable) -> Records:
     # Columns are read by position: a header may repeat a name, as long as the contract does not know it.
     positions = [f"_{position}" for position in range(len(probe.header))]
     schema = StructType([*_strings(positions).fields, StructField(BROKEN, StringType())])
-    frame = (
+    rows = (
         spark.read.schema(schema)
         .options(
             header="true",
@@ -129,9 +165,12 @@ def _csv(spark: SparkSession, stored: Path, probe: Probe, source: SourceTable) -
             enforceSchema="true",
             **_CSV_TEXT,
         )
-        .csv(str(stored))
-        .withColumn(ROW, F.monotonically_increasing_id() + 1)
+        .csv(_paths(stored))
     )
+    if len(stored) == 1:
+        frame = rows.withColumn(ROW, F.monotonically_increasing_id() + 1)
+    else:
+        frame = _numbered_by_file(_of_files(rows, stored))
     width = f"the row does not have the {len(probe.header)} values of the header"
     broken = F.when(F.col(BROKEN).isNotNull(), width)
     if not probe.valid_utf8:  # what was no character has become U+FFFD
@@ -144,13 +183,14 @@ def _csv(spark: SparkSession, stored: Path, probe: Probe, source: SourceTable) -
         F.struct(F.col(BROKEN).alias("line"), F.struct(*positions).alias("values")).alias(RAW),
         broken.alias(BROKEN),
         _no_names().alias(IGNORED),
+        *_which(stored),
     )
     return Records(frame=chosen, text=F.coalesce(F.col(f"{RAW}.line"), F.to_csv(F.col(f"{RAW}.values"), _CSV_TEXT)))
 
 
-def _parquet(spark: SparkSession, stored: Path, probe: Probe, source: SourceTable) -> Records:
+def _parquet(spark: SparkSession, stored: Sequence[Path], probe: Probe, source: SourceTable) -> Records:
     schema = StructType([StructField(column.name, column.read_type) for column in probe.columns])
-    frame = spark.read.schema(schema).parquet(str(stored))
+    frame = spark.read.schema(schema).parquet(*_paths(stored))
     known = {column.name: column for column in probe.columns}
     wanted = [name for name in source.schema.fieldNames() if name in known]
     chosen = frame.select(
@@ -159,6 +199,7 @@ def _parquet(spark: SparkSession, stored: Path, probe: Probe, source: SourceTabl
         F.struct(*(F.col(_quoted(name)) for name in known)).alias(RAW),
         F.lit(None).cast(StringType()).alias(BROKEN),
         _no_names().alias(IGNORED),
+        *([F.col("_metadata.file_name").alias(FILE)] if len(stored) > 1 else []),
     )
     return Records(frame=chosen, text=F.to_json(F.col(RAW)))
 

@@ -1,13 +1,14 @@
-"""Landing of a file.
+"""Landing of files.
 
 Every step is durable before the next begins: the raw copy, the ledger's record that landing has begun, the conformed
 records, the quarantine, and last the ledger's record that it is landed. Only the last step makes anything visible, so
-that a process that stops at any point loses nothing, and the same file can be landed again.
+that a process that stops at any point loses nothing, and the same file can be landed again. Small new files take these
+steps together.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
@@ -16,12 +17,13 @@ from pyspark.sql import SparkSession
 
 from backfill_assets.crash_points import Point, Reached, carry_on
 from backfill_assets.domain import SourceTable
-from backfill_assets.errors import Refused
+from backfill_assets.errors import BackfillError, Refused
 from backfill_assets.landing.abandoned import fail_abandoned
 from backfill_assets.landing.archive import Archived, archive
-from backfill_assets.landing.attempt import Landing, Quarantine, new_lease
+from backfill_assets.landing.attempt import Landing, Quarantine, is_about_a_file, new_lease
 from backfill_assets.landing.classify import Account, recount
 from backfill_assets.landing.imports import LIVE, OnDuplicate
+from backfill_assets.landing.together import batches, can_land_together
 from backfill_assets.landing.turn import landing_turn
 from backfill_assets.ledger.import_records import ImportCounts, ImportDay, ImportRecord
 from backfill_assets.ledger.store import Ledger
@@ -86,25 +88,123 @@ def land(
         reached=reached,
         lease=new_lease(settings),
     )
-    with landing_turn(settings.landing, source):
-        fail_abandoned(ledger, settings, source, by)
-        archived = archive(path, landing=settings.landing, source=source)
-        reached(Point.LAND_ARCHIVED)
-        with ledger.read() as tx:
-            known = [r for r in tx.imports.with_sha(source.name, archived.sha256) if r.landed_at is not None]
-        latest = known[-1] if known else None
-        old_days: tuple[ImportDay, ...] = ()
-        if latest is None or on_duplicate is OnDuplicate.CORRECT:
-            with ledger.write() as tx:
-                record = tx.imports.begin(work.offered(archived, on_duplicate), actor=by, lease=work.lease)
-        elif latest.state in LIVE and on_duplicate is not OnDuplicate.REPROCESS:
-            return _known(ledger, latest, path, on_duplicate, by)
-        else:  # requested, or a reprocessing that stopped before its end
-            record, old_days = _reopen(work, latest)
-        reached(Point.LAND_BEGUN)
-        record, days = _take_in(work, archived, record, old_days)
-        reached(Point.LAND_FINISHED)
+    landed: list[Landed] = []
+    land_files(work, [path], on_duplicate, landed.append)
+    return landed[0]
+
+
+def land_files(
+    work: Landing, paths: Sequence[Path], on_duplicate: OnDuplicate, landed: Callable[[Landed], None]
+) -> None:
+    """Lands files in their order. Small new ones land together, with the result that each has alone.
+
+    A refused file stops the rest; files before it land.
+
+    Args:
+        work: The landing, whose `by` lands them.
+        paths: The files.
+        on_duplicate: As for `land`.
+        landed: Called for each file that has landed, in their order.
+
+    Raises:
+        MissingInput, UnreadableFile, AmbiguousOrder, Refused: As `land`, about one of the files.
+    """
+    for batch in batches(paths):
+        own = replace(work, lease=new_lease(work.settings))
+        with landing_turn(work.folder, work.source):
+            fail_abandoned(work.ledger, work.settings, work.source, work.by)
+            _land_batch(own, batch, on_duplicate, landed)
+
+
+def _land_batch(
+    work: Landing, paths: Sequence[Path], on_duplicate: OnDuplicate, landed: Callable[[Landed], None]
+) -> None:
+    new: list[Archived] = []
+    refused: BackfillError | None = None
+    for path in paths:
+        try:
+            archived = archive(path, landing=work.folder, source=work.source)
+        except BackfillError as error:
+            refused = error
+            break
+        work.reached(Point.LAND_ARCHIVED)
+        if _is_new(work, archived, on_duplicate) and archived.sha256 not in {each.sha256 for each in new}:
+            new.append(archived)
+            continue
+        _land_new(work, new, on_duplicate, landed)
+        new = []
+        landed(_land_one(work, archived, on_duplicate))
+    _land_new(work, new, on_duplicate, landed)
+    if refused is not None:
+        raise refused
+
+
+def _is_new(work: Landing, archived: Archived, on_duplicate: OnDuplicate) -> bool:
+    """Whether a file becomes an import of its own, and can land with others."""
+    if not can_land_together(archived):
+        return False
+    return on_duplicate is OnDuplicate.CORRECT or _latest(work, archived) is None
+
+
+def _latest(work: Landing, archived: Archived) -> ImportRecord | None:
+    """The import that landed this content last, if one did."""
+    with work.ledger.read() as tx:
+        known = [r for r in tx.imports.with_sha(work.source.name, archived.sha256) if r.landed_at is not None]
+    return known[-1] if known else None
+
+
+def _land_one(work: Landing, archived: Archived, on_duplicate: OnDuplicate) -> Landed:
+    latest = _latest(work, archived)
+    old_days: tuple[ImportDay, ...] = ()
+    if latest is None or on_duplicate is OnDuplicate.CORRECT:
+        (record,) = _begun(work, [archived], on_duplicate)
+    elif latest.state in LIVE and on_duplicate is not OnDuplicate.REPROCESS:
+        return _known(work, latest, archived.original_path, on_duplicate)
+    else:  # requested, or a reprocessing that stopped before its end
+        record, old_days = _reopen(work, latest)
+    work.reached(Point.LAND_BEGUN)
+    record, days = _take_in(work, archived, record, old_days)
+    work.reached(Point.LAND_FINISHED)
     return Landed(record=record, days=tuple(day.event_date for day in days), is_new=True)
+
+
+def _begun(work: Landing, archived: Sequence[Archived], on_duplicate: OnDuplicate) -> list[ImportRecord]:
+    with work.ledger.write() as tx:
+        return [
+            tx.imports.begin(work.offered(each, on_duplicate), actor=work.by, lease=work.lease) for each in archived
+        ]
+
+
+def _land_new(
+    work: Landing, archived: Sequence[Archived], on_duplicate: OnDuplicate, landed: Callable[[Landed], None]
+) -> None:
+    """Lands new files together; when one of them stops that, one after the other up to that one."""
+    if len(archived) < 2:
+        for each in archived:
+            landed(_land_one(work, each, on_duplicate))
+        return
+    begun = _begun(work, archived, on_duplicate)
+    work.reached(Point.LAND_BEGUN)
+    with work.attempting(begun) as left:
+        try:
+            work.conform_together(archived, begun)
+            found = work.account(begun)
+        except Exception as error:
+            if not is_about_a_file(error):
+                raise
+            for each, record in zip(archived, begun, strict=True):
+                left.remove(record)
+                record, days = _take_in(work, each, record, ())
+                work.reached(Point.LAND_FINISHED)
+                landed(Landed(record=record, days=tuple(day.event_date for day in days), is_new=True))
+            return
+        with work.ledger.write() as tx:
+            work.finish(tx, begun, found, ignored=[each.probed.found.ignored_columns for each in archived])
+            records = [tx.imports.get(record.import_id) for record in begun]
+    work.reached(Point.LAND_FINISHED)
+    for record in records:
+        days = found.files[record.import_id].days
+        landed(Landed(record=record, days=tuple(day.event_date for day in days), is_new=True))
 
 
 def _take_in(
@@ -133,7 +233,7 @@ def _reopen(work: Landing, record: ImportRecord) -> tuple[ImportRecord, tuple[Im
         return tx.imports.get(record.import_id), days
 
 
-def _known(ledger: Ledger, record: ImportRecord, path: Path, on_duplicate: OnDuplicate, by: str) -> Landed:
+def _known(work: Landing, record: ImportRecord, path: str, on_duplicate: OnDuplicate) -> Landed:
     """The content was landed before: refused, or ignored with a record of it."""
     if on_duplicate is OnDuplicate.REJECT:
         raise Refused(
@@ -141,13 +241,13 @@ def _known(ledger: Ledger, record: ImportRecord, path: Path, on_duplicate: OnDup
             next_step=step("land it with ", Option("on_duplicate", "ignore"), ", reprocess or correct"),
             import_id=record.import_id,
         )
-    with ledger.write() as tx:
+    with work.ledger.write() as tx:
         tx.events.record(
-            actor=by,
+            actor=work.by,
             entity="import",
             entity_id=record.import_id,
             action="duplicate_ignored",
-            payload={"path": str(path)},
+            payload={"path": path},
         )
     return Landed(record=record, days=(), is_new=False)
 
@@ -168,7 +268,7 @@ def _recounted(work: Landing, record: ImportRecord, found: Account) -> tuple[Acc
         found,
         moved_elsewhere={},
         linked=tuple(day for day in found.linked if (day.import_id, day.event_date) not in days),
-        keys=keys,
+        keys={record.import_id: keys},
     )
     return again, {r.import_id: counts[r.import_id] for r in others if counts[r.import_id] != r.counts}
 

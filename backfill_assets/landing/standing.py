@@ -15,7 +15,7 @@ Column expressions over windows by key: nothing here reads or writes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
 
 from pyspark.sql import Column, DataFrame, Window
@@ -39,6 +39,8 @@ IS_OVERRIDDEN = "_is_overridden"
 IS_TIED = "_is_tied"
 DECIDES = "_decides"
 NEXT = "_next"
+
+STATE_BEFORE, STATE_AFTER = "_state_before", "_state_after"
 
 _COUNTS, _BEFORE, _RANK = "_counts", "_before", "_rank"
 _RESTORED, _WITHDRAWAL = "_restored", "_withdrawal"
@@ -67,13 +69,16 @@ def version_columns(source: SourceTable) -> list[Column]:
     return [*(F.col(name) for name in (*names, *own)), happened_at(source).alias(HAPPENED)]
 
 
-def standing(versions: DataFrame, source: SourceTable, imports: Iterable[ImportRecord]) -> DataFrame:
+def standing(
+    versions: DataFrame, source: SourceTable, imports: Iterable[ImportRecord], *, apart: Sequence[str] = ()
+) -> DataFrame:
     """Every version with what it is among those of its key.
 
     Args:
         versions: At least `version_columns` of all valid records of some keys, and of the truncates.
         source: The source table.
         imports: Where they are from: without a statement among them there is nothing to look for that withdraws.
+        apart: Columns of `versions`; versions that differ in them are not of one key.
 
     Returns:
         The columns of `versions` for each of them (a truncate is there once for every key), and:
@@ -82,11 +87,11 @@ def standing(versions: DataFrame, source: SourceTable, imports: Iterable[ImportR
         position; `_is_tied`, whether nothing declared decides between it and the one before it; `_decides`, whether it
         decides what its key is; `_next`, what ends it: operation, import, day and time of that, null while it holds.
     """
-    every = Window.partitionBy(*source.key)
+    every = Window.partitionBy(*apart, *source.key)
     operation = F.col(OPERATION)
-    is_statement = F.coalesce(operation.isin(*map(str, STATEMENTS)), F.lit(False))
+    is_statement = _is_statement()
     is_truncate = F.coalesce(operation == Operation.TRUNCATE, F.lit(False))
-    found = _with_truncates(versions, source).withColumn(_RANK, _rank(source))
+    found = _with_truncates(versions, source, apart).withColumn(_RANK, _rank(source))
     is_stated = any(record.format == STATEMENT for record in imports)
     found = _with_withdrawals(found, every, is_stated=is_stated)
     found = found.withColumn(_COUNTS, ~is_statement & F.col(VOID_BY).isNull())
@@ -145,6 +150,37 @@ def _with_withdrawals(versions: DataFrame, every: WindowSpec, *, is_stated: bool
     )
 
 
+def with_states(found: DataFrame, source: SourceTable, *, apart: Sequence[str]) -> DataFrame:
+    """Adds what the key of each version was before that version arrived, and what it was when it had.
+
+    Args:
+        found: What `standing` gives.
+        source: The source table.
+        apart: As for `standing`.
+    """
+    arrived = Window.partitionBy(*apart, *source.key).orderBy(ARRIVAL, ROW)
+    so_far = arrived.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    operation = F.col(OPERATION)
+    is_truncate = F.coalesce(operation == Operation.TRUNCATE, F.lit(False))
+    counts = ~_is_statement() & F.col(VOID_BY).isNull()
+    ends = F.coalesce(operation.isin(str(Operation.DELETE), str(Operation.TRUNCATE)), F.lit(False))
+    found = found.withColumn(_RANK, _rank(source))
+    last = F.max(F.when(counts, F.struct(*(F.col(name) for name in _place(source)), ends.alias("ends")))).over(so_far)
+    is_known = F.max(counts & ~is_truncate).over(so_far)
+    was_withdrawn = F.max(F.col(VOID_BY).isNotNull()).over(so_far)
+    state = (
+        F.when(is_known & last["ends"], F.lit(KeyState.DELETED))
+        .when(is_known, F.lit(KeyState.CURRENT))
+        .when(was_withdrawn, F.lit(KeyState.WITHDRAWN))
+    )
+    found = found.withColumn(STATE_AFTER, state.cast("string")).drop(_RANK)
+    return found.withColumn(STATE_BEFORE, F.lag(STATE_AFTER).over(arrived))
+
+
+def _is_statement() -> Column:
+    return F.coalesce(F.col(OPERATION).isin(*map(str, STATEMENTS)), F.lit(False))
+
+
 def fate() -> Column:
     """What becomes of a record. One that decides nothing and repeats nothing is superseded, truncates included."""
     return (
@@ -191,12 +227,13 @@ def _rank(source: SourceTable) -> Column:
     return F.when(F.col(OPERATION) == Operation.SNAPSHOT, F.lit(0)).otherwise(F.lit(1)).cast(IntegerType())
 
 
-def _with_truncates(versions: DataFrame, source: SourceTable) -> DataFrame:
+def _with_truncates(versions: DataFrame, source: SourceTable, apart: Sequence[str]) -> DataFrame:
     """Truncates have no key: each is put among the versions of every key. There are few of them."""
     if source.operation is None or source.operation.truncate is None:
         return versions
     is_truncate = F.coalesce(F.col(OPERATION) == Operation.TRUNCATE, F.lit(False))
     keyed, truncates = versions.where(~is_truncate), versions.where(is_truncate)
-    keys = keyed.select(*source.key).distinct()
-    of_each_key = keys.crossJoin(F.broadcast(truncates.drop(*source.key))).select(*versions.columns)
+    keys = keyed.select(*apart, *source.key).distinct()
+    few = F.broadcast(truncates.drop(*source.key))
+    of_each_key = (keys.join(few, on=list(apart)) if apart else keys.crossJoin(few)).select(*versions.columns)
     return keyed.unionByName(of_each_key)

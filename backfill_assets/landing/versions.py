@@ -141,7 +141,7 @@ def records_by_version(
             probed = replace(probed, version=version_of_columns(source, columns, name=name))
     if probed.version is not None:
         table = source.at(probed.version)
-        found = records(spark, stored, kind=kind, probe=probed.found, source=table)
+        found = records(spark, [stored], kind=kind, probe=probed.found, source=table)
         return (VersionedRecords(records=found, version=probed.version),)
     return tuple(_by_record(spark, stored, kind, probed.found, source, name))
 
@@ -164,7 +164,7 @@ def _by_record(
     spark: SparkSession, stored: Path, kind: FileKind, found: Probe, source: SourceTable, name: str
 ) -> Iterable[VersionedRecords]:
     read = {
-        version: records(spark, stored, kind=kind, probe=found, source=_reading(source, version))
+        version: records(spark, [stored], kind=kind, probe=found, source=_reading(source, version))
         for version in _every(source)
     }
     latest = read[source.contract_version]

@@ -53,9 +53,35 @@ def _land(ws: Workspace, notes: Notes) -> None:
     operations.land(ws, SALES, Path(notes["file"]), on_duplicate=OnDuplicate.IGNORE, by="ana")
 
 
+def _landing_together(shop: Shop) -> Notes:
+    """Three files, of which the second corrects the first, and one has a record that cannot be read."""
+    contents = (
+        [json.dumps(sale(FIFTH, amount=100, sale_id="late"))],
+        [json.dumps(sale(FIFTH, amount=70, sale_id="late")), '{"sale_id": "no time"}'],
+        [json.dumps(sale(FIFTH))],
+    )
+    for number, lines in enumerate(contents):
+        (shop.folder / f"part-{number}.jsonl").write_text("".join(line + "\n" for line in lines), encoding="utf-8")
+    return {"folder": str(shop.folder)}
+
+
+def _land_together(ws: Workspace, notes: Notes) -> None:
+    operations.land_together(ws, SALES, sorted(Path(notes["folder"]).glob("part-*.jsonl")), by="ana")
+
+
+def _loaded_together(shop: Shop, notes: Notes) -> None:
+    """Lands the files that have not landed, and builds the days that they touch."""
+    _land_together(shop.ws, {**notes, "folder": str(shop.folder)})
+    _built(shop)
+
+
 def _loaded(shop: Shop, notes: Notes) -> None:
     """Lands the file, unless it has landed, and builds the days that it touches."""
     _land(shop.ws, {**notes, "file": str(shop.folder / LATE_FILE)})
+    _built(shop)
+
+
+def _built(shop: Shop) -> None:
     with shop.ws.ledger.read() as reader:
         is_waiting = bool(reader.imports.records(states=[ImportState.LANDED]))
     if is_waiting:
@@ -278,6 +304,13 @@ SCENARIOS = {
     scenario.name: scenario
     for scenario in (
         _run(name="land", prepare=_landing, act=_land, finish=_loaded, needs_spark=True),
+        _run(
+            name="land together",
+            prepare=_landing_together,
+            act=_land_together,
+            finish=_loaded_together,
+            needs_spark=True,
+        ),
         _run(name="load", prepare=_planned_load, act=_stage_and_gate, needs_spark=True),
         _run(name="stage", prepare=_planned, act=_stage, needs_spark=True),
         _run(name="resume", prepare=_half_staged, act=_stage, needs_spark=True),

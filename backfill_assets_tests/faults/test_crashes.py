@@ -20,6 +20,8 @@ SOMEWHERE = (
     ("roll back a set with an equal table", Point.SET_TABLE_BROUGHT_BACK),
     ("roll back what is being followed", Point.SWAP_COMMITTED),
     ("land", Point.LAND_CONFORMED),
+    ("land together", Point.LAND_CONFORMED),
+    ("land together", Point.LAND_QUARANTINED),
     ("stage", Point.STAGE_FILES_WRITTEN),
     ("land an extract", Point.LAND_STATED),
     ("land an extract", Point.LAND_BEGUN),

@@ -1,0 +1,129 @@
+"""Together: new files that one Spark job conforms and one account counts.
+
+A job, a plan and a commit cost the same for one record as for a million, so that a thousand small files are landed as a
+few batches. What becomes of each file is what would become of it alone, in the order in which they were offered.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Sequence
+from functools import reduce
+from pathlib import Path
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from backfill_assets.domain import SourceTable
+from backfill_assets.landing.archive import Archived
+from backfill_assets.landing.conformed import ARRIVAL, IMPORT_ID, conformed, conformed_folder
+from backfill_assets.landing.contract import Bounds
+from backfill_assets.landing.formats import FILE, records
+from backfill_assets.landing.versions import VersionedRecords
+from backfill_assets.ledger.import_records import ImportRecord
+
+MOST_FILES = 250
+"""Of a batch. A process that is killed lands its batch again; beyond this number the fixed costs do not matter."""
+
+MOST_BYTES = 64 << 20
+"""Of a batch, and the size from which a file lands alone: then the records cost more than the job."""
+
+_OF_GZIP = 8
+"""A gzipped file counts as so many times its size."""
+
+_FOLDER = "_folder"
+
+_File = tuple[Archived, ImportRecord]
+
+
+def batches(paths: Sequence[Path]) -> Iterator[Sequence[Path]]:
+    """Files in their order, in batches of bounded size; a file that cannot be looked at is refused when it is read."""
+    batch: list[Path] = []
+    size = 0
+    for path in paths:
+        own = _size(path)
+        if batch and (len(batch) == MOST_FILES or size + own > MOST_BYTES):
+            yield batch
+            batch, size = [], 0
+        batch.append(path)
+        size += own
+    if batch:
+        yield batch
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size * (_OF_GZIP if path.suffix.lower() == ".gz" else 1)
+    except OSError:
+        return 0
+
+
+def can_land_together(archived: Archived) -> bool:
+    """Whether it is known without Spark which version of the contract the records are in."""
+    return archived.probed.version is not None
+
+
+def conform_together(
+    spark: SparkSession, landing: Path, source: SourceTable, files: Sequence[_File], *, bounds: Bounds, attempt: str
+) -> None:
+    """Judges the records of files and writes the conformed folder of each.
+
+    Args:
+        spark: The session.
+        landing: The landing folder.
+        source: The contract.
+        files: The archived files, no content twice, with their imports.
+        bounds: The event times that their records can have.
+        attempt: Names what is written until it is whole.
+    """
+    building = conformed_folder(landing, source, f".building-{attempt}")
+    parts = [_part(spark, landing, source, alike, bounds) for alike in _alike(files)]
+    if parts:
+        frame = reduce(DataFrame.unionByName, parts).withColumn(_FOLDER, F.col(IMPORT_ID))
+        frame.write.mode("overwrite").partitionBy(_FOLDER).parquet(str(building))
+    for _, record in files:
+        built = building / f"{_FOLDER}={record.import_id}"
+        folder = conformed_folder(landing, source, record.import_id)
+        shutil.rmtree(folder, ignore_errors=True)
+        if built.exists():
+            built.rename(folder)
+        else:  # it has no records
+            folder.mkdir(parents=True)
+    shutil.rmtree(building, ignore_errors=True)
+
+
+def _alike(files: Sequence[_File]) -> Sequence[Sequence[_File]]:
+    """Files that are read in the same way; those without records are in none."""
+    found: dict[object, list[_File]] = {}
+    for file in files:
+        archived = file[0]
+        probe, kind = archived.probed.found, archived.kind
+        how = (kind.format, kind.compression, archived.probed.version, probe.header, probe.columns, probe.valid_utf8)
+        if not probe.empty:
+            found.setdefault(how, []).append(file)
+    return tuple(found.values())
+
+
+def _part(spark: SparkSession, landing: Path, source: SourceTable, files: Sequence[_File], bounds: Bounds) -> DataFrame:
+    first = files[0][0]
+    version = first.probed.version
+    assert version is not None
+    found = records(
+        spark,
+        [landing / archived.stored_path for archived, _ in files],
+        kind=first.kind,
+        probe=first.probed.found,
+        source=source.at(version),
+    )
+    import_id = _by_file(files, [record.import_id for _, record in files])
+    arrival = _by_file(files, [record.arrival for _, record in files])
+    owner = {IMPORT_ID: import_id, ARRIVAL: arrival}
+    return conformed([VersionedRecords(records=found, version=version)], source=source, owner=owner, bounds=bounds)
+
+
+def _by_file(files: Sequence[_File], values: Sequence[str | int]) -> Column:
+    """The value of each record's file."""
+    if len(files) == 1:
+        return F.lit(values[0])
+    names = (Path(archived.stored_path).name for archived, _ in files)
+    return F.create_map(*(F.lit(each) for pair in zip(names, values, strict=True) for each in pair))[F.col(FILE)]
