@@ -100,7 +100,7 @@ class LandingRoom:
         """What several files, statements and extracts work with."""
         return Landing(
             ledger=self.ledger,
-            spark=self.spark,
+            open_session=lambda: self.spark,
             settings=self.settings,
             source=self.source,
             by="ada",

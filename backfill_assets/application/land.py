@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterator, Sequence
 from datetime import date
+from functools import cache
 from pathlib import Path
 
 from pyspark.sql import DataFrame
@@ -52,7 +53,7 @@ def landing(ws: Workspace, table: SourceTable, by: str) -> Landing:
     require_person("the one who lands", by)
     return Landing(
         ledger=ws.ledger,
-        spark=ws.spark(),
+        open_session=cache(ws.spark),
         settings=ws.settings,
         source=table,
         by=by,

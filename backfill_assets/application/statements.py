@@ -76,6 +76,8 @@ def preview_extract(ws: Workspace, source: str, files: Sequence[Path], extract: 
     allowed = table.most_withdrawn_percent
     confirm = step("to land it, confirm it: ", Option("confirmed_by", NAME))
     land = step("to land it, leave out ", Option("dry_run"))
+    days = step("name the days of these files with ", Option("replaces", "DAY..DAY"), ", or land other files")
+    wanted = confirm if found.percent > allowed and not extract.confirmed_by else land
     return ExtractPreview(
         source=table.name,
         scope=extract.scope,
@@ -84,10 +86,11 @@ def preview_extract(ws: Workspace, source: str, files: Sequence[Path], extract: 
         percent=round(found.percent, 3),
         records=found.records,
         outside=found.outside,
+        is_elsewhere=found.is_elsewhere,
         allowed_percent=allowed,
         by_day=tuple(DayWithdrawn(day=day, keys=keys) for day, keys in found.by_day.items()),
         sample=found.sample,
-        next_steps=(confirm if found.percent > allowed and not extract.confirmed_by else land,),
+        next_steps=(days if found.is_elsewhere else wanted,),
     )
 
 

@@ -73,6 +73,8 @@ def land(
 
                 preview = preview_extract(session.ws, source, files, extract, person(by))
                 print_json(preview) if as_json else views.show(console, *views.extract_view(preview))
+                if preview.is_elsewhere:
+                    raise typer.Exit(1)
                 return
             acting = session.acting(person(by), on=source)
             if extract is None:

@@ -43,6 +43,7 @@ def extract_view(preview: ExtractPreview) -> Sequence[RenderableType | NextStep]
 
 def _records(preview: ExtractPreview) -> str:
     outside = f", {preview.outside:,} of them not of these days or rows" if preview.outside else ""
+    outside = ", and none of them is of these days and rows" if preview.is_elsewhere else outside
     return f"{count_of(preview.records, 'valid record')}{outside}"
 
 

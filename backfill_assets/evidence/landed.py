@@ -61,6 +61,7 @@ class ExtractPreview:
         percent: The same as a share.
         records: How many valid records the files have.
         outside: How many of them are of other days, or not in the scope: they land as those of any file.
+        is_elsewhere: Whether none of the records is of the days and the scope: these are other files than were meant.
         allowed_percent: The share that the source lets be withdrawn without a person's confirmation.
         by_day: The days that lose keys.
         sample: Some of the keys.
@@ -74,6 +75,7 @@ class ExtractPreview:
     percent: float
     records: int
     outside: int
+    is_elsewhere: bool
     allowed_percent: float
     by_day: tuple[DayWithdrawn, ...]
     sample: tuple[Mapping[str, str], ...]

@@ -48,7 +48,8 @@ class Landing:
 
     Attributes:
         ledger: The ledger.
-        spark: The session that reads files.
+        open_session: Opens the session that reads files: only when records are read, so that what is refused without
+            reading them is refused at once.
         settings: Where the landing folder is, and the first day.
         source: The source table.
         by: Who lands.
@@ -58,13 +59,18 @@ class Landing:
     """
 
     ledger: Ledger
-    spark: SparkSession
+    open_session: Callable[[], SparkSession]
     settings: Settings
     source: SourceTable
     by: str
     quarantine: Quarantine
     reached: Reached
     lease: LeaseTerms
+
+    @property
+    def spark(self) -> SparkSession:
+        """The session that reads files."""
+        return self.open_session()
 
     @property
     def folder(self) -> Path:

@@ -28,7 +28,13 @@ from backfill_assets.landing.contract import REASON, Bounds
 from backfill_assets.landing.formats import ROW
 from backfill_assets.landing.imports import LIVE, OnDuplicate, imports_for_days
 from backfill_assets.landing.land import Landed
-from backfill_assets.landing.statements import Statement, columns_condition, record_statement, write_statement
+from backfill_assets.landing.statements import (
+    Statement,
+    columns_condition,
+    record_statement,
+    require_columns,
+    write_statement,
+)
 from backfill_assets.landing.turn import landing_turn
 from backfill_assets.landing.versions import probe_versions, records_by_version
 from backfill_assets.ledger.import_records import ImportRecord
@@ -85,6 +91,11 @@ class Withdrawn:
     def percent(self) -> float:
         return 100 * self.keys / self.current if self.current else 0.0
 
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether there are records, and none of them is of the days and the scope."""
+        return 0 < self.records == self.outside
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LandedExtract:
@@ -124,11 +135,12 @@ def preview(work: Landing, paths: Sequence[Path], extract: Extract, *, now: date
         MissingInput, UnreadableFile: A file does not exist or cannot be read.
         UnknownName, Refused: The scope is not of this source, or rejected records have no key.
     """
+    require_columns(work.source, extract.where)
+    kinds = [require_landable(path) for path in paths]
+    probes = [probe_versions(path, kind, work.source, name=path.name) for path, kind in zip(paths, kinds, strict=True)]
     in_scope = columns_condition(work, extract.where)
     frame: DataFrame | None = None
-    for path in paths:
-        kind = require_landable(path)
-        probed = probe_versions(path, kind, work.source, name=path.name)
+    for path, kind, probed in zip(paths, kinds, probes, strict=True):
         raw = records_by_version(
             work.spark, path.absolute(), kind=kind, probed=probed, source=work.source, name=path.name
         )
@@ -168,7 +180,9 @@ def land_extract(work: Landing, paths: Sequence[Path], extract: Extract) -> Land
         Refused: More would be withdrawn than the source allows without confirmation, or it is not known which keys the
             files have, because rejected records have none.
     """
-    in_scope = columns_condition(work, extract.where)
+    require_columns(work.source, extract.where)
+    if extract.where:
+        columns_condition(work, extract.where)  # values that are none are refused before anything is kept
     with landing_turn(work.folder, work.source):
         fail_abandoned(work.ledger, work.settings, work.source, work.by)
         archived = []
@@ -188,6 +202,7 @@ def land_extract(work: Landing, paths: Sequence[Path], extract: Extract) -> Land
             ]
         work.reached(Point.LAND_BEGUN)
         with work.attempting(imports):
+            in_scope = columns_condition(work, extract.where)
             *files, stating = imports
             for each, record in zip(archived, files, strict=True):
                 work.conform(each, record)

@@ -80,7 +80,7 @@ def land(
     """
     work = Landing(
         ledger=ledger,
-        spark=spark,
+        open_session=lambda: spark,
         settings=settings,
         source=source,
         by=by,

@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StringType
 
 from backfill_assets.crash_points import Point
-from backfill_assets.domain import Operation
+from backfill_assets.domain import Operation, SourceTable
 from backfill_assets.domain.operations import OPERATION
 from backfill_assets.errors import Refused, UnknownName
 from backfill_assets.identity import canonical_json
@@ -89,7 +89,8 @@ def withdraw(work: Landing, key: Mapping[str, str], *, reason: str) -> Landed:
     Raises:
         Refused: The key is not current, or columns are missing or not those of the key.
     """
-    wanted = key_condition(work, key, complete=True)
+    require_key(work.source, key, complete=True)
+    wanted = columns_condition(work, key)
     with landing_turn(work.folder, work.source):
         fail_abandoned(work.ledger, work.settings, work.source, work.by)
         _require_current(work, key, wanted)
@@ -114,7 +115,7 @@ def restore(work: Landing, import_id: str, key: Mapping[str, str], *, reason: st
         UnknownName: There is no such import.
         Refused: It is no statement of this source, or withdrew nothing that is not restored already.
     """
-    chosen = key_condition(work, key, complete=False)
+    require_key(work.source, key, complete=False)
     with landing_turn(work.folder, work.source):
         fail_abandoned(work.ledger, work.settings, work.source, work.by)
         with work.ledger.read() as tx:
@@ -126,6 +127,7 @@ def restore(work: Landing, import_id: str, key: Mapping[str, str], *, reason: st
                 next_step=do(Act.STATUS),
                 import_id=import_id,
             )
+        chosen = columns_condition(work, key)
         keys = valid_rows(work.spark, work.folder, work.source, statements)
         restored = keys.where(F.col(RESTORES) == import_id).select(*work.source.key)
         is_of_it = (F.col(IMPORT_ID) == import_id) & (F.col(OPERATION) == Operation.WITHDRAW)
@@ -200,13 +202,12 @@ def _state(
     return Landed(record=record, days=days, is_new=True)
 
 
-def key_condition(work: Landing, key: Mapping[str, str], *, complete: bool) -> Column:
-    """True for rows with these values of key columns.
+def require_key(source: SourceTable, key: Mapping[str, str], *, complete: bool) -> None:
+    """Refuses columns that are not those of the key of a source.
 
     Raises:
-        Refused: A column is not of the key, a value is not of its type, or, when all are needed, one is missing.
+        Refused: A column is not of the key or, when all are needed, one is missing.
     """
-    source = work.source
     if strange := [name for name in key if name not in source.key]:
         raise Refused(f"{strange[0][:_QUOTED]} is not of the key of {source.name}, which is {', '.join(source.key)}.")
     if complete and (missing := [name for name in source.key if name not in key]):
@@ -214,24 +215,33 @@ def key_condition(work: Landing, key: Mapping[str, str], *, complete: bool) -> C
             f"the key of {source.name} is {', '.join(source.key)}, and no value of {missing[0]} is given.",
             next_step=step("add ", Option("key", f"{missing[0]}=VALUE")),
         )
-    return columns_condition(work, key)
 
 
-def columns_condition(work: Landing, values: Mapping[str, str]) -> Column:
-    """True for rows with these values, given as text.
+def require_columns(source: SourceTable, values: Mapping[str, str]) -> None:
+    """Refuses columns that a source does not have.
 
     Raises:
         UnknownName: The contract has no such column.
+    """
+    if strange := [name for name in values if name not in source.schema.fieldNames()]:
+        columns = ", ".join(source.schema.fieldNames())
+        raise UnknownName(
+            f"{source.name} has no column {strange[0][:_QUOTED]!r}; its columns are {columns}.", table=source.name
+        )
+
+
+def columns_condition(work: Landing, values: Mapping[str, str]) -> Column:
+    """True for rows with these values, given as text, of columns that the contract has.
+
+    Raises:
         Refused: A value is not of the type of its column.
     """
     schema, table = work.source.schema, work.source.name
-    if strange := [name for name in values if name not in schema.fieldNames()]:
-        columns = ", ".join(schema.fieldNames())
-        raise UnknownName(f"{table} has no column {strange[0][:_QUOTED]!r}; its columns are {columns}.", table=table)
+    session = work.spark  # without one there are no expressions
     if not values:
         return F.lit(True)
     given = {name: typed(F.lit(text), StringType(), schema[name].dataType) for name, text in values.items()}
-    found = work.spark.range(1).select(*(value.isNotNull().alias(name) for name, value in given.items())).collect()[0]
+    found = session.range(1).select(*(value.isNotNull().alias(name) for name, value in given.items())).collect()[0]
     if wrong := [name for name in values if not found[name]]:
         kind = schema[wrong[0]].dataType.simpleString()
         raise Refused(
