@@ -129,8 +129,8 @@ def test_a_preview_says_what_would_be_withdrawn_and_keeps_nothing(room: LandingR
     assert (found.keys, found.current, found.by_day) == (2, 3, {DAYS[0]: 1, DAYS[1]: 1})
     assert (found.records, found.outside, found.is_elsewhere) == (1, 0, False)
     elsewhere = Extract(days=DayRange(DAYS[1], DAYS[2]), where={}, reason="r")
-    found = preview(room.work(), [path], elsewhere, now=LANDED_AT)
-    assert (found.outside, found.is_elsewhere) == (1, True)
+    moved = preview(room.work(), [path], elsewhere, now=LANDED_AT)
+    assert (moved.outside, moved.is_elsewhere) == (1, True)
     others = Extract(days=ALL, where={"place": "p1"}, reason="r")
     assert preview(room.work(), [path], others, now=LANDED_AT).outside == 1
     assert found.sample == ({"event_id": "k2"}, {"event_id": "k3"})
