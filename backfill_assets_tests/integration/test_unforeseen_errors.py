@@ -1,0 +1,117 @@
+"""The last resort: an error that nothing foresaw is one sentence, with its details in a file."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from backfill_assets.application import look
+from backfill_assets.main import app
+from backfill_assets_tests.integration.test_hostile_words import STEERING
+from backfill_assets_tests.ledgers import only_with_sqlite
+from backfill_assets_tests.shop import shop_environment
+
+
+@pytest.fixture
+def person(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    monkeypatch.delenv("DAGSTER_HOME", raising=False)
+    for name, value in shop_environment(tmp_path).items():
+        monkeypatch.setenv(name, value)
+    yield tmp_path
+
+
+def types(*words: str) -> Result:
+    return CliRunner().invoke(app, list(words), catch_exceptions=False)
+
+
+def broken_by(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr(look, "status", fail)
+
+
+def test_an_unforeseen_error_is_one_sentence_and_its_details_are_in_a_file(
+    person: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken_by(monkeypatch, KeyError("a\x1b[2J\n2026-01-01T00:00:00+00:00 forged"))
+    result = types("status")
+    log = person / "logs" / "unexpected.log"
+    assert result.exit_code == 1
+    said = " ".join(result.stderr.split())
+    assert said.startswith("stopped: unexpected KeyError: 'a\\x1b[2J")
+    assert f"details in {log}" in said
+    assert "next: backfill recover" in said
+    assert "Traceback" not in result.output
+    text = log.read_text(encoding="utf-8")
+    assert "Traceback (most recent call last)" in text
+    assert not STEERING.search(text)
+    broken_by(monkeypatch, ValueError("first\n2026-01-01T00:00:00+00:00 forged"))
+    assert types("status").exit_code == 1
+    entries = [line for line in log.read_text(encoding="utf-8").splitlines() if not line.startswith("    ")]
+    assert len(entries) == 2, "an error's own text began an entry of the log"
+
+
+def test_the_details_are_shown_to_who_asks_for_them(person: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    broken_by(monkeypatch, RuntimeError("a mistake of ours"))
+    monkeypatch.setenv("BACKFILL_DEBUG", "1")
+    result = types("status")
+    assert result.exit_code == 1
+    assert "Traceback (most recent call last)" in result.stderr
+    assert "stopped: unexpected RuntimeError: a mistake of ours" in result.stderr
+
+
+def test_an_unforeseen_error_is_json_for_machines(person: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    broken_by(monkeypatch, RuntimeError("a mistake of ours"))
+    result = types("status", "--json")
+    assert result.exit_code == 1
+    error = json.loads(result.stdout)["error"]
+    assert error["type"] == "Unexpected"
+    assert error["ids"]["log"] == str(person / "logs" / "unexpected.log")
+
+
+@pytest.mark.parametrize(
+    ("number", "sentence"),
+    [
+        (errno.ENOSPC, "stopped: there is no space left on the device: /lake/x"),
+        (errno.EACCES, "stopped: permission denied: /lake/x"),
+        (errno.EROFS, "stopped: the file system is read-only: /lake/x"),
+    ],
+)
+def test_a_machine_that_fails_is_said_in_plain_words(
+    person: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    number: int,
+    sentence: str,
+) -> None:
+    broken_by(monkeypatch, OSError(number, os.strerror(number), "/lake/x"))
+    assert types("status").stderr.startswith(sentence)
+
+
+def test_a_home_that_cannot_be_written_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    only_with_sqlite("the home is where the ledger is")
+    (tmp_path / "file").write_text("no folder")
+    for name, value in shop_environment(tmp_path / "file" / "home").items():
+        monkeypatch.setenv(name, value)
+    for words in (("status",), ("recover",), ("vacuum",), ("land", "sales", __file__, "--by", "ana")):
+        result = types(*words)
+        assert result.exit_code == 1, result.output
+        assert "Traceback" not in result.output
+        assert result.stderr.startswith(("refused: ", "stopped: ")), result.output
+
+
+def test_a_ledger_that_is_no_database_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    only_with_sqlite("it is about that file")
+    for name, value in shop_environment(tmp_path).items():
+        monkeypatch.setenv(name, value)
+    (tmp_path / "ledger.db").write_bytes(b"not a database " * 1_000)
+    result = types("status")
+    assert result.exit_code == 1
+    assert result.stderr.startswith(("refused: ", "stopped: "))
+    assert "Traceback" not in result.output
