@@ -10,6 +10,7 @@ import unicodedata
 
 from backfill_assets.errors import BackfillError, Refused
 from backfill_assets.next_steps import NAME, Option, step
+from backfill_assets.sensors import Sensor
 
 # Letters without a visible form.
 _BLANK_LETTERS = frozenset("\u115f\u1160\u3164\uffa0")
@@ -17,7 +18,12 @@ _BLANK_LETTERS = frozenset("\u115f\u1160\u3164\uffa0")
 POLICY = "policy:"
 """The prefix of the name of an approver that is a policy."""
 
-SYSTEM_NAMES = frozenset({"backfill", "sensor", "follow", "propose", "recover", "vacuum", "reproduce", "unspecified"})
+PUBLISHER = str(Sensor.PUBLISH)
+"""The part of the system that publishes what a person has approved."""
+
+SYSTEM_NAMES = frozenset(
+    {"backfill", "sensor", "follow", "propose", "recover", "vacuum", "reproduce", "unspecified", PUBLISHER}
+)
 """Parts of the system that act automatically, and the name that earlier releases recorded when none was given."""
 
 PLACEHOLDERS = frozenset({"anotherperson", "name", "who"})

@@ -14,6 +14,7 @@ from datetime import date, timedelta
 from pathlib import Path
 
 from backfill_assets.errors import Refused
+from backfill_assets.sensors import Sensor
 from backfill_assets.session_settings import require_tuning
 
 DEFAULT_DOMAIN = "backfill_assets.domains.enforcement_sla"
@@ -53,6 +54,8 @@ class Settings:
         spark_conf: Further Spark settings that only tune, as `key=value` separated by `;` (`BACKFILL_SPARK_CONF`).
         desk_url: Where `backfill desk` is served for readers of Dagster's pages (`BACKFILL_DESK_URL`); empty when it
             is not.
+        sensors: The sensors that may act (`BACKFILL_SENSORS`, names separated by commas); None for all. It
+            switches none on: that is done in Dagster.
         log: `json` for a line of JSON per step of a run on standard error (`BACKFILL_LOG`); else empty.
         storage_options: Options of the lake's object store, as `key=value` separated by `;`
             (`BACKFILL_STORAGE_OPTIONS`); empty for a local folder.
@@ -77,6 +80,7 @@ class Settings:
     spark_remote: str
     spark_memory: str
     spark_shuffle_partitions: int
+    sensors: frozenset[Sensor] | None = None
     log: str = ""
     desk_url: str = ""
     spark_conf: Mapping[str, str] = field(default_factory=dict)
@@ -115,6 +119,7 @@ class Settings:
             spark_remote=given.get("BACKFILL_SPARK_REMOTE", ""),
             spark_memory=given.get("BACKFILL_SPARK_MEMORY") or "4g",
             spark_shuffle_partitions=_count(given, "BACKFILL_SPARK_SHUFFLE_PARTITIONS", 8),
+            sensors=_sensors(given),
             log=_log(given),
             desk_url=_address(given, "BACKFILL_DESK_URL"),
             spark_conf=_tuning(given, "BACKFILL_SPARK_CONF"),
@@ -172,6 +177,19 @@ def _address(given: Mapping[str, str], name: str) -> str:
     if text and not re.fullmatch(r"https?://[^\s/?#]+(/[^\s?#]*)?", text):
         raise Refused(f"{name} is {text!r}, which is not an address like http://127.0.0.1:8100.")
     return text.rstrip("/")
+
+
+def _sensors(given: Mapping[str, str]) -> frozenset[Sensor] | None:
+    text = given.get("BACKFILL_SENSORS")
+    if text is None:
+        return None
+    names = {name.strip() for name in text.split(",")} - {""}
+    if unknown := names - set(Sensor):
+        raise Refused(
+            f"BACKFILL_SENSORS names {', '.join(sorted(unknown))}, and the sensors are {', '.join(Sensor)}.",
+            next_step="name some of these, separated by commas; nothing leaves all of them out",
+        )
+    return frozenset(map(Sensor, names))
 
 
 def _tuning(given: Mapping[str, str], name: str) -> Mapping[str, str]:

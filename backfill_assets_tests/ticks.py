@@ -5,15 +5,24 @@ What a tick asks for is recorded as the daemon records it, under its run key, an
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 from uuid import uuid4
 
-from dagster import DagsterInstance, DagsterRun, DagsterRunStatus, RunRequest, build_sensor_context
+from dagster import (
+    DagsterInstance,
+    DagsterRun,
+    DagsterRunStatus,
+    DefaultSensorStatus,
+    ExecuteInProcessResult,
+    RunRequest,
+    build_sensor_context,
+)
 
 from backfill_assets.orchestration import tags
 from backfill_assets.orchestration.build import definitions_over
+from backfill_assets.orchestration.launch import SILENT
 from backfill_assets.orchestration.resources import Session
 from backfill_assets.workspace import Workspace
 
@@ -72,6 +81,25 @@ class Ticks:
             given = {name: value for name, value in given.items() if name not in (RUN_KEY, tags.SENSOR)}
         run = DagsterRun(job_name=str(request.job_name), run_id=str(uuid4()), tags=given, status=status)
         return self.instance.add_run(run)
+
+    def launched(self, request: Any) -> ExecuteInProcessResult:
+        """A request, executed as the daemon has it executed."""
+        return self.job(request.job_name or self._job_of(request), {**request.tags, RUN_KEY: str(request.run_key)})
+
+    def _job_of(self, request: Any) -> str:
+        (target,) = self._definitions.resolve_sensor_def(request.tags[tags.SENSOR]).targets
+        return str(target.job_name)
+
+    def job(self, name: str, given: Mapping[str, str]) -> ExecuteInProcessResult:
+        """A job, launched with these tags."""
+        found = self._definitions.resolve_job_def(name)
+        return found.execute_in_process(
+            instance=self.instance, tags=dict(given), run_config=SILENT, raise_on_error=False
+        )
+
+    def switch(self, sensor: str) -> DefaultSensorStatus:
+        """Whether a sensor runs before anybody has switched it on or off."""
+        return self._definitions.resolve_sensor_def(sensor).default_status
 
     def fails(self, run: DagsterRun) -> None:
         """A Dagster run fails."""

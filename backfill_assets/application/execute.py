@@ -13,12 +13,13 @@ from datetime import date
 from types import TracebackType
 from typing import TypeVar, assert_never
 
+from backfill_assets.application.approved import is_approved_by_a_person
 from backfill_assets.application.parts import Part, part_of, stages
 from backfill_assets.application.work_log import WorkLog
 from backfill_assets.candidates.evaluate import Evaluated, Gating, gating, measure_candidate, prove_window
 from backfill_assets.candidates.stage import Staging, stage_chunk, staging
 from backfill_assets.ledger.records import CandidatePartition, GateResult, PublicationRecord
-from backfill_assets.people import require_person
+from backfill_assets.people import PUBLISHER, require_person
 from backfill_assets.planning.manifest_parts import CauseKind
 from backfill_assets.planning.stages import Agree, Compute, Measure, Notify, Prove, Swap
 from backfill_assets.progress import Listener, no_listener
@@ -182,9 +183,10 @@ def require_ready(ws: Workspace, run_id: str) -> None:
 
 
 def _swap(ws: Workspace, run_id: str, *, by: str) -> PublicationRecord:
-    """Publishes a run: one that a person requested in the name of a person, a follow-up in the name of the system."""
+    """Publishes a run in the name of a person; the system publishes follow-ups, and what a person has approved."""
     with ws.ledger.read() as tx:
-        cause = tx.runs.get(run_id).manifest.cause
-    if cause.kind is not CauseKind.FOLLOW_UP:
+        run = tx.runs.get(run_id)
+    is_of_system = run.manifest.cause.kind is CauseKind.FOLLOW_UP or (by == PUBLISHER and is_approved_by_a_person(run))
+    if not is_of_system:
         require_person("the one who publishes", by)
     return publish_run(ws, run_id, by=by)

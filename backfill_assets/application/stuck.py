@@ -13,8 +13,8 @@ from backfill_assets.evidence.stuck import (
     stuck_document,
     stuck_sentence,
 )
-from backfill_assets.ledger.stuck import Sensor
 from backfill_assets.people import require_person
+from backfill_assets.sensors import Sensor
 from backfill_assets.workspace import Workspace
 
 

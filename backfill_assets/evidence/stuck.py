@@ -6,12 +6,22 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import assert_never
 
-from backfill_assets.errors import UnknownName
-from backfill_assets.ledger.states import RunState
-from backfill_assets.ledger.stuck import Sensor, StuckWork
+from backfill_assets.errors import Refused
+from backfill_assets.ledger.states import ImportState, PublicationState, RunState, SetState
+from backfill_assets.ledger.stuck import StuckWork
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.next_steps import NAME, WHY, Act, Invocation, NextStep, do, step
+from backfill_assets.planning.sets import is_set
+from backfill_assets.sensors import Sensor
 
+_UNDER_WAY = (
+    RunState.STAGING,
+    RunState.GATING,
+    PublicationState.PUBLISHING,
+    SetState.PUBLISHING,
+    SetState.ROLLING_BACK,
+    ImportState.LANDING,
+)
 _UNFOLLOWED = (RunState.PLANNED, RunState.STAGED, RunState.PASSED, RunState.FAILED)
 
 
@@ -93,13 +103,25 @@ def _is_open(tx: ReadTransaction, work: StuckWork) -> bool:
                 entry = tx.outbox.of_publications([work.subject]).get(work.subject)
                 return entry is not None and entry.is_open
             return _state(tx, work.subject) in _UNFOLLOWED
+        case Sensor.PUBLISH:
+            return _state(tx, work.subject) in (RunState.PASSED, SetState.PLANNED)
+        case Sensor.RECOVER:
+            return _state(tx, work.subject) in _UNDER_WAY
+        case Sensor.PROPOSE:
+            return False
     assert_never(work.sensor)
 
 
-def _state(tx: ReadTransaction, run_id: str) -> RunState | None:
+def _state(tx: ReadTransaction, subject: str) -> RunState | SetState | PublicationState | ImportState | None:
     try:
-        return tx.runs.header(run_id).state
-    except UnknownName:
+        if is_set(subject):
+            return tx.sets.get(subject).state
+        if _is_publication(subject):
+            return tx.publications.get(subject).state
+        if subject.startswith("imp-"):
+            return tx.imports.get(subject).state
+        return tx.runs.header(subject).state
+    except Refused:
         return None
 
 
@@ -112,6 +134,10 @@ def _leave(work: StuckWork) -> NextStep:
                 else do(Act.CANCEL, work.subject, by=NAME, reason=WHY)
             )
             return step("To let dependents be as they are: ", cancel)
+        case Sensor.PUBLISH | Sensor.PROPOSE:
+            return step("To decide against it: ", do(Act.CANCEL, work.subject, by=NAME, reason=WHY))
+        case Sensor.RECOVER:
+            return step("To see why: ", do(Act.RECOVER, work.subject))
     assert_never(work.sensor)
 
 

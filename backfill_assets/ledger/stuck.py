@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from enum import StrEnum
 
 from sqlalchemy import select
 
@@ -22,14 +21,9 @@ from backfill_assets.ledger.records import EventRecord
 from backfill_assets.ledger.schema import events
 from backfill_assets.ledger.write_outbox import OutboxSteps
 from backfill_assets.next_steps import Act, do
+from backfill_assets.sensors import Sensor
 
 GAVE_UP, CLEARED = "gave_up", "cleared"
-
-
-class Sensor(StrEnum):
-    """The parts of the system that act at every tick, by the name that the ledger and Dagster have for them."""
-
-    FOLLOW = "follow"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,6 +9,7 @@ from dagster import Definitions, in_process_executor
 
 from backfill_assets.orchestration.acts import acting_jobs
 from backfill_assets.orchestration.assets import domain_assets
+from backfill_assets.orchestration.errands import ERRANDS, errand_job, errand_sensor
 from backfill_assets.orchestration.follow import follow_sensor
 from backfill_assets.orchestration.jobs import table_jobs
 from backfill_assets.orchestration.partitions import first_day_of_data
@@ -51,8 +52,8 @@ def definitions_over(
         jobs = table_jobs(workspace.domain)
         return Definitions(
             assets=domain_assets(workspace.domain, workspace.graph, first_day=starts, pool=pool),
-            jobs=[*jobs, *acting_jobs(workspace.domain, pool=pool)],
-            sensors=[follow_sensor(jobs), propose_sensor()],
+            jobs=[*jobs, *acting_jobs(workspace.domain, pool=pool), *map(errand_job, ERRANDS)],
+            sensors=[follow_sensor(jobs), propose_sensor(), *map(errand_sensor, ERRANDS)],
             resources=run_resources(workspace.settings, workspace.domain, open_session),
             # One process per run: a process per step would start a JVM per step.
             executor=in_process_executor,

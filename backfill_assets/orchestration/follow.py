@@ -19,12 +19,13 @@ from dagster import (
 
 from backfill_assets.application.follow import Unfinished, asked_follow_ups, plan_follow_ups, unfinished
 from backfill_assets.application.stuck import GivenUp, remember, stuck_text
-from backfill_assets.ledger.stuck import Sensor
 from backfill_assets.orchestration import tags
 from backfill_assets.orchestration.attempts import MOST_ATTEMPTS, Attempts, attempts_of
 from backfill_assets.orchestration.dagster_internals import UnresolvedAssetJobDefinition as AssetJob
 from backfill_assets.orchestration.jobs import job_name
 from backfill_assets.orchestration.resources import SESSION, Session
+from backfill_assets.orchestration.switches import switched_off
+from backfill_assets.sensors import Sensor
 from backfill_assets.workspace import Workspace
 
 SENSOR = "sensor"
@@ -45,6 +46,8 @@ def follow_sensor(jobs: Sequence[AssetJob]) -> SensorDefinition:
     def follow(context: SensorEvaluationContext) -> SensorResult:
         session: Session = context.resources.session
         workspace = session.workspace
+        if off := switched_off(workspace.settings, Sensor.FOLLOW):
+            return SensorResult(skip_reason=off)
         plan_follow_ups(workspace, by=SENSOR, tries=lambda entry: entry.attempts < MOST_ATTEMPTS)
         with workspace.ledger.read() as tx:
             forgiven = tx.stuck.forgiven(Sensor.FOLLOW)

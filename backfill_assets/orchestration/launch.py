@@ -148,7 +148,7 @@ def _execute(
     *,
     only: Sequence[AssetKey] | None = None,
 ) -> tuple[str, bool, Sequence[BackfillError]]:
-    session = Session(workspace=workspace, progress=progress)
+    session = Session(workspace=workspace, progress=progress, acts_as=run_tags[tags.BY])
     earliest = date.fromisoformat(run_tags[tags.RANGE_START])
     definitions = definitions_over(workspace, lambda: session, pool=None, first_day=earliest)
     dagster_run_id = str(uuid4())

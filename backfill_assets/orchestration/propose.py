@@ -11,8 +11,9 @@ from backfill_assets.application.command_line import explained, words_of
 from backfill_assets.application.propose import propose as propose_restatements
 from backfill_assets.errors import BackfillError
 from backfill_assets.orchestration.resources import SESSION, Session
+from backfill_assets.orchestration.switches import switched_off
+from backfill_assets.sensors import Sensor
 
-SENSOR_NAME = "propose"
 SENSOR = "sensor"
 
 
@@ -20,7 +21,7 @@ def propose_sensor() -> SensorDefinition:
     """Proposes the restatement of what late and corrected data have changed."""
 
     @sensor(
-        name=SENSOR_NAME,
+        name=str(Sensor.PROPOSE),
         required_resource_keys={SESSION},
         minimum_interval_seconds=60,
         default_status=DefaultSensorStatus.RUNNING,
@@ -29,6 +30,8 @@ def propose_sensor() -> SensorDefinition:
     )
     def propose(context: SensorEvaluationContext) -> SensorResult:
         session: Session = context.resources.session
+        if off := switched_off(session.workspace.settings, Sensor.PROPOSE):
+            return SensorResult(skip_reason=off)
         try:
             report = propose_restatements(session.workspace, by=SENSOR)
         except BackfillError as error:

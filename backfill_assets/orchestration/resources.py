@@ -31,11 +31,13 @@ class Session:
     Attributes:
         workspace: The workspace of the application.
         progress: Notified of each step, in addition to the run's log.
+        acts_as: On whose behalf this process executes a run; empty where Dagster's daemon or a person launched it.
         errors: The errors of the application, in order, for the caller of a run in this process.
     """
 
     workspace: Workspace
     progress: Listener = no_listener
+    acts_as: str = ""
     errors: list[BackfillError] = field(default_factory=list)
 
 

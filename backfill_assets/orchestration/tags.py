@@ -31,6 +31,9 @@ ON = "backfill/on"
 PROCESS = ".dagster/backfill_process"
 """`host:pid` of the process that executes a run; the prefix keeps it off the pages."""
 
+WHY = ".dagster/backfill_why"
+"""Why an errand failed, for the list of what its sensor has given up."""
+
 REFUSED = ".dagster/backfill_refused"
 """Set on a Dagster run that was refused: nothing changed, so its partitions keep their colour."""
 

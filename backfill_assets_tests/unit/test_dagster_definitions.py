@@ -112,9 +112,11 @@ def test_the_jobs_and_the_sensors_that_the_ui_offers(definitions: Definitions) -
         "roll_back",
         "cancel",
         "recover",
+        "publish_approved",
+        "recover_stopped",
     }
-    for name in ("follow", "propose"):
-        assert definitions.resolve_sensor_def(name).default_status.value == "RUNNING"
+    switches = {each.name: each.default_status.value for each in definitions.sensors or ()}
+    assert switches == {"follow": "RUNNING", "propose": "RUNNING", "publish": "STOPPED", "recover": "STOPPED"}
 
 
 def test_assets_that_use_spark_share_a_pool_and_publications_do_not_wait_for_it(definitions: Definitions) -> None:

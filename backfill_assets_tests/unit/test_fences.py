@@ -75,7 +75,7 @@ def test_planning_knows_no_engine() -> None:
 FLOORS = (
     (
         *("errors", "identity", "wording", "columns", "clock", "lease", "people", "problems", "progress", "versions"),
-        *("crash_points", "next_steps", "documents", "widening"),
+        *("crash_points", "next_steps", "documents", "widening", "sensors"),
     ),
     ("planning", "settings", "session_settings"),
     ("domain", "lake", "ledger", "spark"),

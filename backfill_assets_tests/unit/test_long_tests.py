@@ -110,6 +110,11 @@ CENTRAL: Mapping[str, Sequence[str]] = {
         "faults/test_crashes.py::test_nothing_is_lost_when_it_is_killed_at",
         "faults/test_fuzz.py::test_the_accounts_of_a_source_that_changes_its_mind_close_after_whatever_is_done",
     ),
+    "29": (
+        "integration/test_follow_replay.py"
+        "::test_every_affected_month_is_asked_for_once_none_is_missed_and_none_is_stuck",
+        "integration/test_errands.py::test_what_a_person_has_approved_is_published_once_in_the_name_of_no_person",
+    ),
 }
 """The tests of each promise that are never left out as a whole. That landing stays within its memory takes minutes, and
 is tried by `make test-faults` alone."""

@@ -1,0 +1,160 @@
+"""Sensors do what the ledger asks for and nothing else, whoever switches them on and off, and whatever is typed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
+from datetime import date, timedelta
+from pathlib import Path
+
+import pytest
+from dagster import DefaultSensorStatus, ExecuteInProcessResult
+
+from backfill_assets.application.approved import approved
+from backfill_assets.application.stopped import stopped
+from backfill_assets.application.stuck import clear
+from backfill_assets.crash_points import Point
+from backfill_assets.errors import Refused
+from backfill_assets.evidence.status import status
+from backfill_assets.ledger.records import RunRecord
+from backfill_assets.ledger.states import RunState
+from backfill_assets.orchestration import tags
+from backfill_assets.sensors import Sensor
+from backfill_assets.settings import Settings
+from backfill_assets.upkeep.audit import audit
+from backfill_assets_tests import operations
+from backfill_assets_tests.by_hand import Hand, open_by_hand
+from backfill_assets_tests.dagster_record import open_record
+from backfill_assets_tests.orchestration_examples import failures
+from backfill_assets_tests.shop import shop_environment
+from backfill_assets_tests.ticks import Ticks
+
+FIFTH, SIXTH = date(2026, 1, 5), date(2026, 1, 6)
+
+
+class KilledThere(BaseException):
+    """Ends an operation at a place, as a kill would."""
+
+
+@pytest.fixture
+def hand(tmp_path: Path) -> Iterator[Hand]:
+    opened = open_by_hand(tmp_path / "home")
+    yield opened
+    opened.ws.close()
+
+
+@pytest.fixture
+def ticks(hand: Hand) -> Iterator[Ticks]:
+    found = Ticks(hand.ws)
+    with open_record(hand.ws.settings) as instance, found.open(instance):
+        yield found
+
+
+def run_of(hand: Hand, run_id: str) -> RunRecord:
+    return operations.run_named(hand.ws, run_id)
+
+
+def carried_out(ticks: Ticks, sensor: str) -> list[ExecuteInProcessResult]:
+    """What a tick asks for, launched as the daemon launches it."""
+    return [ticks.launched(request) for request in ticks.asked(sensor)]
+
+
+def test_what_a_person_has_approved_is_published_once_in_the_name_of_no_person(hand: Hand, ticks: Ticks) -> None:
+    first, second = hand.silver({FIFTH: 15}), hand.silver({SIXTH: 20})
+    unapproved = hand.silver({SIXTH: 30})
+    with hand.ws.ledger.write() as tx:
+        tx.approvals.withdraw(unapproved, by="ben", reason="not yet")
+    assert approved(hand.ws) == (first, second)
+    assert [request.tags[tags.ON] for request in ticks.asked("publish")] == [first, second]
+    assert all(result.success for result in carried_out(ticks, "publish"))
+    with hand.ws.ledger.read() as tx:
+        by = [tx.publications.records(run_id=run_id)[0].intent.by for run_id in (first, second)]
+    assert by == ["publish", "publish"]
+    assert run_of(hand, unapproved).state is RunState.PASSED
+    assert (ticks.asked("publish"), ticks.said) == ((), "Nothing that is approved waits to be published.")
+    assert audit(hand.ws).problems == ()
+
+
+def test_whoever_launches_the_job_of_a_sensor_with_whatever_tags_gets_what_the_ledger_asks_for(
+    hand: Hand, ticks: Ticks
+) -> None:
+    waiting, ready = hand.silver({SIXTH: 30}), hand.silver({FIFTH: 15})
+    with hand.ws.ledger.write() as tx:
+        tx.approvals.withdraw(waiting, by="ben", reason="not yet")
+    for given in (
+        {tags.ON: waiting},
+        {tags.ON: "nonsense"},
+        {tags.ON: waiting, tags.BY: "publish", tags.RUN_ID: ready},
+    ):
+        assert ticks.job("publish_approved", given).success
+        assert (run_of(hand, waiting).state, run_of(hand, ready).state) == (RunState.PASSED, RunState.PASSED)
+    # Nor does the name of the sensor publish anything from the launch dialog of an asset, approved or not.
+    for run_id, day in ((waiting, SIXTH), (ready, FIFTH)):
+        typed = {**tags.partition_range((day,)), tags.RUN_ID: run_id, tags.BY: "publish"}
+        (said,) = failures(ticks.job("recent_sales_publication", typed))
+        assert "publish is the name of a sensor, which a launch cannot act for." in said
+    with pytest.raises(Refused, match="is not approved"):
+        operations.publish(hand.ws, waiting, by="publish")
+    assert ticks.job("publish_approved", {}).success
+    assert (run_of(hand, waiting).state, run_of(hand, ready).state) == (RunState.PASSED, RunState.PUBLISHED)
+
+
+def test_what_cannot_be_published_is_given_up_with_the_reason_and_tried_again_when_it_is_cleared(
+    hand: Hand, ticks: Ticks
+) -> None:
+    early, late = hand.silver({FIFTH: 15}), hand.silver({FIFTH: 16})
+    hand.publish(late)
+    for _ in range(3):
+        (result,) = carried_out(ticks, "publish")
+        assert not result.success
+    assert carried_out(ticks, "publish") == []
+    (stuck,) = status(hand.ws).stuck
+    assert (stuck.sensor, stuck.subject) == ("publish", early)
+    assert f"changed since run {early} was compared with it" in stuck.why
+    assert ticks.said.startswith(f"publish has given up {early} (")
+    clear(hand.ws, early, by="ben")
+    assert len(ticks.asked("publish")) == 1
+    operations.cancel(hand.ws, early, by="ben", reason="outdated")
+    assert (ticks.asked("publish"), status(hand.ws).stuck) == ((), ())
+
+
+def test_what_a_killed_process_left_is_recovered_when_its_lease_has_ended_and_not_before(
+    hand: Hand, ticks: Ticks
+) -> None:
+    def dies(point: Point) -> None:
+        if point is Point.SWAP_COMMITTED:
+            raise KilledThere
+
+    run_id = hand.silver({FIFTH: 15})
+    with suppress(KilledThere):
+        Hand(ws=replace(hand.ws, reached=dies)).publish(run_id)
+    assert run_of(hand, run_id).state is RunState.PUBLISHING
+    with hand.ws.ledger.read() as tx:
+        (open_one,) = (each.intent.publication_id for each in tx.publications.records(run_id=run_id))
+    assert (ticks.asked("recover"), stopped(hand.ws)) == ((), ())
+    later = replace(hand.ws, clock=lambda: hand.ws.clock() + timedelta(minutes=5))
+    assert stopped(later) == (open_one,)
+    after = Ticks(later)
+    with after.open(ticks.instance):
+        (result,) = carried_out(after, "recover")
+        assert result.success
+        assert (after.asked("recover"), after.said) == ((), "Nothing was left unfinished.")
+    assert run_of(hand, run_id).state is RunState.PUBLISHED
+    assert audit(hand.ws).problems == ()
+
+
+def test_a_setting_leaves_sensors_out_and_switches_none_on(hand: Hand, ticks: Ticks, tmp_path: Path) -> None:
+    run_id = hand.silver({FIFTH: 15})
+    given = {**shop_environment(hand.ws.settings.home), "BACKFILL_SENSORS": "recover, follow"}
+    narrow = Ticks(replace(hand.ws, settings=Settings.from_environment(given)))
+    with narrow.open(ticks.instance):
+        for name in ("publish", "propose"):
+            assert (narrow.asked(name), narrow.said) == ((), f"BACKFILL_SENSORS leaves the sensor {name} out.")
+        assert narrow.job("publish_approved", {}).success
+        assert narrow.switch("publish") is DefaultSensorStatus.STOPPED
+    assert run_of(hand, run_id).state is RunState.PASSED
+    assert Settings.from_environment({**given, "BACKFILL_SENSORS": ""}).sensors == frozenset()
+    with pytest.raises(Refused, match="BACKFILL_SENSORS names everything"):
+        Settings.from_environment({**given, "BACKFILL_SENSORS": "everything"})
+    assert set(Sensor) >= {"follow", "propose", "publish", "recover"}
