@@ -9,6 +9,7 @@ from rich.text import Text
 
 from backfill_assets.cli.show import facts, listing, state_and_meaning, state_text
 from backfill_assets.evidence.measured import GateSummary, Moves
+from backfill_assets.evidence.moved_on import InputMovedOn
 from backfill_assets.evidence.publications import PublicationDocument
 from backfill_assets.evidence.releases import LaterRelease
 from backfill_assets.evidence.report import RunReport, RunVersions
@@ -86,7 +87,7 @@ def versions_text(versions: RunVersions) -> str:
 
 def report_view(report: RunReport) -> RenderableType:
     """The report a reviewer reads: what moves, which checks passed, what some rows look like."""
-    parts: list[RenderableType] = [report_head_view(report), "", *backwards(report.goes_back)]
+    parts: list[RenderableType] = [report_head_view(report), "", *backwards((*report.goes_back, *report.moved_on))]
     if report.totals:
         parts += [_verdict(report), "", _moves(report, report.totals), ""]
     if report.changed_columns:
@@ -106,9 +107,9 @@ def report_view(report: RunReport) -> RenderableType:
     return Group(*parts)
 
 
-def backwards(later: Sequence[LaterRelease]) -> list[RenderableType]:
-    """A line for every later release that a plan or a run would replace; nothing when it goes forward."""
-    lines: list[RenderableType] = [Text(f"{each.sentence}.", style="bold yellow") for each in later]
+def backwards(found: Sequence[LaterRelease | InputMovedOn]) -> list[RenderableType]:
+    """A line for everything that a plan or a run would go back behind; nothing when it goes forward."""
+    lines: list[RenderableType] = [Text(f"{each.sentence}.", style="bold yellow") for each in found]
     return [*lines, ""] if lines else []
 
 

@@ -9,6 +9,7 @@ from rich.text import Text
 
 from backfill_assets.application.command_line import words_of
 from backfill_assets.cli.show import facts, listing, problems_view, state_text
+from backfill_assets.cli.show_sets import set_name
 from backfill_assets.evidence.follow import waiting_publication_sentence
 from backfill_assets.evidence.imports import ImportDocument
 from backfill_assets.evidence.open_proposals import open_proposal_sentence
@@ -16,8 +17,10 @@ from backfill_assets.evidence.runs import RunSummary
 from backfill_assets.evidence.sets import SetDocument
 from backfill_assets.evidence.status import StatusDocument, TableStatus
 from backfill_assets.evidence.stuck import stuck_sentence
-from backfill_assets.ledger.states import EVER_PUBLISHED
+from backfill_assets.ledger.states import EVER_PUBLISHED, ApprovalState, SetState
 from backfill_assets.wording import visible
+
+_OPEN_SETS = (SetState.PLANNED, SetState.PUBLISHING, SetState.ROLLING_BACK)
 
 
 def status_view(status: StatusDocument) -> RenderableType:
@@ -25,6 +28,7 @@ def status_view(status: StatusDocument) -> RenderableType:
     parts: list[RenderableType] = [facts([("home", status.home)]), "", _tables(status.tables), "", _runs(status.runs)]
     if status.sets:
         parts += ["", _sets(status.sets)]
+    parts += _next(status)
     if status.proposals:
         named = (Text(visible(words_of(open_proposal_sentence(each)))) for each in status.proposals)
         parts += ["", Text("proposed restatements that are open", style="bold"), *named]
@@ -45,27 +49,33 @@ def _tables(tables: Sequence[TableStatus]) -> RenderableType:
 
 
 def _runs(runs: Sequence[RunSummary]) -> RenderableType:
-    rows = [
-        [
-            run.run_id,
-            run.table,
-            run.kind,
-            run.partitions_described,
-            state_text(run.state),
-            run.approval,
-            None
-            if run.state in EVER_PUBLISHED or not run.next_step
-            else words_of(run.next_step).replace(run.run_id, "RUN"),
-        ]
-        for run in runs
-    ]
-    heads = ["run", "table", "kind", "partitions", "state", "approval", "next"]
-    return listing("runs, newest first", heads, rows)
+    # The id of a run begins with the name of its table.
+    rows = [[run.run_id, run.kind, run.partitions_described, state_text(run.state), run.approval] for run in runs]
+    return listing("runs, newest first", ["run", "kind", "partitions", "state", "approval"], rows)
 
 
 def _sets(sets: Sequence[SetDocument]) -> RenderableType:
-    rows = [[each.set_id, each.name, each.because, state_text(each.state), each.progress] for each in sets]
-    return listing("restatement sets, newest first", ["set", "name", "because", "state", "done"], rows)
+    rows = [
+        [
+            set_name(each.set_id, each.name),
+            each.because,
+            state_text(each.state),
+            ApprovalState.APPROVED if each.approved_by else ApprovalState.DRAFT,
+            each.progress,
+        ]
+        for each in sets
+    ]
+    return listing("restatement sets, newest first", ["set", "because", "state", "approval", "done"], rows)
+
+
+def _next(status: StatusDocument) -> list[RenderableType]:
+    """The commands that take runs and sets on, as they can be typed; a run of a set is taken on by its set."""
+    steps = [
+        *(each.next_step for each in status.sets if each.state in _OPEN_SETS),
+        *(run.next_step for run in status.runs if run.state not in EVER_PUBLISHED and run.set_id is None),
+    ]
+    lines = dict.fromkeys(visible(words_of(each)) for each in steps if each)
+    return ["", Text("next", style="bold"), *map(Text, lines)] if lines else []
 
 
 def imports_view(imports: Sequence[ImportDocument]) -> RenderableType:

@@ -20,6 +20,7 @@ from backfill_assets.evidence.measured import (
     partition_moves,
     total_moves,
 )
+from backfill_assets.evidence.moved_on import InputMovedOn, inputs_moved_on
 from backfill_assets.evidence.publications import PublicationDocument, publication_document
 from backfill_assets.evidence.reach import DependentMoves, breakdown_of, dependent_moves
 from backfill_assets.evidence.releases import LaterRelease, in_order, later_than, replaced_releases
@@ -118,6 +119,7 @@ class RunReport:
         plan: What is done, step by step, in words; of many chunks only the first.
         from_versions: The releases whose accepted rows it replaces.
         goes_back: The later releases whose accepted rows it would replace, the latest first.
+        moved_on: The inputs that were published again or rolled back since it was planned; empty once it is published.
         manifest_digest: sha256 of the manifest: what an approval approves.
         policy: What the manifest pins of its table's policy; null for manifests of earlier formats.
         to_comment: What the approver has to comment on and no standing approval has, in words; null when there is
@@ -153,6 +155,7 @@ class RunReport:
     plan: tuple[str, ...]
     from_versions: tuple[str, ...]
     goes_back: tuple[LaterRelease, ...]
+    moved_on: tuple[InputMovedOn, ...]
     manifest_digest: str
     policy: PolicyDocument | None
     to_comment: str | None
@@ -212,6 +215,7 @@ def _report(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> RunReport:
         plan=plan_in_words(ws, tx, run),
         from_versions=reviewed.from_versions,
         goes_back=reviewed.goes_back,
+        moved_on=reviewed.moved_on,
         manifest_digest=run.manifest_digest,
         policy=policy_document(run.manifest.policy),
         to_comment=said_of(reviewed.to_comment) or None,
@@ -257,6 +261,7 @@ def _reviewed(
         run=_summary(run_summary(ws, tx, run), publications),
         from_versions=in_order(releases),
         goes_back=later_than(run.manifest, releases),
+        moved_on=inputs_moved_on(ws.graph, tx, run),
         totals=total_moves(partitions),
         new=moves_of_some(grain, [part for part in partitions if part.new]),
         restated=moves_of_some(grain, [part for part in partitions if not part.new]),

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from backfill_assets.evidence.measured import GateSummary, MovesOfSome
+from backfill_assets.evidence.moved_on import InputMovedOn
 from backfill_assets.evidence.reach import DependentMoves
 from backfill_assets.evidence.releases import LaterRelease
 from backfill_assets.evidence.runs import RunSummary
@@ -66,6 +67,7 @@ class Reviewed:
         run: The run.
         from_versions: The releases whose accepted rows it replaces.
         goes_back: Later releases among them.
+        moved_on: The inputs that have changed since it was planned.
         totals: All partitions together; None before the gates.
         new: Those without accepted rows, or None.
         restated: Those with accepted rows, or None.
@@ -80,6 +82,7 @@ class Reviewed:
     run: RunSummary
     from_versions: tuple[str, ...]
     goes_back: tuple[LaterRelease, ...]
+    moved_on: tuple[InputMovedOn, ...]
     totals: Moves | None
     new: MovesOfSome | None
     restated: MovesOfSome | None
@@ -110,6 +113,7 @@ def _warnings(found: Reviewed) -> tuple[str, ...]:
     informing = [g for g in found.gates if g.failed_partitions and not g.blocking and g.gate not in commented]
     return (
         *(_sentence(later.sentence) for later in found.goes_back),
+        *(_sentence(each.sentence) for each in found.moved_on),
         *(f"Gate {gate.gate} is not met: {gate.first_failure}." for gate in informing),
         *([f"The approval needs a written comment: {said_of(found.to_comment)}."] if found.to_comment else []),
     )
@@ -161,7 +165,7 @@ def _what_changes(found: Reviewed) -> str:
 
 def _why(found: Reviewed) -> str:
     run = found.run
-    replaced = f", and replace rows from {' and '.join(found.from_versions)}" if found.from_versions else ""
+    replaced = f", and replace rows from release {' and '.join(found.from_versions)}" if found.from_versions else ""
     references = f". References {run.references_described}" if run.references_described else ""
     return _sentence(
         f"{run.kind}, requested by {run.requested_by}: {run.reason}. "

@@ -13,6 +13,7 @@ from backfill_assets.cli.show import show
 from backfill_assets.cli.show_status import status_view
 from backfill_assets.errors import IllegalTransition, NotApproved, Refused, TakenOver
 from backfill_assets.evidence.report import run_report
+from backfill_assets.evidence.review import Level
 from backfill_assets.evidence.status import status
 from backfill_assets.ledger.states import RunState, SetState
 from backfill_assets.ledger.store import Ledger
@@ -36,7 +37,7 @@ from backfill_assets_tests.ledger_examples import (
     stage,
     staged,
 )
-from backfill_assets_tests.shop import OUTPUT, RECENT, Shop
+from backfill_assets_tests.shop import OUTPUT, RECENT, Shop, sale
 
 SET_ID = "set-1"
 
@@ -253,6 +254,22 @@ def test_a_process_at_work_on_a_cancelled_run_stops_and_its_files_and_pins_are_f
     ):
         with pytest.raises(IllegalTransition, match="CANCELLED"):
             act()
+
+
+def test_a_report_says_when_the_inputs_of_a_run_have_changed_since_it_was_planned(shop: Shop) -> None:
+    run_id = shop.ready(OUTPUT)
+    assert run_report(shop.ws, run_id).moved_on == ()
+    shop.land("late.jsonl", [sale(OUTPUT.start, amount=5, sale_id="late")])
+    report = run_report(shop.ws, run_id)
+    (moved,) = report.moved_on
+    assert (moved.table, moved.partitions, moved.described) == ("bronze.sales", 1, "2026-01-03, 1 day")
+    assert report.review.warnings == (f"{moved.sentence[:1].upper()}{moved.sentence[1:]}.",)
+    assert (report.review.level, report.review.headline) == (
+        Level.ATTENTION,
+        "Every blocking gate passed: ready to publish, with 1 warning",
+    )
+    shop.publish(run_id)
+    assert run_report(shop.ws, run_id).moved_on == ()
 
 
 def test_a_report_says_when_a_run_goes_back_to_an_earlier_release(shop: Shop) -> None:

@@ -105,6 +105,7 @@ def reviewed(partitions: tuple[PartitionMoves, ...], *gates: GateSummary, said: 
         run=summary(said=said),
         from_versions=("1.0.0",),
         goes_back=(),
+        moved_on=(),
         totals=moves(),
         new=moves_of_some(Grain.DAILY, new),
         restated=moves_of_some(Grain.DAILY, old),
@@ -140,6 +141,7 @@ def report(count: int = 3, *, said: str = "deadlines", new: int = 0) -> RunRepor
         plan=(said,),
         from_versions=found.from_versions,
         goes_back=(),
+        moved_on=(),
         manifest_digest="0" * 64,
         policy=PolicyDocument(policy=Policy(), sentence="live auto"),
         to_comment=None,
@@ -305,3 +307,9 @@ def test_a_month_is_shown_as_a_month_on_the_terminal(grain: str, partition: str)
     lines = console.export_text().splitlines()
     assert [line.split()[0] for line in lines if line.split()[1:4] == ["10", "10", "0"]] == [partition, "all"]
     assert [line.split()[1] for line in lines if line.startswith("wary") and "deadlines" in line][-1] == partition
+
+
+def test_a_measure_that_moved_shows_both_values_in_one_cell_and_is_sorted_by_the_new_one() -> None:
+    page = html_page(report(), worded=words_of)
+    assert '<td class="n" data-value="9">7.50 → 9<br><span class="soft">+1.50, +20.0%</span></td>' in page
+    assert '<td class="n" data-value="10">10</td>' in page

@@ -3,7 +3,7 @@ for (const head of document.querySelectorAll("th[data-sort]")) {
   head.addEventListener("click", () => {
     const body = head.closest("table").tBodies[0], place = head.cellIndex, numbers = head.classList.contains("n");
     const up = head.getAttribute("aria-sort") !== "ascending";
-    const value = (row) => row.cells[place] ? row.cells[place].textContent.trim() : "";
+    const value = (row) => row.cells[place] ? row.cells[place].dataset.value ?? row.cells[place].textContent.trim() : "";
     const number = (row) => Number(value(row).replace(/[^0-9.+-]/g, "")) || 0;
     const order = (a, b) => numbers ? number(a) - number(b) : value(a).localeCompare(value(b));
     for (const other of head.parentElement.cells) other.removeAttribute("aria-sort");
