@@ -20,7 +20,11 @@ LONGER = $(addprefix backfill_assets_tests/acceptance/test_, traffic_fines.py tr
 	enforcement_sla_traffic_fines.py landing_changes.py landing_property.py landing_statements.py many_changes.py \
 	restated_by_an_extract.py)
 
-.PHONY: help setup demo test lint types tests unit test-long test-postgres test-faults dev lock upgrade clean docs
+# Tests that also run with the lake of every home in an object store.
+ON_A_STORE = $(addprefix backfill_assets_tests/integration/test_, early_cutoff.py files.py lake_on_a_store.py publication.py \
+	reproduce.py resume.py rollback_of_sets.py sets.py tampering.py vacuum.py)
+
+.PHONY: help setup demo test lint types tests unit test-long test-postgres test-s3 test-faults dev lock upgrade clean docs
 .DEFAULT_GOAL := help
 
 help:
@@ -30,6 +34,7 @@ help:
 	@echo "make unit     only the unit tests"
 	@echo "make test-long  the tests that 'make test' leaves out because they take longer (backfill_assets_tests/long_tests.py)"
 	@echo "make test-postgres  the integration tests with the ledger of every home, and Dagster, in PostgreSQL"
+	@echo "make test-s3  the tests of publication, recovery, vacuum, audit and reproduction with every lake in an object store"
 	@echo "make test-faults  kill, race and confuse everything, at length; prints what was tried and what was found (RACES=...)"
 	@echo "make dev      the Dagster UI on http://127.0.0.1:$(PORT) (PORT=... for another port)"
 	@echo "make setup    only the set-up: .venv from the locks, Java (PYTHON=... for another interpreter)"
@@ -54,7 +59,7 @@ types: setup
 	$(RUN) .venv/bin/mypy
 
 tests: setup
-	@cd "$(ROOT)" && tools/setup.sh postgresql eatmydata
+	@cd "$(ROOT)" && tools/setup.sh postgresql eatmydata s3
 	$(RUN) $(TRIED) backfill_assets_tests.faults.quick_java && $(PYTEST) -m "not long"
 
 test-long: setup
@@ -67,6 +72,10 @@ unit: setup
 test-postgres: setup
 	@cd "$(ROOT)" && tools/setup.sh postgresql eatmydata
 	$(RUN) BACKFILL_TEST_LEDGER=postgresql $(PYTEST) backfill_assets_tests/integration
+
+test-s3: setup
+	@cd "$(ROOT)" && tools/setup.sh eatmydata s3
+	$(RUN) BACKFILL_TEST_LAKE=s3 $(PYTEST) $(ON_A_STORE)
 
 test-faults: setup
 	@cd "$(ROOT)" && tools/setup.sh eatmydata

@@ -19,10 +19,12 @@ BackfillError
 │   ├── TargetChanged         a partition is not what the candidate was compared with
 │   ├── InputsMovedOn         there are newer inputs than the run has read
 │   ├── LeavesOrphans         a rollback would leave published partitions without their input
+│   ├── StoreRefused          an object store that does not accept the credentials, or has no such bucket
 │   ├── WrongSession          a Spark session whose settings change the meaning of rows
 │   └── ContractBroken        a transform did not return what it declares
 ├── Retryable          nothing was changed; the same request may succeed later
 │   ├── LostRace              other writers committed first in every attempt
+│   ├── StoreAway             an object store does not answer
 │   └── TurnTaken             another process is landing files of the source (landing.turn)
 ├── Interrupted        the command was stopped; what it had finished is kept
 ├── HalfWay            some tables of a set are changed and others are not; `backfill recover` ends it
@@ -140,6 +142,10 @@ class WrongSession(Refused):
     """A setting of the Spark session that determines the meaning of rows does not have the required value."""
 
 
+class StoreRefused(Refused):
+    """An object store that does not accept the credentials, has no such bucket, or lets two writers win."""
+
+
 class LeavesOrphans(Refused):
     """A rollback would leave published partitions without an accepted version of their input."""
 
@@ -154,6 +160,10 @@ class Retryable(BackfillError):
 
 class LostRace(Retryable):
     """Other writers committed first in every attempt."""
+
+
+class StoreAway(Retryable):
+    """An object store that does not answer, or answers that it cannot at present."""
 
 
 class Interrupted(BackfillError):

@@ -61,7 +61,7 @@ class DataFile:
         rows: From the Parquet footer.
         sha256: Of the file's bytes when it was staged; empty when unknown. Not part of its identity, which can also be
             derived from a table's log.
-        stamp: Of the file in its store when `sha256` was taken (`lake.tables.stamp_of`); as long as it is the same, the
+        stamp: Of the file in its store when `sha256` was taken ; as long as it is the same, the
             file has not been written. Empty when unknown. Not part of its identity.
     """
 

@@ -14,8 +14,10 @@ from datetime import date, timedelta
 from pathlib import Path
 
 from backfill_assets.errors import Refused
+from backfill_assets.places import Place, place_of
 from backfill_assets.sensors import Sensor
 from backfill_assets.session_settings import require_tuning
+from backfill_assets.store_access import FROM_ENVIRONMENT, StoreAccess
 
 DEFAULT_DOMAIN = "backfill_assets.domains.enforcement_sla"
 DEFAULT_FIRST_DAY = "1999-01-01"
@@ -31,7 +33,7 @@ class Settings:
     Attributes:
         home: The folder for everything that the project writes, unless another setting overrides it (`BACKFILL_HOME`).
         reference: The folder of reference files (`BACKFILL_REFERENCE`).
-        lake: The folder of Delta tables (`BACKFILL_LAKE`).
+        lake: The place of the Delta tables (`BACKFILL_LAKE`), a folder or `s3://bucket/prefix`.
         landing: The folder of landed files (`BACKFILL_LANDING`).
         ledger_url: A SQLAlchemy URL (`BACKFILL_LEDGER_URL`).
         dagster_url: The PostgreSQL database of Dagster's runs (`BACKFILL_DAGSTER_URL`), that of the ledger by default;
@@ -57,13 +59,13 @@ class Settings:
         sensors: The sensors that may act (`BACKFILL_SENSORS`, names separated by commas); None for all. It
             switches none on: that is done in Dagster.
         log: `json` for a line of JSON per step of a run on standard error (`BACKFILL_LOG`); else empty.
-        storage_options: Options of the lake's object store, as `key=value` separated by `;`
-            (`BACKFILL_STORAGE_OPTIONS`); empty for a local folder.
+        access: Endpoint and credentials of object stores, from the `AWS_*` variables that other programs read as well;
+            `BACKFILL_STORAGE_OPTIONS` overrides them and adds options of delta-rs, as `key=value` separated by `;`.
     """
 
     home: Path
     reference: Path
-    lake: Path
+    lake: Place
     landing: Path
     ledger_url: str
     dagster_url: str
@@ -84,7 +86,7 @@ class Settings:
     log: str = ""
     desk_url: str = ""
     spark_conf: Mapping[str, str] = field(default_factory=dict)
-    storage_options: Mapping[str, str] = field(default_factory=dict)
+    access: StoreAccess = field(default_factory=StoreAccess)
 
     @staticmethod
     def from_environment(environment: Mapping[str, str] | None = None) -> Settings:
@@ -102,7 +104,7 @@ class Settings:
         return Settings(
             home=home,
             reference=_path(given, "BACKFILL_REFERENCE", home / "reference"),
-            lake=_path(given, "BACKFILL_LAKE", home / "lake"),
+            lake=place_of(given.get("BACKFILL_LAKE") or str(home / "lake"), variable="BACKFILL_LAKE"),
             landing=_path(given, "BACKFILL_LANDING", home / "landing"),
             ledger_url=ledger_url,
             dagster_url=_dagster_url(given, ledger_url),
@@ -123,7 +125,7 @@ class Settings:
             log=_log(given),
             desk_url=_address(given, "BACKFILL_DESK_URL"),
             spark_conf=_tuning(given, "BACKFILL_SPARK_CONF"),
-            storage_options=_pairs(given, "BACKFILL_STORAGE_OPTIONS"),
+            access=_access(given),
         )
 
 
@@ -134,7 +136,18 @@ def default_home() -> Path:
 
 
 def _path(given: Mapping[str, str], name: str, default: Path) -> Path:
-    return Path(given.get(name) or default).expanduser().resolve()
+    place = place_of(given.get(name) or str(default), variable=name)
+    if not isinstance(place, Path):
+        raise Refused(
+            f"{name} is {place}, and only the lake can be in an object store so far.",
+            next_step=f"set {name} to a folder, on a file system that every process of this home sees",
+        )
+    return place
+
+
+def _access(given: Mapping[str, str]) -> StoreAccess:
+    usual = {name: given[name] for name in FROM_ENVIRONMENT if given.get(name)}
+    return StoreAccess.of({**usual, **_pairs(given, "BACKFILL_STORAGE_OPTIONS")})
 
 
 def _dagster_url(given: Mapping[str, str], ledger_url: str) -> str:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from backfill_assets.errors import WrongSession
 from backfill_assets.next_steps import Advice
+from backfill_assets.places import StoreUrl
 from backfill_assets.session_settings import JAVA, JAVA_OPTIONS, MEANING, wrong_settings
 from backfill_assets.settings import Settings
 
@@ -54,6 +55,17 @@ def open_spark(settings: Settings) -> SparkSession:
     for key, value in spark_conf(settings).items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
+
+
+def give_access(spark: SparkSession, settings: Settings) -> None:
+    """Lets a session reach the store of the lake; does nothing when the lake is a local folder.
+
+    They are settings of the open session, which hands them to every job: what is given to a JVM when it starts is shown
+    by the list of processes. Over Spark Connect they reach the server in the same way.
+    """
+    if isinstance(settings.lake, StoreUrl):
+        for name, value in settings.access.for_spark(settings.lake).items():
+            spark.conf.set(name, value)
 
 
 def require_meaning(spark: SparkSession, *, who: str = "this Spark session", next_step: Advice | None = None) -> None:

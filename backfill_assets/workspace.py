@@ -22,7 +22,7 @@ from backfill_assets.ledger.store import Ledger
 from backfill_assets.planning.graph import Graph
 from backfill_assets.planning.manifest_parts import PinnedReference
 from backfill_assets.settings import Settings
-from backfill_assets.spark import open_spark, require_meaning
+from backfill_assets.spark import give_access, open_spark, require_meaning
 from backfill_assets.transforms.code import DomainCode
 from backfill_assets.transforms.references import LoadedReference, archive, load_pinned, load_references
 
@@ -86,6 +86,7 @@ class Workspace:
             WrongSession: Other code opened or changed it, and a setting does not have the required value.
         """
         session = self.open_session() if self.open_session else open_spark(self.settings)
+        give_access(session, self.settings)
         require_meaning(session)
         return session
 
@@ -97,7 +98,7 @@ class Workspace:
     @cached_property
     def lake(self) -> Lake:
         """The Delta tables."""
-        return Lake(root=self.settings.lake, storage_options=self.settings.storage_options)
+        return Lake(root=self.settings.lake, access=self.settings.access)
 
     @cached_property
     def references(self) -> Mapping[str, LoadedReference]:

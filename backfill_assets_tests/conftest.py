@@ -14,9 +14,10 @@ from backfill_assets.settings import PROJECT_ROOT, Settings
 from backfill_assets.spark import open_spark
 from backfill_assets_tests import long_tests
 from backfill_assets_tests.java_options import java_options
-from backfill_assets_tests.ledgers import ledger_environment
+from backfill_assets_tests.ledgers import home_environment
 from backfill_assets_tests.quick_py4j import remember_java_names, remember_settings
 from backfill_assets_tests.quick_writers import nothing_slow_at_the_writers_turn
+from backfill_assets_tests.s3_server import jars_setting
 from backfill_assets_tests.searches import register_profiles
 
 register_profiles()
@@ -36,6 +37,7 @@ SPARK_ENVIRONMENT = {
             "spark.sql.codegen.wholeStage=false",
             "spark.sql.codegen.factoryMode=NO_CODEGEN",
             "spark.sql.adaptive.enabled=false",
+            *jars_setting(),
         )
     ),
 }
@@ -64,7 +66,7 @@ def clock() -> Clock:
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
     home = tmp_path / "home"
-    return Settings.from_environment({"BACKFILL_HOME": str(home), **ledger_environment(home), **SPARK_ENVIRONMENT})
+    return Settings.from_environment({"BACKFILL_HOME": str(home), **home_environment(home), **SPARK_ENVIRONMENT})
 
 
 @pytest.fixture(scope="session")

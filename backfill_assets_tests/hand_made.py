@@ -16,6 +16,7 @@ from backfill_assets.lake.tables import Lake
 from backfill_assets.ledger.records import CandidatePartition, GateResult, PartitionVersion
 from backfill_assets.planning.manifest_parts import GateTerm
 from backfill_assets_tests import example_domain
+from backfill_assets_tests.lakes import folder_of
 
 SILVER, GOLD = "silver.recent_sales", "gold.sales_monthly"
 COLUMN = {SILVER: "day", GOLD: "month"}
@@ -49,7 +50,7 @@ def written(lake: Lake, table: str, run_id: str, attempt: str, rows: RowsOf) -> 
 
 
 def _write(lake: Lake, table: str, relative: str, amount: int) -> DataFile:
-    path = lake.path(table) / relative
+    path = folder_of(lake, table) / relative
     path.parent.mkdir(parents=True, exist_ok=True)
     shop = {"shop": ["only"]} if table == SILVER else {}
     pq.write_table(pa.table({**shop, "amount": pa.array([amount], pa.int64())}), path)

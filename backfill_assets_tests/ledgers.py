@@ -17,6 +17,8 @@ import pytest
 from sqlalchemy import event
 from sqlalchemy.pool import Pool
 
+from backfill_assets_tests.lakes import copy_lake, lake_environment
+
 SERVER = "BACKFILL_TEST_SERVER"
 """The URL of the server's database `postgres`; set by the fixture that starts it, and inherited by processes."""
 
@@ -32,8 +34,12 @@ def in_postgresql() -> bool:
     return bool(os.environ.get(SERVER))
 
 
-def ledger_environment(home: Path) -> Mapping[str, str]:
-    """What tells a process where the ledger of a home is; the database is made when it is not there."""
+def home_environment(home: Path) -> Mapping[str, str]:
+    """What tells a process where ledger and lake of a home are; a database and a bucket are made if needed."""
+    return {**_ledger_environment(home), **lake_environment(home)}
+
+
+def _ledger_environment(home: Path) -> Mapping[str, str]:
     if not in_postgresql():
         return {}
     name = database_of(home)
@@ -48,6 +54,7 @@ def ledger_environment(home: Path) -> Mapping[str, str]:
 def copy_home(template: Path, home: Path) -> Path:
     """A home of one's own, like the template, ledger included. No process may work in the template."""
     shutil.copytree(template, home)
+    copy_lake(template, home)
     if in_postgresql():
         copy = database_of(home)
         # Workspaces that tests open and drop keep theirs, and PostgreSQL copies no database that is in use.

@@ -20,6 +20,7 @@ from backfill_assets.ledger.states import RunState
 from backfill_assets.publication.publish import swap_and_acknowledge
 from backfill_assets.settings import Settings
 from backfill_assets.workspace import Workspace
+from backfill_assets_tests.lakes import folder_of
 from backfill_assets_tests.ledger_examples import a_manifest, publication_of, results_for
 
 NUMBERS = StructType([StructField("number", LongType()), StructField("day", DateType())])
@@ -36,10 +37,10 @@ def workspace_of_numbers(home: Path, ledger_url: str, clock: Clock, reached: Rea
 
 
 def number_file(lake: Lake, table: str, run_id: str, day: date, number: int) -> FileSet:
-    path = lake.path(table) / "_runs" / run_id / f"day={day}" / "part-0.parquet"
+    path = folder_of(lake, table) / "_runs" / run_id / f"day={day}" / "part-0.parquet"
     path.parent.mkdir(parents=True, exist_ok=True)
     pq.write_table(pa.table({"number": pa.array([number], pa.int64())}), path)
-    relative = path.relative_to(lake.path(table)).as_posix()
+    relative = path.relative_to(folder_of(lake, table)).as_posix()
     return FileSet.of([DataFile(path=relative, size_bytes=path.stat().st_size, rows=1)])
 
 

@@ -29,7 +29,7 @@ from backfill_assets.settings import Settings
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.conftest import SPARK_ENVIRONMENT
 from backfill_assets_tests.dagster_record import open_record
-from backfill_assets_tests.ledgers import ledger_environment
+from backfill_assets_tests.ledgers import home_environment
 from backfill_assets_tests.operations import plan, plan_load
 
 DOMAIN = "backfill_assets_tests.example_domain"
@@ -46,7 +46,7 @@ def environment(home: Path) -> Mapping[str, str]:
         "BACKFILL_HOME": str(home),
         "BACKFILL_DOMAIN": DOMAIN,
         "BACKFILL_FIRST_DAY": "2025-01-01",
-        **ledger_environment(home),
+        **home_environment(home),
         **SPARK_ENVIRONMENT,
     }
 

@@ -15,7 +15,7 @@ from backfill_assets.ledger.store import Ledger
 from backfill_assets.ledger.transactions import WriteTransaction
 from backfill_assets.workspace import Workspace
 
-SLOW = ((Lake, ("path", "exists", "open", "ensure")), (Workspace, ("spark",)))
+SLOW = ((Lake, ("place", "exists", "open", "ensure")), (Workspace, ("spark",)))
 """Whatever reads or writes files of a table comes by one of these."""
 
 _turn = threading.local()

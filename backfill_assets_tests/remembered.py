@@ -24,6 +24,7 @@ from backfill_assets.crash_points import carry_on
 from backfill_assets.domain.load import load_domain
 from backfill_assets.transforms.code import DomainCode
 from backfill_assets.workspace import Workspace
+from backfill_assets_tests.lakes import on_a_store
 from backfill_assets_tests.ledgers import in_postgresql
 
 Result = TypeVar("Result")
@@ -89,7 +90,7 @@ class Memory:
         _let_go(ws)
         return (
             self.is_trusted
-            and not in_postgresql()
+            and not (in_postgresql() or on_a_store())
             and ws.settings.ledger_url == f"sqlite:///{ws.settings.home / _LEDGER}"
             and not (ws.settings.home / f"{_LEDGER}-wal").exists()  # another workspace has it open
             and ws.domain is load_domain(ws.settings.domain)

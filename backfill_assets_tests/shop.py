@@ -22,7 +22,8 @@ from backfill_assets.settings import Settings
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests import operations
 from backfill_assets_tests.conftest import SPARK_ENVIRONMENT
-from backfill_assets_tests.ledgers import ledger_environment
+from backfill_assets_tests.lakes import folder_of
+from backfill_assets_tests.ledgers import home_environment
 from backfill_assets_tests.remembered import MEMORY, TickingClock
 
 DAYS = DayRange.inclusive(date(2026, 1, 1), date(2026, 1, 10))
@@ -38,7 +39,7 @@ def shop_environment(home: Path) -> Mapping[str, str]:
         "BACKFILL_HOME": str(home),
         "BACKFILL_DOMAIN": "backfill_assets_tests.example_domain",
         "BACKFILL_FIRST_DAY": "2026-01-01",
-        **ledger_environment(home),
+        **home_environment(home),
         **SPARK_ENVIRONMENT,
     }
 
@@ -119,7 +120,7 @@ class Shop:
 
     def files(self, table: str = RECENT) -> Mapping[str, bytes]:
         """Every data file below a table, by path."""
-        root = self.ws.lake.path(table)
+        root = folder_of(self.ws.lake, table)
         return {path.relative_to(root).as_posix(): path.read_bytes() for path in root.rglob("*.parquet")}
 
     def live_paths(self, table: str = RECENT) -> set[str]:

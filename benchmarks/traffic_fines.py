@@ -135,7 +135,7 @@ def bare(ws: Workspace, watch: Watch, what: str) -> None:
     days = window.around(QUARTER)
     with ws.ledger.read() as reader:
         versions = reader.versions.accepted(BRONZE, list(days))
-    root = ws.lake.path(BRONZE)
+    root = Path(str(ws.lake.place(BRONZE)))
     paths = [str(root / path) for version in versions.values() for path in version.files.paths]
     target = ws.settings.home / "bare"
     with watch.on(what):

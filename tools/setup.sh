@@ -1,12 +1,14 @@
 #!/usr/bin/env bash
 # What does this machine need before a command of the Makefile can run, and is it there?
 #
-#   tools/setup.sh [java] [python] [postgresql] [eatmydata]      (java and python when nothing is named)
+#   tools/setup.sh [java] [python] [postgresql] [eatmydata] [s3]      (java and python when nothing is named)
 #
 # java        Java 17 or newer: JAVA_HOME, the java on the PATH, the usual folders, else Debian's package.
 # python      .venv with exactly what the locks name, every file checked against its hash, and this project (editable).
 #             Done again only when a lock, pyproject.toml or this file has changed. PYTHON=... chooses the interpreter.
 # postgresql  a server's programs for the tests; without them those tests are skipped.
+# s3          for the tests with an object store: versitygw, built by Go, and Spark's jars for S3 (deploy/s3/pom.xml), by
+#             Maven. Both are kept in ~/.cache/backfill_assets; without them those tests are skipped.
 # eatmydata   lets tests write without waiting for the disk, which only a loss of power would show; slower without it.
 #
 # Debian packages are installed only as root or where sudo asks for no password. Nothing is read from standard input.
@@ -20,6 +22,8 @@ readonly LOCKS=(requirements-build.lock requirements.lock)
 readonly VENV=.venv
 readonly STAMP=$VENV/setup.stamp
 readonly ENVIRONMENT=$VENV/setup.env # what the Makefile reads before it starts a program
+readonly CACHE=${XDG_CACHE_HOME:-$HOME/.cache}/backfill_assets
+readonly VERSITYGW=v1.8.0
 readonly TURN=.venv.turn             # the folder that exists while somebody is setting up
 
 log=$(mktemp)
@@ -289,6 +293,33 @@ ensure_eatmydata() {
         say "eatmydata was not found (macOS: brew install libeatmydata); the tests wait for the disk at every write."
 }
 
+# An object store whose objects are plain files; building it takes some minutes.
+build_versitygw() {
+    command -v go >/dev/null || return 1
+    say "Building versitygw $VERSITYGW with Go (some minutes, once)."
+    mkdir -p "$CACHE/versitygw"
+    GOBIN=$CACHE/versitygw quietly go install "github.com/versity/versitygw/cmd/versitygw@$VERSITYGW"
+}
+
+fetch_spark_s3() {
+    command -v mvn >/dev/null || return 1
+    say "Fetching Spark's jars for S3 (18 MB, once)."
+    rm -rf "$CACHE/spark-s3.new"
+    quietly mvn -q -B -f deploy/s3/pom.xml dependency:copy-dependencies -DoutputDirectory="$CACHE/spark-s3.new" || return 1
+    rm -rf "$CACHE/spark-s3"
+    mv "$CACHE/spark-s3.new" "$CACHE/spark-s3"
+    cksum <deploy/s3/pom.xml >"$CACHE/spark-s3/pom.cksum"
+}
+
+has_spark_s3() { [ "$(cat "$CACHE/spark-s3/pom.cksum" 2>/dev/null)" = "$(cksum <deploy/s3/pom.xml)" ]; }
+
+ensure_s3() {
+    [ -x "$CACHE/versitygw/versitygw" ] || build_versitygw ||
+        say "OBJECT STORES ARE NOT TESTED: versitygw could not be built; install Go (https://go.dev/dl) and run this again."
+    has_spark_s3 || fetch_spark_s3 ||
+        say "SPARK WITH AN OBJECT STORE IS NOT TESTED: its jars could not be fetched; install Maven and run this again."
+}
+
 # ---------------------------------------------------------------------------------------------------------------------
 
 [ "$#" -gt 0 ] || set -- java python
@@ -303,7 +334,8 @@ for need in "$@"; do
         ;;
     postgresql) ensure_postgresql ;;
     eatmydata) ensure_eatmydata ;;
-    *) stop "there is no '$need'; known are java, python, postgresql and eatmydata." ;;
+    s3) ensure_s3 ;;
+    *) stop "there is no '$need'; known are java, python, postgresql, eatmydata and s3." ;;
     esac
 done
 if [ -n "$java_asked" ] && [ -d "$VENV" ]; then

@@ -221,7 +221,7 @@ class _Play:
         files = self.demo.write_files(ws.settings.home / "demo_files", *chosen)
         landed = land_files(ws, source.name, files, self.asks, on_duplicate="ignore", builds=False)
         self.show(imports_view(landed.imports), "landed = accepted + duplicate + superseded + rejected, in every file")
-        self.show(f"Rejected records are kept with file, line and reason in {ws.lake.path(source.quarantine)}")
+        self.show(f"Rejected records are kept with file, line and reason in {ws.lake.place(source.quarantine)}")
         covered = partitions_over(Grain.DAILY, self.demo.covered)
         silent = days_without_events(ws, source.name, covered)
         built = plan_load(ws, source.name, partitions=covered, by=ASKS, reason="ten monthly exports", empty=silent)
@@ -300,7 +300,7 @@ class _Play:
         ws, command = self.ws, _command(self.ws.settings)
         self.narration.step(
             "Where everything is",
-            *(f"{table}: {ws.lake.path(table)}" for table in ws.domain.tables),
+            *(f"{table}: {ws.lake.place(table)}" for table in ws.domain.tables),
             f"ledger: {ws.settings.ledger_url}",
             "",
             "Try:",

@@ -92,7 +92,7 @@ def about_import(ws: Workspace, table: SourceTable, landed: Landed) -> Iterator[
         yield f"{count_of(record.counts.rejected, 'record')} of {record.import_id} rejected, for example:"
         for row in first:
             yield f"  {Path(record.original_path).name}, record {row['row_number']}: {row['reason']}"
-        yield f"  all of them, with their reasons, are in the Delta table {ws.lake.path(table.quarantine)}"
+        yield f"  all of them, with their reasons, are in the Delta table {ws.lake.place(table.quarantine)}"
     if landed.is_new and record.ignored_columns:
         ignored = ", ".join(record.ignored_columns)
         yield f"{record.import_id} has columns the contract does not know, left out: {ignored}"

@@ -106,7 +106,7 @@ def table_status(ws: Workspace, tx: ReadTransaction, name: str) -> TableStatus:
         accepted_partitions=len(accepted),
         accepted_described=describe(declared.partition.grain if declared else Grain.DAILY, accepted),
         accepted_rows=sum(claim.rows for claim in accepted.values()),
-        path=str(ws.lake.path(name)),
+        path=str(ws.lake.place(name)),
     )
 
 
@@ -140,7 +140,7 @@ def _require_in_order(ws: Workspace, name: str) -> None:
     if not ws.lake.exists(name):
         raise MissingInput(
             f"the log of the table {name} is gone, which has been published.",
-            next_step=step(f"restore {ws.lake.path(name)} from a backup; then ", do(Act.AUDIT)),
+            next_step=step(f"restore {ws.lake.place(name)} from a backup; then ", do(Act.AUDIT)),
             table=name,
         )
     ws.lake.open(name)

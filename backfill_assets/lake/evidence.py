@@ -15,6 +15,7 @@ from deltalake import CommitProperties, Transaction, write_deltalake
 from pyspark.sql import DataFrame
 
 from backfill_assets.identity import EMPTY_FILE_SET, DataFile, FileSet
+from backfill_assets.lake.admitted import require_admitted
 from backfill_assets.lake.staging import write_staged
 from backfill_assets.lake.swap import Exchange, SwapOrder, swap
 from backfill_assets.lake.tables import TABLE_CONFIGURATION, Lake, live_files
@@ -62,14 +63,15 @@ def append_validation(lake: Lake, table: str, rows: Iterable[ValidationRow], *, 
     name = validation_table(table)
     if lake.exists(name) and lake.open(name).transaction_version(app_id) is not None:
         return
+    require_admitted(lake.root, lake.access)
     batch = pa.Table.from_pylist([asdict(row) for row in rows], schema=_VALIDATION_SCHEMA)
     write_deltalake(
-        lake.path(name),
+        lake.url(name),
         batch,
         mode="append",
         partition_by=[VALIDATION_PARTITION],
         configuration=dict(TABLE_CONFIGURATION),
-        storage_options=dict(lake.storage_options),
+        storage_options=lake.storage_options,
         commit_properties=CommitProperties(app_transactions=[Transaction(app_id, 1)]),
     )
 

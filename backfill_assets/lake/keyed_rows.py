@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import reduce
 from operator import and_
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -73,8 +74,12 @@ def _dataset(lake: Lake, table: str, files: FileSet) -> ds.Dataset | None:
     """The files as one dataset; None for a partition without rows."""
     if problems := missing_files(lake, table, [files]):
         raise MissingInput(f"the rows cannot be read: the file {problems[0]}.", next_step=do(Act.AUDIT), table=table)
-    paths = [str(lake.path(table) / path) for path in files.paths]
-    return ds.dataset(paths, format="parquet") if paths else None
+    if not files.paths:
+        return None
+    place = lake.place(table)
+    if isinstance(place, Path):
+        return ds.dataset([str(place / path) for path in files.paths], format="parquet")
+    return ds.dataset(list(files.paths), format="parquet", filesystem=lake.arrow_files(table))
 
 
 def _value(name: str, text: str, kind: pa.DataType) -> pa.Scalar:

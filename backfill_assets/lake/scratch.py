@@ -7,7 +7,6 @@ end; what a killed process leaves is recognized by its age.
 from __future__ import annotations
 
 import secrets
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -31,7 +30,7 @@ def scratch(lake: Lake, table: str, *, begun_at: datetime) -> Iterator[str]:
 
 def remove_scratch(lake: Lake, table: str, name: str) -> None:
     """Removes a scratch folder, or a part of one; does nothing if it does not exist."""
-    shutil.rmtree(lake.path(table) / RUNS_FOLDER / SCRATCH_FOLDER / name, ignore_errors=True)
+    lake.files(table).remove_folder(f"{RUNS_FOLDER}/{SCRATCH_FOLDER}/{name}")
 
 
 def begun_at(name: str) -> datetime | None:

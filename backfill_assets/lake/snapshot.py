@@ -12,6 +12,7 @@ from backfill_assets.errors import MissingInput
 from backfill_assets.identity import FileSet
 from backfill_assets.lake.tables import Lake, missing_files
 from backfill_assets.next_steps import Act, do, step
+from backfill_assets.places import for_spark
 
 
 def read_files(
@@ -43,14 +44,14 @@ def read_files(
         raise MissingInput(
             f"{table} {partition} cannot be read: its file {problems[0]}{more}",
             next_step=step(
-                f"restore the file below {lake.path(table)} from a backup; without one, ",
+                f"restore the file below {lake.place(table)} from a backup; without one, ",
                 *(do(Act.HISTORY, table, partition=partition), f" shows what undoes it; then plan {partition} again"),
             ),
             table=table,
             partition=partition,
         )
-    root = lake.path(table)
-    paths = [str(root / file.path) for file_set in wanted for file in file_set.files]
+    root = lake.place(table)
+    paths = [for_spark(root, file.path) for file_set in wanted for file in file_set.files]
     if not paths:
         # Not `createDataFrame([])`: that starts Python workers to convert no rows.
         nothing = (F.lit(None).cast(field.dataType).alias(field.name) for field in schema.fields)

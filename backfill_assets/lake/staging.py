@@ -10,15 +10,18 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping
-from pathlib import Path
+from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import unquote
 
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from backfill_assets.files.port import Files, FileState
 from backfill_assets.identity import DataFile, FileSet
-from backfill_assets.lake.tables import Lake, sha256_of_file, stamp_of
+from backfill_assets.lake.admitted import require_admitted
+from backfill_assets.lake.tables import Lake
+from backfill_assets.places import for_spark
 
 RUNS_FOLDER = "_runs"
 
@@ -65,18 +68,22 @@ def write_staged(
     Returns:
         The file set of every partition value that has rows.
     """
+    require_admitted(lake.root, lake.access)
     relative = f"{RUNS_FOLDER}/{run_id}/{attempt}"
-    folder = lake.path(table) / relative
     (
         frame.hint("rebalance", F.col(partition_column))
         .write.partitionBy(partition_column)
         .mode("errorifexists")
-        .parquet(str(folder))
+        .parquet(for_spark(lake.place(table), relative))
     )
+    files = lake.files(table)
+    written = re.compile(rf"{re.escape(relative)}/{re.escape(partition_column)}=([^/]*)/[^/]*\.parquet")
+    listed = [(match[1], each) for each in files.listed(relative) if (match := written.fullmatch(each.path))]
+    with ThreadPoolExecutor(files.at_once) as readers:
+        described = readers.map(lambda state: _described(files, state), (state for _, state in listed))
     found: dict[str, list[DataFile]] = {}
-    for path in sorted(folder.glob(f"{partition_column}=*/*.parquet")):
-        value = unquote(path.parent.name.partition("=")[2])
-        found.setdefault(value, []).append(_described(path, lake.path(table)))
+    for (value, _), file in zip(listed, described, strict=True):
+        found.setdefault(unquote(value), []).append(file)
     return {value: FileSet.of(files) for value, files in found.items()}
 
 
@@ -86,9 +93,11 @@ def footer_columns(lake: Lake, table: str, file_sets: Iterable[FileSet]) -> Mapp
     The columns are `(name, Spark type)` pairs as Spark recorded them when it wrote the file.
     """
     found: dict[tuple[tuple[str, str], ...], str] = {}
+    files = lake.files(table)
     for file_set in file_sets:
         for file in file_set.files:
-            metadata = pq.read_metadata(lake.path(table) / file.path).metadata or {}
+            with files.open(file.path) as opened:
+                metadata = pq.read_metadata(opened).metadata or {}
             recorded = metadata.get(b"org.apache.spark.sql.parquet.row.metadata", b'{"fields": []}')
             fields = json.loads(recorded)["fields"]
             columns = tuple((column["name"], json.dumps(column["type"])) for column in fields)
@@ -96,13 +105,10 @@ def footer_columns(lake: Lake, table: str, file_sets: Iterable[FileSet]) -> Mapp
     return found
 
 
-def _described(path: Path, root: Path) -> DataFile:
-    # Before the bytes are read: a later write to the file changes the stamp.
-    stamp = stamp_of(path)
+def _described(files: Files, state: FileState) -> DataFile:
+    # The stamp is from before the bytes are read: a later write to the file changes it.
+    with files.open(state.path) as opened:
+        rows = pq.read_metadata(opened).num_rows
     return DataFile(
-        path=path.relative_to(root).as_posix(),
-        size_bytes=path.stat().st_size,
-        rows=pq.read_metadata(path).num_rows,
-        sha256=sha256_of_file(path),
-        stamp=stamp,
+        path=state.path, size_bytes=state.size_bytes, rows=rows, sha256=files.digest(state.path), stamp=state.stamp
     )

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
@@ -35,6 +35,7 @@ LANDED = 1
 GIVEN_UP = 2
 """The version that `fence` writes: a process that still holds the intent cannot commit it any more."""
 _FIRST_WAIT_S = 0.05
+_LOG_ENTRY = re.compile(r"_delta_log/([0-9]+)\.json")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -233,22 +234,22 @@ def landed_version(lake: Lake, table: str, publication_id: str) -> int:
 def commits(lake: Lake, table: str) -> Iterable[tuple[int, Mapping[str, object]]]:
     """Every commit in the table's log, newest first: its version and its metadata."""
     with lake.reading(table):
-        for path in _log_entries(lake, table):
-            yield int(path.stem), next((a["commitInfo"] for a in _actions(path) if "commitInfo" in a), {})
+        for version, path in _log_entries(lake, table):
+            yield version, next((a["commitInfo"] for a in _actions(lake, table, path) if "commitInfo" in a), {})
 
 
 def exchanged(lake: Lake, table: str) -> Iterable[tuple[int, Mapping[str, object], Exchanged]]:
     """Every commit, newest first: its version, its metadata, and which files it exchanged."""
     with lake.reading(table):
-        for path in _log_entries(lake, table):
-            yield int(path.stem), *_exchanged_by(path)
+        for version, path in _log_entries(lake, table):
+            yield version, *_exchanged_by(_actions(lake, table, path))
 
 
-def _exchanged_by(path: Path) -> tuple[Mapping[str, object], Exchanged]:
+def _exchanged_by(actions: Iterable[Mapping[str, Any]]) -> tuple[Mapping[str, object], Exchanged]:
     metadata: Mapping[str, object] = {}
     added: set[str] = set()
     removed: set[str] = set()
-    for action in _actions(path):
+    for action in actions:
         match action:
             case {"commitInfo": info}:
                 metadata = info
@@ -261,14 +262,14 @@ def _exchanged_by(path: Path) -> tuple[Mapping[str, object], Exchanged]:
     return metadata, Exchanged(added=frozenset(added), removed=frozenset(removed))
 
 
-def _log_entries(lake: Lake, table: str) -> Sequence[Path]:
-    return sorted((lake.path(table) / "_delta_log").glob("[0-9]*.json"), reverse=True)
+def _log_entries(lake: Lake, table: str) -> Sequence[tuple[int, str]]:
+    listed = ((_LOG_ENTRY.fullmatch(each.path), each.path) for each in lake.files(table).listed("_delta_log"))
+    return sorted(((int(found[1]), path) for found, path in listed if found), reverse=True)
 
 
-def _actions(path: Path) -> Iterator[Mapping[str, Any]]:
-    with path.open(encoding="utf-8") as lines:
-        for line in lines:
-            yield json.loads(line)
+def _actions(lake: Lake, table: str, path: str) -> Iterator[Mapping[str, Any]]:
+    for line in lake.files(table).read(path).splitlines():
+        yield json.loads(line)
 
 
 def _require_files(lake: Lake, order: SwapOrder) -> None:

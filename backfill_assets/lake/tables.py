@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from os import cpu_count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from deltalake import CommitProperties, DeltaTable, Schema
 from deltalake.exceptions import TableNotFoundError
+from deltalake.fs import DeltaStorageHandler
+from pyarrow.fs import PyFileSystem
 
 from backfill_assets.errors import BackfillError, MissingInput, Refused, UnreadableTable
+from backfill_assets.files.choose import files_at
+from backfill_assets.files.port import Files
 from backfill_assets.identity import DataFile, FileSet, digest_of_paths
+from backfill_assets.lake.admitted import require_admitted
 from backfill_assets.lake.schemas import cannot_follow, schema_of
+from backfill_assets.places import Place, StoreUrl
+from backfill_assets.store_access import StoreAccess
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -35,20 +42,37 @@ _MOST_CHARACTERS = 300
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lake:
-    """The folder of Delta tables, one per `layer.table`.
+    """The place of the Delta tables, one folder per `layer.table`.
 
     Attributes:
         root: Tables live in `<root>/<layer>/<table>`.
-        storage_options: Handed to the Delta reader and writer.
+        access: Endpoint and credentials, when the place is an object store.
     """
 
-    root: Path
-    storage_options: Mapping[str, str] = field(default_factory=dict)
+    root: Place
+    access: StoreAccess = field(default_factory=StoreAccess)
 
-    def path(self, table: str) -> Path:
-        """The folder of a table."""
+    def place(self, table: str) -> Place:
+        """Where a table is."""
         layer, _, name = table.partition(".")
         return self.root / layer / name
+
+    def files(self, table: str) -> Files:
+        """The files of a table, its log included."""
+        return files_at(self.place(table), self.access)
+
+    def url(self, table: str) -> str:
+        """How delta-rs is told of a table."""
+        return str(self.place(table))
+
+    def arrow_files(self, table: str) -> PyFileSystem:
+        """The files of a table of a lake in a store, for Arrow's readers."""
+        return PyFileSystem(DeltaStorageHandler(self.url(table), self.storage_options))
+
+    @property
+    def storage_options(self) -> dict[str, str]:
+        """What delta-rs needs to reach the place."""
+        return {} if isinstance(self.root, Path) else dict(self.access.for_delta())
 
     def exists(self, table: str) -> bool:
         """Whether the table exists.
@@ -57,7 +81,7 @@ class Lake:
             UnreadableTable: Its folder cannot be read.
         """
         with self.reading(table):
-            return DeltaTable.is_deltatable(str(self.path(table)), storage_options=dict(self.storage_options))
+            return DeltaTable.is_deltatable(self.url(table), storage_options=self.storage_options)
 
     @contextmanager
     def reading(self, table: str) -> Iterator[None]:
@@ -71,11 +95,13 @@ class Lake:
         except BackfillError:
             raise
         except Exception as error:  # deltalake has a dozen kinds of errors for a damaged log, some without a class
+            if isinstance(self.root, StoreUrl):
+                self.files(table).stat("_delta_log")  # a store that is away is not a damaged table
             reason = (str(error).strip() or type(error).__name__).splitlines()[0]
             raise UnreadableTable(
                 f"the table {table} cannot be read: {reason[:_MOST_CHARACTERS].rstrip('.')}.",
                 next_step=step(
-                    f"restore what is damaged below {self.path(table)} from a backup, or make it readable; then ",
+                    f"restore what is damaged below {self.place(table)} from a backup, or make it readable; then ",
                     do(Act.AUDIT),
                 ),
                 table=table,
@@ -90,12 +116,12 @@ class Lake:
         """
         with self.reading(table):
             try:
-                return DeltaTable(self.path(table), storage_options=dict(self.storage_options))
+                return DeltaTable(self.url(table), storage_options=self.storage_options)
             except TableNotFoundError as error:
                 raise MissingInput(
                     f"the table {table} does not exist, or its log is missing.",
                     next_step=step(
-                        f"if it was published, restore {self.path(table)} from a backup; then ", do(Act.AUDIT)
+                        f"if it was published, restore {self.place(table)} from a backup; then ", do(Act.AUDIT)
                     ),
                     table=table,
                 ) from error
@@ -114,13 +140,14 @@ class Lake:
         Raises:
             Refused: It exists with columns that these do not follow from.
         """
+        require_admitted(self.root, self.access)
         handle = DeltaTable.create(
-            self.path(table),
+            self.url(table),
             schema=Schema.from_json(schema.json()),
             mode="ignore",
             partition_by=[partition_column],
             configuration=dict(TABLE_CONFIGURATION),
-            storage_options=dict(self.storage_options),
+            storage_options=self.storage_options,
             commit_properties=CommitProperties(custom_metadata={"created_by": "backfill_assets"}),
         )
         if differing := cannot_follow(schema_of(handle), schema, former):
@@ -162,21 +189,6 @@ def live_paths(lake: Lake, table: str) -> frozenset[str]:
         return frozenset(lake.open(table).get_add_actions(flatten=True).column("path").to_pylist())
 
 
-def sha256_of_file(path: Path) -> str:
-    """The sha256 of a file's bytes, in hexadecimal."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def stamp_of(path: Path) -> str:
-    """The inode number and change time of a file, which differ after any write to it.
-
-    The change time is that of the inode, which no program can set back, unlike the time of modification.
-    """
-    found = path.stat()
-    return f"{found.st_ino:x}-{found.st_ctime_ns:x}"
-
-
 def changed_files(
     lake: Lake, table: str, file_sets: Iterable[FileSet], *, trust_stamps: bool = False
 ) -> tuple[str, ...]:
@@ -188,36 +200,39 @@ def changed_files(
         file_sets: As they were staged.
         trust_stamps: Only read files whose stamp is not the one they had when their sha256 was taken; else all.
     """
-    folder = lake.path(table)
+    files = lake.files(table)
     recorded = {file.path: file for file_set in file_sets for file in file_set.files if file.sha256}
 
     def says(file: DataFile) -> str | None:
-        path = folder / file.path
-        if not path.is_file() or path.stat().st_size != file.size_bytes:
+        found = files.stat(file.path)
+        if found is None or found.size_bytes != file.size_bytes:
             return None
-        if (trust_stamps and stamp_of(path) == file.stamp) or sha256_of_file(path) == file.sha256:
+        if (trust_stamps and found.stamp and found.stamp == file.stamp) or files.digest(file.path) == file.sha256:
             return None
         return f"the bytes of {file.path} are not those that were staged"
 
-    with lake.reading(table), ThreadPoolExecutor() as readers:  # hashing lets other threads run
+    # Hashing lets other threads run.
+    with lake.reading(table), ThreadPoolExecutor(max(files.at_once, cpu_count() or 1)) as readers:
         return tuple(problem for problem in readers.map(says, recorded.values()) if problem)
 
 
 def missing_files(lake: Lake, table: str, file_sets: Iterable[FileSet]) -> tuple[str, ...]:
     """Why these file sets cannot be read: files that do not exist or have another size than recorded."""
-    folder = lake.path(table)
-    problems: list[str] = []
-    for file_set in file_sets:
-        for file in file_set.files:
-            path = folder / file.path
-            try:
-                size = path.stat().st_size
-            except FileNotFoundError:
-                problems.append(f"{file.path} is gone")
-                continue
-            except OSError as error:
-                problems.append(f"{file.path} cannot be read: {error.strerror}")
-                continue
-            if size != file.size_bytes:
-                problems.append(f"{file.path} has {size:,} bytes where {file.size_bytes:,} were recorded")
-    return tuple(problems)
+    files = lake.files(table)
+
+    def says(file: DataFile) -> str | None:
+        try:
+            found = files.stat(file.path)
+        except OSError as error:
+            return f"{file.path} cannot be read: {error.strerror}"
+        if found is None:
+            return f"{file.path} is gone"
+        if found.size_bytes != file.size_bytes:
+            return f"{file.path} has {found.size_bytes:,} bytes where {file.size_bytes:,} were recorded"
+        return None
+
+    wanted = [file for file_set in file_sets for file in file_set.files]
+    if files.at_once == 1:
+        return tuple(problem for problem in map(says, wanted) if problem)
+    with ThreadPoolExecutor(files.at_once) as askers:
+        return tuple(problem for problem in askers.map(says, wanted) if problem)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from dagster import ConfigurableResource, InitResourceContext, ResourceDefinition
-from dagster_deltalake import DeltaTableResource, LocalConfig
+from dagster_deltalake import DeltaTableResource, LocalConfig, S3Config
+from dagster_deltalake.config import ClientConfig
 from dagster_pyspark import LazyPySparkResource
 
 from backfill_assets.domain import Domain
@@ -68,10 +70,11 @@ def run_resources(settings: Settings, domain: Domain, open_session: Callable[[],
         finally:
             workspace.close()
 
-    lake = Lake(root=settings.lake, storage_options=settings.storage_options)
+    lake = Lake(root=settings.lake, access=settings.access)
+    storage, client = _storage(settings), ClientConfig(allow_http=settings.access.endpoint.startswith("http://"))
     remote = {"spark.remote": settings.spark_remote} if settings.spark_remote else {}
     tables = {
-        table_key(name): _fixed(DeltaTableResource(url=str(lake.path(name)), storage_options=LocalConfig()))
+        table_key(name): _fixed(DeltaTableResource(url=lake.url(name), storage_options=storage, client_options=client))
         for name in domain.tables
     }
     return {
@@ -80,6 +83,22 @@ def run_resources(settings: Settings, domain: Domain, open_session: Callable[[],
         SESSION: ResourceDefinition(resource_fn=session, required_resource_keys={PYSPARK}, config_schema={}),
         **tables,
     }
+
+
+def _storage(settings: Settings) -> LocalConfig | S3Config:
+    """How Dagster's resource of a table reaches it."""
+    if isinstance(settings.lake, Path):
+        return LocalConfig()
+    access = settings.access
+    return S3Config(
+        provider="s3",
+        bucket=settings.lake.bucket,
+        endpoint=access.endpoint or None,
+        region=access.region or None,
+        access_key_id=access.access_key or None,
+        secret_access_key=access.secret_key or None,
+        token=access.session_token or None,
+    )
 
 
 def _fixed(resource: ConfigurableResource[Any]) -> ResourceDefinition:

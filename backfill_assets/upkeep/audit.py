@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from datetime import date
 
 from backfill_assets.errors import Refused
+from backfill_assets.files.local import sha256_of_file
 from backfill_assets.identity import EMPTY_FILE_SET
 from backfill_assets.lake.swap import Exchanged, exchanged
-from backfill_assets.lake.tables import changed_files, live_digests, missing_files, sha256_of_file
+from backfill_assets.lake.tables import changed_files, live_digests, missing_files
 from backfill_assets.ledger.import_records import ImportRecord
 from backfill_assets.ledger.records import PartitionVersion, PublicationRecord
 from backfill_assets.ledger.states import ImportState, PublicationState

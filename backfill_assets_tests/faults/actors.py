@@ -26,6 +26,7 @@ from backfill_assets_tests import operations
 from backfill_assets_tests.faults.baton import Actor, stop
 from backfill_assets_tests.faults.scene import DAYS, EQUAL_SET_ID, OPENED, SET_ID, Scene
 from backfill_assets_tests.hand_made import SILVER
+from backfill_assets_tests.lakes import folder_of
 from backfill_assets_tests.operations import publish_set
 from backfill_assets_tests.seams import Seam
 
@@ -40,11 +41,11 @@ PUBLISHERS = ("backfill", "live", "other", "equal", "newer")
 def _append(scene: Scene, day: date) -> None:
     row = {"day": pa.array([day], pa.date32()), "shop": ["foreign"], "amount": pa.array([9], pa.int64())}
     lineage = {name: pa.nulls(1, pa.string()) for name in DERIVED_LINEAGE.fieldNames()}
-    write_deltalake(scene.ws.lake.path(SILVER), pa.table({**row, **lineage}), mode="append")
+    write_deltalake(folder_of(scene.ws.lake, SILVER), pa.table({**row, **lineage}), mode="append")
 
 
 def _handle(scene: Scene) -> DeltaTable:
-    return DeltaTable(scene.ws.lake.path(SILVER))
+    return DeltaTable(folder_of(scene.ws.lake, SILVER))
 
 
 def _withdraw(scene: Scene) -> None:

@@ -43,6 +43,7 @@ from backfill_assets_tests.faults.homes import copied, opened, stock
 from backfill_assets_tests.faults.quick_java import make_archive
 from backfill_assets_tests.faults.scenario import TABLES, Notes, Scenario, held, seen
 from backfill_assets_tests.faults.scenarios import SCENARIOS
+from backfill_assets_tests.lakes import folder_of
 from backfill_assets_tests.shop import SALES, Shop, shop_environment
 
 HOW = ("once", "twice", "in recovery too")
@@ -223,9 +224,9 @@ def _leaks(shop: Shop) -> Iterator[str]:
     for table in TABLES:
         if not shop.ws.lake.exists(table):
             continue
-        root = shop.ws.lake.path(table) / "_runs"
+        root = folder_of(shop.ws.lake, table) / "_runs"
         there = {path for path in root.rglob("*") if path.is_file()}
-        live = {shop.ws.lake.path(table) / path for path in shop.live_paths(table)}
+        live = {folder_of(shop.ws.lake, table) / path for path in shop.live_paths(table)}
         yield from (f"leaked: {path.relative_to(shop.ws.settings.home)}" for path in _unneeded(there, live))
     landing = shop.ws.settings.landing / SALES.partition(".")[2]
     with shop.ws.ledger.read() as reader:

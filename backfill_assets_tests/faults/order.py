@@ -11,6 +11,7 @@ from backfill_assets.planning.partitions import describe
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests import operations
 from backfill_assets_tests.faults.log import digest_of, read_log
+from backfill_assets_tests.lakes import folder_of
 
 
 def readers_see_what_the_ledger_says(ws: Workspace, *, is_half_done: bool) -> Iterator[str]:
@@ -28,7 +29,7 @@ def readers_see_what_the_ledger_says(ws: Workspace, *, is_half_done: bool) -> It
     for table, versions in accepted.items():
         if table in open_tables or not ws.lake.exists(table):
             continue
-        shown = read_log(ws.lake.path(table))[-1].after
+        shown = read_log(folder_of(ws.lake, table))[-1].after
         said = {partition.isoformat(): version.files for partition, version in versions.items()}
         for value in sorted(said.keys() | shown.keys()):
             expected = said[value].digest if value in said else digest_of({}, value)

@@ -23,15 +23,17 @@ import pytest
 from backfill_assets.candidates import evaluate, stage
 from backfill_assets.candidates.inputs import PinnedFiles, files_read
 from backfill_assets.domain import Table
+from backfill_assets.files.local import sha256_of_file
 from backfill_assets.gates.measure import Measured
 from backfill_assets.identity import DataFile, FileSet
 from backfill_assets.lake.checksums import checksum_text
-from backfill_assets.lake.tables import Lake, sha256_of_file
+from backfill_assets.lake.tables import Lake
 from backfill_assets.ledger.import_records import ImportCounts, ImportDay, ImportRecord, KeyCounts, OfferedFile
 from backfill_assets.planning.chunks import Chunk
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.reads import Reads
 from backfill_assets.workspace import Workspace
+from backfill_assets_tests.lakes import folder_of
 
 Row = tuple[int, ...]
 """The values of a partition's one row, without its key."""
@@ -139,7 +141,7 @@ def _read(lake: Lake, table: str, file_sets: Iterable[FileSet]) -> dict[date, Ro
     found: dict[date, Row] = {}
     for file in (file for file_set in file_sets for file in file_set.files):
         partition = date.fromisoformat(Path(file.path).parent.name.partition("=")[2])
-        (row,) = pq.read_table(lake.path(table) / file.path, columns=list(COLUMNS[table])).to_pylist()
+        (row,) = pq.read_table(folder_of(lake, table) / file.path, columns=list(COLUMNS[table])).to_pylist()
         found[partition] = tuple(row[name] for name in COLUMNS[table])
     return found
 
@@ -156,7 +158,7 @@ def write_staged(
 ) -> Mapping[str, FileSet]:
     """One file per row, below `_runs/`."""
     written: dict[str, FileSet] = {}
-    root = lake.path(table)
+    root = folder_of(lake, table)
     for partition, row in frame.rows.items():
         path = root / "_runs" / run_id / attempt / f"{partition_column}={partition}" / "part-0.parquet"
         path.parent.mkdir(parents=True)

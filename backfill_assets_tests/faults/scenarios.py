@@ -25,6 +25,7 @@ from backfill_assets_tests.faults.following import FOLLOWING
 from backfill_assets_tests.faults.proposing import PROPOSING
 from backfill_assets_tests.faults.scenario import Notes, Scenario, Stopped, published, stopping_at
 from backfill_assets_tests.faults.taking_back import TAKING_BACK
+from backfill_assets_tests.lakes import folder_of
 from backfill_assets_tests.month import CARNIVAL
 from backfill_assets_tests.shop import RECENT, SALES, Shop, sale
 
@@ -162,7 +163,7 @@ def _with_leftovers(shop: Shop) -> Notes:
     with shop.ws.ledger.read() as reader:
         candidates = reader.candidates.of_run(notes["run"])
     for candidate in candidates.values():
-        (shop.ws.lake.path(RECENT) / candidate.files.files[0].path).unlink()
+        (folder_of(shop.ws.lake, RECENT) / candidate.files.files[0].path).unlink()
         break
     _stage_and_gate(shop.ws, notes)
     return notes

@@ -49,6 +49,7 @@ from backfill_assets_tests import example_domain, operations
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.faults.baton import no_stops, stop
 from backfill_assets_tests.hand_made import COLUMN, GOLD, SILVER, RowsOf, all_passed, compared, make_tables, written
+from backfill_assets_tests.lakes import folder_of
 from backfill_assets_tests.ledger_examples import a_manifest
 from backfill_assets_tests.operations import publish_set
 from backfill_assets_tests.shop import shop_environment
@@ -164,7 +165,7 @@ class Scene:
 
     def total(self, file_sets: Iterable[FileSet]) -> int:
         """The sum of all rows of silver in some files."""
-        root = self.ws.lake.path(SILVER)
+        root = folder_of(self.ws.lake, SILVER)
         paths = [root / path for files in file_sets for path in files.paths]
         return sum(row["amount"] for path in paths for row in pq.read_table(path, columns=["amount"]).to_pylist())
 
@@ -321,7 +322,7 @@ def sharing(ws: Workspace, *, clock: Clock, ledger: Ledger | None = None) -> Wor
     held = ledger or ws.ledger
     made = replace(ws, clock=clock)
     made.__dict__["ledger"] = PacedLedger(held._engine, clock)
-    made.__dict__["lake"] = PacedLake(root=ws.settings.lake, storage_options=ws.settings.storage_options)
+    made.__dict__["lake"] = PacedLake(root=ws.settings.lake, access=ws.settings.access)
     for name in ("references", "graph", "code"):
         made.__dict__[name] = getattr(ws, name)
     return made

@@ -19,6 +19,7 @@ from backfill_assets_tests.faults.baton import Actor, Killed
 from backfill_assets_tests.faults.log import Commit, digest_of, read_log
 from backfill_assets_tests.faults.scene import RUNS, SETS, Gated, Scene
 from backfill_assets_tests.hand_made import COLUMN
+from backfill_assets_tests.lakes import folder_of
 
 LANDED = (PublicationState.PUBLISHED, PublicationState.ROLLED_BACK)
 
@@ -46,7 +47,7 @@ def outcomes_are_told(actors: Sequence[Actor]) -> Iterator[str]:
 def readers_find_every_file(scene: Scene) -> Iterator[str]:
     """What the newest version shows is there."""
     for table in COLUMN:
-        root = scene.ws.lake.path(table)
+        root = folder_of(scene.ws.lake, table)
         for files in read_log(root)[-1].after.values():
             for path, size in files:
                 found = root / path
@@ -62,7 +63,7 @@ def nothing_is_amiss(scene: Scene, *, audited: bool = True) -> Iterator[str]:
         yield from _ledger_is_closed(reader, records)
         for table in COLUMN:
             of_table = {r.intent.publication_id: r for r in records if r.intent.table == table}
-            log = read_log(scene.ws.lake.path(table))
+            log = read_log(folder_of(scene.ws.lake, table))
             yield from _commits_and_publications_agree(table, log, of_table)
             for commit in log:
                 if (record := of_table.get(commit.publication_id or "")) is not None:
@@ -200,7 +201,7 @@ def _accepted_is_seen(table: str, log: Sequence[Commit], reader: ReadTransaction
 
 def foreign_commits(scene: Scene, table: str) -> list[Commit]:
     """Commits that the ledger does not know."""
-    return [commit for commit in read_log(scene.ws.lake.path(table)) if commit.is_foreign]
+    return [commit for commit in read_log(folder_of(scene.ws.lake, table)) if commit.is_foreign]
 
 
 def _audit_agrees(scene: Scene) -> Iterator[str]:
@@ -221,13 +222,13 @@ def _audit_agrees(scene: Scene) -> Iterator[str]:
 def _candidates_are_there(scene: Scene, reader: ReadTransaction) -> Iterator[str]:
     """Whatever can still be published or brought back has its files."""
     for run in reader.runs.records(states=[RunState.PASSED]):
-        root = scene.ws.lake.path(run.manifest.table)
+        root = folder_of(scene.ws.lake, run.manifest.table)
         for candidate in reader.candidates.of_run(run.run_id).values():
             for path in candidate.files.paths:
                 if not (root / path).is_file():
                     yield f"the candidate of {run.run_id}, which is {run.state}, has lost {path}"
     for table in COLUMN:
-        root = scene.ws.lake.path(table)
+        root = folder_of(scene.ws.lake, table)
         for version in reader.versions.history(table):
             if version.removed_at is None and not all((root / path).is_file() for path in version.files.paths):
                 yield f"version {version.version} of {table} {version.partition} has lost files, and is not marked"

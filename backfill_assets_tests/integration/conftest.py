@@ -17,14 +17,19 @@ from backfill_assets.clock import Clock
 from backfill_assets.ledger.store import Ledger
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.integration.postgres_server import NoPostgres, running_server
+from backfill_assets_tests.lakes import use_store
 from backfill_assets_tests.ledgers import SERVER, copy_home, forget_ledgers_below, in_postgresql, url_of
 from backfill_assets_tests.month import CARNIVAL, open_month, stock_month
 from backfill_assets_tests.remembered import MEMORY
+from backfill_assets_tests.s3_server import NoStore, Store, running_store, spark_jars
 from backfill_assets_tests.shop import Shop, open_shop, sale, ticking_clock, usual_sales
 from backfill_assets_tests.waiting_runs import add_waiting_runs
 
 SWITCH = "BACKFILL_TEST_LEDGER"
 """`postgresql`: the homes of tests keep their ledgers, and Dagster its runs, in PostgreSQL (`make test-postgres`)."""
+
+LAKE_SWITCH = "BACKFILL_TEST_LAKE"
+"""`s3`: the homes of tests keep their lakes in an object store (`make test-s3`)."""
 
 _numbers = count(1)
 ONE_HOUR = timedelta(hours=1)
@@ -42,6 +47,29 @@ def postgres_server() -> Iterator[str]:
         pytest.skip(f"POSTGRESQL IS NOT TESTED: {reason}")
 
 
+@pytest.fixture(scope="session")
+def store() -> Iterator[Store]:
+    """A running object store, without buckets of its own."""
+    try:
+        spark_jars()
+        with running_store() as started:
+            yield started
+    except NoStore as reason:
+        if os.environ.get(LAKE_SWITCH):
+            pytest.fail(f"{LAKE_SWITCH} asks for an object store: {reason}")
+        pytest.skip(f"OBJECT STORES ARE NOT TESTED: {reason}")
+
+
+@pytest.fixture(scope="session")
+def careless_store() -> Iterator[Store]:
+    """A store that ignores conditions."""
+    try:
+        with running_store("--nometa") as started:
+            yield started
+    except NoStore as reason:
+        pytest.skip(f"OBJECT STORES ARE NOT TESTED: {reason}")
+
+
 @pytest.fixture(scope="session", autouse=True)
 def where_homes_keep_their_ledgers(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
@@ -56,6 +84,18 @@ def where_homes_keep_their_ledgers(
         yield
         if in_postgresql():
             forget_ledgers_below(tmp_path_factory.getbasetemp())
+
+
+@pytest.fixture(scope="session", autouse=True)
+def where_homes_keep_their_lakes(request: pytest.FixtureRequest) -> Iterator[None]:
+    """In folders, unless the switch says otherwise: then every home of every test here has a bucket of its own."""
+    wanted = os.environ.get(LAKE_SWITCH, "folder")
+    if wanted not in ("folder", "s3"):
+        pytest.fail(f"{LAKE_SWITCH} is {wanted!r}; it can be folder or s3")
+    with pytest.MonkeyPatch.context() as patch:
+        if wanted == "s3":
+            use_store(patch, request.getfixturevalue("store"))
+        yield
 
 
 @pytest.fixture(autouse=True)

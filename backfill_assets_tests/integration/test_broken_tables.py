@@ -22,6 +22,7 @@ from backfill_assets.upkeep.audit import audit
 from backfill_assets_tests import operations
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.integration.conftest import ONE_HOUR
+from backfill_assets_tests.lakes import folder_of
 from backfill_assets_tests.ledger_examples import disarm, tamper
 from backfill_assets_tests.ledgers import copy_home
 from backfill_assets_tests.seams import Seam
@@ -51,7 +52,7 @@ def shop(tmp_path: Path, replaced: Path, spark: SparkSession) -> Iterator[Shop]:
 
 
 def _log(shop: Shop) -> Path:
-    return shop.ws.lake.path(RECENT) / "_delta_log"
+    return folder_of(shop.ws.lake, RECENT) / "_delta_log"
 
 
 def cut(shop: Shop) -> None:
@@ -70,7 +71,7 @@ def no_folder(shop: Shop) -> None:
 
 
 def gone(shop: Shop) -> None:
-    shutil.rmtree(shop.ws.lake.path(RECENT))
+    shutil.rmtree(folder_of(shop.ws.lake, RECENT))
 
 
 DAMAGES = {"a log that was cut": cut, "a log of garbage": garbage, "a log that is no folder": no_folder, "gone": gone}

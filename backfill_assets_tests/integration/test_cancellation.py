@@ -24,6 +24,7 @@ from backfill_assets.upkeep.audit import audit
 from backfill_assets_tests import operations
 from backfill_assets_tests.advice import advised
 from backfill_assets_tests.conftest import NOON
+from backfill_assets_tests.lakes import folder_of
 from backfill_assets_tests.ledger_examples import (
     DAYS,
     carry_out,
@@ -244,7 +245,7 @@ def test_a_process_at_work_on_a_cancelled_run_stops_and_its_files_and_pins_are_f
     (line,) = [each for table in found.tables for each in table.runs if each.run_id == run_id]
     assert (line.kept, line.reason) == (False, "candidate of a run that was cancelled")
     assert shop.live_paths() == before
-    assert not list((shop.ws.lake.path(RECENT) / "_runs" / run_id).rglob("*.parquet"))
+    assert not list((folder_of(shop.ws.lake, RECENT) / "_runs" / run_id).rglob("*.parquet"))
     assert audit(shop.ws).problems == ()
     for act in (
         lambda: operations.stage(shop.ws, run_id, actor="ana"),

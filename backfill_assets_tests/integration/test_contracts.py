@@ -33,7 +33,7 @@ from backfill_assets_tests import operations
 from backfill_assets_tests.conftest import NOON, SPARK_ENVIRONMENT
 from backfill_assets_tests.contract_domain import CHANNEL, contract, shop_of
 from backfill_assets_tests.contract_domain import transforms as functions
-from backfill_assets_tests.ledgers import ledger_environment
+from backfill_assets_tests.ledgers import home_environment
 from backfill_assets_tests.shop import ticking_clock
 
 SALES, TOTALS = "bronze.sales", "silver.totals"
@@ -143,7 +143,7 @@ def store(tmp_path: Path, spark: SparkSession) -> Iterator[Store]:
             "BACKFILL_HOME": str(home),
             "BACKFILL_DOMAIN": "backfill_assets_tests.contract_domain",
             "BACKFILL_FIRST_DAY": str(START),
-            **ledger_environment(home),
+            **home_environment(home),
             **SPARK_ENVIRONMENT,
         }
     )

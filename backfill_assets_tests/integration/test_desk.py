@@ -21,6 +21,7 @@ from backfill_assets.evidence.partition import partition_history
 from backfill_assets.ledger.states import VersionState
 from backfill_assets_tests import operations
 from backfill_assets_tests.desk_reader import PATIENCE_S, get
+from backfill_assets_tests.lakes import folder_of
 from backfill_assets_tests.ledgers import copy_home
 from backfill_assets_tests.shop import OUTPUT, RECENT, SALES, Shop, sale, shop_environment
 
@@ -99,7 +100,7 @@ def test_files_that_are_gone_are_said_and_the_other_versions_shown(published_sho
     with shop.ws.ledger.read() as tx:
         (old,) = (v for v in tx.versions.history(RECENT, DAY) if v.state is VersionState.SUPERSEDED)
     for path in old.files.paths:
-        (shop.ws.lake.path(RECENT) / path).unlink()
+        (folder_of(shop.ws.lake, RECENT) / path).unlink()
     page = get(desk_of(shop), ROW)
     assert page.status == 200
     assert cells(page.text, "amount") == ["40", "not known"]
@@ -149,7 +150,7 @@ def test_the_verdict_of_the_last_audit_is_kept_and_held_against_the_chain(publis
     assert report.agrees and report.recorded_in == str(shop.ws.settings.home / "last_audit.json")
     page = get(desk, "/audit").words
     assert "Everything agreed" in page and "the bytes of files were not read" in page and report.head in page
-    (path,) = (shop.ws.lake.path(RECENT) / p for p in partition_history(shop.ws, RECENT, DAY).versions[0].files)
+    (path,) = (folder_of(shop.ws.lake, RECENT) / p for p in partition_history(shop.ws, RECENT, DAY).versions[0].files)
     path.unlink()
     look.audit(shop.ws, head=None, is_quick=True)
     assert "1 problem was found by the last audit" in get(desk, "/").words

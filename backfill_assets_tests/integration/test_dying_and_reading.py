@@ -20,6 +20,7 @@ from backfill_assets.publication.publish import swap_order_of
 from backfill_assets.upkeep.audit import audit
 from backfill_assets_tests import operations
 from backfill_assets_tests.conftest import NOON
+from backfill_assets_tests.lakes import folder_of
 from backfill_assets_tests.shop import OUTPUT, RECENT, Shop, shop_environment
 
 MIDDLE = DayRange.inclusive(date(2026, 1, 5), date(2026, 1, 6))
@@ -155,7 +156,7 @@ def test_a_run_whose_process_died_while_staging_is_failed_by_recover_and_can_run
 
 def test_a_reader_in_another_process_never_sees_a_mixture(shop: Shop) -> None:
     run_id = shop.ready(OUTPUT)
-    command = [sys.executable, "-c", textwrap.dedent(READER), str(shop.ws.lake.path(RECENT))]
+    command = [sys.executable, "-c", textwrap.dedent(READER), str(folder_of(shop.ws.lake, RECENT))]
     reader = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert reader.stdin is not None
     assert reader.stdout is not None

@@ -26,6 +26,7 @@ from backfill_assets.upkeep.audit import audit
 from backfill_assets_tests import operations
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.integration.conftest import ONE_HOUR
+from backfill_assets_tests.lakes import folder_of
 from backfill_assets_tests.ledgers import copy_home
 from backfill_assets_tests.shop import OUTPUT, RECENT, SALES, Shop, open_shop, sale, ticking_clock
 
@@ -171,7 +172,7 @@ def damaged(shop: Shop, day: date, amount: int) -> None:
     """Readers see another amount of a day, in a file of the same name and size: the ledger cannot know of it."""
     with shop.ws.ledger.read() as reader:
         (file,) = reader.versions.accepted(RECENT)[day].files.files
-    path = shop.ws.lake.path(RECENT) / file.path
+    path = folder_of(shop.ws.lake, RECENT) / file.path
     size = path.stat().st_size
     rows = pq.ParquetFile(path).read().replace_schema_metadata(None)
     place = rows.schema.get_field_index("amount")

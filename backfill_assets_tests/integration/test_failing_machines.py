@@ -21,6 +21,7 @@ from backfill_assets.planning.request import AskedLimits, PlanRequest
 from backfill_assets.upkeep.audit import audit
 from backfill_assets_tests import operations
 from backfill_assets_tests.advice import refused
+from backfill_assets_tests.lakes import folder_of
 from backfill_assets_tests.seams import Seam
 from backfill_assets_tests.shop import RECENT, SALES, Shop, open_shop
 
@@ -115,7 +116,7 @@ def test_a_damaged_input_ends_staging_in_words_and_changes_nothing(shop: Shop) -
     run_id, before = shop.planned(MIDDLE), shop.amounts()
     with shop.ws.ledger.read() as reader:
         (file,) = reader.versions.accepted(SALES)[MIDDLE.start].files.files
-    path = shop.ws.lake.path(SALES) / file.path
+    path = folder_of(shop.ws.lake, SALES) / file.path
     whole = path.read_bytes()
     path.write_bytes(b"\0" * len(whole))
     (path.parent / f".{path.name}.crc").unlink(missing_ok=True)
@@ -135,7 +136,7 @@ def test_a_staged_file_that_was_cut_is_not_published_and_only_its_chunk_is_stage
     operations.approve(shop.ws, run_id, by="ben")
     with shop.ws.ledger.read() as reader:
         first = {day: candidate.files for day, candidate in reader.candidates.of_run(run_id).items()}
-    path = shop.ws.lake.path(RECENT) / first[MIDDLE.start].files[0].path
+    path = folder_of(shop.ws.lake, RECENT) / first[MIDDLE.start].files[0].path
     path.write_bytes(path.read_bytes()[:-10])
     before = shop.live_paths()
     with pytest.raises(MissingInput, match=r"bytes where .* were recorded"):

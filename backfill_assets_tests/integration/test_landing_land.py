@@ -27,7 +27,7 @@ from backfill_assets.ledger.states import ImportState
 from backfill_assets.settings import PROJECT_ROOT, Settings
 from backfill_assets_tests.conftest import SPARK_ENVIRONMENT
 from backfill_assets_tests.landing_examples import EVENTS, LandingRoom, event, json_lines, landing_room
-from backfill_assets_tests.ledgers import ledger_environment
+from backfill_assets_tests.ledgers import home_environment
 
 MAY_1, MAY_2, MAY_3 = date(2024, 5, 1), date(2024, 5, 2), date(2024, 5, 3)
 
@@ -157,7 +157,7 @@ def test_reprocessing_under_another_first_day_counts_every_import_that_it_change
 ) -> None:
     def with_first_day(day: str) -> Settings:
         environment = {"BACKFILL_HOME": str(settings.home), "BACKFILL_FIRST_DAY": day}
-        return Settings.from_environment({**environment, **ledger_environment(settings.home)})
+        return Settings.from_environment({**environment, **home_environment(settings.home)})
 
     first_file, second_file = json_lines(on(1, "a"), on(1, "b")), json_lines(on(1, "a"), on(3, "b"))
     with landing_room(spark, with_first_day("2024-05-02"), clock) as room:
@@ -299,7 +299,7 @@ def test_a_killed_landing_loses_nothing_and_the_file_lands_afterwards(room: Land
             **os.environ,
             "PYTHONPATH": str(PROJECT_ROOT),
             "BACKFILL_HOME": str(room.settings.home),
-            **ledger_environment(room.settings.home),
+            **home_environment(room.settings.home),
             **SPARK_ENVIRONMENT,
         },
         capture_output=True,

@@ -31,6 +31,7 @@ from backfill_assets.upkeep.audit import audit
 from backfill_assets_tests import operations
 from backfill_assets_tests.advice import advised
 from backfill_assets_tests.edited import edit
+from backfill_assets_tests.lakes import folder_of
 from backfill_assets_tests.shop import OUTPUT, RECENT, SALES, Shop, sale
 
 MIDDLE = DayRange.inclusive(date(2026, 1, 5), date(2026, 1, 6))
@@ -177,7 +178,7 @@ def test_a_gate_result_counts_only_for_the_files_it_measured(shop: Shop) -> None
     with shop.ws.ledger.write() as writer:
         candidates = writer.candidates.of_run(run_id)
     # The same rows staged again are other files; the results of the first files say nothing about them.
-    (shop.ws.lake.path(RECENT) / candidates[FIFTH].files.files[0].path).unlink()
+    (folder_of(shop.ws.lake, RECENT) / candidates[FIFTH].files.files[0].path).unlink()
     operations.stage(shop.ws, run_id, actor="ana")
     with shop.ws.ledger.write() as writer:
         assert writer.candidates.of_run(run_id)[FIFTH].files.digest != candidates[FIFTH].files.digest
@@ -230,7 +231,7 @@ def test_a_staged_file_that_was_cut_is_never_published(shop: Shop) -> None:
     run_id = shop.ready(MIDDLE)
     with shop.ws.ledger.read() as reader:
         victim = reader.candidates.of_run(run_id)[FIFTH].files.files[0]
-    path = shop.ws.lake.path(RECENT) / victim.path
+    path = folder_of(shop.ws.lake, RECENT) / victim.path
     path.write_bytes(path.read_bytes()[:-7])
     with pytest.raises(MissingInput, match="bytes"):
         shop.publish(run_id)

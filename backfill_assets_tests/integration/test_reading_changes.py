@@ -25,7 +25,7 @@ from backfill_assets.upkeep.audit import audit
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests import operations
 from backfill_assets_tests.conftest import NOON, SPARK_ENVIRONMENT
-from backfill_assets_tests.ledgers import copy_home, ledger_environment
+from backfill_assets_tests.ledgers import copy_home, home_environment
 from backfill_assets_tests.shop import ticking_clock
 
 ORDERS, PLACES, CHANGES = "bronze.orders", "silver.order_places", "silver.order_changes"
@@ -60,7 +60,7 @@ def opened(home: Path, spark: SparkSession, *, hours: int) -> Workspace:
         "BACKFILL_HOME": str(home),
         "BACKFILL_DOMAIN": "backfill_assets_tests.orders_domain",
         "BACKFILL_FIRST_DAY": "2025-05-01",
-        **ledger_environment(home),
+        **home_environment(home),
         **SPARK_ENVIRONMENT,
     }
     clock = ticking_clock(NOON + timedelta(hours=hours))

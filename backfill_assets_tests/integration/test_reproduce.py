@@ -28,6 +28,7 @@ from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.edited import drift
 from backfill_assets_tests.example_domain import recent_sales, sales
 from backfill_assets_tests.integration.conftest import ONE_HOUR
+from backfill_assets_tests.lakes import folder_of
 from backfill_assets_tests.ledgers import copy_home
 from backfill_assets_tests.shop import (
     DAYS,
@@ -65,7 +66,7 @@ def test_a_published_run_is_rebuilt_identically_and_nothing_but_an_event_remains
     assert outcome.partitions == len(OUTPUT)
     assert outcome.rows == len(OUTPUT)
     assert (small.files(), small.live_paths()) == (before, live)
-    assert not list((small.ws.lake.path(RECENT) / RUNS_FOLDER / "_reproduced").glob("*"))
+    assert not list((folder_of(small.ws.lake, RECENT) / RUNS_FOLDER / "_reproduced").glob("*"))
     event = last_event(small, run_id)
     assert (event.action, event.actor, event.payload["identical"]) == ("reproduced", "rita", True)
     assert audit(small.ws).problems == ()
@@ -123,7 +124,7 @@ def test_what_differs_is_said_even_when_the_published_files_are_gone(shop: Shop)
     run_id = shop.published()
     with shop.ws.ledger.read() as reader:
         victim = reader.candidates.of_run(run_id)[SIXTH].files.files[0]
-    (shop.ws.lake.path(RECENT) / victim.path).unlink()
+    (folder_of(shop.ws.lake, RECENT) / victim.path).unlink()
     assert reproduced(shop, run_id).identical
 
     table = replace(recent_sales, releases=(replace(recent_sales.releases[1], version="1.0.0"),))
@@ -145,7 +146,7 @@ def test_a_failed_reproduction_leaves_no_scratch_behind(shop: Shop) -> None:
     domain = Domain(name="example", package=example_domain.__name__, sources=(sales,), derived=(table,))
     with pytest.raises(ContractBroken, match="no shop"):
         reproduced(replace(shop, ws=drift(shop.ws, domain)), run_id)
-    assert not list((shop.ws.lake.path(RECENT) / RUNS_FOLDER / "_reproduced").glob("*"))
+    assert not list((folder_of(shop.ws.lake, RECENT) / RUNS_FOLDER / "_reproduced").glob("*"))
 
 
 def test_what_was_never_published_is_not_reproduced(shop: Shop) -> None:
@@ -163,7 +164,7 @@ def test_an_input_file_that_is_gone_is_named(shop: Shop) -> None:
     run_id = shop.published()
     with shop.ws.ledger.read() as reader:
         victim = reader.versions.accepted(SALES)[SIXTH].files.files[0]
-    (shop.ws.lake.path(SALES) / victim.path).unlink()
+    (folder_of(shop.ws.lake, SALES) / victim.path).unlink()
     with pytest.raises(MissingInput) as refusal:
         reproduced(shop, run_id)
     assert refusal.value.message == f"{SALES} {SIXTH} cannot be read: its file {victim.path} is gone."

@@ -24,6 +24,7 @@ from backfill_assets.progress import Listener, Progress
 from backfill_assets_tests import operations
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.integration.conftest import ONE_HOUR
+from backfill_assets_tests.lakes import folder_of
 from backfill_assets_tests.month import FEBRUARY
 from backfill_assets_tests.shop import OUTPUT, RECENT, Shop, shop_environment
 
@@ -120,7 +121,7 @@ def test_only_the_chunk_whose_staged_file_is_damaged_is_computed_again(shop: Sho
     run_id = shop.staged(planned(shop, OUTPUT, AskedLimits(chunk_partitions=2)))
     with shop.ws.ledger.read() as reader:
         (file,) = reader.candidates.of_run(run_id)[date(2026, 1, 6)].files.files
-    path = shop.ws.lake.path(RECENT) / file.path
+    path = folder_of(shop.ws.lake, RECENT) / file.path
     path.write_bytes(path.read_bytes()[:-1])
     shop.staged(run_id)
     assert times(shop, run_id, "chunk_finished") == {1: 1, 2: 2, 3: 1, 4: 1}

@@ -17,6 +17,7 @@ from backfill_assets.upkeep.audit import audit
 from backfill_assets_tests import operations
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.integration.conftest import ONE_HOUR
+from backfill_assets_tests.lakes import folder_of
 from backfill_assets_tests.ledger_examples import DAYS, plan, results_for, stage, staged, tamper
 from backfill_assets_tests.ledgers import copy_home
 from backfill_assets_tests.released_ledgers import show_rows
@@ -138,6 +139,6 @@ def test_a_reviewer_reads_rows_until_they_are_erased(tmp_path: Path, published_h
     assert report.sample == () and report.samples_erased is not None
     assert (report.samples_erased.by, report.samples_erased.reason) == ("dora", "asked for")
     assert audit(shop.ws).problems == ()
-    logs = "".join(path.read_text() for path in (shop.ws.lake.path(RECENT) / "_delta_log").glob("*.json"))
+    logs = "".join(path.read_text() for path in (folder_of(shop.ws.lake, RECENT) / "_delta_log").glob("*.json"))
     assert "numRecords" in logs and "minValues" not in logs
     shop.ws.close()

@@ -28,6 +28,7 @@ from backfill_assets.workspace import Workspace
 from backfill_assets_tests import operations
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.example_domain import recent_sales, sales
+from backfill_assets_tests.lakes import folder_of
 from backfill_assets_tests.shop import DAYS, OUTPUT, RECENT, Shop, shop_environment, ticking_clock
 
 HISTORY = DayRange.inclusive(date(2009, 11, 1), date(2010, 6, 12))
@@ -167,7 +168,7 @@ def test_the_seam_is_computed_with_its_chunk_and_never_staged_by_it(shop: Shop) 
     noted = [e.payload["seam_checksum"] for e in events if e.action == "chunk_finished"]
     assert noted == [chunk.seam_checksum for chunk in (first, second, third)]
     folder = f"{second.number:04d}-{second.attempt}"
-    staged = {p.parent.name for p in (shop.ws.lake.path(RECENT) / "_runs" / run_id / folder).rglob("*.parquet")}
+    staged = {p.parent.name for p in (folder_of(shop.ws.lake, RECENT) / "_runs" / run_id / folder).rglob("*.parquet")}
     assert staged == {f"day={day}" for day in second.partitions}
     shop_verdicts = {p.day: r.verdict for p, r in proofs(shop.ws, run_id).items()}
     assert shop_verdicts[5] == shop_verdicts[8] == "the same 1 row with exactly 2 days back and 1 ahead"

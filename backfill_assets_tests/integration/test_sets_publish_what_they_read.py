@@ -23,6 +23,7 @@ from backfill_assets.ledger.states import RunState, SetState
 from backfill_assets.upkeep.audit import audit
 from backfill_assets_tests import example_domain, operations
 from backfill_assets_tests.advice import advised, worded
+from backfill_assets_tests.lakes import folder_of
 from backfill_assets_tests.ledger_examples import disarm, tamper
 from backfill_assets_tests.ledgers import copy_home
 from backfill_assets_tests.month import CARNIVAL, TOTALS, open_month, planned_set, ready_set, total
@@ -44,7 +45,7 @@ def stage_again_with_other_rows(shop: Shop, run_id: str, monkeypatch: pytest.Mon
     lost = digests(shop, run_id)
     with shop.ws.ledger.read() as reader:
         first = next(iter(reader.candidates.of_run(run_id).values()))
-    (shop.ws.lake.path(RECENT) / first.files.files[0].path).unlink()
+    (folder_of(shop.ws.lake, RECENT) / first.files.files[0].path).unlink()
     compute = example_domain._recent_sales
 
     def other(*given: Any, factor: int, **named: Any) -> DataFrame:

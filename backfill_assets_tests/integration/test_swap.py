@@ -17,6 +17,7 @@ from backfill_assets.errors import LostRace, MissingInput, Refused, TargetChange
 from backfill_assets.identity import EMPTY_FILE_SET, DataFile, FileSet
 from backfill_assets.lake.swap import Exchange, SwapOrder, commits, fence, is_landed, swap
 from backfill_assets.lake.tables import Lake
+from backfill_assets_tests.lakes import folder_of
 from backfill_assets_tests.seams import Seam
 
 TABLE = "silver.numbers"
@@ -32,10 +33,10 @@ def lake(tmp_path: Path) -> Lake:
 
 
 def staged(lake: Lake, run_id: str, day: str, number: int) -> FileSet:
-    path = lake.path(TABLE) / "_runs" / run_id / f"day={day}" / "part-0.parquet"
+    path = folder_of(lake, TABLE) / "_runs" / run_id / f"day={day}" / "part-0.parquet"
     path.parent.mkdir(parents=True, exist_ok=True)
     pq.write_table(pa.table({"number": pa.array([number], pa.int64())}), path)
-    relative = path.relative_to(lake.path(TABLE)).as_posix()
+    relative = path.relative_to(folder_of(lake, TABLE)).as_posix()
     return FileSet.of([DataFile(path=relative, size_bytes=path.stat().st_size, rows=1)])
 
 
@@ -102,7 +103,7 @@ def test_an_append_between_compare_and_commit_is_noticed(lake: Lake, monkeypatch
     def append_first(handle: object, wanted: SwapOrder) -> None:
         Seam.COMMIT.put(monkeypatch, commit)
         foreign = pa.table({"number": pa.array([9], pa.int64()), "day": pa.array([date(2026, 1, 1)], pa.date32())})
-        write_deltalake(lake.path(TABLE), foreign, mode="append")
+        write_deltalake(folder_of(lake, TABLE), foreign, mode="append")
         commit(handle, wanted)
 
     Seam.COMMIT.put(monkeypatch, append_first)
@@ -119,7 +120,7 @@ def test_an_append_to_another_partition_only_costs_another_try(lake: Lake, monke
     def append_first(handle: object, wanted: SwapOrder) -> None:
         Seam.COMMIT.put(monkeypatch, commit)
         foreign = pa.table({"number": pa.array([9], pa.int64()), "day": pa.array([date(2026, 1, 9)], pa.date32())})
-        write_deltalake(lake.path(TABLE), foreign, mode="append")
+        write_deltalake(folder_of(lake, TABLE), foreign, mode="append")
         commit(handle, wanted)
 
     Seam.COMMIT.put(monkeypatch, append_first)
@@ -136,7 +137,7 @@ def test_a_writer_that_is_always_first_makes_us_give_up_with_nothing_changed(
 
     def always_first(handle: object, wanted: SwapOrder) -> None:
         foreign = {"number": pa.array([next(turns)], pa.int64()), "day": pa.array([date(2026, 2, 1)], pa.date32())}
-        write_deltalake(lake.path(TABLE), pa.table(foreign), mode="append")
+        write_deltalake(folder_of(lake, TABLE), pa.table(foreign), mode="append")
         commit(handle, wanted)
 
     Seam.COMMIT.put(monkeypatch, always_first)
@@ -147,7 +148,7 @@ def test_a_writer_that_is_always_first_makes_us_give_up_with_nothing_changed(
 
 def test_a_staged_file_that_is_gone_is_refused_before_anything(lake: Lake) -> None:
     new = staged(lake, "new", DAYS[0], 2)
-    (lake.path(TABLE) / new.files[0].path).unlink()
+    (folder_of(lake, TABLE) / new.files[0].path).unlink()
     with pytest.raises(MissingInput, match="is gone"):
         swap(lake, order("first", Exchange(value=DAYS[0], new=new)))
     assert lake.open(TABLE).version() == 0

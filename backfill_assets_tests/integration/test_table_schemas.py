@@ -18,6 +18,7 @@ from backfill_assets.lake.schemas import schema_of
 from backfill_assets.lake.staging import attempt_of, contract_of
 from backfill_assets.lake.swap import Exchange, SwapOrder, exchanged, fence, swap
 from backfill_assets.lake.tables import Lake
+from backfill_assets_tests.lakes import folder_of
 
 TABLE = "bronze.numbers"
 DAY = StructField("day", DateType(), nullable=False)
@@ -34,10 +35,10 @@ def lake(tmp_path: Path) -> Lake:
 
 
 def staged(lake: Lake, run_id: str, day: str, columns: Mapping[str, pa.Array]) -> FileSet:
-    path = lake.path(TABLE) / "_runs" / run_id / "0001-ab" / f"day={day}" / "part-0.parquet"
+    path = folder_of(lake, TABLE) / "_runs" / run_id / "0001-ab" / f"day={day}" / "part-0.parquet"
     path.parent.mkdir(parents=True)
     pq.write_table(pa.table(dict(columns)), path)
-    relative = path.relative_to(lake.path(TABLE)).as_posix()
+    relative = path.relative_to(folder_of(lake, TABLE)).as_posix()
     return FileSet.of([DataFile(path=relative, size_bytes=path.stat().st_size, rows=1)])
 
 
@@ -93,7 +94,7 @@ def test_a_schema_is_only_written_when_it_changes(lake: Lake) -> None:
     lake.ensure(TABLE, SECOND, "day", former=("place",))
     for name, day in zip(("one", "two"), DAYS, strict=True):
         swap(lake, order(name, Exchange(value=day, new=second(lake, day)), schema=SECOND))
-    log = sorted((lake.path(TABLE) / "_delta_log").glob("*.json"))
+    log = sorted((folder_of(lake, TABLE) / "_delta_log").glob("*.json"))
     changed = [any("metaData" in json.loads(line) for line in path.read_text().splitlines()) for path in log]
     assert changed == [True, True, False]
 

@@ -15,11 +15,12 @@ from deltalake.transaction import RemoveAction
 from pyspark.sql import SparkSession
 
 from backfill_assets.errors import MissingInput, Refused
-from backfill_assets.lake import tables
+from backfill_assets.files import local
 from backfill_assets.upkeep.audit import audit
 from backfill_assets_tests import operations
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.integration.conftest import ONE_HOUR
+from backfill_assets_tests.lakes import folder_of
 from backfill_assets_tests.ledger_examples import disarm, tamper
 from backfill_assets_tests.ledgers import copy_home
 from backfill_assets_tests.seams import Seam
@@ -120,7 +121,7 @@ def test_what_is_no_head_is_a_typing_mistake_and_no_tampering(shop: Shop, typed:
 
 
 def test_bytes_of_a_published_file_that_changed_are_found(shop: Shop) -> None:
-    path = shop.ws.lake.path(RECENT) / min(shop.live_paths())
+    path = folder_of(shop.ws.lake, RECENT) / min(shop.live_paths())
     content = bytearray(path.read_bytes())
     content[10] ^= 1
     path.write_bytes(content)
@@ -133,7 +134,7 @@ def test_bytes_of_a_staged_file_that_changed_after_its_gates_are_not_published(s
     before = shop.live_paths()
     with shop.ws.ledger.read() as reader:
         (file,) = reader.candidates.of_run(run_id)[OUTPUT.start].files.files
-    path = shop.ws.lake.path(RECENT) / file.path
+    path = folder_of(shop.ws.lake, RECENT) / file.path
     content = bytearray(path.read_bytes())
     content[10] ^= 1
     path.write_bytes(content)
@@ -147,15 +148,15 @@ def test_publication_reads_no_bytes_of_files_that_were_not_touched_since_they_we
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run_id = shop.ready(version="0.9.0")
-    touched = shop.ws.lake.path(RECENT) / min(path for path in shop.files() if run_id in path)
+    touched = folder_of(shop.ws.lake, RECENT) / min(path for path in shop.files() if run_id in path)
     read: list[Path] = []
-    hashed = tables.sha256_of_file
+    hashed = local.sha256_of_file
 
     def watched(path: Path) -> str:
         read.append(path)
         return hashed(path)
 
-    monkeypatch.setattr(tables, "sha256_of_file", watched)
+    monkeypatch.setattr(local, "sha256_of_file", watched)
     with monkeypatch.context() as dying:
         Seam.COMMIT.put(dying, _die)
         with pytest.raises(KeyboardInterrupt):
@@ -173,7 +174,7 @@ def _die(*_: object) -> None:
 
 def test_an_edit_whose_time_of_modification_was_set_back_is_not_published(shop: Shop) -> None:
     run_id = shop.ready(version="0.9.0")
-    path = shop.ws.lake.path(RECENT) / min(path for path in shop.files() if run_id in path)
+    path = folder_of(shop.ws.lake, RECENT) / min(path for path in shop.files() if run_id in path)
     before = path.stat()
     content = bytearray(path.read_bytes())
     content[10] ^= 1
@@ -201,7 +202,7 @@ def foreign_append(shop: Shop) -> None:
 
 def forged_commit(shop: Shop, metadata: dict[str, str]) -> None:
     """A commit that takes a published file away and says about itself what ours say."""
-    table = DeltaTable(str(shop.ws.lake.path(RECENT)))
+    table = DeltaTable(str(folder_of(shop.ws.lake, RECENT)))
     day = OUTPUT.start
     with shop.ws.ledger.read() as reader:
         (file,) = reader.versions.accepted(RECENT)[day].files.files
@@ -237,5 +238,5 @@ def test_an_edited_manifest_is_found(shop: Shop) -> None:
 
 
 def test_a_table_that_was_taken_away_is_found(shop: Shop) -> None:
-    shutil.rmtree(shop.ws.lake.path(SALES))
+    shutil.rmtree(folder_of(shop.ws.lake, SALES))
     assert "but the table is gone" in problems(shop)

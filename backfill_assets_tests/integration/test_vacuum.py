@@ -27,6 +27,7 @@ from backfill_assets_tests import operations
 from backfill_assets_tests.advice import advised
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.integration.conftest import ONE_HOUR
+from backfill_assets_tests.lakes import folder_of
 from backfill_assets_tests.ledgers import copy_home
 from backfill_assets_tests.seams import Seam
 from backfill_assets_tests.shop import RECENT, SALES, Shop, open_shop, sale, ticking_clock
@@ -68,7 +69,7 @@ def first_run(shop: Shop) -> str:
 
 def everything_else(shop: Shop) -> Mapping[str, bytes]:
     """Every file of the lake that is not below `_runs/`."""
-    root = shop.ws.settings.lake
+    root = Path(str(shop.ws.settings.lake))
     files = (path for path in root.rglob("*") if path.is_file())
     return {str(path): path.read_bytes() for path in files if "_runs" not in path.relative_to(root).parts}
 
@@ -155,14 +156,14 @@ def test_what_an_earlier_attempt_left_goes_and_the_candidate_stays(shop: Shop) -
     run_id = shop.ready(MIDDLE)
     first = {path for path in shop.files() if run_id in path}
     # What was staged is kept by the next attempt, unless a file of it has gone.
-    (shop.ws.lake.path(RECENT) / min(first)).unlink()
+    (folder_of(shop.ws.lake, RECENT) / min(first)).unlink()
     operations.stage(shop.ws, run_id, actor="ana")
     operations.gate(shop.ws, run_id, actor="ana")
     vacuumed(shop)
     left = {path for path in shop.files() if run_id in path}
     assert left
     assert not left & first
-    attempts = list((shop.ws.lake.path(RECENT) / "_runs" / run_id).iterdir())
+    attempts = list((folder_of(shop.ws.lake, RECENT) / "_runs" / run_id).iterdir())
     assert len(attempts) == 1
     assert (attempts[0] / "_SUCCESS").exists()
     shop.publish(run_id)
@@ -173,7 +174,7 @@ def test_what_is_being_staged_is_left_alone(shop: Shop, spark: SparkSession) -> 
     run_id = shop.planned(MIDDLE)
     with shop.ws.ledger.write() as writer:
         writer.runs.take(run_id, RunState.STAGING, actor="ana", attempt="a1")
-    unfinished = shop.ws.lake.path(RECENT) / "_runs" / run_id / "0001-aa" / "_temporary" / "0" / "part.parquet"
+    unfinished = folder_of(shop.ws.lake, RECENT) / "_runs" / run_id / "0001-aa" / "_temporary" / "0" / "part.parquet"
     unfinished.parent.mkdir(parents=True)
     unfinished.write_bytes(b"half")
     old = later(shop, spark, PAST_ALL)
@@ -185,7 +186,7 @@ def test_what_is_being_staged_is_left_alone(shop: Shop, spark: SparkSession) -> 
     assert not unfinished.exists()
     (line,) = [run for table in found.tables for run in table.runs if run.run_id == run_id]
     assert (line.kept, line.reason, line.count.files) == (False, "left by staging, and no candidate refers to it", 1)
-    assert not (shop.ws.lake.path(RECENT) / "_runs" / run_id).exists()
+    assert not (folder_of(shop.ws.lake, RECENT) / "_runs" / run_id).exists()
 
 
 def test_a_table_with_an_open_publication_is_left_alone_and_that_is_said(
@@ -297,7 +298,7 @@ def test_quarantined_records_stay_as_people_read_them(shop: Shop, spark: SparkSe
 
 
 def test_folders_of_runs_that_this_ledger_does_not_know_are_kept(shop: Shop, spark: SparkSession) -> None:
-    foreign = shop.ws.lake.path(RECENT) / "_runs" / "somebody-elses" / "0001" / "part.parquet"
+    foreign = folder_of(shop.ws.lake, RECENT) / "_runs" / "somebody-elses" / "0001" / "part.parquet"
     foreign.parent.mkdir(parents=True)
     foreign.write_bytes(b"rows")
     vacuumed(later(shop, spark, PAST_ALL))

@@ -40,6 +40,7 @@ def top_level(names: set[str]) -> set[str]:
     ("library", "rooms"),
     [
         ("deltalake", ("lake/",)),
+        ("obstore", ("files/",)),
         ("sqlalchemy", ("ledger/",)),
         ("alembic", ("ledger/",)),
         ("dagster", ("orchestration/", "definitions.py")),
@@ -75,9 +76,9 @@ def test_planning_knows_no_engine() -> None:
 FLOORS = (
     (
         *("errors", "identity", "wording", "columns", "clock", "lease", "people", "problems", "progress", "versions"),
-        *("crash_points", "next_steps", "documents", "widening", "sensors"),
+        *("crash_points", "next_steps", "documents", "widening", "sensors", "places", "store_access"),
     ),
-    ("planning", "settings", "session_settings"),
+    ("files", "planning", "settings", "session_settings"),
     ("domain", "lake", "ledger", "spark"),
     ("landing", "transforms", "gates"),
     ("workspace",),

@@ -115,6 +115,11 @@ CENTRAL: Mapping[str, Sequence[str]] = {
         "::test_every_affected_month_is_asked_for_once_none_is_missed_and_none_is_stuck",
         "integration/test_errands.py::test_what_a_person_has_approved_is_published_once_in_the_name_of_no_person",
     ),
+    "30": (
+        "integration/test_files.py::test_a_store_that_ignores_conditions_is_refused",
+        "integration/test_lake_on_a_store.py"
+        "::test_a_table_is_published_undone_recovered_reproduced_and_audited_in_a_store",
+    ),
 }
 """The tests of each promise that are never left out as a whole. That landing stays within its memory takes minutes, and
 is tried by `make test-faults` alone."""

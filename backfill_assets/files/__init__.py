@@ -1,0 +1,1 @@
+"""Files: the one port to files, over local folders and object stores."""

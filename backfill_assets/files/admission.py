@@ -1,0 +1,81 @@
+"""Admission: whether a store keeps the one promise that publication rests on.
+
+Of several writers who put the same new key with the condition that there is none, exactly one may be told that it won.
+A store that ignores the condition, or checks it before it writes, loses commits that it reported as done. A race for
+some keys finds such a store, which is refused before anything is written to the lake.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+
+from backfill_assets.errors import StoreRefused
+from backfill_assets.files.port import Files
+
+WRITERS = 8
+ROUNDS = 200
+FOLDER = "_admission"
+"""Where the keys of the race are put, and removed from."""
+
+
+def require_one_winner(open_files: Callable[[], Files], *, writers: int = WRITERS, rounds: int = ROUNDS) -> None:
+    """Races writers for one new key after another.
+
+    Args:
+        open_files: Opens the place for one writer, with connections of its own.
+        writers: How many put each key at once.
+        rounds: For how many keys.
+
+    Raises:
+        StoreRefused: A key had no winner or several, or its content is not the winner's.
+        StoreAway: The store does not answer.
+    """
+    everyone = [open_files() for _ in range(writers)]
+    files, name = everyone[0], f"{FOLDER}/{secrets.token_hex(8)}"
+    start = Barrier(writers)
+
+    def put(writer: int, key: str) -> bool:
+        start.wait()
+        return everyone[writer].put_if_absent(key, _content(writer))
+
+    keys = [f"{name}/{number:04}" for number in range(rounds)]
+    winners: dict[str, list[int]] = {}
+    try:
+        with ThreadPoolExecutor(max_workers=writers) as pool:
+            for key in keys:
+                won = pool.map(put, range(writers), [key] * writers)
+                winners[key] = [writer for writer, has_won in enumerate(won) if has_won]
+        _judge(files, winners)
+    finally:
+        files.remove(keys[: len(winners) + 1], within=FOLDER)
+
+
+def _judge(files: Files, winners: Mapping[str, Sequence[int]]) -> None:
+    # A key without a winner is no fault: the answer to the winner was lost, and it put the key again.
+    several = [len(won) for won in winners.values() if len(won) > 1]
+    if several:
+        raise _refused(
+            files,
+            f"of {len(winners)} keys that several writers put at once on condition that there is none yet, "
+            f"{len(several)} were won by up to {max(several)} of them",
+        )
+    for key, won in winners.items():
+        with files.open(key) as file:
+            content = file.read()
+        if won and content != _content(won[0]):
+            raise _refused(files, "a key holds what a writer put that had been told that it lost")
+
+
+def _content(writer: int) -> bytes:
+    return f"writer {writer}\n".encode()
+
+
+def _refused(files: Files, found: str) -> StoreRefused:
+    return StoreRefused(
+        f"{files.place} cannot hold a lake: {found}, so that two publications could both be told that they landed. "
+        "Nothing was written to the lake.",
+        next_step="use a store that honours conditional puts (If-None-Match), such as Amazon S3",
+    )

@@ -1,0 +1,112 @@
+"""Port: what the lake may ask of the files in a place, whatever the place is.
+
+Paths are relative to the place, with forward slashes, and not URL-encoded. Nothing here changes a file: a file is put
+once, read, and removed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, Protocol
+
+from backfill_assets.places import Place
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileState:
+    """A file as its place describes it without reading it.
+
+    Attributes:
+        path: Relative to the place.
+        size_bytes: Its length.
+        stamp: Differs after any write to the file; the store's ETag, or inode and change time of a local file.
+    """
+
+    path: str
+    size_bytes: int
+    stamp: str
+
+
+class Files(Protocol):
+    """The files of one place.
+
+    Every method raises `StoreRefused` when the store does not accept the credentials or has no such bucket, and
+    `StoreAway` when it does not answer; both name the place.
+    """
+
+    @property
+    def place(self) -> Place:
+        """Where they are."""
+        ...
+
+    @property
+    def at_once(self) -> int:
+        """How many threads it is worth asking with: a store's answers take time, and it gives many at once."""
+        ...
+
+    def listed(self, folder: str = "") -> Iterator[FileState]:
+        """Every file below a folder, at any depth, sorted by path; none when there is no such folder.
+
+        Args:
+            folder: Relative to the place. Links are not listed and not followed.
+        """
+        ...
+
+    def stat(self, path: str) -> FileState | None:
+        """The state of a file; None when there is none.
+
+        Raises:
+            OSError: A local file that may not be looked at.
+        """
+        ...
+
+    def open(self, path: str) -> BinaryIO:
+        """The bytes of a file, to be read in any order; only what is read is fetched.
+
+        Raises:
+            FileNotFoundError: There is no such file.
+        """
+        ...
+
+    def read(self, path: str) -> bytes:
+        """All bytes of a small file, in one request.
+
+        Raises:
+            FileNotFoundError: There is no such file.
+        """
+        ...
+
+    def digest(self, path: str) -> str:
+        """The sha256 of a file's bytes, in hexadecimal.
+
+        Raises:
+            FileNotFoundError: There is no such file.
+        """
+        ...
+
+    def put_if_absent(self, path: str, content: bytes | Path) -> bool:
+        """Puts a whole file, durably, unless one has this path: of any number of writers exactly one succeeds.
+
+        Args:
+            path: Where it is put.
+            content: Its bytes, or the local file that holds them.
+
+        Returns:
+            Whether it was put. An answer that was lost may be False although it was: who needs to know looks.
+        """
+        ...
+
+    def remove(self, paths: Iterable[str], *, within: str = "") -> None:
+        """Removes files; one that does not exist is not an error.
+
+        Args:
+            paths: The files.
+            within: Folders below this one that become empty are removed as well, where places have folders.
+        """
+        ...
+
+    def remove_folder(self, folder: str) -> None:
+        """Removes everything below a folder as far as that is possible; does nothing if it does not exist."""
+        ...

@@ -1,0 +1,205 @@
+"""Store files: the port over a bucket of a store that speaks the protocol of S3, through the library below delta-rs.
+
+A put with a condition decides who wins; what a store that ignores the condition would do is found out by `admission`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import re
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO, cast
+
+from obstore.exceptions import AlreadyExistsError, BaseError, PermissionDeniedError, UnauthenticatedError
+from obstore.store import S3Store
+
+from backfill_assets.errors import StoreAway, StoreRefused
+from backfill_assets.files.port import FileState
+from backfill_assets.places import StoreUrl
+from backfill_assets.store_access import StoreAccess
+
+if TYPE_CHECKING:
+    from obstore import ObjectMeta
+
+PATIENCE = timedelta(seconds=60)
+"""How long a store that does not answer, or answers that it cannot (503), is asked again."""
+
+_CHUNK_BYTES = 8 * 1024 * 1024
+_BUFFER_BYTES = 256 * 1024
+_KEYS_OF_A_REQUEST = 1000
+_CODE = re.compile(r"<Code>(\w+)</Code>")
+_REFUSALS = {
+    "NoSuchBucket": ("there is no such bucket", "make it, or name another one"),
+    "AccessDenied": ("the credentials do not allow this", "let them list, read, put and delete below it"),
+    "ExpiredToken": ("the credentials have expired", "set new ones"),
+    **dict.fromkeys(
+        ("InvalidAccessKeyId", "InvalidToken", "SignatureDoesNotMatch", "XAdminUserNotFound"),
+        ("the store does not know these credentials", "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"),
+    ),
+}
+"""What the codes of the protocol mean, and what to do about them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreFiles:
+    """The files below a prefix of a bucket."""
+
+    place: StoreUrl
+    _store: S3Store = field(repr=False, compare=False)
+
+    @property
+    def at_once(self) -> int:
+        """As many as keep a store busy whose answers take some hundredths of a second."""
+        return 32
+
+    @staticmethod
+    def at(place: StoreUrl, access: StoreAccess, *, patience: timedelta = PATIENCE) -> StoreFiles:
+        """The files of a prefix; nothing is asked of the store yet."""
+        options = {name.lower(): value for name, value in access.for_delta().items() if name not in access.further}
+        allow_http = bool(options.pop("aws_allow_http", ""))
+        store = S3Store(
+            place.bucket,
+            prefix=place.prefix or None,
+            config=options,  # type: ignore[arg-type] # its names may have the prefix aws_
+            client_options={"allow_http": allow_http, "timeout": timedelta(seconds=300)},
+            retry_config={"max_retries": 20, "retry_timeout": patience},
+        )
+        return StoreFiles(place=place, _store=store)
+
+    def listed(self, folder: str = "") -> Iterator[FileState]:
+        """Every file below a folder, sorted by path."""
+        with self._answering():
+            found = [_state(meta) for metas in self._store.list(prefix=folder or None) for meta in metas]
+        yield from sorted(found, key=lambda each: each.path)
+
+    def stat(self, path: str) -> FileState | None:
+        """The state of a file; None when there is none."""
+        with self._answering():
+            try:
+                return _state(self._store.head(path))
+            except (FileNotFoundError, PermissionDeniedError, UnauthenticatedError) as error:
+                # The answer to HEAD has no body: that there is no such bucket, or that the credentials are wrong, looks
+                # like a file that is not there. A listing says what it is.
+                self._store.list_with_delimiter(path)
+                if not isinstance(error, FileNotFoundError):
+                    raise
+                return None
+
+    def open(self, path: str) -> BinaryIO:
+        """The bytes of a file, of which only ranges that are read are fetched."""
+        found = self.stat(path)
+        if found is None:
+            raise FileNotFoundError(path)
+        return io.BufferedReader(
+            _Ranges(found.size_bytes, lambda start, end: self._range(path, start, end)), _BUFFER_BYTES
+        )
+
+    def _range(self, path: str, start: int, end: int) -> bytes:
+        with self._answering():
+            return bytes(self._store.get_range(path, start=start, end=end))
+
+    def read(self, path: str) -> bytes:
+        """All bytes of a file."""
+        with self._answering():
+            return bytes(self._store.get(path).bytes())
+
+    def digest(self, path: str) -> str:
+        """The sha256 of a file's bytes, which are all read."""
+        digest = hashlib.sha256()
+        with self._answering():
+            for chunk in self._store.get(path).stream(min_chunk_size=_CHUNK_BYTES):
+                digest.update(chunk)
+        return digest.hexdigest()
+
+    def put_if_absent(self, path: str, content: bytes | Path) -> bool:
+        """Puts the file with the condition that there is none."""
+        with self._answering():
+            try:
+                self._store.put(path, content, mode="create", use_multipart=False)
+            except AlreadyExistsError:
+                return False
+        return True
+
+    def remove(self, paths: Iterable[str], *, within: str = "") -> None:  # noqa: ARG002 - a store has no folders
+        """Removes files, a thousand per request."""
+        chosen = list(paths)
+        with self._answering():
+            for first in range(0, len(chosen), _KEYS_OF_A_REQUEST):
+                self._store.delete(chosen[first : first + _KEYS_OF_A_REQUEST])
+
+    def remove_folder(self, folder: str) -> None:
+        """Removes every file below a folder."""
+        self.remove([each.path for each in self.listed(folder)])
+
+    @contextmanager
+    def _answering(self) -> Iterator[None]:
+        """Converts what the library reports of the store, and not of a file, into sentences."""
+        try:
+            yield
+        except (BaseError, FileNotFoundError) as error:
+            text = str(error)
+            found = _CODE.search(text)
+            code = found[1] if found else ""
+            if code not in _REFUSALS and isinstance(error, (PermissionDeniedError, UnauthenticatedError)):
+                code = "AccessDenied"
+            if code in _REFUSALS:
+                reason, advice = _REFUSALS[code]
+                raise StoreRefused(
+                    f"{self.place} cannot be used: {reason} ({code}).",
+                    next_step=f"{advice}; then give the command again",
+                ) from error
+            if isinstance(error, FileNotFoundError):
+                raise
+            raise StoreAway(
+                f"the store of {self.place} does not answer as it should: {_reason(text)}.",
+                next_step="the same command goes on where this one stopped once the store is there again",
+            ) from error
+
+
+class _Ranges(io.RawIOBase):
+    """The bytes of an object as a file that can be read at any position."""
+
+    def __init__(self, size: int, fetch: Callable[[int, int], bytes]) -> None:
+        self._size = size
+        self._fetch = fetch
+        self._position = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._position
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size}[whence]
+        self._position = max(0, start + offset)
+        return self._position
+
+    def readinto(self, buffer: object) -> int:
+        wanted = memoryview(cast(bytearray, buffer))
+        end = min(self._size, self._position + len(wanted))
+        if end <= self._position:
+            return 0
+        found = self._fetch(self._position, end)
+        wanted[: len(found)] = found
+        self._position += len(found)
+        return len(found)
+
+
+def _state(meta: ObjectMeta) -> FileState:
+    stamp = (meta["e_tag"] or "").strip('"')
+    return FileState(path=meta["path"], size_bytes=meta["size"], stamp=stamp)
+
+
+def _reason(text: str) -> str:
+    """The beginning of a library's message, whose remaining lines describe the request."""
+    first = text.partition("<?xml")[0].strip().partition("\n")[0]
+    return first[:200].rstrip(".: ") or "it gives no reason"

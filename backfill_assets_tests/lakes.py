@@ -1,0 +1,63 @@
+"""Where do the homes of tests keep their lakes?
+
+In a folder of the home; or, when a store is named in the environment, each in a bucket of its own. The tests' store
+keeps objects as plain files, so that tests can look at them, and damage them, in either case.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from backfill_assets.lake.tables import Lake
+from backfill_assets.places import StoreUrl
+from backfill_assets_tests.s3_server import Store
+
+BUCKETS = "BACKFILL_TEST_BUCKETS"
+"""The folder of the buckets of the running store; set by the fixture that starts it, and inherited by processes."""
+
+ACCESS = ("AWS_ENDPOINT_URL", "AWS_REGION", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_ALLOW_HTTP")
+
+
+def use_store(patch: pytest.MonkeyPatch, store: Store) -> None:
+    """Lets every home that is opened from now on keep its lake in a store."""
+    for name, value in {BUCKETS: str(store.folder), **store.environment}.items():
+        patch.setenv(name, value)
+
+
+def on_a_store() -> bool:
+    """Whether homes keep their lakes in an object store."""
+    return bool(os.environ.get(BUCKETS))
+
+
+def lake_environment(home: Path) -> Mapping[str, str]:
+    """What tells a process where the lake of a home is; the bucket is made when it is not there."""
+    if not on_a_store():
+        return {}
+    bucket = _bucket(home)
+    bucket.mkdir(exist_ok=True)
+    return {"BACKFILL_LAKE": f"s3://{bucket.name}/lake", **{name: os.environ[name] for name in ACCESS}}
+
+
+def copy_lake(template: Path, home: Path) -> None:
+    """Gives a home the lake of another one, unless it is in the home's folder."""
+    if on_a_store():
+        shutil.copytree(_bucket(template), _bucket(home))
+
+
+def folder_of(lake: Lake, table: str) -> Path:
+    """The folder that holds the files of a table."""
+    place = lake.place(table)
+    if isinstance(place, StoreUrl):
+        return Path(os.environ[BUCKETS], place.bucket, place.prefix)
+    return place
+
+
+def _bucket(home: Path) -> Path:
+    name = "home-" + hashlib.sha256(str(home.resolve()).encode()).hexdigest()[:20]
+    return Path(os.environ[BUCKETS], name)

@@ -1,0 +1,110 @@
+"""Places and the access to stores: what is taken, what is refused, and that no secret is shown."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from backfill_assets.errors import Refused
+from backfill_assets.places import StoreUrl, for_spark, place_of
+from backfill_assets.settings import Settings
+from backfill_assets.spark import spark_conf
+from backfill_assets.store_access import StoreAccess
+
+SECRET = "a-secret/that+is=never-shown"
+GIVEN = {
+    "BACKFILL_LAKE": "s3://bucket/some/lake",
+    "AWS_ENDPOINT_URL": "https://store.example:9000/",
+    "AWS_ACCESS_KEY_ID": "key-id-that-is-not-shown",
+    "AWS_SECRET_ACCESS_KEY": SECRET,
+    "AWS_SESSION_TOKEN": f"token-{SECRET}",
+}
+
+
+def test_a_url_of_a_bucket_is_a_place_and_its_parts_are_below_it() -> None:
+    place = place_of("s3://bucket/some/lake/", variable="BACKFILL_LAKE")
+    assert place == StoreUrl("bucket", "some/lake")
+    assert str(place / "silver" / "sales") == "s3://bucket/some/lake/silver/sales"
+    assert for_spark(place, "_runs/r-1") == "s3a://bucket/some/lake/_runs/r-1"
+    assert place_of("s3a://bucket", variable="BACKFILL_LAKE") == StoreUrl("bucket")
+    assert str(StoreUrl("bucket")) == "s3://bucket"
+
+
+def test_a_path_is_a_folder_as_before(tmp_path: Path) -> None:
+    assert place_of(str(tmp_path / "lake"), variable="BACKFILL_LAKE") == tmp_path / "lake"
+    assert for_spark(tmp_path, "a/b") == str(tmp_path / "a" / "b")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "gs://bucket/lake",
+        "s3://me:password@bucket/lake",
+        "s3://bucket/../other",
+        "s3://bucket/a//b",
+        "s3://bucket/a b",
+        "s3://bucket/{a,b}",
+        "s3://",
+        "hdfs://host/lake",
+    ],
+)
+def test_a_url_that_programs_read_differently_is_refused_and_not_repeated(text: str) -> None:
+    with pytest.raises(Refused, match=r"BACKFILL_LAKE is a URL of \w+, and neither a folder nor") as refusal:
+        Settings.from_environment({"BACKFILL_LAKE": text})
+    assert "password" not in str(refusal.value)
+
+
+@pytest.mark.parametrize("name", ["BACKFILL_LANDING", "BACKFILL_REFERENCE"])
+def test_only_the_lake_can_be_in_a_store(name: str) -> None:
+    with pytest.raises(Refused, match=f"{name} is s3://bucket/x, and only the lake can be in an object store"):
+        Settings.from_environment({name: "s3://bucket/x"})
+
+
+def test_one_block_reaches_delta_and_spark() -> None:
+    settings = Settings.from_environment(GIVEN)
+    assert isinstance(settings.lake, StoreUrl)
+    delta, spark = settings.access.for_delta(), settings.access.for_spark(settings.lake)
+    assert delta["AWS_ENDPOINT_URL"] == spark["fs.s3a.bucket.bucket.endpoint"] == "https://store.example:9000"
+    assert delta["AWS_SECRET_ACCESS_KEY"] == spark["fs.s3a.bucket.bucket.secret.key"] == SECRET
+    assert spark["fs.s3a.bucket.bucket.aws.credentials.provider"].endswith("TemporaryAWSCredentialsProvider")
+
+
+def test_options_override_the_variables_and_go_to_delta_when_nobody_else_knows_them() -> None:
+    given = {**GIVEN, "BACKFILL_STORAGE_OPTIONS": "aws_endpoint_url=https://other.example; timeout=30s"}
+    access = Settings.from_environment(given).access
+    assert access.endpoint == "https://other.example"
+    assert access.for_delta()["timeout"] == "30s"
+
+
+def test_without_keys_the_libraries_use_the_role_of_the_machine() -> None:
+    access = Settings.from_environment({"BACKFILL_LAKE": "s3://bucket/lake", "AWS_REGION": "eu-west-1"}).access
+    assert access.for_delta() == {"AWS_REGION": "eu-west-1"}
+    assert access.for_spark(StoreUrl("bucket")) == {"fs.s3a.bucket.bucket.endpoint.region": "eu-west-1"}
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"AWS_ACCESS_KEY_ID": "a"}, "of AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY only one is set"),
+        ({"AWS_ENDPOINT_URL": "store.example"}, "AWS_ENDPOINT_URL is no URL"),
+        ({"AWS_ENDPOINT_URL": "http://store.example"}, "no encryption"),
+        ({"AWS_ENDPOINT_URL": f"https://me:{SECRET}@store.example"}, "AWS_ENDPOINT_URL holds a user's name"),
+    ],
+)
+def test_an_access_that_cannot_work_is_refused_without_its_values(options: dict[str, str], sentence: str) -> None:
+    with pytest.raises(Refused, match=sentence) as refusal:
+        StoreAccess.of(options)
+    assert SECRET not in str(refusal.value)
+
+
+def test_no_secret_is_printed_or_given_to_a_jvm_that_starts() -> None:
+    settings = Settings.from_environment(GIVEN)
+    for shown in (
+        repr(settings),
+        str(settings.access),
+        repr(settings.access.for_delta),
+        repr(dict(spark_conf(settings))),
+    ):
+        for secret in (SECRET, GIVEN["AWS_ACCESS_KEY_ID"]):
+            assert secret not in shown
