@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -56,6 +56,24 @@ def folder_of(lake: Lake, table: str) -> Path:
     if isinstance(place, StoreUrl):
         return Path(os.environ[BUCKETS], place.bucket, place.prefix)
     return place
+
+
+def files_below(folder: Path) -> Sequence[Path]:
+    """The files below a folder; a store keeps a mark of each folder that Spark made, and such marks are left out."""
+    return sorted(path for path in folder.rglob("*") if path.is_file())
+
+
+def overwrite(lake: Lake, table: str, path: str, content: bytes) -> None:
+    """Gives a file of a table other bytes, as a person does who may write there."""
+    files = lake.files(table)
+    files.remove([path])
+    files.put_if_absent(path, content)
+
+
+def only_in_folders(why: str) -> None:
+    """Skips a test that is about the files of a lake in a folder."""
+    if on_a_store():
+        pytest.skip(f"only with the lake in a folder: {why}")
 
 
 def _bucket(home: Path) -> Path:

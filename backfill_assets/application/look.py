@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from backfill_assets.upkeep.audit import AuditReport
     from backfill_assets.upkeep.audit_record import RecordedAudit
     from backfill_assets.upkeep.check import CheckReport
+    from backfill_assets.upkeep.doctor import DoctorReport
 
 
 def status(ws: Workspace, name: str | None) -> StatusDocument | RunSummary | SetDocument:
@@ -78,6 +79,13 @@ def check(ws: Workspace) -> CheckReport:
     from backfill_assets.upkeep.check import check as check_everything
 
     return check_everything(ws)
+
+
+def doctor(ws: Workspace) -> DoctorReport:
+    """Whether everything that operations stand on is there."""
+    from backfill_assets.upkeep.doctor import examine
+
+    return examine(ws)
 
 
 def audit(ws: Workspace, *, head: str | None, is_quick: bool) -> AuditReport:

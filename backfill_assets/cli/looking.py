@@ -175,6 +175,21 @@ def check(as_json: Json = False) -> None:
 
 
 @app.command()
+def doctor(as_json: Json = False) -> None:
+    """Try everything that operations stand on: Java, Spark and its jars, ledger, clock, space, the lake's store."""
+    with answering(as_json) as console:
+        from backfill_assets.application import look
+        from backfill_assets.cli.show import show
+        from backfill_assets.cli.show_upkeep import doctor_view
+
+        with opened(looks=True) as session:
+            document = look.doctor(session.ws)
+        print_json(document) if as_json else show(console, *doctor_view(document))
+        if not document.is_sound:
+            raise typer.Exit(1)
+
+
+@app.command()
 def audit(
     head: Annotated[
         str | None,

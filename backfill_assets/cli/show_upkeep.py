@@ -1,4 +1,4 @@
-"""Terminal views of an audit, a reproduction and a vacuum."""
+"""Terminal views of an audit, a reproduction, a vacuum and an examination."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from rich.text import Text
 from backfill_assets.application.command_line import words_of
 from backfill_assets.cli.show import facts, following, listing, mebibytes, problems_view
 from backfill_assets.cli.show_runs import sample_view
+from backfill_assets.next_steps import NextStep, step
 from backfill_assets.planning.partitions import count_of
 from backfill_assets.wording import visible
 
@@ -20,11 +21,20 @@ if TYPE_CHECKING:
     from backfill_assets.application.upkeep import VacuumDocument
     from backfill_assets.evidence.recovered import RecoveredWork
     from backfill_assets.upkeep.audit import AuditReport
+    from backfill_assets.upkeep.doctor import DoctorReport
     from backfill_assets.upkeep.rebuild import Difference
     from backfill_assets.upkeep.reproduce import ReproductionReport, ReproductionVersions
     from backfill_assets.upkeep.vacuum_report import FileCount, VacuumedTable
 
 _MOST_DIFFERENCES = 40
+_HEALTH_STYLE = {"sound": "green", "failed": "red", "not needed": "dim"}
+
+
+def doctor_view(report: DoctorReport) -> Sequence[RenderableType | NextStep]:
+    """Every part with what was found, and below what to do about those that failed."""
+    rows = [[each.part, Text(each.health, style=_HEALTH_STYLE[each.health]), each.found] for each in report.parts]
+    steps = [step(f"{each.part}: ", each.next_step) for each in report.parts if each.next_step]
+    return [listing("what operations stand on", ["part", "", "found"], rows), *steps]
 
 
 def audit_view(audit: AuditReport) -> RenderableType:

@@ -72,10 +72,17 @@ class StoreFiles:
         return StoreFiles(place=place, _store=store)
 
     def listed(self, folder: str = "") -> Iterator[FileState]:
-        """Every file below a folder, sorted by path."""
+        """Every file below a folder, sorted by path.
+
+        Hadoop leaves an object without bytes for each folder, whose key ends in a slash; the library leaves the slash
+        out. They are no files, and there is nothing at their path.
+        """
         with self._answering():
             found = [_state(meta) for metas in self._store.list(prefix=folder or None) for meta in metas]
-        yield from sorted(found, key=lambda each: each.path)
+        folders = {parent for each in found for parent in _parents(each.path)}
+        for each in sorted(found, key=lambda each: each.path):
+            if each.size_bytes or (each.path not in folders and self.stat(each.path)):
+                yield each
 
     def stat(self, path: str) -> FileState | None:
         """The state of a file; None when there is none."""
@@ -192,6 +199,14 @@ class _Ranges(io.RawIOBase):
         wanted[: len(found)] = found
         self._position += len(found)
         return len(found)
+
+
+def _parents(path: str) -> Iterator[str]:
+    """The folders above a path, the place itself included."""
+    yield ""
+    parts = path.split("/")[:-1]
+    for number in range(1, len(parts) + 1):
+        yield "/".join(parts[:number])
 
 
 def _state(meta: ObjectMeta) -> FileState:

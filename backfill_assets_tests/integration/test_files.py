@@ -13,6 +13,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyarrow.fs import S3FileSystem
 
 from backfill_assets.errors import StoreAway, StoreRefused
 from backfill_assets.files.admission import FOLDER, require_one_winner
@@ -21,7 +22,7 @@ from backfill_assets.files.port import Files
 from backfill_assets.files.store import StoreFiles
 from backfill_assets.places import StoreUrl
 from backfill_assets.store_access import StoreAccess
-from backfill_assets_tests.s3_server import SECRET_KEY, Store
+from backfill_assets_tests.s3_server import ACCESS_KEY, REGION, SECRET_KEY, Store
 
 FOLDERS = "_runs/r-1/0001-ab"
 
@@ -102,6 +103,18 @@ def test_a_file_that_is_not_there_has_no_state_and_cannot_be_read(files: Files) 
     for read in (files.open, files.digest):
         with pytest.raises(FileNotFoundError):
             read("a/b")
+
+
+def test_what_hadoop_leaves_to_mark_a_folder_is_no_file(store: Store) -> None:
+    bucket = store.make_bucket("marked")
+    far = S3FileSystem(
+        access_key=ACCESS_KEY, secret_key=SECRET_KEY, endpoint_override=store.endpoint, region=REGION, scheme="http"
+    )
+    far.create_dir(f"{bucket}/lake/full/empty", recursive=True)
+    files = files_at(StoreUrl(bucket, "lake"), StoreAccess.of(store.environment))
+    files.put_if_absent("full/_SUCCESS", b"")
+    assert [each.path for each in files.listed()] == ["full/_SUCCESS"]
+    assert list(files.listed("full/empty")) == []
 
 
 def test_removing_twice_is_removing_once_and_the_rest_stays(files: Files) -> None:

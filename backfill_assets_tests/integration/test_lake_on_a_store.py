@@ -78,7 +78,7 @@ def _die(*_: object) -> None:
 def _nothing_shows_a_secret(shop: Shop) -> None:
     """Not the ledger, not a log, not the list of processes."""
     shown = [path.read_bytes() for path in shop.ws.settings.home.rglob("*") if path.is_file()]
-    processes = subprocess.run(["ps", "-eo", "args"], capture_output=True, check=True).stdout
+    processes = subprocess.run(["ps", "-ww", "-eo", "args"], capture_output=True, check=True).stdout
     assert b"org.apache.spark" in processes
     shown.append(processes)
     for text in shown:

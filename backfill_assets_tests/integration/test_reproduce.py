@@ -28,7 +28,7 @@ from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.edited import drift
 from backfill_assets_tests.example_domain import recent_sales, sales
 from backfill_assets_tests.integration.conftest import ONE_HOUR
-from backfill_assets_tests.lakes import folder_of
+from backfill_assets_tests.lakes import files_below, folder_of
 from backfill_assets_tests.ledgers import copy_home
 from backfill_assets_tests.shop import (
     DAYS,
@@ -66,7 +66,7 @@ def test_a_published_run_is_rebuilt_identically_and_nothing_but_an_event_remains
     assert outcome.partitions == len(OUTPUT)
     assert outcome.rows == len(OUTPUT)
     assert (small.files(), small.live_paths()) == (before, live)
-    assert not list((folder_of(small.ws.lake, RECENT) / RUNS_FOLDER / "_reproduced").glob("*"))
+    assert not files_below(folder_of(small.ws.lake, RECENT) / RUNS_FOLDER / "_reproduced")
     event = last_event(small, run_id)
     assert (event.action, event.actor, event.payload["identical"]) == ("reproduced", "rita", True)
     assert audit(small.ws).problems == ()
@@ -146,7 +146,7 @@ def test_a_failed_reproduction_leaves_no_scratch_behind(shop: Shop) -> None:
     domain = Domain(name="example", package=example_domain.__name__, sources=(sales,), derived=(table,))
     with pytest.raises(ContractBroken, match="no shop"):
         reproduced(replace(shop, ws=drift(shop.ws, domain)), run_id)
-    assert not list((folder_of(shop.ws.lake, RECENT) / RUNS_FOLDER / "_reproduced").glob("*"))
+    assert not files_below(folder_of(shop.ws.lake, RECENT) / RUNS_FOLDER / "_reproduced")
 
 
 def test_what_was_never_published_is_not_reproduced(shop: Shop) -> None:

@@ -27,7 +27,7 @@ from backfill_assets_tests import operations
 from backfill_assets_tests.advice import advised
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.integration.conftest import ONE_HOUR
-from backfill_assets_tests.lakes import folder_of
+from backfill_assets_tests.lakes import files_below, folder_of
 from backfill_assets_tests.ledgers import copy_home
 from backfill_assets_tests.seams import Seam
 from backfill_assets_tests.shop import RECENT, SALES, Shop, open_shop, sale, ticking_clock
@@ -163,9 +163,9 @@ def test_what_an_earlier_attempt_left_goes_and_the_candidate_stays(shop: Shop) -
     left = {path for path in shop.files() if run_id in path}
     assert left
     assert not left & first
-    attempts = list((folder_of(shop.ws.lake, RECENT) / "_runs" / run_id).iterdir())
-    assert len(attempts) == 1
-    assert (attempts[0] / "_SUCCESS").exists()
+    folder = folder_of(shop.ws.lake, RECENT) / "_runs" / run_id
+    (attempt,) = {path.relative_to(folder).parts[0] for path in files_below(folder)}
+    assert (folder / attempt / "_SUCCESS").exists()
     shop.publish(run_id)
     assert shop.amounts()[SIXTH] == 40
 

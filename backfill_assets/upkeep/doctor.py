@@ -1,0 +1,213 @@
+"""Doctor: whether everything that operations stand on is there, each part tried and not only looked up.
+
+What is tried in the lake's place is written below `_doctor/` and `_admission/`, and removed again.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+import shutil
+import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from functools import partial
+from os import environ
+from pathlib import Path
+
+from pyspark.sql import functions as F
+
+from backfill_assets.errors import BackfillError, Refused
+from backfill_assets.files.admission import ROUNDS, WRITERS, require_one_winner
+from backfill_assets.files.choose import files_at, open_files
+from backfill_assets.next_steps import NextStep
+from backfill_assets.places import StoreUrl, for_spark
+from backfill_assets.workspace import Workspace
+
+OLDEST_JAVA = 17
+LEAST_FREE_BYTES = 1 << 30
+FOLDER = "_doctor"
+_VERSION = re.compile(r'version "(\d+)[^"]*"')
+
+
+class Health(StrEnum):
+    """How a part is."""
+
+    SOUND = "sound"
+    FAILED = "failed"
+    NOT_NEEDED = "not needed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckedPart:
+    """One thing that operations stand on.
+
+    Attributes:
+        part: Its name.
+        health: `sound`, `failed`, or `not needed` with these settings.
+        found: What was found, in words.
+        next_step: What to do about it, or null.
+    """
+
+    part: str
+    health: Health
+    found: str
+    next_step: NextStep | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DoctorReport:
+    """What `doctor` found.
+
+    Attributes:
+        is_sound: Whether nothing failed; else the exit code is 1.
+        parts: Every part, in the order in which operations need them.
+    """
+
+    is_sound: bool
+    parts: tuple[CheckedPart, ...]
+
+
+def examine(ws: Workspace) -> DoctorReport:
+    """Tries every part; one that fails keeps no other from being tried."""
+    tried: tuple[tuple[str, Callable[[Workspace], str | None]], ...] = (
+        ("java", _java),
+        ("ledger", _ledger),
+        ("free space", _free_space),
+        ("rights in the lake", _rights),
+        ("one winner", _one_winner),
+        ("spark", _spark),
+        ("clock", _clock),
+        ("spark and the lake", _spark_and_lake),
+    )
+    parts = tuple(_checked(part, partial(check, ws)) for part, check in tried)
+    return DoctorReport(is_sound=all(each.health is not Health.FAILED for each in parts), parts=parts)
+
+
+def _checked(part: str, check: Callable[[], str | None]) -> CheckedPart:
+    try:
+        found = check()
+    except BackfillError as error:
+        return CheckedPart(part=part, health=Health.FAILED, found=error.message, next_step=error.next_step)
+    except Exception as error:  # noqa: BLE001 - whatever a library says is what was found; nothing goes on with it
+        said = str(error).strip().partition("\n")[0][:300] or type(error).__name__
+        return CheckedPart(part=part, health=Health.FAILED, found=f"{type(error).__name__}: {said}")
+    if found is None:
+        return CheckedPart(part=part, health=Health.NOT_NEEDED, found="not with these settings")
+    return CheckedPart(part=part, health=Health.SOUND, found=found)
+
+
+def _java(ws: Workspace) -> str | None:
+    if ws.settings.spark_remote:
+        return None
+    home = environ.get("JAVA_HOME")
+    program = str(Path(home, "bin", "java")) if home else shutil.which("java")
+    advice = f"install Java {OLDEST_JAVA} or newer, and let JAVA_HOME name it"
+    if program is None or not Path(program).exists():
+        raise Refused(f"there is no Java{f' in {home}' if home else ' on the PATH'}.", next_step=advice)
+    done = subprocess.run([program, "-version"], capture_output=True, text=True, check=False)  # noqa: S603 - no shell
+    version = _VERSION.search(done.stderr + done.stdout)
+    if version is None or int(version[1]) < OLDEST_JAVA:
+        found = version[0] if version else "a program that is none"
+        raise Refused(f"{program} is {found}, and Spark needs Java {OLDEST_JAVA} or newer.", next_step=advice)
+    return f"{version[0]} ({program})"
+
+
+def _ledger(ws: Workspace) -> str:
+    with ws.ledger.read() as tx:
+        head = tx.events.head()
+    return f"opened, head of its chain {head[:12]}"
+
+
+def _free_space(ws: Workspace) -> str:
+    places = {"home": ws.settings.home, "landing": ws.settings.landing, "lake": ws.settings.lake}
+    free = {name: _free_bytes(place) for name, place in places.items() if isinstance(place, Path)}
+    least = min(free, key=lambda name: free[name])
+    if free[least] < LEAST_FREE_BYTES:
+        raise Refused(
+            f"only {free[least] / 2**20:,.0f} MiB are free where the {least} is ({places[least]}).",
+            next_step="free some space, or move it: every run stages whole partitions beside the published ones",
+        )
+    return ", ".join(f"{name}: {size / 2**30:,.1f} GiB" for name, size in free.items())
+
+
+def _free_bytes(place: Path) -> int:
+    there = next(folder for folder in (place, *place.parents) if folder.exists())
+    return shutil.disk_usage(there).free
+
+
+def _rights(ws: Workspace) -> str:
+    files, path = files_at(ws.lake.root, ws.lake.access), f"{FOLDER}/{secrets.token_hex(8)}"
+    try:
+        files.put_if_absent(path, path.encode())
+        listed = [each.path for each in files.listed(FOLDER)]
+        if path not in listed or files.read(path) != path.encode():
+            raise Refused(
+                f"a file that was put into {files.place} is not listed, or holds something else.",
+                next_step="use a store whose listings show what was written at once",
+            )
+    except OSError as error:
+        raise Refused(
+            f"{files.place} cannot be written: {error.strerror}.", next_step="let this user write there"
+        ) from error
+    finally:
+        files.remove([path], within=FOLDER)
+    if files.stat(path) is not None:
+        raise Refused(f"a file in {files.place} could not be removed.", next_step="allow deletes below this place")
+    return f"put, listed, read and removed a file in {files.place}"
+
+
+def _one_winner(ws: Workspace) -> str:
+    place, access = ws.lake.root, ws.lake.access
+    rounds = ROUNDS if isinstance(place, StoreUrl) else ROUNDS // 10
+    require_one_winner(lambda: open_files(place, access), rounds=rounds)
+    return f"{rounds} keys, {WRITERS} writers each, one winner each"
+
+
+def _spark(ws: Workspace) -> str:
+    session = ws.spark()
+    where = ws.settings.spark_remote or ws.settings.spark_master
+    if session.range(1000).count() != 1000:
+        raise Refused(f"Spark at {where} does not count.")
+    return f"Spark {session.version} at {where}"
+
+
+def _clock(ws: Workspace) -> str:
+    # As text: an instant would become a local time of this process.
+    (row,) = ws.spark().range(1).select(F.unix_millis(F.current_timestamp()).alias("now_ms")).collect()
+    apart = abs(datetime.fromtimestamp(row["now_ms"] / 1000, UTC) - ws.clock())
+    if apart > ws.settings.lease / 2:
+        raise Refused(
+            f"the clocks of this machine and of Spark's driver are {apart.total_seconds():,.0f} s apart, more than "
+            "half a lease.",
+            next_step="set both by the same time server: leases are judged by the clock of who looks",
+        )
+    return f"{apart.total_seconds():.1f} s from that of Spark's driver"
+
+
+def _spark_and_lake(ws: Workspace) -> str:
+    files, folder = files_at(ws.lake.root, ws.lake.access), f"{FOLDER}/{secrets.token_hex(8)}"
+    target = for_spark(ws.lake.root, folder)
+    try:
+        session = ws.spark()
+        session.range(10).write.parquet(target)
+        rows = session.read.parquet(target).count()
+        seen = [each.path for each in files.listed(folder) if each.path.endswith(".parquet")]
+    except Exception as error:
+        if "S3AFileSystem" in str(error):
+            raise Refused(
+                "Spark lacks the jars that read s3a: paths.",
+                next_step="fetch them: mvn -f deploy/s3/pom.xml dependency:copy-dependencies -DoutputDirectory=DIR; "
+                "then name them in BACKFILL_SPARK_CONF: spark.jars=DIR/one.jar,DIR/two.jar",
+            ) from error
+        raise
+    finally:
+        files.remove_folder(folder)
+    if rows != 10 or not seen:
+        raise Refused(
+            f"Spark wrote 10 rows to {target}, and {rows} came back from {len(seen)} files that we see.",
+            next_step="let Spark's executors and this process see the same lake",
+        )
+    return f"wrote and read 10 rows in {target.rpartition('/' + FOLDER)[0]}"

@@ -1,0 +1,99 @@
+"""Doctor: every part is tried, and one that fails is named with what to do about it."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import namedtuple
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from backfill_assets.clock import system_clock
+from backfill_assets.places import StoreUrl
+from backfill_assets.settings import Settings
+from backfill_assets.store_access import StoreAccess
+from backfill_assets.upkeep.doctor import DoctorReport, Health, examine
+from backfill_assets.workspace import Workspace
+from backfill_assets_tests.s3_server import SECRET_KEY, Store
+from backfill_assets_tests.shop import shop_environment
+
+EVERYTHING = {
+    *("java", "ledger", "free space", "rights in the lake", "one winner", "spark", "clock", "spark and the lake"),
+}
+
+
+@pytest.fixture
+def ws(tmp_path: Path, spark: SparkSession) -> Workspace:
+    settings = Settings.from_environment(shop_environment(tmp_path / "home"))
+    return Workspace.open(settings, clock=system_clock, open_session=lambda: spark)
+
+
+def failed(report: DoctorReport) -> dict[str, str]:
+    return {each.part: f"{each.found} {each.next_step or ''}" for each in report.parts if each.health is Health.FAILED}
+
+
+def in_store(ws: Workspace, bucket: str, store: Store) -> Workspace:
+    settings = replace(ws.settings, lake=StoreUrl(bucket, "lake"), access=StoreAccess.of(store.environment))
+    return replace(ws, settings=settings)
+
+
+def test_where_everything_is_there_every_part_is_sound_and_nothing_is_left(ws: Workspace) -> None:
+    report = examine(ws)
+    assert failed(report) == {}
+    assert report.is_sound and {each.part for each in report.parts} == EVERYTHING
+    if isinstance(ws.settings.lake, Path):
+        assert not [path for path in ws.settings.lake.rglob("*") if path.is_file()]
+
+
+def test_a_store_is_tried_with_spark_as_well_and_nothing_is_left(ws: Workspace, store: Store) -> None:
+    bucket = store.make_bucket("examined")
+    assert failed(examine(in_store(ws, bucket, store))) == {}
+    assert not [path for path in (store.folder / bucket).rglob("*") if path.is_file()]
+
+
+def test_a_store_that_ignores_conditions_fails_that_part_alone(ws: Workspace, careless_store: Store) -> None:
+    found = failed(examine(in_store(ws, careless_store.make_bucket("careless-doctor"), careless_store)))
+    assert found.keys() == {"one winner"}
+    assert "cannot hold a lake" in found["one winner"]
+
+
+def test_a_bucket_that_is_not_there_is_named_and_the_rest_is_tried(ws: Workspace, store: Store) -> None:
+    found = failed(examine(in_store(ws, "not-made", store)))
+    assert found.keys() == {"rights in the lake", "one winner", "spark and the lake"}
+    assert "there is no such bucket (NoSuchBucket). make it, or name another one" in found["rights in the lake"]
+    assert SECRET_KEY not in str(found)
+
+
+def test_no_java_no_space_and_a_clock_that_is_wrong_are_each_named(
+    ws: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usage = namedtuple("usage", "total used free")
+    monkeypatch.setenv("JAVA_HOME", "/no/java/here")
+    monkeypatch.setattr("shutil.disk_usage", lambda _: usage(1, 1, 5 * 2**20))
+    late = replace(ws, clock=lambda: system_clock() - timedelta(hours=1))
+    found = failed(examine(late))
+    assert found.keys() == {"java", "free space", "clock"}
+    assert "there is no Java in /no/java/here. install Java 17 or newer" in found["java"]
+    assert "only 5 MiB are free" in found["free space"]
+    assert "3,600 s apart" in found["clock"]
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_a_folder_that_may_not_be_written_is_named(ws: Workspace) -> None:
+    assert isinstance(ws.settings.lake, Path)
+    ws.settings.lake.mkdir(parents=True)
+    ws.settings.lake.chmod(0o500)
+    assert "cannot be written" in failed(examine(ws))["rights in the lake"]
+
+
+def test_the_report_is_a_document(ws: Workspace) -> None:
+    from backfill_assets.documents import as_json
+
+    document = json.loads(json.dumps(as_json(examine(replace(ws, clock=lambda: system_clock() - timedelta(hours=1))))))
+    assert document["is_sound"] is False
+    (clock,) = (each for each in document["parts"] if each["health"] == "failed")
+    assert clock["part"] == "clock" and clock["next_step"]
