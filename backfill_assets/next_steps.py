@@ -46,6 +46,7 @@ class Act(StrEnum):
     LOCATE = "locate"
     CHECK = "check"
     AUDIT = "audit"
+    DOCTOR = "doctor"
     REPRODUCE = "reproduce"
     DEMO = "demo"
     DESK = "desk"

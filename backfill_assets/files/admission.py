@@ -14,6 +14,7 @@ from threading import Barrier
 
 from backfill_assets.errors import StoreRefused
 from backfill_assets.files.port import Files
+from backfill_assets.next_steps import Act, do, step
 
 WRITERS = 8
 ROUNDS = 200
@@ -77,5 +78,5 @@ def _refused(files: Files, found: str) -> StoreRefused:
     return StoreRefused(
         f"{files.place} cannot hold a lake: {found}, so that two publications could both be told that they landed. "
         "Nothing was written to the lake.",
-        next_step="use a store that honours conditional puts (If-None-Match), such as Amazon S3",
+        next_step=step("use a store that honours conditional puts (If-None-Match), and ask it by ", do(Act.DOCTOR)),
     )

@@ -20,6 +20,7 @@ from obstore.store import S3Store
 
 from backfill_assets.errors import StoreAway, StoreRefused
 from backfill_assets.files.port import FileState
+from backfill_assets.next_steps import Act, do, step
 from backfill_assets.places import StoreUrl
 from backfill_assets.store_access import StoreAccess
 
@@ -158,7 +159,9 @@ class StoreFiles:
                 reason, advice = _REFUSALS[code]
                 raise StoreRefused(
                     f"{self.place} cannot be used: {reason} ({code}).",
-                    next_step=f"{advice}; then give the command again",
+                    next_step=step(
+                        f"{advice}; ", do(Act.DOCTOR), " shows whether it works; then give the command again"
+                    ),
                 ) from error
             if isinstance(error, FileNotFoundError):
                 raise
