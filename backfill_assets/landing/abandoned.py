@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from backfill_assets.crash_points import Point, Reached, carry_on
 from backfill_assets.domain import SourceTable
 from backfill_assets.landing.archive import remove_incoming
+from backfill_assets.landing.compacted import remove_half_built
 from backfill_assets.landing.conformed import conformed_folder
 from backfill_assets.landing.imports import LIVE
 from backfill_assets.landing.turn import TurnTaken, landing_turn
@@ -63,6 +64,7 @@ def fail_abandoned(
     """Called with the turn: imports that are still LANDING belong to no process of this machine, and are failed unless
     the lease of another machine has not ended."""
     remove_incoming(settings.landing, source)
+    remove_half_built(settings.landing, source)
     with ledger.write() as tx:
         landing = tx.imports.records(source.name, [ImportState.LANDING])
         taken_over = _landed_together(tx, landing, now)

@@ -22,6 +22,7 @@ from backfill_assets.domain import SourceTable
 from backfill_assets.errors import AmbiguousOrder, BackfillError, TakenOver, UnreadableFile
 from backfill_assets.landing.archive import Archived
 from backfill_assets.landing.classify import Account, account
+from backfill_assets.landing.compacted import compact
 from backfill_assets.landing.conformed import conformed_folder, rejected_rows, write_conformed
 from backfill_assets.landing.contract import Bounds
 from backfill_assets.landing.imports import LIVE, OnDuplicate
@@ -120,8 +121,9 @@ class Landing:
 
     def account(self, imports: Sequence[ImportRecord]) -> Account:
         """Counts the records of these imports among all others, and quarantines those that are rejected."""
-        imports = [self.present(record) for record in imports]
-        found = account(self.spark, self.folder, self.source, imports, self.others(imports))
+        imports, others = [self.present(record) for record in imports], self.others(imports)
+        compact(self.spark, self.folder, self.source, others, attempt=self.lease.attempt)
+        found = account(self.spark, self.folder, self.source, imports, others)
         for record in imports:
             # A reprocessed file may have had rejected records that are valid now: the quarantined ones are replaced.
             if found.files[record.import_id].counts.rejected or record.on_duplicate == OnDuplicate.REPROCESS:

@@ -19,6 +19,7 @@ from pyspark.sql import functions as F
 from backfill_assets.domain import Operation, SourceTable
 from backfill_assets.domain.operations import OPERATION, Ties
 from backfill_assets.errors import AmbiguousOrder
+from backfill_assets.landing.affected import PHASE, WITH, WITHOUT, affected_versions
 from backfill_assets.landing.conformed import IMPORT_ID, read_conformed, valid_rows
 from backfill_assets.landing.contract import REASON
 from backfill_assets.landing.formats import IGNORED, ROW
@@ -102,7 +103,6 @@ class _Line:
     n: int
 
 
-_PHASE, _WITHOUT, _WITH = "_phase", "without", "with"
 _BECOMES, _IS_NO_MORE = "becomes ", "is no more "
 
 
@@ -126,11 +126,11 @@ def account(
         AmbiguousOrder: Nothing declared decides between two versions of a key.
     """
     ids = [record.import_id for record in imports]
-    versions = _versions(spark, landing, source, imports, others)
-    present = standing(versions, source, (*imports, *others), apart=(_PHASE,))
+    versions = affected_versions(spark, landing, source, imports, others)
+    present = standing(versions, source, (*imports, *others), apart=(PHASE,))
     states = len(imports) > 1 and not any(record.format == STATEMENT for record in imports)
     counted = _contents(read_conformed(spark, landing, source, imports), source).unionByName(
-        _lines(present, ids, source, apart=(_PHASE,), states=states)
+        _lines(present, ids, source, apart=(PHASE,), states=states)
     )
     lines = [_Line(row["phase"], row["what"], row["of"] or "", row["day"], row["n"]) for row in counted.collect()]
     if any(line.what == _TIED for line in lines) and source.ties == Ties.REFUSE:
@@ -138,35 +138,9 @@ def account(
     return _account(ids, lines)
 
 
-def _versions(
-    spark: SparkSession,
-    landing: Path,
-    source: SourceTable,
-    imports: Sequence[ImportRecord],
-    others: Sequence[ImportRecord],
-) -> DataFrame:
-    """All versions of the keys that these imports can affect, and once more those without these imports."""
-    mine = valid_rows(spark, landing, source, imports).select(*version_columns(source))
-    with_mine = mine.withColumn(_PHASE, F.lit(_WITH))
-    if not others:
-        return with_mine
-    theirs = valid_rows(spark, landing, source, others).select(*version_columns(source))
-    is_truncate = F.coalesce(F.col(OPERATION) == Operation.TRUNCATE, F.lit(False))
-    truncates = source.operation is not None and source.operation.truncate is not None
-    if truncates and mine.where(is_truncate).limit(1).count():
-        affected = theirs
-    else:
-        keys = mine.select(*source.key).distinct()
-        affected = theirs.join(keys, on=list(source.key), how="left_semi").select(*mine.columns)
-        if truncates:
-            affected = affected.unionByName(theirs.where(is_truncate))
-    phases = F.explode(F.array(F.lit(_WITHOUT), F.lit(_WITH)))
-    return with_mine.unionByName(affected.withColumn(_PHASE, phases))
-
-
 def _line(what: Column, of: Column, day: Column, n: Column, phase: Column | None = None) -> tuple[Column, ...]:
     return (
-        (F.lit(_WITH) if phase is None else phase).alias("phase"),
+        (F.lit(WITH) if phase is None else phase).alias("phase"),
         what.cast("string").alias("what"),
         of.cast("string").alias("of"),
         day.cast("date").alias("day"),
@@ -267,7 +241,7 @@ def _lines(
         ),
         entry(F.col(IS_TIED) & is_mine, F.lit(_TIED), F.col(IMPORT_ID), nowhere),
     )
-    phase = F.col(_PHASE) if apart else F.lit(_WITH)
+    phase = F.col(PHASE) if apart else F.lit(WITH)
     line = _line(F.col("entry.what"), F.col("entry.of"), F.col("entry.day"), F.col("count"), F.col("of_phase"))
     return (
         found.select(phase.alias("of_phase"), F.explode(F.array_compact(entries)).alias("entry"))
@@ -278,10 +252,10 @@ def _lines(
 
 
 def _account(ids: Sequence[str], lines: Iterable[_Line]) -> Account:
-    phases: dict[str, Counter[_Entry]] = {_WITH: Counter(), _WITHOUT: Counter()}
+    phases: dict[str, Counter[_Entry]] = {WITH: Counter(), WITHOUT: Counter()}
     for line in lines:
         phases[line.phase][line.what, line.of, line.day] += line.n
-    now, before = phases[_WITH], phases[_WITHOUT]
+    now, before = phases[WITH], phases[WITHOUT]
     change = Counter(now)
     change.subtract(before)
     elsewhere = sorted({of for what, of, _ in change if what in set(Fate)} - set(ids))

@@ -23,6 +23,7 @@ from backfill_assets.identity import canonical_json
 from backfill_assets.landing.abandoned import fail_abandoned
 from backfill_assets.landing.archive import archive_text
 from backfill_assets.landing.attempt import Landing
+from backfill_assets.landing.compacted import earlier_versions
 from backfill_assets.landing.conformed import (
     ARRIVAL,
     CONTENT_HASH,
@@ -36,7 +37,7 @@ from backfill_assets.landing.contract import typed
 from backfill_assets.landing.formats import ROW
 from backfill_assets.landing.imports import LIVE, STATEMENT, OnDuplicate
 from backfill_assets.landing.land import Landed
-from backfill_assets.landing.standing import DECIDES, KeyState, key_state, standing, version_columns
+from backfill_assets.landing.standing import DECIDES, KeyState, key_state, standing
 from backfill_assets.landing.turn import landing_turn
 from backfill_assets.ledger.import_records import ImportRecord, OfferedFile
 from backfill_assets.ledger.transactions import WriteTransaction
@@ -252,9 +253,8 @@ def columns_condition(work: Landing, values: Mapping[str, str]) -> Column:
 
 def _require_current(work: Landing, key: Mapping[str, str], wanted: Column) -> None:
     imports = work.others([])
-    rows = valid_rows(work.spark, work.folder, work.source, imports)
     is_truncate = F.coalesce(F.col(OPERATION) == Operation.TRUNCATE, F.lit(False))
-    versions = rows.where(wanted | is_truncate).select(*version_columns(work.source))
+    versions = earlier_versions(work.spark, work.folder, work.source, imports).where(wanted | is_truncate)
     found = standing(versions, work.source, imports).where(F.col(DECIDES)).select(key_state().alias("state")).first()
     if found is not None and found["state"] == KeyState.CURRENT:
         return

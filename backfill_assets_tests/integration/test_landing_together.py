@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 from backfill_assets.clock import Clock
 from backfill_assets.domain import SourceTable
 from backfill_assets.errors import AmbiguousOrder, BackfillError, UnreadableFile
-from backfill_assets.landing import together
+from backfill_assets.landing import compacted, together
 from backfill_assets.landing.days import pending_days
 from backfill_assets.landing.imports import LIVE, OnDuplicate
 from backfill_assets.ledger.states import ImportState
@@ -129,6 +129,7 @@ def test_files_of_one_call_are_what_they_are_one_after_the_other(
     kinds = [chance.choice(["jsonl", "jsonl", "jsonl.gz", "csv", "parquet"]) for _ in files]
     order = [0, 1, *chance.sample(range(2, 7), 5), chance.randrange(7)]  # one of them comes twice
     monkeypatch.setattr(together, "MOST_FILES", chance.choice([3, 100]))
+    last = [some(chance) for _ in range(10)]
     found = []
     for alone in (True, False):
         with landing_room(spark, another(settings) if alone else settings, clock, source) as room:
@@ -136,7 +137,13 @@ def test_files_of_one_call_are_what_they_are_one_after_the_other(
             calls = [[n] for n in order] if alone else [order[:1], order[1:]]
             for call in calls:
                 room.land_paths([paths[n] for n in call])
+            # What one reads from the folder of each import, the other reads from compacted versions.
+            monkeypatch.setattr(compacted, "MOST_FOLDERS", 32 if alone else 2)
             room.land_paths([paths[1], paths[3]], on_duplicate=OnDuplicate.CORRECT)
+            room.land_paths([paths[order[2]]], on_duplicate=OnDuplicate.REPROCESS)
+            room.land_paths([written(room, "last", last, "jsonl")])
+            segments = list(settings.landing.rglob("_stands_for.json"))
+            assert bool(segments) is not alone
             found.append(everything(room))
     one_by_one, in_one_call = found
     assert in_one_call.pop("pending") <= one_by_one.pop("pending")  # type: ignore[operator]

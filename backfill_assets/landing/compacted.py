@@ -1,0 +1,259 @@
+"""Compacted versions: what accounts need of earlier imports, in a few sorted files instead of a folder for each import.
+
+A segment holds the version columns of the valid records of some imports, as the present contract has them, sorted by
+key. It says which imports it stands for and by which conformed files of each; for an import that was landed again since
+it does not count. Nothing rests on segments: what none stands for is read from the conformed folders, and a segment
+that is removed is built again. They are read and built by the process that has the turn of the source.
+
+The newest imports are read from their folders. When they are many they become a segment, together with the segments
+that are not larger than what has come so far: so there are few, and a record is written again a few times only.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import reduce
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructField, StructType, TimestampType
+
+from backfill_assets.domain import SourceTable
+from backfill_assets.domain.operations import OPERATION
+from backfill_assets.identity import document_digest, sha256_text
+from backfill_assets.landing.conformed import (
+    ARRIVAL,
+    CONTENT_HASH,
+    IMPORT_ID,
+    RESTORES,
+    conformed_folder,
+    conformed_schema,
+    valid_rows,
+)
+from backfill_assets.landing.formats import ROW
+from backfill_assets.landing.standing import HAPPENED, version_columns
+from backfill_assets.ledger.import_records import ImportRecord
+
+MOST_FOLDERS = 32
+"""So many of the newest imports are read from their own folders."""
+
+ROWS_OF_A_FILE = 1_000_000
+
+_STANDS_FOR = "_stands_for.json"
+_BUILDING = ".building-"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Segment:
+    """A folder with the versions of some imports.
+
+    Attributes:
+        path: The folder.
+        imports: The imports, with what names the conformed files of each.
+        files: The data files, with their sizes.
+        rows: How many versions it has.
+    """
+
+    path: Path
+    imports: Mapping[str, str]
+    files: Mapping[str, int]
+    rows: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """Where the versions of imports are read from.
+
+    Attributes:
+        segments: Segments, with the imports that are read from each.
+        folders: The imports that are read from their conformed folders, in the order of arrival.
+        unused: Segments that stand for nothing that is asked for.
+    """
+
+    segments: tuple[tuple[Segment, frozenset[str]], ...]
+    folders: tuple[str, ...]
+    unused: tuple[Segment, ...]
+
+
+def choose(segments: Sequence[Segment], wanted: Mapping[str, str]) -> Choice:
+    """Reads as much as possible from large segments, and each import once.
+
+    Args:
+        segments: What there is.
+        wanted: The imports, with what names their conformed files now.
+    """
+    left = dict(wanted)
+    used: list[tuple[Segment, frozenset[str]]] = []
+    unused: list[Segment] = []
+    for segment in sorted(segments, key=lambda each: (-len(each.imports), each.path.name)):
+        chosen = frozenset(each for each, files in segment.imports.items() if left.get(each) == files)
+        if not chosen:
+            unused.append(segment)
+            continue
+        used.append((segment, chosen))
+        for import_id in chosen:
+            del left[import_id]
+    return Choice(segments=tuple(used), folders=tuple(left), unused=tuple(unused))
+
+
+def to_merge(choice: Choice, rows: Mapping[str, int], can_be_compacted: frozenset[str]) -> frozenset[str]:
+    """The imports of which a segment is to be made now; none while few are read from their folders.
+
+    Args:
+        choice: Where imports are read from.
+        rows: How many valid records each import has.
+        can_be_compacted: The imports whose present versions follow from what is declared alone.
+    """
+    new = [import_id for import_id in choice.folders if import_id in can_be_compacted]
+    if len(new) < MOST_FOLDERS:
+        return frozenset()
+    merged = frozenset(new)
+    size = sum(rows[import_id] for import_id in new)
+    for segment, chosen in sorted(choice.segments, key=lambda each: each[0].rows):
+        if segment.rows <= size or len(chosen) < len(segment.imports):
+            merged |= chosen
+            size += segment.rows
+    return merged
+
+
+def earlier_versions(
+    spark: SparkSession, landing: Path, source: SourceTable, imports: Sequence[ImportRecord]
+) -> DataFrame:
+    """The version columns of all valid records of these imports. Called with the turn of the source."""
+    choice = choose(_segments(landing, source), _named(landing, source, imports))
+    folders = set(choice.folders)
+    directly = [record for record in imports if record.import_id in folders]
+    schema = _schema(source)
+    parts: list[DataFrame] = []
+    if directly or not imports:
+        parts.append(valid_rows(spark, landing, source, directly).select(*version_columns(source)))
+    whole = [segment for segment, chosen in choice.segments if len(chosen) == len(segment.imports)]
+    if whole:
+        parts.append(spark.read.schema(schema).parquet(*(str(segment.path) for segment in whole)))
+    for segment, chosen in choice.segments:
+        if segment not in whole:
+            found = spark.read.schema(schema).parquet(str(segment.path))
+            parts.append(found.where(F.col(IMPORT_ID).isin(sorted(chosen))))
+    return reduce(DataFrame.unionByName, parts)
+
+
+def compact(
+    spark: SparkSession, landing: Path, source: SourceTable, imports: Sequence[ImportRecord], *, attempt: str
+) -> None:
+    """Makes a segment of the newest of these imports when they are many, and removes segments that none needs.
+
+    Called with the turn of the source. A process that stops here leaves what the next one removes or uses.
+    """
+    named = _named(landing, source, imports)
+    choice = choose(_segments(landing, source), named)
+    rows = {record.import_id: record.counts.landed - record.counts.rejected for record in imports}
+    declared = frozenset(record.import_id for record in imports if _is_declared(source, record))
+    if merged := to_merge(choice, rows, declared):
+        of_them = [record for record in imports if record.import_id in merged]
+        _build(spark, landing, source, of_them, {each: named[each] for each in sorted(merged)}, rows, attempt)
+        choice = choose(_segments(landing, source), named)
+    for segment in choice.unused:
+        shutil.rmtree(segment.path, ignore_errors=True)
+    present = _folder(landing, source)
+    for other in present.parent.glob("*"):
+        if other != present:
+            shutil.rmtree(other, ignore_errors=True)
+
+
+def remove_half_built(landing: Path, source: SourceTable) -> None:
+    """Removes what a killed process left. Called with the turn of the source."""
+    for building in _folder(landing, source).parent.glob(f"*/{_BUILDING}*"):
+        shutil.rmtree(building, ignore_errors=True)
+
+
+def _build(
+    spark: SparkSession,
+    landing: Path,
+    source: SourceTable,
+    imports: Sequence[ImportRecord],
+    named: Mapping[str, str],
+    rows: Mapping[str, int],
+    attempt: str,
+) -> None:
+    folder = _folder(landing, source)
+    building = folder / f"{_BUILDING}{attempt}"
+    many = sum(rows[import_id] for import_id in named)
+    files = 1 + many // ROWS_OF_A_FILE
+    found = earlier_versions(spark, landing, source, imports)
+    spread = found.repartitionByRange(files, *source.key) if files > 1 else found.coalesce(1)
+    spread.sortWithinPartitions(*source.key).write.mode("overwrite").parquet(str(building))
+    segment = Segment(path=building, imports=named, files=_data_files(building), rows=many)
+    document = {name: value for name, value in asdict(segment).items() if name != "path"}
+    (building / _STANDS_FOR).write_text(json.dumps(document), encoding="utf-8")
+    target = folder / document_digest({"imports": dict(named)})[:16]
+    shutil.rmtree(target, ignore_errors=True)
+    building.rename(target)
+
+
+def _is_declared(source: SourceTable, record: ImportRecord) -> bool:
+    """Whether no function of the author computes what the present contract makes of its records."""
+    steps = range(source.read_as(record.contract), source.contract_version)
+    return all(source.lift_from(version).function is None for version in steps)
+
+
+def _schema(source: SourceTable) -> StructType:
+    known = conformed_schema(source)
+    names = dict.fromkeys([*source.key, *source.order, source.partition.column])
+    own = (IMPORT_ID, ARRIVAL, ROW, CONTENT_HASH, OPERATION, RESTORES)
+    return StructType([*(known[name] for name in (*names, *own)), StructField(HAPPENED, TimestampType())])
+
+
+def _folder(landing: Path, source: SourceTable) -> Path:
+    """Where segments of the present contract are: other declarations give other versions of the same records."""
+    lifts = {str(version): source.lift_from(version) for version in range(1, source.contract_version)}
+    declared = {
+        "schemas": [source.at(version).schema.json() for version in range(1, source.contract_version + 1)],
+        "lifts": {
+            version: [sorted(lift.renamed.items()), sorted((k, repr(v)) for k, v in lift.defaults.items())]
+            for version, lift in lifts.items()
+        },
+        "key": list(source.key),
+        "order": list(source.order),
+        "event_time": source.event_time,
+        "operation": repr(source.operation),
+    }
+    return landing / source.short_name / "versions" / document_digest(declared)[:16]
+
+
+def _segments(landing: Path, source: SourceTable) -> list[Segment]:
+    """The segments that are whole."""
+    found = []
+    for path in sorted(_folder(landing, source).glob(f"*/{_STANDS_FOR}")):
+        if path.parent.name.startswith("."):
+            continue
+        try:
+            segment = Segment(path=path.parent, **json.loads(path.read_text(encoding="utf-8")))
+        except (OSError, ValueError, TypeError):
+            continue
+        if _data_files(segment.path) == segment.files:
+            found.append(segment)
+    return found
+
+
+def _data_files(folder: Path) -> Mapping[str, int]:
+    with os.scandir(folder) as entries:
+        return {entry.name: entry.stat().st_size for entry in entries if entry.name.endswith(".parquet")}
+
+
+def _named(landing: Path, source: SourceTable, imports: Sequence[ImportRecord]) -> Mapping[str, str]:
+    """What names the conformed files of each import: every attempt writes files of other names."""
+    return {record.import_id: _name_of(conformed_folder(landing, source, record.import_id)) for record in imports}
+
+
+def _name_of(folder: Path) -> str:
+    try:
+        with os.scandir(folder) as entries:
+            names = sorted(entry.name for entry in entries if entry.name.endswith(".parquet"))
+    except FileNotFoundError:
+        names = []
+    return sha256_text("|".join(names))[:16]
