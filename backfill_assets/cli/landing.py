@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -100,16 +100,9 @@ def withdraw(
     as_json: Json = False,
 ) -> None:
     """Take one key of a source back, and build the bronze days it leaves; `restore` undoes it."""
-    with answering(as_json) as console:
-        from backfill_assets.application.propose import step_after_landing
-        from backfill_assets.application.statements import withdraw as withdraw_key
+    from backfill_assets.application.statements import withdraw as withdraw_key
 
-        why, values = given_reason(reason), _values(key or [], "--key")
-        with opened(quiet=as_json) as session:
-            acting = session.acting(person(by), on=source)
-            outcome = withdraw_key(session.ws, source, values, acting, reason=why)
-            following = step_after_landing(session.ws)
-        _print(outcome, following, console, as_json=as_json)
+    _state(withdraw_key, source, key, reason, by, as_json=as_json)
 
 
 @app.command()
@@ -126,14 +119,21 @@ def restore(
     as_json: Json = False,
 ) -> None:
     """Undo a withdrawal or the withdrawals of an extract, and build the bronze days to which the keys return."""
+    from backfill_assets.application.statements import restore as restore_keys
+
+    _state(restore_keys, import_id, key, reason, by, as_json=as_json)
+
+
+def _state(
+    statement: Callable[..., LandReport], on: str, key: list[str] | None, reason: str, by: str, *, as_json: bool
+) -> None:
+    """States something about keys, and builds the days that it touches."""
     with answering(as_json) as console:
         from backfill_assets.application.propose import step_after_landing
-        from backfill_assets.application.statements import restore as restore_keys
 
         why, values = given_reason(reason), _values(key or [], "--key")
         with opened(quiet=as_json) as session:
-            acting = session.acting(person(by), on=import_id)
-            outcome = restore_keys(session.ws, import_id, values, acting, reason=why)
+            outcome = statement(session.ws, on, values, session.acting(person(by), on=on), reason=why)
             following = step_after_landing(session.ws)
         _print(outcome, following, console, as_json=as_json)
 

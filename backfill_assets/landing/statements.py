@@ -34,6 +34,7 @@ from backfill_assets.landing.conformed import (
     valid_rows,
 )
 from backfill_assets.landing.contract import typed
+from backfill_assets.landing.days import pending_days
 from backfill_assets.landing.formats import ROW
 from backfill_assets.landing.imports import LIVE, STATEMENT, OnDuplicate
 from backfill_assets.landing.land import Landed
@@ -42,6 +43,7 @@ from backfill_assets.landing.turn import landing_turn
 from backfill_assets.ledger.import_records import ImportRecord, OfferedFile
 from backfill_assets.ledger.transactions import WriteTransaction
 from backfill_assets.next_steps import Act, Option, do, step
+from backfill_assets.planning.filling import joined, loads
 
 _QUOTED = 100
 """So many characters of a value are repeated in a refusal."""
@@ -260,4 +262,11 @@ def _require_current(work: Landing, key: Mapping[str, str], wanted: Column) -> N
         return
     named = ", ".join(f"{name} {value[:_QUOTED]}" for name, value in key.items())
     state = "never landed" if found is None else _PAST[KeyState(found["state"])]
-    raise Refused(f"{named} of {work.source.name} {state}.", next_step=do(Act.STATUS), table=work.source.name)
+    with work.ledger.read() as tx:  # a process that withdrew it may have stopped before it had built the days
+        waiting = loads(work.source.name, pending_days(tx, work.source).days)
+    is_waiting = waiting and found is not None and found["state"] == KeyState.WITHDRAWN
+    raise Refused(
+        f"{named} of {work.source.name} {state}{', and days are yet to be built from what landed' * bool(is_waiting)}.",
+        next_step=joined(waiting) if is_waiting else do(Act.STATUS),
+        table=work.source.name,
+    )

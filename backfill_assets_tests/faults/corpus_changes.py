@@ -8,29 +8,8 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
-from pyspark.sql.types import LongType, StringType, StructField, StructType, TimestampType
-
-from backfill_assets.domain import Operations, SourceTable, daily
 from backfill_assets_tests.faults.corpus_values import BAD_TIMES, BAD_WHOLE, ODD_TEXTS
 
-FEED = SourceTable(
-    name="bronze.orders",
-    key=("order_id",),
-    event_time="ordered_at",
-    partition=daily("order_date"),
-    order=("lsn",),
-    operation=Operations(column="op", create="c", update="u", delete="d", snapshot="r", truncate="t", at="changed_at"),
-    schema=StructType(
-        [
-            StructField("order_id", StringType(), nullable=False),
-            StructField("ordered_at", TimestampType(), nullable=False),
-            StructField("changed_at", TimestampType(), nullable=False),
-            StructField("lsn", LongType(), nullable=False),
-            StructField("op", StringType(), nullable=False),
-            StructField("place", StringType(), nullable=False),
-        ]
-    ),
-)
 NOON = datetime(2024, 5, 1, 12, tzinfo=UTC)
 FIRST = NOON.date()
 DAYS = tuple(FIRST + timedelta(days=n) for n in range(4))

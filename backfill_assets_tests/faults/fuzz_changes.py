@@ -24,7 +24,6 @@ from backfill_assets.settings import Settings
 from backfill_assets_tests.faults.changes_by_hand import Book, Taken, on_days
 from backfill_assets_tests.faults.corpus_changes import (
     DAYS,
-    FEED,
     FILES,
     Line,
     feed_lines,
@@ -36,6 +35,7 @@ from backfill_assets_tests.faults.corpus_changes import (
 from backfill_assets_tests.faults.corpus_values import ODD_TEXTS
 from backfill_assets_tests.faults.findings import COUNTED, Findings
 from backfill_assets_tests.landing_examples import LANDED_AT, LandingRoom, landing_room
+from backfill_assets_tests.orders_domain import orders
 
 ACTS = ("file",) * 4 + ("tied", "extract", "extract", "bad extract", "withdraw", "withdraw", "odd key", "restore")
 
@@ -100,7 +100,7 @@ class ChangesRoom:
         lacking = frozenset(there.keys() - kept)
         confirmed_by = chance.choice([None, "bea"])
         percent = 100 * len(lacking) / len(there) if there else 0
-        is_refused = has_unknown_keys or (percent > FEED.most_withdrawn_percent and confirmed_by is None)
+        is_refused = has_unknown_keys or (percent > orders.most_withdrawn_percent and confirmed_by is None)
         stated = Extract(
             days=DayRange.inclusive(days[0], days[-1]),
             where={"place": place} if place else {},
@@ -198,7 +198,7 @@ def fuzz_changes(
     findings = Findings() if findings is None else findings
     for number in range(rooms):
         settings = Settings.from_environment({"BACKFILL_HOME": str(folder / f"changes{number}")})
-        with landing_room(spark, settings, lambda: LANDED_AT, FEED) as opened:
+        with landing_room(spark, settings, lambda: LANDED_AT, orders) as opened:
             room = ChangesRoom(opened, findings, seed=seed + number, number=number, count=count)
             chance = random.Random(f"{seed}/kinds/{number}")
             for kind in ["file", "file", *(chance.choice(ACTS) for _ in range(acts - 2))]:

@@ -13,38 +13,19 @@ from datetime import UTC, date, datetime, timedelta
 
 import pytest
 from pyspark.sql import SparkSession
-from pyspark.sql.types import LongType, StringType, StructField, StructType, TimestampType
 
 from backfill_assets.clock import Clock
-from backfill_assets.domain import Operations, SourceTable, daily
 from backfill_assets.ledger.import_records import ImportCounts, KeyCounts
 from backfill_assets.ledger.states import ImportState
 from backfill_assets.settings import Settings
 from backfill_assets_tests.landing_examples import LandingRoom, json_lines, landing_room
+from backfill_assets_tests.orders_domain import orders
 from backfill_assets_tests.searches import examples
 
 FIRST = date(2024, 5, 1)
 DAYS = tuple(FIRST + timedelta(days=n) for n in range(4))
 
-ORDERS = SourceTable(
-    name="bronze.orders",
-    key=("order_id",),
-    event_time="ordered_at",
-    partition=daily("order_date"),
-    order=("lsn",),
-    operation=Operations(column="op", create="c", update="u", delete="d", snapshot="r", truncate="t", at="changed_at"),
-    schema=StructType(
-        [
-            StructField("order_id", StringType(), nullable=False),
-            StructField("ordered_at", TimestampType(), nullable=False),
-            StructField("changed_at", TimestampType(), nullable=False),
-            StructField("lsn", LongType(), nullable=False),
-            StructField("op", StringType(), nullable=False),
-            StructField("place", StringType(), nullable=False),
-        ]
-    ),
-)
-BY_ARRIVAL = replace(ORDERS, order=(), gates=())
+BY_ARRIVAL = replace(orders, order=(), gates=())
 NAMES = {"c": "create", "u": "update", "d": "delete", "r": "snapshot", "t": "truncate"}
 
 
@@ -215,7 +196,7 @@ def test_a_feed_in_any_order_of_arrival_is_what_its_own_order_says(
     spark: SparkSession, settings: Settings, clock: Clock, seed: int
 ) -> None:
     chance = random.Random(seed)
-    source, oracle = (BY_ARRIVAL, Oracle(by_arrival=True)) if seed % 4 == 3 else (ORDERS, Oracle())
+    source, oracle = (BY_ARRIVAL, Oracle(by_arrival=True)) if seed % 4 == 3 else (orders, Oracle())
     files = split(chance, some_changes(chance, 160, keys=30, truncates=seed % 3), 3)
     with landing_room(spark, settings, clock, source) as room:
         for file in files:
@@ -229,7 +210,7 @@ def test_a_feed_in_any_order_of_arrival_is_what_its_own_order_says(
 def test_a_truncate_that_is_delivered_twice_counts_once(spark: SparkSession, settings: Settings, clock: Clock) -> None:
     oracle = Oracle()
     created, truncate, after = Change(1, "c", 1, 0, "p"), Change(2, "t"), Change(3, "c", 2, 1, "p")
-    with landing_room(spark, settings, clock, ORDERS) as room:
+    with landing_room(spark, settings, clock, orders) as room:
         for file in ((created, truncate), (truncate, after), (truncate, truncate, Change(4, "u", 1, 0, "q"))):
             room.land(lines(file))
             oracle.files.append(file)

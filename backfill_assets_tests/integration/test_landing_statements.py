@@ -18,6 +18,7 @@ from backfill_assets.ledger.import_records import KeyCounts
 from backfill_assets.ledger.states import ImportState
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.settings import Settings
+from backfill_assets_tests.advice import worded
 from backfill_assets_tests.landing_examples import LANDED_AT, LandingRoom, event, json_lines, landing_room
 from backfill_assets_tests.searches import examples
 
@@ -154,8 +155,9 @@ def test_one_key_is_withdrawn_restored_and_lands_again(room: LandingRoom) -> Non
     taken = withdraw(room.work(), {"event_id": "k1"}, reason="reported in error")
     assert (taken.days, [key for key, *_ in rows(room)]) == ((DAYS[0],), ["k2"])
     assert keys(room) == KeyCounts(current=1, withdrawn=1)
-    with pytest.raises(Refused, match=r"k1 of bronze\.events is withdrawn already"):
+    with pytest.raises(Refused, match=r"k1 of bronze\.events is withdrawn already, and days are yet") as refused:
         withdraw(room.work(), {"event_id": "k1"}, reason="again")
+    assert worded(refused.value.next_step) == "backfill load events --from 2024-05-01 --to 2024-05-01 --by NAME"
     restore(room.work(), taken.record.import_id, {}, reason="it was right")
     assert [key for key, *_ in rows(room)] == ["k1", "k2"]
     assert keys(room) == KeyCounts(current=2)
