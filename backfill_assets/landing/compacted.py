@@ -72,12 +72,10 @@ class Choice:
     Attributes:
         segments: Segments, with the imports that are read from each.
         folders: The imports that are read from their conformed folders, in the order of arrival.
-        unused: Segments that stand for nothing that is asked for.
     """
 
     segments: tuple[tuple[Segment, frozenset[str]], ...]
     folders: tuple[str, ...]
-    unused: tuple[Segment, ...]
 
 
 def choose(segments: Sequence[Segment], wanted: Mapping[str, str]) -> Choice:
@@ -89,16 +87,13 @@ def choose(segments: Sequence[Segment], wanted: Mapping[str, str]) -> Choice:
     """
     left = dict(wanted)
     used: list[tuple[Segment, frozenset[str]]] = []
-    unused: list[Segment] = []
     for segment in sorted(segments, key=lambda each: (-len(each.imports), each.path.name)):
         chosen = frozenset(each for each, files in segment.imports.items() if left.get(each) == files)
-        if not chosen:
-            unused.append(segment)
-            continue
-        used.append((segment, chosen))
+        if chosen:
+            used.append((segment, chosen))
         for import_id in chosen:
             del left[import_id]
-    return Choice(segments=tuple(used), folders=tuple(left), unused=tuple(unused))
+    return Choice(segments=tuple(used), folders=tuple(left))
 
 
 def to_merge(choice: Choice, rows: Mapping[str, int], can_be_compacted: frozenset[str]) -> frozenset[str]:
@@ -145,7 +140,7 @@ def earlier_versions(
 def compact(
     spark: SparkSession, landing: Path, source: SourceTable, imports: Sequence[ImportRecord], *, attempt: str
 ) -> None:
-    """Makes a segment of the newest of these imports when they are many, and removes segments that none needs.
+    """Makes a segment of the newest of these imports when they are many, and removes segments that are not needed.
 
     Called with the turn of the source. A process that stops here leaves what the next one removes or uses.
     """
@@ -157,12 +152,11 @@ def compact(
         of_them = [record for record in imports if record.import_id in merged]
         _build(spark, landing, source, of_them, {each: named[each] for each in sorted(merged)}, rows, attempt)
         choice = choose(_segments(landing, source), named)
-    for segment in choice.unused:
-        shutil.rmtree(segment.path, ignore_errors=True)
     present = _folder(landing, source)
-    for other in present.parent.glob("*"):
-        if other != present:
-            shutil.rmtree(other, ignore_errors=True)
+    needed = {present, *(segment.path for segment, _ in choice.segments)}
+    for path in (*present.parent.glob("*"), *present.glob("*")):
+        if path not in needed:
+            shutil.rmtree(path, ignore_errors=True)
 
 
 def remove_half_built(landing: Path, source: SourceTable) -> None:

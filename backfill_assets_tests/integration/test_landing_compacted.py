@@ -38,6 +38,7 @@ def test_a_process_that_dies_while_it_compacts_and_files_that_are_damaged_or_gon
         for data in merged.glob("*.parquet"):
             data.write_bytes(data.read_bytes()[:-1])
         land(room, 7)
+        assert merged not in segments(room)
         shutil.rmtree(merged.parent.parent)
         land(room, 8)
         assert [record.counts.accepted for record in room.imports()] == [1] * 8 + [2]

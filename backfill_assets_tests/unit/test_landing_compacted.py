@@ -27,7 +27,6 @@ def test_every_import_is_read_once_and_from_the_largest_segment() -> None:
     found = choose([segment("s", 1, 2), segment("m", 1, 2, 3), segment("t", 4)], wanted(1, 2, 3, 4, 5))
     assert read(found) == [("m", ["imp-1", "imp-2", "imp-3"]), ("t", ["imp-4"])]
     assert found.folders == ("imp-5",)
-    assert [each.path.name for each in found.unused] == ["s"]
 
 
 def test_an_import_that_was_landed_again_or_taken_back_is_not_read_from_a_segment() -> None:
@@ -38,10 +37,10 @@ def test_an_import_that_was_landed_again_or_taken_back_is_not_read_from_a_segmen
 
 def test_nothing_is_compacted_while_few_imports_are_new() -> None:
     many = compacted.MOST_FOLDERS
-    few = Choice(segments=(), folders=tuple(wanted(*range(many - 1))), unused=())
+    few = Choice(segments=(), folders=tuple(wanted(*range(many - 1))))
     rows = {f"imp-{n}": 1 for n in range(many + 1)}
     assert not to_merge(few, rows, frozenset(rows))
-    enough = Choice(segments=(), folders=tuple(wanted(*range(many))), unused=())
+    enough = Choice(segments=(), folders=tuple(wanted(*range(many))))
     assert to_merge(enough, rows, frozenset(rows)) == set(enough.folders)
     assert not to_merge(enough, rows, frozenset(list(rows)[:-2])), "what a function lifts is not compacted"
 
@@ -64,7 +63,7 @@ def test_segments_stay_few_and_a_record_is_written_again_a_few_times(
             segments = [each for each in segments if not merged >= each.imports.keys()]
             segments.append(segment(str(number), *(int(each[4:]) for each in merged), rows=many))
             choice = choose(segments, dict.fromkeys(rows, "a"))
-            assert not choice.unused
+            assert len(choice.segments) == len(segments)
         assert sorted([*choice.folders, *(each for _, some in choice.segments for each in some)]) == sorted(rows)
     assert len(segments) <= 14
     assert written <= 10 * sum(rows.values())
