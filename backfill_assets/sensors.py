@@ -12,3 +12,4 @@ class Sensor(StrEnum):
     PROPOSE = "propose"
     PUBLISH = "publish"
     RECOVER = "recover"
+    DROP = "drop"

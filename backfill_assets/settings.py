@@ -56,6 +56,7 @@ class Settings:
         spark_conf: Further Spark settings that only tune, as `key=value` separated by `;` (`BACKFILL_SPARK_CONF`).
         desk_url: Where `backfill desk` is served for readers of Dagster's pages (`BACKFILL_DESK_URL`); empty when it
             is not.
+        drop: The folder that the sensor `drop` watches, with a folder per source (`BACKFILL_DROP`); None for none.
         sensors: The sensors that may act (`BACKFILL_SENSORS`, names separated by commas); None for all. It
             switches none on: that is done in Dagster.
         log: `json` for a line of JSON per step of a run on standard error (`BACKFILL_LOG`); else empty.
@@ -82,6 +83,7 @@ class Settings:
     spark_remote: str
     spark_memory: str
     spark_shuffle_partitions: int
+    drop: Path | None = None
     sensors: frozenset[Sensor] | None = None
     log: str = ""
     desk_url: str = ""
@@ -121,6 +123,7 @@ class Settings:
             spark_remote=given.get("BACKFILL_SPARK_REMOTE", ""),
             spark_memory=given.get("BACKFILL_SPARK_MEMORY") or "4g",
             spark_shuffle_partitions=_count(given, "BACKFILL_SPARK_SHUFFLE_PARTITIONS", 8),
+            drop=_path(given, "BACKFILL_DROP", home) if given.get("BACKFILL_DROP") else None,
             sensors=_sensors(given),
             log=_log(given),
             desk_url=_address(given, "BACKFILL_DESK_URL"),

@@ -27,6 +27,7 @@ from backfill_assets.orchestration.resources import Session
 from backfill_assets.workspace import Workspace
 
 RUN_KEY = "dagster/run_key"
+STARTED = DagsterRunStatus.STARTED
 
 
 class Ticks:

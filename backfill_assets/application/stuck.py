@@ -45,7 +45,7 @@ def remember(ws: Workspace, sensor: Sensor, given_up: Collection[GivenUp]) -> No
 def stuck_text(ws: Workspace, sensor: Sensor) -> str:
     """What a sensor has given up and how it is cleared, as the text of a tick; empty when there is nothing."""
     with ws.ledger.read() as tx:
-        stuck = still_stuck(tx, sensor)
+        stuck = still_stuck(ws, tx, sensor)
     return "\n".join(f"{words_of(stuck_sentence(stuck_document(work)))}." for work in stuck)
 
 

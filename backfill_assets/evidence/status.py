@@ -79,7 +79,7 @@ def status(ws: Workspace, *, limit: int = 20) -> StatusDocument:
         waiting = _waiting(ws, tx, problems)
         sets = _sets(ws, tx, problems)
         proposals = open_proposals(tx, problems.refused)
-        stuck = still_stuck(tx)
+        stuck = still_stuck(ws, tx)
     for name in published:
         with problems.noted(name):
             _require_in_order(ws, name)

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import datetime
 from typing import assert_never
 
 from backfill_assets.errors import Refused
+from backfill_assets.landing.dropped import dropped_files
 from backfill_assets.ledger.states import ImportState, PublicationState, RunState, SetState
 from backfill_assets.ledger.stuck import StuckWork
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.next_steps import NAME, WHY, Act, Invocation, NextStep, do, step
 from backfill_assets.planning.sets import is_set
 from backfill_assets.sensors import Sensor
+from backfill_assets.workspace import Workspace
 
 _UNDER_WAY = (
     RunState.STAGING,
@@ -63,9 +66,11 @@ class ClearedDocument:
     sentences: tuple[str, ...]
 
 
-def still_stuck(tx: ReadTransaction, sensor: Sensor | None = None) -> tuple[StuckWork, ...]:
+def still_stuck(ws: Workspace, tx: ReadTransaction, sensor: Sensor | None = None) -> tuple[StuckWork, ...]:
     """What sensors have given up and what is still to be done: a person may have done it since by hand."""
-    return tuple(work for work in tx.stuck.work(sensor) if _is_open(tx, work))
+    found = tx.stuck.work(sensor)
+    dropped = _dropped(ws) if any(work.sensor is Sensor.DROP for work in found) else frozenset()
+    return tuple(work for work in found if _is_open(tx, work, dropped))
 
 
 def stuck_document(work: StuckWork) -> StuckDocument:
@@ -96,7 +101,7 @@ def cleared_document(subject: str, cleared: tuple[StuckWork, ...], *, by: str) -
     )
 
 
-def _is_open(tx: ReadTransaction, work: StuckWork) -> bool:
+def _is_open(tx: ReadTransaction, work: StuckWork, dropped: AbstractSet[tuple[str, str]]) -> bool:
     match work.sensor:
         case Sensor.FOLLOW:
             if _is_publication(work.subject):
@@ -107,9 +112,22 @@ def _is_open(tx: ReadTransaction, work: StuckWork) -> bool:
             return _state(tx, work.subject) in (RunState.PASSED, SetState.PLANNED)
         case Sensor.RECOVER:
             return _state(tx, work.subject) in _UNDER_WAY
+        case Sensor.DROP:
+            return (work.subject, work.mark) in dropped
         case Sensor.PROPOSE:
             return False
     assert_never(work.sensor)
+
+
+def _dropped(ws: Workspace) -> set[tuple[str, str]]:
+    """What is in the drop folder now, by name and mark."""
+    if ws.settings.drop is None:
+        return set()
+    try:
+        found = dropped_files(ws.settings.drop, (source.short_name for source in ws.domain.sources))
+    except OSError:
+        return set()
+    return {(each.subject, each.mark) for each in found}
 
 
 def _state(tx: ReadTransaction, subject: str) -> RunState | SetState | PublicationState | ImportState | None:
@@ -136,6 +154,8 @@ def _leave(work: StuckWork) -> NextStep:
             return step("To let dependents be as they are: ", cancel)
         case Sensor.PUBLISH | Sensor.PROPOSE:
             return step("To decide against it: ", do(Act.CANCEL, work.subject, by=NAME, reason=WHY))
+        case Sensor.DROP:
+            return step("To leave it, move it out of the drop folder")
         case Sensor.RECOVER:
             return step("To see why: ", do(Act.RECOVER, work.subject))
     assert_never(work.sensor)

@@ -9,6 +9,7 @@ from dagster import Definitions, in_process_executor
 
 from backfill_assets.orchestration.acts import acting_jobs
 from backfill_assets.orchestration.assets import domain_assets
+from backfill_assets.orchestration.drop import DROP, drop_sensor
 from backfill_assets.orchestration.errands import ERRANDS, errand_job, errand_sensor
 from backfill_assets.orchestration.follow import follow_sensor
 from backfill_assets.orchestration.jobs import table_jobs
@@ -52,8 +53,12 @@ def definitions_over(
         jobs = table_jobs(workspace.domain)
         return Definitions(
             assets=domain_assets(workspace.domain, workspace.graph, first_day=starts, pool=pool),
-            jobs=[*jobs, *acting_jobs(workspace.domain, pool=pool), *map(errand_job, ERRANDS)],
-            sensors=[follow_sensor(jobs), propose_sensor(), *map(errand_sensor, ERRANDS)],
+            jobs=[
+                *jobs,
+                *acting_jobs(workspace.domain, pool=pool),
+                *(errand_job(each, pool=pool) for each in (*ERRANDS, DROP)),
+            ],
+            sensors=[follow_sensor(jobs), propose_sensor(), *map(errand_sensor, ERRANDS), drop_sensor()],
             resources=run_resources(workspace.settings, workspace.domain, open_session),
             # One process per run: a process per step would start a JVM per step.
             executor=in_process_executor,

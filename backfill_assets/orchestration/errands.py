@@ -7,7 +7,7 @@ cursor and no repetition makes it do anything else: launched by hand, the job do
 
 # No postponed annotations here: Dagster compares the annotation of `context` with the class itself.
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
@@ -58,7 +58,9 @@ class Errand:
         nothing: What a tick says when nothing is asked for.
         asked: What the ledger asks for now.
         does: Does it for one subject.
+        by: In whose name.
         every_s: The seconds between two ticks.
+        uses_spark: Whether it waits for the pool of what uses Spark.
     """
 
     sensor: Sensor
@@ -69,6 +71,7 @@ class Errand:
     does: Callable[[Workspace, Acting, str], str]
     by: str
     every_s: int = 30
+    uses_spark: bool = False
 
 
 def _publish(ws: Workspace, acting: Acting, subject: str) -> str:
@@ -131,7 +134,7 @@ def errand_sensor(errand: Errand) -> SensorDefinition:
             if tried is None:
                 continue
             if tried.counted >= MOST_ATTEMPTS:
-                why = _why(context.instance, errand, subject)
+                why = why_failed(context.instance, named, errand.sensor)
                 given_up.append(GivenUp(subject=subject, why=why, attempts=tried.made))
             else:
                 key = f"{errand.sensor}:{subject}:{tried.made + 1}"
@@ -144,16 +147,27 @@ def errand_sensor(errand: Errand) -> SensorDefinition:
     return tick
 
 
-def _why(instance: DagsterInstance, errand: Errand, subject: str) -> str:
-    own = RunsFilter(tags={tags.ON: subject, tags.SENSOR: str(errand.sensor)})
+def why_failed(instance: DagsterInstance, named: Mapping[str, str], of: Sensor) -> str:
+    """Why the last Dagster run of a sensor with these tags failed."""
+    own = RunsFilter(tags={**named, tags.SENSOR: str(of)})
     last = instance.get_runs(filters=own, limit=1)
     return last[0].tags.get(tags.WHY, DIED) if last else DIED
 
 
-def errand_job(errand: Errand) -> JobDefinition:
-    """The job that does what the ledger asks for, or the part of it that its tag names."""
+def errand_job(errand: Errand, *, pool: str | None = None) -> JobDefinition:
+    """The job that does what the ledger asks for, or the part of it that its tag names.
 
-    @op(name=f"{errand.job}_now", description=errand.description, required_resource_keys={SESSION})
+    Args:
+        errand: The errand.
+        pool: The concurrency pool of what uses Spark.
+    """
+
+    @op(
+        name=f"{errand.job}_now",
+        description=errand.description,
+        required_resource_keys={SESSION},
+        pool=pool if errand.uses_spark else None,
+    )
     def now(context: OpExecutionContext) -> None:
         session: Session = context.resources.session
         ws, only = session.workspace, context.run.tags.get(tags.ON)

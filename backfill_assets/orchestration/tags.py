@@ -31,6 +31,9 @@ ON = "backfill/on"
 PROCESS = ".dagster/backfill_process"
 """`host:pid` of the process that executes a run; the prefix keeps it off the pages."""
 
+FIRST_FILE = "backfill/first_file"
+"""The oldest dropped file that a run lands, and its mark."""
+
 WHY = ".dagster/backfill_why"
 """Why an errand failed, for the list of what its sensor has given up."""
 

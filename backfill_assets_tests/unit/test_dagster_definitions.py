@@ -26,6 +26,7 @@ from backfill_assets.orchestration.partitions import first_day_of_data
 from backfill_assets.orchestration.preview import relied_upon
 from backfill_assets.orchestration.resources import Session
 from backfill_assets.planning.policy import Policy
+from backfill_assets.sensors import Sensor
 from backfill_assets.settings import PROJECT_ROOT, Settings
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.example_domain import DOMAIN
@@ -114,9 +115,12 @@ def test_the_jobs_and_the_sensors_that_the_ui_offers(definitions: Definitions) -
         "recover",
         "publish_approved",
         "recover_stopped",
+        "land_dropped",
     }
     switches = {each.name: each.default_status.value for each in definitions.sensors or ()}
-    assert switches == {"follow": "RUNNING", "propose": "RUNNING", "publish": "STOPPED", "recover": "STOPPED"}
+    running = {name for name, switch in switches.items() if switch == "RUNNING"}
+    assert running == {"follow", "propose"}, "what acts with authority is off until a person switches it on"
+    assert switches.keys() == set(Sensor)
 
 
 def test_assets_that_use_spark_share_a_pool_and_publications_do_not_wait_for_it(definitions: Definitions) -> None:

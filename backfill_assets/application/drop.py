@@ -1,0 +1,122 @@
+"""Landing what is in the drop folder, on behalf of the person who answers for it: `BACKFILL_USER` of the process."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from backfill_assets.application.land import build, land
+from backfill_assets.application.plan_load import plan_load
+from backfill_assets.application.recorder import Acting
+from backfill_assets.application.stuck import GivenUp, remember
+from backfill_assets.errors import Refused
+from backfill_assets.landing.dropped import DroppedFile, dropped_files, mark_of, put_aside
+from backfill_assets.landing.imports import OnDuplicate
+from backfill_assets.people import require_person
+from backfill_assets.planning.partitions import count_of
+from backfill_assets.progress import Progress
+from backfill_assets.sensors import Sensor
+from backfill_assets.workspace import Workspace
+
+MOST_FILES = 100
+"""How many files one run lands before it builds their days; the others are landed by the next one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drop:
+    """What is in the drop folder.
+
+    Attributes:
+        files: What can be landed when it has settled, the oldest first.
+        unfit: What never can.
+    """
+
+    files: tuple[DroppedFile, ...] = ()
+    unfit: tuple[DroppedFile, ...] = ()
+
+
+def waiting(ws: Workspace) -> Drop:
+    """What is in the drop folder, without what was given up as it is.
+
+    Raises:
+        Refused: There is a drop folder, and it is not stated who answers for it; or it cannot be read.
+    """
+    if ws.settings.drop is None:
+        return Drop()
+    require_person("BACKFILL_USER, who answers for the drop folder,", ws.settings.user)
+    try:
+        found = dropped_files(ws.settings.drop, (source.short_name for source in ws.domain.sources))
+    except OSError as error:
+        raise Refused(
+            f"the drop folder {ws.settings.drop} cannot be read: {str(error.strerror).lower()}.",
+            next_step="make it, with a folder per source, or set BACKFILL_DROP",
+        ) from error
+    with ws.ledger.read() as tx:
+        given_up = {(work.subject, work.mark) for work in tx.stuck.work(Sensor.DROP)}
+    new = [each for each in found if (each.subject, each.mark) not in given_up]
+    return Drop(files=tuple(f for f in new if not f.unfit), unfit=tuple(f for f in new if f.unfit))
+
+
+def give_up(ws: Workspace, files: Collection[DroppedFile], *, why: str = "", attempts: int = 0) -> None:
+    """Does not try files again as they are."""
+    remember(
+        ws,
+        Sensor.DROP,
+        [GivenUp(subject=f.subject, why=why or f.unfit, mark=f.mark, attempts=attempts) for f in files],
+    )
+
+
+def settled_sources(ws: Workspace) -> tuple[str, ...]:
+    """The sources with files that have settled."""
+    at = ws.clock()
+    return tuple(dict.fromkeys(each.source for each in waiting(ws).files if each.is_settled(at)))
+
+
+def land_dropped(ws: Workspace, acting: Acting, source: str) -> str:
+    """Lands the settled files of a source, the oldest first, and builds the days that they touch.
+
+    A file that is refused is given up with the reason, and the others are landed. A landed one is put aside, unless
+    it was written meanwhile: then it lands again when it has settled.
+
+    Raises:
+        BackfillError: Landing stopped for another reason; what has landed is kept.
+    """
+    drop, at = ws.settings.drop, ws.clock()
+    assert drop is not None
+    by = ws.settings.user
+    files = [each for each in waiting(ws).files if each.source == source and each.is_settled(at)][:MOST_FILES]
+    refused: list[str] = []
+    landed = 0
+    for number, each in enumerate(files, start=1):
+        try:
+            found = land(ws, source, each.path, on_duplicate=OnDuplicate.IGNORE, by=by)
+        except Refused as error:
+            give_up(ws, [each], why=error.message)
+            refused.append(f"{each.subject} was refused: {error.message}")
+            continue
+        landed += found.is_new
+        _put_aside(ws, each, found.record.import_id)
+        acting.listener(Progress(step="land", done=number, total=len(files), sentence=each.subject))
+    said = [f"{count_of(landed, 'file')} of {source} landed.", *refused]
+    run = plan_load(ws, source, partitions=None, by=by, reason=f"dropped, landed by {by}")
+    if run is not None:
+        report = build(ws, run, replace(acting, by=by))
+        said.append(f"{report.run.run_id} built {report.run.partitions_described}.")
+    return "\n".join(said)
+
+
+def _put_aside(ws: Workspace, each: DroppedFile, import_id: str) -> None:
+    drop = ws.settings.drop
+    assert drop is not None
+    if mark_of(each.path) != each.mark:
+        return
+    try:
+        put_aside(each, drop=drop, import_id=import_id)
+    except OSError as error:
+        give_up(ws, [each], why=f"it has landed as {import_id}, and cannot be moved: {str(error.strerror).lower()}")
+
+
+def unchanged(files: Collection[DroppedFile], seen: dict[str, str], at: datetime) -> list[DroppedFile]:
+    """Those that have settled, and are as a tick before has seen them."""
+    return [each for each in files if seen.get(each.subject) == each.mark and each.is_settled(at)]

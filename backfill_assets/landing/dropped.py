@@ -1,0 +1,138 @@
+"""Drop folder: files that somebody puts into `<drop>/<source>/`, before they land. Only the file system is asked here.
+
+Files that land are moved into `<drop>/<source>/landed/`, under the name of their import; nothing is ever deleted.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from backfill_assets.wording import visible
+
+LANDED = "landed"
+SETTLED_AFTER = timedelta(seconds=60)
+"""A file is not taken before it has been left alone for so long."""
+
+_UNFINISHED = (".part", ".partial", ".tmp", ".temp", ".filepart", ".crdownload", ".swp", "~")
+"""How programs name a file that they are still writing; a hidden file is one as well."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DroppedFile:
+    """A file in the drop folder.
+
+    Attributes:
+        source: The name of its folder.
+        path: Where it is.
+        subject: The same below the drop folder, as people are shown it.
+        mark: Changes whenever the file is written or replaced.
+        changed_at: When it was written, renamed or moved here last.
+        unfit: Why it cannot be landed, whatever is in it; empty for a file.
+    """
+
+    source: str
+    path: Path
+    subject: str
+    mark: str
+    changed_at: datetime
+    unfit: str = ""
+
+    def is_settled(self, at: datetime) -> bool:
+        """Whether it has been left alone for long enough."""
+        return self.changed_at <= at - SETTLED_AFTER
+
+
+def dropped_files(drop: Path, sources: Iterable[str]) -> tuple[DroppedFile, ...]:
+    """Everything in the folders of these sources that is finished by its name, the oldest first.
+
+    What is in other folders is there as well: it cannot be landed.
+    """
+    known = set(sources)
+    found: list[DroppedFile] = []
+    for folder in _entries(drop):
+        if folder.name not in known or folder.is_symlink() or not folder.is_dir():
+            found.append(
+                _dropped(drop, "", folder, unfit=f"it is not the folder of a source: {', '.join(sorted(known))}")
+            )
+            continue
+        entries = (entry for entry in _entries(Path(folder.path)) if entry.name != LANDED)
+        found += [_dropped(drop, folder.name, entry, unfit=_unfit(entry)) for entry in entries]
+    return tuple(sorted(found, key=lambda each: (each.changed_at, each.subject)))
+
+
+def mark_of(path: Path) -> str | None:
+    """The mark of what is at a path now; None when nothing is."""
+    try:
+        return _mark(path.lstat())
+    except (OSError, ValueError):
+        return None
+
+
+def put_aside(dropped: DroppedFile, *, drop: Path, import_id: str) -> Path:
+    """Moves a landed file into the folder of landed ones, where it replaces nothing.
+
+    Raises:
+        OSError: It cannot be moved.
+    """
+    folder = drop / dropped.source / LANDED
+    folder.mkdir(exist_ok=True)
+    number = 1
+    while True:
+        again = f"-{number}" if number > 1 else ""
+        target = folder / f"{import_id}{again}-{dropped.path.name}"
+        try:
+            # A link fails where there is a file of that name already; a renamed file would replace it.
+            os.link(dropped.path, target, follow_symlinks=False)
+        except FileExistsError:
+            number += 1
+            continue
+        dropped.path.unlink()
+        return target
+
+
+def _entries(folder: Path) -> Iterator[os.DirEntry[str]]:
+    with os.scandir(folder) as entries:
+        yield from (each for each in entries if not each.name.startswith(".") and not each.name.endswith(_UNFINISHED))
+
+
+def _dropped(drop: Path, source: str, entry: os.DirEntry[str], *, unfit: str) -> DroppedFile:
+    path = Path(entry.path)
+    try:
+        held = entry.stat(follow_symlinks=False)
+    except FileNotFoundError:
+        held = os.stat_result((0,) * 10)
+    return DroppedFile(
+        source=source,
+        path=path,
+        subject=visible(path.relative_to(drop).as_posix()),
+        # What can never be landed is given up once, also a folder that somebody is still filling.
+        mark=f"unfit:{held.st_ino}" if unfit else _mark(held),
+        # Not the time of its content, which a copy can take over from the original.
+        changed_at=datetime.fromtimestamp(max(held.st_ctime, 0), UTC),
+        unfit=unfit,
+    )
+
+
+def _unfit(entry: os.DirEntry[str]) -> str:
+    if entry.is_symlink():
+        return "it is a link, and a link can name what its owner could not read: put the file itself here"
+    if entry.is_dir(follow_symlinks=False):
+        return "it is a folder: put the files in it directly into the folder of their source"
+    try:
+        mode = entry.stat(follow_symlinks=False).st_mode
+    except FileNotFoundError:
+        return ""
+    return (
+        ""
+        if stat.S_ISREG(mode)
+        else "it is a pipe, a socket or a device, which has no content that could be landed again"
+    )
+
+
+def _mark(held: os.stat_result) -> str:
+    return f"{held.st_size}:{held.st_mtime_ns}:{held.st_ino}"

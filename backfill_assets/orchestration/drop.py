@@ -1,0 +1,108 @@
+"""Drop sensor: launches the landing of files that were put into the drop folder and are no longer written.
+
+Its cursor holds what the tick before has seen, so that a file is taken when it is the same twice. Reset, or typed by
+somebody, it costs a tick: what has landed is known by its content, and what was given up by the ledger.
+"""
+
+from __future__ import annotations
+
+import json
+from itertools import groupby
+from operator import attrgetter
+from typing import TYPE_CHECKING
+
+from dagster import DefaultSensorStatus, RunRequest, SensorDefinition, SensorEvaluationContext, SensorResult, sensor
+
+from backfill_assets.application.command_line import explained
+from backfill_assets.application.drop import give_up, land_dropped, settled_sources, unchanged, waiting
+from backfill_assets.application.stuck import stuck_text
+from backfill_assets.errors import Refused
+from backfill_assets.orchestration import tags
+from backfill_assets.orchestration.attempts import MOST_ATTEMPTS, attempts_of, is_under_way
+from backfill_assets.orchestration.errands import Errand, why_failed
+from backfill_assets.orchestration.resources import SESSION, Session
+from backfill_assets.orchestration.switches import switched_off
+from backfill_assets.sensors import Sensor
+
+if TYPE_CHECKING:
+    from backfill_assets.landing.dropped import DroppedFile
+
+MOST_WATCHED = 500
+"""How many files the cursor holds: the oldest ones; the others are looked at when these have landed."""
+
+DROP = Errand(
+    sensor=Sensor.DROP,
+    job="land_dropped",
+    description="Lands the files of the drop folder, by the one road in, in the name of BACKFILL_USER.",
+    nothing="No file waits in the drop folder.",
+    asked=settled_sources,
+    does=land_dropped,
+    by=str(Sensor.DROP),
+    uses_spark=True,
+)
+
+
+def drop_sensor() -> SensorDefinition:
+    """The sensor that watches the drop folder."""
+
+    @sensor(
+        name=str(Sensor.DROP),
+        job_name=DROP.job,
+        required_resource_keys={SESSION},
+        minimum_interval_seconds=DROP.every_s,
+        default_status=DefaultSensorStatus.STOPPED,
+        description=DROP.description,
+    )
+    def tick(context: SensorEvaluationContext) -> SensorResult:
+        session: Session = context.resources.session
+        ws = session.workspace
+        if off := switched_off(ws.settings, Sensor.DROP):
+            return SensorResult(skip_reason=off)
+        if ws.settings.drop is None:
+            return SensorResult(skip_reason="BACKFILL_DROP names no folder to watch.")
+        try:
+            found = waiting(ws)
+        except Refused as error:
+            return SensorResult(skip_reason=explained(error))
+        give_up(ws, found.unfit)
+        watched = found.files[:MOST_WATCHED]
+        ready = unchanged(watched, _seen(context.cursor), ws.clock())
+        asked = [request for _, own in _by_source(ready) if (request := _request(context, session, own[0]))]
+        cursor = json.dumps({each.subject: each.mark for each in watched})
+        if asked:
+            return SensorResult(run_requests=asked, cursor=cursor)
+        nothing = DROP.nothing if not watched else f"{len(watched)} files are watched until they are no longer written."
+        return SensorResult(skip_reason=stuck_text(ws, Sensor.DROP) or nothing, cursor=cursor)
+
+    return tick
+
+
+def _seen(cursor: str | None) -> dict[str, str]:
+    try:
+        held = json.loads(cursor or "{}")
+    except ValueError:
+        return {}
+    return held if isinstance(held, dict) else {}
+
+
+def _by_source(files: list[DroppedFile]) -> list[tuple[str, list[DroppedFile]]]:
+    ordered = sorted(files, key=attrgetter("source"))
+    return [(source, list(own)) for source, own in groupby(ordered, key=attrgetter("source"))]
+
+
+def _request(context: SensorEvaluationContext, session: Session, first: DroppedFile) -> RunRequest | None:
+    """The run that lands the files of a source, unless one is under way; what stops it three times is given up."""
+    ws = session.workspace
+    if is_under_way(context.instance, {tags.ON: first.source}):
+        return None
+    named = {tags.FIRST_FILE: f"{first.subject}|{first.mark}"}
+    with ws.ledger.read() as tx:
+        forgiven = tx.stuck.forgiven(Sensor.DROP).get(first.subject, 0)
+    tried = attempts_of(context.instance, named, sensor=Sensor.DROP, forgiven=forgiven)
+    if tried is None:
+        return None
+    if tried.counted >= MOST_ATTEMPTS:
+        give_up(ws, [first], why=why_failed(context.instance, named, Sensor.DROP), attempts=tried.made)
+        return None
+    given = {tags.ON: first.source, tags.BY: ws.settings.user, **named}
+    return RunRequest(run_key=f"{Sensor.DROP}:{first.subject}:{first.mark}:{tried.made + 1}", tags=given)
