@@ -24,7 +24,7 @@ LONGER = $(addprefix backfill_assets_tests/acceptance/test_, traffic_fines.py tr
 ON_A_STORE = $(addprefix backfill_assets_tests/integration/test_, early_cutoff.py files.py lake_on_a_store.py publication.py \
 	reproduce.py resume.py rollback_of_sets.py sets.py tampering.py vacuum.py)
 
-.PHONY: help setup demo test lint types tests unit test-long test-postgres test-s3 test-faults dev lock upgrade clean docs
+.PHONY: help setup demo test lint types tests unit test-long test-ui test-postgres test-s3 test-faults dev lock upgrade clean docs
 .DEFAULT_GOAL := help
 
 help:
@@ -33,6 +33,7 @@ help:
 	@echo "              WORKERS=... for other than two processes, here and in the four below"
 	@echo "make unit     only the unit tests"
 	@echo "make test-long  the tests that 'make test' leaves out because they take longer (backfill_assets_tests/long_tests.py)"
+	@echo "make test-ui  drive Dagster and the desk in Chromium (PYTEST_ARGS=--write-images writes docs/images anew)"
 	@echo "make test-postgres  the integration tests with the ledger of every home, and Dagster, in PostgreSQL"
 	@echo "make test-s3  the tests of publication, recovery, vacuum, audit and reproduction with every lake in an object store"
 	@echo "make test-faults  kill, race and confuse everything, at length; prints what was tried and what was found (RACES=...)"
@@ -65,6 +66,10 @@ tests: setup
 test-long: setup
 	@cd "$(ROOT)" && tools/setup.sh postgresql eatmydata
 	$(RUN) $(PYTEST) -m long backfill_assets_tests/integration backfill_assets_tests/faults backfill_assets_tests/acceptance
+
+test-ui: setup
+	@cd "$(ROOT)" && tools/setup.sh eatmydata chromium
+	$(RUN) $(TRIED) pytest --timeout 1500 --durations=5 $(PYTEST_ARGS) backfill_assets_tests/browser
 
 unit: setup
 	$(RUN) $(PYTEST) backfill_assets_tests/unit

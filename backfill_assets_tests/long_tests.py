@@ -1,7 +1,8 @@
 """Which tests does `make test` leave to `make test-long`, so that one can run it while thinking?
 
 Most tests with a second database or with many processes, and most members of families that show one promise from many
-sides. Of every promise its central tests stay (`unit/test_long_tests.py`); `.ci/run` runs both.
+sides. Of every promise its central tests stay (`unit/test_long_tests.py`); `.ci/run` runs both. Those in `browser` need
+Chromium, and are run by `make test-ui` alone.
 """
 
 from __future__ import annotations
@@ -30,6 +31,13 @@ LEFT_OUT: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     },
     "acceptance/test_traffic_fines_extract.py": {
         "test_a_year_of_the_log_is_replaced_by_an_extract_that_lacks_moves_and_adds_some_of_it": (),
+    },
+    "browser/test_story.py": {
+        "test_the_report_was_read_approved_by_another_person_and_rolled_back_in_the_browser": (),
+        "test_a_number_is_followed_to_every_run_that_ever_computed_it": (),
+        "test_the_calendar_has_a_year_of_every_table": (),
+        "test_no_page_of_the_desk_asks_the_network": (),
+        "test_the_same_story_by_commands_leaves_the_same_ledger_and_the_same_runs_in_dagster": (),
     },
     "faults/test_crashes.py": {
         "test_nothing_is_lost_wherever_it_is_killed": ("publish",),

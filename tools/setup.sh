@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # What does this machine need before a command of the Makefile can run, and is it there?
 #
-#   tools/setup.sh [java] [python] [postgresql] [eatmydata] [s3]      (java and python when nothing is named)
+#   tools/setup.sh [java] [python] [postgresql] [eatmydata] [s3] [chromium]      (java and python when nothing is named)
 #
 # java        Java 17 or newer: JAVA_HOME, the java on the PATH, the usual folders, else Debian's package.
 # python      .venv with exactly what the locks name, every file checked against its hash, and this project (editable).
@@ -10,6 +10,7 @@
 # s3          for the tests with an object store: versitygw, built by Go, and Spark's jars for S3 (deploy/s3/pom.xml), by
 #             Maven. Both are kept in ~/.cache/backfill_assets; without them those tests are skipped.
 # eatmydata   lets tests write without waiting for the disk, which only a loss of power would show; slower without it.
+# chromium    a browser for the tests of pages, which fail without it.
 #
 # Debian packages are installed only as root or where sudo asks for no password. Nothing is read from standard input.
 #
@@ -320,6 +321,20 @@ ensure_s3() {
         say "SPARK WITH AN OBJECT STORE IS NOT TESTED: its jars could not be fetched; install Maven and run this again."
 }
 
+has_chromium() {
+    local program
+    for program in chromium chromium-browser google-chrome /Applications/Chromium.app/Contents/MacOS/Chromium; do
+        if command -v "$program" >/dev/null; then return 0; fi
+    done
+    return 1
+}
+
+ensure_chromium() {
+    has_chromium || { apt_install chromium && has_chromium; } ||
+        stop "Chromium was not found, and the tests of pages need it; install it" \
+            "(Debian: apt-get install chromium; macOS: brew install --cask chromium) and run this again."
+}
+
 # ---------------------------------------------------------------------------------------------------------------------
 
 [ "$#" -gt 0 ] || set -- java python
@@ -335,7 +350,8 @@ for need in "$@"; do
     postgresql) ensure_postgresql ;;
     eatmydata) ensure_eatmydata ;;
     s3) ensure_s3 ;;
-    *) stop "there is no '$need'; known are java, python, postgresql, eatmydata and s3." ;;
+    chromium) ensure_chromium ;;
+    *) stop "there is no '$need'; known are java, python, postgresql, eatmydata, s3 and chromium." ;;
     esac
 done
 if [ -n "$java_asked" ] && [ -d "$VENV" ]; then

@@ -1,0 +1,91 @@
+"""Dagster's pages as a person uses them. Waits for what a page shows, never for a time."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from playwright.sync_api import Locator, Page, expect
+
+PAGE_MS = 120_000
+"""How long a page may take to appear, on a machine that has other things to do."""
+
+RUN_MS = 480_000
+"""How long a run may take, its queue and the start of Spark included."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DagsterPages:
+    """Dagster in a window of the browser.
+
+    Attributes:
+        page: The window.
+        address: Of the web server.
+    """
+
+    page: Page
+    address: str
+
+    def launch(self, job: str, *, ready: Callable[[Page], None] = lambda _page: None, **typed: str) -> bool:
+        """Types the configuration of a job into its launchpad, launches it, and waits for its end.
+
+        Args:
+            job: Its name.
+            ready: Called before it is launched.
+            typed: The entries of its configuration.
+
+        Returns:
+            Whether it succeeded. The window shows its run.
+        """
+        page = self.page
+        page.goto(f"{self.address}/locations/backfill_assets/jobs/{job}/playground")
+        editor = page.locator(".CodeMirror").first
+        editor.click(timeout=PAGE_MS)
+        page.keyboard.press("ControlOrMeta+a")
+        page.keyboard.insert_text("".join(f'{name}: "{value}"\n' for name, value in typed.items()))
+        button = page.get_by_role("button", name="Launch Run")
+        expect(button).to_be_enabled(timeout=PAGE_MS)
+        ready(page)
+        button.click()
+        page.wait_for_url(re.compile(r"/runs/[0-9a-f-]{36}"), timeout=PAGE_MS)
+        return self._ended()
+
+    def _ended(self) -> bool:
+        succeeded = self.page.get_by_text("Success", exact=True)
+        succeeded.or_(self.page.get_by_text("Failure", exact=True)).first.wait_for(timeout=RUN_MS)
+        return succeeded.count() > 0
+
+    def says(self, text: str) -> None:
+        """The log of the run that the window shows has a text; its last lines are what it shows."""
+        expect(self.page.get_by_text(text).first).to_be_visible(timeout=PAGE_MS)
+
+    def link_to_the_report(self) -> str:
+        """Where the run that the window shows says that its report is read."""
+        link = self.page.locator("a[href*='/reports/']").first
+        link.wait_for(timeout=PAGE_MS)
+        return link.get_attribute("href") or ""
+
+    def switch(self, sensor: str, *, on: bool) -> None:
+        """Turns a sensor on or off."""
+        self.page.goto(f"{self.address}/locations/backfill_assets/sensors/{sensor}")
+        switch = self.page.locator("label[class*='formatSwitch']").first
+        switch.wait_for(timeout=PAGE_MS)
+        inside = switch.locator("input")
+        if inside.is_checked() != on:
+            switch.click()
+        expect(inside).to_be_checked(checked=on, timeout=PAGE_MS)
+
+    def wait_for_runs(self, job: str, *, succeeded: int) -> None:
+        """Waits until so many runs of a job have succeeded, on the page of its runs, which renews itself."""
+        self.page.goto(f"{self.address}/locations/backfill_assets/jobs/{job}/runs")
+        expect(self._statuses("Success")).to_have_count(succeeded, timeout=RUN_MS)
+        expect(self._statuses("Failure")).to_have_count(0)
+
+    def _statuses(self, status: str) -> Locator:
+        return self.page.locator("[class*='Tag']").get_by_text(status, exact=True)
+
+    def open_asset(self, name: str, shown: str) -> None:
+        """Opens the page of an asset, and waits for a text on it."""
+        self.page.goto(f"{self.address}/assets/{name}?view=overview")
+        expect(self.page.get_by_text(shown, exact=True).first).to_be_visible(timeout=PAGE_MS)
