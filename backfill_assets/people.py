@@ -21,8 +21,11 @@ POLICY = "policy:"
 PUBLISHER = str(Sensor.PUBLISH)
 """The part of the system that publishes what a person has approved."""
 
+LIVE = str(Sensor.LIVE)
+"""The part of the system that takes the newest days to readers, where the policies of their tables say so."""
+
 SYSTEM_NAMES = frozenset(
-    {"backfill", "sensor", "follow", "propose", "recover", "vacuum", "reproduce", "unspecified", PUBLISHER}
+    {"backfill", "sensor", "follow", "propose", "recover", "vacuum", "reproduce", "unspecified", PUBLISHER, LIVE}
 )
 """Parts of the system that act automatically, and the name that earlier releases recorded when none was given."""
 

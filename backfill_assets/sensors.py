@@ -13,3 +13,4 @@ class Sensor(StrEnum):
     PUBLISH = "publish"
     RECOVER = "recover"
     DROP = "drop"
+    LIVE = "live"

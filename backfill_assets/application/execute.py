@@ -19,7 +19,7 @@ from backfill_assets.application.work_log import WorkLog
 from backfill_assets.candidates.evaluate import Evaluated, Gating, gating, measure_candidate, prove_window
 from backfill_assets.candidates.stage import Staging, stage_chunk, staging
 from backfill_assets.ledger.records import CandidatePartition, GateResult, PublicationRecord
-from backfill_assets.people import PUBLISHER, require_person
+from backfill_assets.people import LIVE, PUBLISHER, require_person
 from backfill_assets.planning.manifest_parts import CauseKind
 from backfill_assets.planning.stages import Agree, Compute, Measure, Notify, Prove, Swap
 from backfill_assets.progress import Listener, no_listener
@@ -183,10 +183,14 @@ def require_ready(ws: Workspace, run_id: str) -> None:
 
 
 def _swap(ws: Workspace, run_id: str, *, by: str) -> PublicationRecord:
-    """Publishes a run in the name of a person; the system publishes follow-ups, and what a person has approved."""
+    """Publishes a run in the name of a person; the system publishes follow-ups, LIVE runs, and what is approved."""
     with ws.ledger.read() as tx:
         run = tx.runs.get(run_id)
-    is_of_system = run.manifest.cause.kind is CauseKind.FOLLOW_UP or (by == PUBLISHER and is_approved_by_a_person(run))
+    is_of_system = (
+        run.manifest.cause.kind is CauseKind.FOLLOW_UP
+        or (by == PUBLISHER and is_approved_by_a_person(run))
+        or (by == run.manifest.requested_by == LIVE)
+    )
     if not is_of_system:
         require_person("the one who publishes", by)
     return publish_run(ws, run_id, by=by)

@@ -114,6 +114,8 @@ def _is_open(tx: ReadTransaction, work: StuckWork, dropped: AbstractSet[tuple[st
             return _state(tx, work.subject) in _UNDER_WAY
         case Sensor.DROP:
             return (work.subject, work.mark) in dropped
+        case Sensor.LIVE:
+            return _state(tx, work.subject) is RunState.BLOCKED
         case Sensor.PROPOSE:
             return False
     assert_never(work.sensor)
@@ -152,6 +154,9 @@ def _leave(work: StuckWork) -> NextStep:
                 else do(Act.CANCEL, work.subject, by=NAME, reason=WHY)
             )
             return step("To let dependents be as they are: ", cancel)
+        case Sensor.LIVE:
+            cancel = do(Act.CANCEL, work.subject, by=NAME, reason=WHY)
+            return step("To see why: ", do(Act.REPORT, work.subject), ". To have its days planned again: ", cancel)
         case Sensor.PUBLISH | Sensor.PROPOSE:
             return step("To decide against it: ", do(Act.CANCEL, work.subject, by=NAME, reason=WHY))
         case Sensor.DROP:

@@ -13,6 +13,7 @@ from backfill_assets.orchestration.drop import DROP, drop_sensor
 from backfill_assets.orchestration.errands import ERRANDS, errand_job, errand_sensor
 from backfill_assets.orchestration.follow import follow_sensor
 from backfill_assets.orchestration.jobs import table_jobs
+from backfill_assets.orchestration.live import LIVE, live_schedule
 from backfill_assets.orchestration.partitions import first_day_of_data
 from backfill_assets.orchestration.preview import relied_upon
 from backfill_assets.orchestration.propose import propose_sensor
@@ -56,9 +57,10 @@ def definitions_over(
             jobs=[
                 *jobs,
                 *acting_jobs(workspace.domain, pool=pool),
-                *(errand_job(each, pool=pool) for each in (*ERRANDS, DROP)),
+                *(errand_job(each, pool=pool) for each in (*ERRANDS, DROP, LIVE)),
             ],
             sensors=[follow_sensor(jobs), propose_sensor(), *map(errand_sensor, ERRANDS), drop_sensor()],
+            schedules=[live_schedule()],
             resources=run_resources(workspace.settings, workspace.domain, open_session),
             # One process per run: a process per step would start a JVM per step.
             executor=in_process_executor,

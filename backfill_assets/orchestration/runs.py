@@ -28,7 +28,7 @@ from backfill_assets.ledger.states import RunState
 from backfill_assets.next_steps import Act, do, step
 from backfill_assets.orchestration import tags
 from backfill_assets.orchestration.resources import Session
-from backfill_assets.people import PUBLISHER
+from backfill_assets.people import LIVE, PUBLISHER
 from backfill_assets.planning.manifest_parts import CauseKind, Kind
 from backfill_assets.planning.partitions import DayRange, compress, days_listed, days_of, describe
 from backfill_assets.planning.request import PlanRequest
@@ -76,7 +76,7 @@ def actor(session: Session, context: AssetExecutionContext) -> str:
     """Who requested the Dagster run, from its tag or the setting BACKFILL_USER: Dagster has no identity of its users.
 
     Raises:
-        Refused: Neither is given, or it is the name of the sensor that publishes.
+        Refused: Neither is given, or it is the name of what publishes by itself.
     """
     name = launch_tags(context).get(tags.BY, "").strip() or session.workspace.settings.user.strip()
     if not name:
@@ -84,7 +84,7 @@ def actor(session: Session, context: AssetExecutionContext) -> str:
             "the launch does not name its requester.",
             next_step=f"launch it again with the tag {tags.BY} and your name, or set BACKFILL_USER for this process",
         )
-    if name == PUBLISHER and session.acts_as != PUBLISHER:
+    if name in (PUBLISHER, LIVE) and session.acts_as != name:
         raise Refused(
             f"{name} is the name of a sensor, which a launch cannot act for.",
             next_step=f"launch it again with the tag {tags.BY} and your name",

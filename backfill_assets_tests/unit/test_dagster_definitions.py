@@ -116,8 +116,10 @@ def test_the_jobs_and_the_sensors_that_the_ui_offers(definitions: Definitions) -
         "publish_approved",
         "recover_stopped",
         "land_dropped",
+        "live",
     }
-    switches = {each.name: each.default_status.value for each in definitions.sensors or ()}
+    ticking = (*(definitions.sensors or ()), *(definitions.schedules or ()))
+    switches = {each.name: each.default_status.value for each in ticking}
     running = {name for name, switch in switches.items() if switch == "RUNNING"}
     assert running == {"follow", "propose"}, "what acts with authority is off until a person switches it on"
     assert switches.keys() == set(Sensor)

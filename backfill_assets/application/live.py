@@ -1,0 +1,171 @@
+"""LIVE path: the newest days, from landed files to what readers see, by the same code as every other run.
+
+Bronze is built from what has landed. Then every table that reads a source gets the days after its last accepted one,
+in order and as far as their windows are complete; what reads those tables follows. A policy publishes, or the run waits
+for a person: a LIVE run that waits or is blocked is not planned again, and nothing after it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import date
+
+from backfill_assets.application.command_line import explained, words_of
+from backfill_assets.application.follow import UNFINISHED, follow
+from backfill_assets.application.parts import STAGED_AND_GATED, Part
+from backfill_assets.application.plan_load import plan_load
+from backfill_assets.application.recorder import Acting
+from backfill_assets.application.stuck import GivenUp, remember
+from backfill_assets.application.terms import present_terms
+from backfill_assets.domain import DerivedTable, SourceTable, Table
+from backfill_assets.errors import BackfillError, NotApproved
+from backfill_assets.evidence.runs import run_document
+from backfill_assets.ledger.claims import LedgerState
+from backfill_assets.ledger.records import RunRecord
+from backfill_assets.ledger.states import UNPUBLISHED, RunState
+from backfill_assets.ledger.transactions import ReadTransaction
+from backfill_assets.people import LIVE
+from backfill_assets.planning.impact import complete_partitions
+from backfill_assets.planning.manifest_parts import WHAT_LANDED, Kind, Mode
+from backfill_assets.planning.partitions import DayRange, Grain, days_of, describe, next_partition
+from backfill_assets.planning.request import PlanRequest, propose, require_inputs
+from backfill_assets.publication.authority import demands_of
+from backfill_assets.sensors import Sensor
+from backfill_assets.workspace import Workspace
+
+REASON = "the newest days"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Advanced:
+    """What became of one table: a sentence, and whether it has failed."""
+
+    sentence: str
+    failed: bool = False
+
+
+def live(ws: Workspace, acting: Acting) -> tuple[Advanced, ...]:
+    """Takes the newest days of every table as far as they may go."""
+    acting = replace(acting, by=LIVE)
+    found = [_advanced(ws, source, acting) for source in ws.domain.sources]
+    for name in ws.graph.tables:
+        table = ws.domain.tables[name]
+        if isinstance(table, DerivedTable) and any(_is_source(ws, edge.table) for edge in ws.graph.table(name).inputs):
+            found.append(_advanced(ws, table, acting))
+    followed = follow(ws, replace(acting, by=str(Sensor.FOLLOW)))
+    found += [
+        Advanced(
+            sentence=f"{each.run.manifest.table}: {each.run.run_id} follows, and is {each.run.state}."
+            + (f" {explained(each.error)}" if each.error else ""),
+            failed=each.error is not None or each.run.state is RunState.BLOCKED,
+        )
+        for each in followed.done
+    ]
+    found += [Advanced(sentence=explained(each.error), failed=True) for each in followed.failed]
+    return tuple(found)
+
+
+def _advanced(ws: Workspace, table: Table, acting: Acting) -> Advanced:
+    try:
+        run = _unfinished(ws, table) or _planned(ws, table)
+        if isinstance(run, str):
+            return Advanced(sentence=f"{table.name}: {run}.")
+        return _executed(ws, run, acting)
+    except BackfillError as error:
+        return Advanced(sentence=f"{table.name}: {explained(error)}", failed=True)
+
+
+def _unfinished(ws: Workspace, table: Table) -> RunRecord | None:
+    """The LIVE run of a table that is not published, if there is one: nothing is planned beside it."""
+    with ws.ledger.read() as tx:
+        open_ones = tx.runs.records(table=table.name, states=UNPUBLISHED)
+        own = [run for run in open_ones if run.manifest.requested_by == LIVE]
+        # A person may have published these days meanwhile; then it is in nobody's way.
+        lacking = [run for run in own if set(run.manifest.partitions) - tx.versions.claims(table.name).keys()]
+    kept = own if isinstance(table, SourceTable) else lacking
+    return kept[-1] if kept else None
+
+
+def _planned(ws: Workspace, table: Table) -> RunRecord | str:
+    """A new LIVE run of a table, or why there is none."""
+    if isinstance(table, SourceTable):
+        load = plan_load(ws, table.name, partitions=None, by=LIVE, reason=REASON, on_schedule=True)
+        return load or "nothing has landed that is not built"
+    assert isinstance(table, DerivedTable)
+    terms = present_terms(ws, table.name)
+    with ws.ledger.read() as tx:
+        newest = _newest(ws, tx, table)
+        if isinstance(newest, str):
+            return newest
+        request = PlanRequest(
+            table=table.name,
+            days=DayRange(newest[0], days_of(table.partition.grain, newest[-1]).end),
+            partitions=newest,
+            reason=REASON,
+            by=LIVE,
+            kind=Kind.LIVE,
+            mode=Mode.LIVE,
+        )
+        plan = propose(request, terms, graph=ws.graph, state=LedgerState(tx), as_of=ws.clock(), cause=WHAT_LANDED)
+    require_inputs(plan, first_day=ws.graph.first_day)
+    with ws.ledger.write() as tx:
+        if others := LedgerState(tx).open_runs(table.name, newest):
+            return _others(others)
+        return tx.runs.add(plan.manifest, actor=LIVE)
+
+
+def _newest(ws: Workspace, tx: ReadTransaction, table: DerivedTable) -> tuple[date, ...] | str:
+    """The partitions after the last accepted one that are over and can be computed, up to the first that cannot."""
+    accepted = tx.versions.claims(table.name)
+    if not accepted:
+        return "it was never published, and a person begins with that"
+    grain, today = table.partition.grain, ws.clock().date()
+    new = list(_until(next_partition(grain, max(accepted)), grain, today))
+    ready, _ = complete_partitions(ws.graph.table(table.name), ws.graph, new, LedgerState(tx))
+    first = next((partition for partition in new if partition not in ready), None)
+    newest = tuple(new[: new.index(first)] if first else new)
+    if not newest:
+        return f"{describe(grain, [first])} waits for its inputs" if first else "its newest days are published"
+    others = LedgerState(tx).open_runs(table.name, newest)
+    return _others(others) if others else newest
+
+
+def _until(first: date, grain: Grain, today: date) -> Iterator[date]:
+    partition = first
+    while days_of(grain, partition).end <= today:
+        yield partition
+        partition = next_partition(grain, partition)
+
+
+def _others(run_ids: Sequence[str]) -> str:
+    return f"its newest days are in the hands of {', '.join(run_ids)}"
+
+
+def _executed(ws: Workspace, run: RunRecord, acting: Acting) -> Advanced:
+    """Takes a LIVE run as far as its policy lets it."""
+    if run.state in (*UNFINISHED, RunState.PASSED):
+        with ws.ledger.read() as tx:
+            is_automatic = demands_of(ws, tx, [run])[run.run_id].policy is not None
+        parts = tuple(Part) if is_automatic else STAGED_AND_GATED
+        parts = tuple(part for part in parts if part is Part.PUBLISH or run.state is not RunState.PASSED)
+        is_load = isinstance(ws.domain.table(run.manifest.table), SourceTable)
+        if parts and not acting.recorder.is_elsewhere(run.run_id):
+            try:
+                # A source table is one asset in Dagster; whether it may be published is decided at its swap.
+                chosen = tuple(Part) if is_load else parts
+                acting.recorder.execute(ws, run.run_id, chosen, by=LIVE, listener=acting.listener)
+            except NotApproved:
+                # What its gates demand a comment on was not known before: it waits for a person now.
+                pass
+    found = run_document(ws, run.run_id)
+    following = f" Next: {words_of(found.next_step)}." if found.next_step and found.state in UNPUBLISHED else ""
+    sentence = f"{found.table}: {found.run_id} over {found.partitions_described} is {found.state}.{following}"
+    is_blocked = found.state is RunState.BLOCKED
+    if is_blocked:
+        remember(ws, Sensor.LIVE, [GivenUp(subject=found.run_id, why="a blocking gate failed")])
+    return Advanced(sentence=sentence, failed=is_blocked)
+
+
+def _is_source(ws: Workspace, name: str) -> bool:
+    return isinstance(ws.domain.tables[name], SourceTable)

@@ -1,0 +1,133 @@
+"""The LIVE path takes the newest days from landed files to readers, as far as the policies of the tables let it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import date
+from pathlib import Path
+
+import pytest
+from dagster import DefaultScheduleStatus
+from pyspark.sql import SparkSession
+
+from backfill_assets.application.live import live
+from backfill_assets.application.recorder import Acting, Unrecorded
+from backfill_assets.domain import Policy
+from backfill_assets.errors import Refused
+from backfill_assets.evidence.status import status
+from backfill_assets.landing.imports import OnDuplicate
+from backfill_assets.ledger.records import RunRecord
+from backfill_assets.ledger.states import RunState
+from backfill_assets.orchestration import tags
+from backfill_assets.orchestration.live import live_schedule
+from backfill_assets.planning.manifest_parts import CauseKind, Kind, Mode
+from backfill_assets.upkeep.audit import audit
+from backfill_assets_tests import operations
+from backfill_assets_tests.conftest import NOON
+from backfill_assets_tests.dagster_record import open_record
+from backfill_assets_tests.integration.conftest import ONE_HOUR
+from backfill_assets_tests.ledgers import copy_home
+from backfill_assets_tests.orchestration_examples import failures
+from backfill_assets_tests.shop import RECENT, Shop, open_shop, sale, ticking_clock
+from backfill_assets_tests.ticks import Ticks
+from backfill_assets_tests.waiting_runs import declared
+
+NEW = [date(2026, 1, day) for day in (11, 12, 13)]
+
+
+@pytest.fixture
+def shop(tmp_path: Path, published_home: Path, spark: SparkSession) -> Iterator[Shop]:
+    """Sales of ten days, and silver of those whose windows are complete."""
+    copy_home(published_home, tmp_path / "home")
+    opened = open_shop(tmp_path / "home", clock=ticking_clock(NOON + 3 * ONE_HOUR), spark=spark)
+    yield opened
+    opened.ws.close()
+
+
+def lands(shop: Shop, name: str, days: list[date], amount: int = 10) -> None:
+    """Sales land, and nothing is built."""
+    path = shop.folder / name
+    records = (sale(day, amount=amount, sale_id=f"{name} {day}") for day in days)
+    path.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
+    operations.land(shop.ws, "sales", path, on_duplicate=OnDuplicate.IGNORE, by="olga")
+
+
+def advanced(shop: Shop) -> list[str]:
+    return [each.sentence for each in live(shop.ws, Acting(by="x", recorder=Unrecorded()))]
+
+
+def newest(shop: Shop, table: str = RECENT) -> RunRecord:
+    with shop.ws.ledger.read() as tx:
+        return tx.runs.records(table=table, limit=1)[0]
+
+
+def test_the_newest_days_are_published_by_policy_once_and_by_the_same_code(shop: Shop) -> None:
+    lands(shop, "new.jsonl", NEW)
+    ticks = Ticks(shop.ws)
+    with open_record(shop.ws.settings) as instance, ticks.open(instance):
+        assert ticks.job("live", {}).success
+        run = newest(shop)
+        # The day after the last one is read as look-ahead, so the thirteenth waits for the fourteenth.
+        assert (run.state, run.manifest.partitions) == (RunState.PUBLISHED, (date(2026, 1, 10), *NEW[:2]))
+        assert (run.manifest.kind, run.manifest.mode, run.manifest.cause.kind) == (Kind.LIVE, Mode.LIVE, CauseKind.LIVE)
+        assert run.approved_by == f"policy:live runs of {RECENT} are published automatically"
+        assert {shop.amounts()[day] for day in run.manifest.partitions} == {40}
+        assert instance.get_runs(limit=1)[0].tags[tags.BY] == "live"
+        # Launched again by hand, with whatever tags: nothing is new.
+        for given in ({}, {tags.ON: "live", tags.BY: "eve", tags.RUN_ID: run.run_id}, {tags.ON: run.run_id}):
+            assert ticks.job("live", given).success
+        assert newest(shop) == run
+        # The name of the path is not one that a launch can take.
+        typed = {**tags.partition_range(tuple(NEW)), tags.BY: "live"}
+        (said,) = failures(ticks.job("sales_load", typed))
+        assert "live is the name of a sensor, which a launch cannot act for." in said
+    assert advanced(shop)[-1] == f"{RECENT}: 2026-01-13, 1 day waits for its inputs."
+    for by in ("live", "Live"):
+        with pytest.raises(Refused, match="reserved for the system"):
+            operations.plan_load(shop.ws, "sales", partitions=None, by=by, reason="typed")
+    assert audit(shop.ws).problems == ()
+
+
+def test_where_the_policy_asks_for_a_person_the_run_waits_and_nothing_is_planned_beside_it(shop: Shop) -> None:
+    lands(shop, "new.jsonl", NEW)
+    asking = declared(shop, Policy(live="approve"))
+    said = advanced(asking)
+    run = newest(asking)
+    assert (run.state, said[-1].endswith(f"Next: backfill approve {run.run_id} --by ANOTHER_PERSON.")) == (
+        RunState.PASSED,
+        True,
+    )
+    lands(shop, "newer.jsonl", [date(2026, 1, 14)])
+    assert advanced(asking)[-1] == said[-1]
+    assert newest(asking).run_id == run.run_id
+    operations.approve(asking.ws, run.run_id, by="ben")
+    asking.publish(run.run_id)
+    advanced(asking)
+    assert newest(asking).manifest.partitions == (date(2026, 1, 13),)
+
+
+def test_a_blocked_day_stops_what_comes_after_it_and_is_listed_until_it_is_cancelled(shop: Shop) -> None:
+    lands(shop, "wrong.jsonl", NEW, amount=2_000)
+    before = shop.amounts()
+    assert "is BLOCKED" in advanced(shop)[-1]
+    run = newest(shop)
+    (stuck,) = status(shop.ws).stuck
+    assert (stuck.sensor, stuck.subject, stuck.why) == ("live", run.run_id, "a blocking gate failed")
+    advanced(shop)
+    assert (newest(shop).run_id, len(status(shop.ws).stuck), shop.amounts()) == (run.run_id, 1, before)
+    operations.cancel(shop.ws, run.run_id, by="ben", reason="landed again")
+    assert status(shop.ws).stuck == ()
+
+
+def test_a_table_that_was_never_published_is_left_to_a_person(
+    tmp_path: Path, stocked_home: Path, spark: SparkSession
+) -> None:
+    copy_home(stocked_home, tmp_path / "home")
+    shop = open_shop(tmp_path / "home", clock=ticking_clock(NOON + 3 * ONE_HOUR), spark=spark)
+    assert advanced(shop) == [
+        "bronze.sales: nothing has landed that is not built.",
+        f"{RECENT}: it was never published, and a person begins with that.",
+    ]
+    assert live_schedule().default_status is DefaultScheduleStatus.STOPPED
+    shop.ws.close()
