@@ -12,7 +12,7 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,19 +27,45 @@ class NoStore(Exception):
     """There is no store on this machine, or it cannot be started; the message says which."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class Store:
-    """A running store.
+    """A store on a port of its own.
 
     Attributes:
-        endpoint: Its URL.
+        port: Of loopback.
         folder: Buckets are folders in it, objects files.
-        process: It runs as this one.
+        command: What starts it.
     """
 
-    endpoint: str
+    port: int
     folder: Path
-    process: subprocess.Popen[bytes]
+    command: Sequence[str]
+    _process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Starts it, and waits until it answers.
+
+        Raises:
+            NoStore: It does not start.
+        """
+        keys = {"ROOT_ACCESS_KEY": ACCESS_KEY, "ROOT_SECRET_KEY": SECRET_KEY}
+        log = self.folder.parent / "log"
+        with log.open("ab") as output:
+            self._process = subprocess.Popen(
+                self.command, stdout=output, stderr=subprocess.STDOUT, cwd=log.parent, env={**os.environ, **keys}
+            )
+        _await(self.port, self._process, log)
+
+    def stop(self) -> None:
+        """Kills it; what it holds stays."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+
+    @property
+    def endpoint(self) -> str:
+        """Its URL."""
+        return f"http://127.0.0.1:{self.port}"
 
     @property
     def environment(self) -> Mapping[str, str]:
@@ -113,28 +139,13 @@ def running_store(*options: str) -> Iterator[Store]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    keys = {"ROOT_ACCESS_KEY": ACCESS_KEY, "ROOT_SECRET_KEY": SECRET_KEY}
-    command = [
-        str(found),
-        "--port",
-        f"127.0.0.1:{port}",
-        "--region",
-        REGION,
-        "--quiet",
-        "posix",
-        *options,
-        str(buckets),
-    ]
-    with (folder / "log").open("wb") as log:
-        process = subprocess.Popen(
-            command, stdout=log, stderr=subprocess.STDOUT, cwd=folder, env={**os.environ, **keys}
-        )
+    address = ("--port", f"127.0.0.1:{port}", "--region", REGION, "--quiet")
+    store = Store(port=port, folder=buckets, command=(str(found), *address, "posix", *options, str(buckets)))
     try:
-        _await(port, process, folder / "log")
-        yield Store(endpoint=f"http://127.0.0.1:{port}", folder=buckets, process=process)
+        store.start()
+        yield store
     finally:
-        process.kill()
-        process.wait()
+        store.stop()
         shutil.rmtree(folder, ignore_errors=True)
 
 

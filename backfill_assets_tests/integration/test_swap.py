@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
+import io
 import random
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import date
 from pathlib import Path
 
@@ -17,7 +21,10 @@ from backfill_assets.errors import LostRace, MissingInput, Refused, TargetChange
 from backfill_assets.identity import EMPTY_FILE_SET, DataFile, FileSet
 from backfill_assets.lake.swap import Exchange, SwapOrder, commits, fence, is_landed, swap
 from backfill_assets.lake.tables import Lake
-from backfill_assets_tests.lakes import folder_of
+from backfill_assets.places import StoreUrl
+from backfill_assets.store_access import StoreAccess
+from backfill_assets_tests.lakes import folder_of, overwrite, use_store
+from backfill_assets_tests.s3_server import NoStore, Store, running_store
 from backfill_assets_tests.seams import Seam
 
 TABLE = "silver.numbers"
@@ -25,19 +32,26 @@ SCHEMA = StructType([StructField("number", LongType()), StructField("day", DateT
 DAYS = [f"2026-01-0{number}" for number in range(1, 6)]
 
 
-@pytest.fixture
-def lake(tmp_path: Path) -> Lake:
+@pytest.fixture(params=["folder", "store"])
+def lake(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lake:
     made = Lake(root=tmp_path / "lake")
+    if request.param == "store":
+        store: Store = request.getfixturevalue("store")
+        use_store(monkeypatch, store)
+        bucket = store.make_bucket(f"swap-{hashlib.sha256(request.node.name.encode()).hexdigest()[:16]}")
+        made = Lake(root=StoreUrl(bucket, "lake"), access=StoreAccess.of(store.environment))
+        # It is one store, which is asked for its winners elsewhere.
+        monkeypatch.setattr("backfill_assets.lake.admitted._admitted", {(made.root, store.endpoint)})
     made.ensure(TABLE, SCHEMA, "day")
     return made
 
 
 def staged(lake: Lake, run_id: str, day: str, number: int) -> FileSet:
-    path = folder_of(lake, TABLE) / "_runs" / run_id / f"day={day}" / "part-0.parquet"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    pq.write_table(pa.table({"number": pa.array([number], pa.int64())}), path)
-    relative = path.relative_to(folder_of(lake, TABLE)).as_posix()
-    return FileSet.of([DataFile(path=relative, size_bytes=path.stat().st_size, rows=1)])
+    path = f"_runs/{run_id}/day={day}/part-0.parquet"
+    written = io.BytesIO()
+    pq.write_table(pa.table({"number": pa.array([number], pa.int64())}), written)
+    overwrite(lake, TABLE, path, written.getvalue())
+    return FileSet.of([DataFile(path=path, size_bytes=len(written.getvalue()), rows=1)])
 
 
 def order(publication_id: str, *exchanges: Exchange) -> SwapOrder:
@@ -103,7 +117,7 @@ def test_an_append_between_compare_and_commit_is_noticed(lake: Lake, monkeypatch
     def append_first(handle: object, wanted: SwapOrder) -> None:
         Seam.COMMIT.put(monkeypatch, commit)
         foreign = pa.table({"number": pa.array([9], pa.int64()), "day": pa.array([date(2026, 1, 1)], pa.date32())})
-        write_deltalake(folder_of(lake, TABLE), foreign, mode="append")
+        write_deltalake(lake.url(TABLE), foreign, mode="append", storage_options=lake.storage_options)
         commit(handle, wanted)
 
     Seam.COMMIT.put(monkeypatch, append_first)
@@ -120,7 +134,7 @@ def test_an_append_to_another_partition_only_costs_another_try(lake: Lake, monke
     def append_first(handle: object, wanted: SwapOrder) -> None:
         Seam.COMMIT.put(monkeypatch, commit)
         foreign = pa.table({"number": pa.array([9], pa.int64()), "day": pa.array([date(2026, 1, 9)], pa.date32())})
-        write_deltalake(folder_of(lake, TABLE), foreign, mode="append")
+        write_deltalake(lake.url(TABLE), foreign, mode="append", storage_options=lake.storage_options)
         commit(handle, wanted)
 
     Seam.COMMIT.put(monkeypatch, append_first)
@@ -137,7 +151,7 @@ def test_a_writer_that_is_always_first_makes_us_give_up_with_nothing_changed(
 
     def always_first(handle: object, wanted: SwapOrder) -> None:
         foreign = {"number": pa.array([next(turns)], pa.int64()), "day": pa.array([date(2026, 2, 1)], pa.date32())}
-        write_deltalake(folder_of(lake, TABLE), pa.table(foreign), mode="append")
+        write_deltalake(lake.url(TABLE), pa.table(foreign), mode="append", storage_options=lake.storage_options)
         commit(handle, wanted)
 
     Seam.COMMIT.put(monkeypatch, always_first)
@@ -213,3 +227,29 @@ def test_every_commit_says_which_publication_it_is(lake: Lake) -> None:
     told = dict(commits(lake, TABLE))
     assert told[1]["publication_id"] == "first"
     assert told[0]["created_by"] == "backfill_assets"
+
+
+def test_a_store_that_is_away_for_a_moment_delays_a_swap_and_loses_nothing() -> None:
+    with short_lived_store() as store:
+        bucket = store.make_bucket("away")
+        lake = Lake(root=StoreUrl(bucket, "lake"), access=StoreAccess.of(store.environment))
+        lake.ensure(TABLE, SCHEMA, "day")
+        files = staged(lake, "run", DAYS[0], 7)
+        store.stop()
+        back = threading.Timer(2.0, store.start)
+        back.start()
+        try:
+            swap(lake, order("late", Exchange(value=DAYS[0], new=files)), wait=no_wait)
+        finally:
+            back.join()
+        assert seen(lake) == {DAYS[0]: 7}
+        assert [commit.get("publication_id") for _, commit in commits(lake, TABLE)].count("late") == 1
+
+
+@contextmanager
+def short_lived_store() -> Iterator[Store]:
+    try:
+        with running_store() as started:
+            yield started
+    except NoStore as reason:
+        pytest.skip(f"OBJECT STORES ARE NOT TESTED: {reason}")

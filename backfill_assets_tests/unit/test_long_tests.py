@@ -117,6 +117,7 @@ CENTRAL: Mapping[str, Sequence[str]] = {
     ),
     "30": (
         "integration/test_files.py::test_a_store_that_ignores_conditions_is_refused",
+        "integration/test_swap.py::test_of_rivals_for_the_same_partitions_exactly_one_wins_each_round",
         "integration/test_lake_on_a_store.py"
         "::test_a_table_is_published_undone_recovered_reproduced_and_audited_in_a_store",
     ),
