@@ -10,7 +10,7 @@ only rooms above it in this list:
 - `ledger`        what was approved and what happened: manifests, states, hash-chained events, partition versions.
 - `landing`       raw files are archived unchanged; the import ledger counts every record; bronze is built from them.
 - `transforms`    how an author's function is called, and what identifies its code and its references.
-- `gates`         the conditions of a candidate, measured in one pass, and the judgement.
+- `gates`         the conditions of a candidate, measured in its files, and the judgement.
 - `workspace`     the composition root: settings, domain, ledger, lake, clock and Spark of one process.
 - `candidates`    from a manifest to staged rows that are measured and proven, and not yet visible to readers.
 - `staleness`     which published partitions are out of date, and why.

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import time
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import date
@@ -16,6 +17,7 @@ from functools import cached_property
 
 from pyspark.sql import DataFrame
 
+from backfill_assets.candidates.accepted import accepted_checksums
 from backfill_assets.candidates.inputs import require_read_as_staged
 from backfill_assets.candidates.prove import prove
 from backfill_assets.candidates.readers import unreadable_by
@@ -27,7 +29,7 @@ from backfill_assets.domain import DerivedTable, Gate, Table, WarmUpProof
 from backfill_assets.gates.broken_down import break_down
 from backfill_assets.gates.failing import failing_keys
 from backfill_assets.gates.judge import judge
-from backfill_assets.gates.measure import Measured, measure
+from backfill_assets.gates.measure import Measured, compare, contents, equal_partitions
 from backfill_assets.gates.proven import Proven
 from backfill_assets.gates.sample import most_moved, sample_rows
 from backfill_assets.gates.terms import require_agreed_gates
@@ -84,6 +86,7 @@ class Gating:
         measured: What was measured in the staged rows, by partition; empty before that.
         proven: The result of the proof of the window; None without a proof.
         cells: The breakdown of the staged and the accepted rows; empty for a table that declares none.
+        took_ms: How long its stages took, by name.
     """
 
     ws: Workspace
@@ -99,6 +102,7 @@ class Gating:
     measured: Mapping[date, Measured] = field(default_factory=dict)
     proven: tuple[Proven, ...] | None = None
     cells: tuple[BreakdownCell, ...] = ()
+    took_ms: dict[str, int] = field(default_factory=dict)
     evaluated: Evaluated | None = None
 
     @cached_property
@@ -119,13 +123,24 @@ class Gating:
     @cached_property
     def accepted_rows(self) -> DataFrame | None:
         """The accepted rows; None when there are none."""
-        has_files = any(files.files for files in self.accepted_files.values())
-        return rows_of(self.ws, self.table, self.accepted_files.values()) if has_files else None
+        return self.accepted_except(())
+
+    def accepted_except(self, partitions: Collection[date]) -> DataFrame | None:
+        """The accepted rows of all partitions but these; None when there are none."""
+        read = [files for p, files in self.accepted_files.items() if files.files and p not in partitions]
+        return rows_of(self.ws, self.table, read) if read else None
 
     @cached_property
     def new(self) -> frozenset[date]:
         """The partitions without an accepted version."""
         return frozenset(self.candidates.keys() - self.accepted.keys())
+
+    @contextmanager
+    def timed(self, stage: str) -> Iterator[None]:
+        """Keeps how long a stage takes."""
+        began = time.monotonic()
+        yield
+        self.took_ms[stage] = round((time.monotonic() - began) * 1000)
 
     def report(self, done: int, sentence: str) -> None:
         """Reports progress."""
@@ -183,14 +198,21 @@ def gating(ws: Workspace, run_id: str, *, actor: str, listener: Listener = no_li
 
 
 def measure_candidate(work: Gating, stage: Measure) -> None:
-    """Measures the staged rows, read back from their files, and compares them with the accepted ones: one pass, and a
-    second one for a table with a breakdown."""
+    """Measures the staged rows, read back from their files, and compares them with the accepted ones.
+
+    Accepted rows are read only of partitions whose checksums differ.
+    """
     work.report(0, f"measuring {count_of(len(stage.partitions), stage.grain.noun)}")
     work.gates = tuple(gate for gate in work.gates if gate.name in stage.gates)
     schema = business_schema(work.table)
-    work.measured = measure(work.staged_rows, work.accepted_rows, work.table, schema=schema)
-    if isinstance(work.table, DerivedTable):
-        work.cells = break_down(work.staged_rows, work.accepted_rows, work.table, schema=schema, new=work.new)
+    with work.timed("measure"):
+        found = contents(work.staged_rows, work.table, schema=schema)
+        before = accepted_checksums(work.ws, work.table, work.accepted)
+        equal = equal_partitions(found, before)
+        differing = work.accepted_except(equal)
+        work.measured = compare(found, before, work.staged_rows, differing, work.table, schema=schema)
+        if isinstance(work.table, DerivedTable):
+            work.cells = break_down(work.staged_rows, differing, work.table, schema=schema, new=work.new, equal=equal)
 
 
 def prove_window(work: Gating, stage: Prove) -> None:
@@ -199,7 +221,8 @@ def prove_window(work: Gating, stage: Prove) -> None:
         return
     if again := stage.compared:
         work.report(0, f"proving the window on {describe(work.manifest.grain, again)}")
-    work.proven = prove(work.ws, work.manifest, work.table, stage, work.staged_files, work.measured, work.chunks)
+    with work.timed("prove"):
+        work.proven = prove(work.ws, work.manifest, work.table, stage, work.staged_files, work.measured, work.chunks)
 
 
 def _record(work: Gating, *, actor: str) -> None:
@@ -226,6 +249,7 @@ def _record(work: Gating, *, actor: str) -> None:
             actor=actor,
             attempt=work.attempt,
             samples=(changed, failing, cells),
+            took_ms=work.took_ms,
         )
         tx.runs.move(
             manifest.run_id,

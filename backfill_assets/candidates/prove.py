@@ -3,6 +3,9 @@
 Seams between chunks are recomputed while the chunks are staged. The rest of the proof is computed here, in the same way
 as staging: the calls that the stage lists, from files that were pinned when the run was planned. Content checksums are
 compared with those of the staged files. Rows are compared only where the checksums differ.
+
+What a published run has proven by the same code, references and windows is cited instead (`cite`), except for seams
+between chunks.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ from functools import reduce
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from backfill_assets.candidates.cite import Citation, cited_proof
 from backfill_assets.candidates.compute import derived_rows, require_same_code
 from backfill_assets.candidates.inputs import pinned_files
 from backfill_assets.candidates.rows import rows_of
@@ -72,7 +76,7 @@ def prove(
         chunks: The records of the staged chunks, for the checksums of their seams.
 
     Returns:
-        The result for the seams, or for each end of the run.
+        The result for the seams, or for each end of the run, and what is cited.
 
     Raises:
         ContractBroken: The code is not the one that computed the staged rows.
@@ -81,9 +85,18 @@ def prove(
     if not isinstance(table, DerivedTable):
         return ()
     work = _Proving(ws=ws, manifest=manifest, table=table, staged=staged, measured=measured)
+    with ws.ledger.read() as tx:
+        cited = cited_proof(tx, manifest)
+    if cited is not None:
+        seams = [_at_the_seams(work, replace(stage, alone=(), ends=()), chunks)] if stage.between_chunks else []
+        return (*seams, _by_citation(manifest, cited))
     if stage.ends:
         return _at_the_ends(work, stage)
     return (_at_the_seams(work, stage, chunks),)
+
+
+def _by_citation(manifest: Manifest, cited: Citation) -> Proven:
+    return Proven(partitions=(), described=cited.proven_on, windows=windows_of(node_of(manifest)), cited=cited.run_id)
 
 
 def _at_the_seams(work: _Proving, stage: Prove, chunks: Iterable[ChunkRecord]) -> Proven:

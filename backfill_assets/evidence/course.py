@@ -1,4 +1,4 @@
-"""Course of a run: who did what, when, and what it has cost so far."""
+"""Course of a run: who did what, and when."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from backfill_assets.ledger.records import CandidatePartition, ChunkRecord, EventRecord, PublicationRecord
+from backfill_assets.ledger.records import EventRecord, PublicationRecord
 from backfill_assets.ledger.states import RunState
 
 
@@ -25,29 +25,6 @@ class Moment:
     by: str
     what: str
     note: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CostDocument:
-    """What a run has cost so far.
-
-    Attributes:
-        chunks: In how many chunks it was computed.
-        input_rows: How many rows these read.
-        output_rows: How many rows they wrote.
-        files: How many files are staged.
-        size_bytes: Of these files.
-        staging_seconds: How long the chunks took together.
-        gating_seconds: How long the last gating took; null before it ended.
-    """
-
-    chunks: int
-    input_rows: int
-    output_rows: int
-    files: int
-    size_bytes: int
-    staging_seconds: float
-    gating_seconds: float | None
 
 
 _REACHED = {
@@ -90,33 +67,3 @@ def _moment(event: EventRecord) -> Moment | None:
         case _:
             return None
     return Moment(at=event.at, by=event.actor, what=what, note=note)
-
-
-def cost_of(
-    chunks: Sequence[ChunkRecord], candidates: Iterable[CandidatePartition], events: Iterable[EventRecord]
-) -> CostDocument:
-    """What a run has cost so far, as far as the ledger knows."""
-    files = [file for candidate in candidates for file in candidate.files.files]
-    spans = [chunk.finished_at - chunk.started_at for chunk in chunks if chunk.finished_at]
-    return CostDocument(
-        chunks=len(chunks),
-        input_rows=sum(chunk.input_rows or 0 for chunk in chunks),
-        output_rows=sum(chunk.output_rows or 0 for chunk in chunks),
-        files=len(files),
-        size_bytes=sum(file.size_bytes for file in files),
-        staging_seconds=round(sum(span.total_seconds() for span in spans), 1),
-        gating_seconds=_gating_seconds(events),
-    )
-
-
-def _gating_seconds(events: Iterable[EventRecord]) -> float | None:
-    begun: datetime | None = None
-    found: float | None = None
-    for event in events:
-        if event.action != "moved":
-            continue
-        if event.to_state == RunState.GATING:
-            begun = event.at
-        elif begun is not None and event.to_state in (RunState.PASSED, RunState.BLOCKED):
-            found, begun = round((event.at - begun).total_seconds(), 1), None
-    return found

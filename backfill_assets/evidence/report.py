@@ -9,7 +9,8 @@ from typing import Any
 
 from backfill_assets.documents import INLINE
 from backfill_assets.evidence.breakdown import BreakdownDocument, breakdown_document
-from backfill_assets.evidence.course import CostDocument, Moment, cost_of, timeline
+from backfill_assets.evidence.cost import CostDocument, bytes_read, cost_of
+from backfill_assets.evidence.course import Moment, timeline
 from backfill_assets.evidence.measured import (
     GateSummary,
     MovesOfSome,
@@ -237,7 +238,7 @@ def _report(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> RunReport:
         failing_keys=tx.samples.failing_keys(run.run_id),
         samples_erased=_erasure(erased) if erased else None,
         dependents=reviewed.dependents,
-        cost=cost_of(chunks, staged.values(), events),
+        cost=cost_of(chunks, staged.values(), events, publications, read_bytes=bytes_read(tx, run)),
         timeline=timeline(events, publications),
         chunks=tuple(_chunk_document(chunk) for chunk in chunks),
         publications=tuple(publication_document(record) for record in publications),

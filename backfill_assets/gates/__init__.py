@@ -1,1 +1,1 @@
-"""Gates: the conditions of a candidate, measured in one pass over its written files, and judged."""
+"""Gates: the conditions of a candidate, measured in its written files, and judged."""

@@ -1,6 +1,7 @@
 """Breakdown of staged and accepted rows: measures by month and business dimensions, before and after. One pass.
 
-Both sides are read once, only the columns that count; nothing is joined.
+Both sides are read once, only the columns that count; nothing is joined. Accepted rows that are known to equal the
+staged ones are not read.
 """
 
 from __future__ import annotations
@@ -12,7 +13,16 @@ from functools import reduce
 
 from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
-from pyspark.sql.types import BooleanType, DataType, DecimalType, DoubleType, FloatType, IntegralType, StructType
+from pyspark.sql.types import (
+    BooleanType,
+    DataType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegralType,
+    LongType,
+    StructType,
+)
 
 from backfill_assets.domain import Breakdown, DerivedTable
 from backfill_assets.domain.breakdown import ROWS
@@ -27,16 +37,23 @@ _SIDES = ("before", "after")
 
 
 def break_down(
-    staged: DataFrame, accepted: DataFrame | None, table: DerivedTable, *, schema: StructType, new: Collection[date]
+    staged: DataFrame,
+    accepted: DataFrame | None,
+    table: DerivedTable,
+    *,
+    schema: StructType,
+    new: Collection[date],
+    equal: Collection[date] = (),
 ) -> tuple[BreakdownCell, ...]:
     """The measures of a candidate and of the accepted rows, in the order of months and dimensions.
 
     Args:
         staged: The candidate's rows.
-        accepted: The rows that readers see in the same partitions; None when there are none.
+        accepted: The rows that readers see in the other partitions than `equal`; None when there are none.
         table: The declaration, for its breakdown; nothing is read for a table without one.
         schema: The business columns, the partition column included.
         new: The partitions without an accepted version.
+        equal: Partitions whose accepted rows equal the staged ones, which are counted on both sides.
 
     Returns:
         One cell per month, new or restated partitions, and values of the dimensions. When there are more than
@@ -48,22 +65,33 @@ def break_down(
     breakdown = table.breakdown
     if breakdown is None:
         return ()
-    sides = [_side(staged, table, breakdown, schema, new, "after")]
-    sides += [] if accepted is None else [_side(accepted, table, breakdown, schema, new, "before")]
+    column = F.col(table.partition.column)
+    on_both = column.isin(sorted(equal)) if equal else F.lit(False)
+    sides = [_side(staged, table, breakdown, schema, new, before=on_both, after=F.lit(True))]
+    if accepted is not None:
+        sides.append(_side(accepted, table, breakdown, schema, new, before=F.lit(True), after=F.lit(False)))
     both = reduce(DataFrame.unionByName, sides)
     found = _summed(both, breakdown, breakdown.by)
     return found if len(found) <= MOST_CELLS else _summed(both, breakdown, ())
 
 
 def _side(
-    frame: DataFrame, table: DerivedTable, breakdown: Breakdown, schema: StructType, new: Collection[date], side: str
+    frame: DataFrame,
+    table: DerivedTable,
+    breakdown: Breakdown,
+    schema: StructType,
+    new: Collection[date],
+    *,
+    before: Column,
+    after: Column,
 ) -> DataFrame:
     column = F.col(table.partition.column)
     amounts = [_amount(frame, table, name, measured) for name, measured in breakdown.measures.items()]
     return frame.select(
         F.trunc(column, "month").alias("month"),
         (column.isin(sorted(new)) if new else F.lit(False)).alias("is_new"),
-        F.lit(side).alias("side"),
+        before.alias("is_before"),
+        after.alias("is_after"),
         *(F.col(name).cast("string").alias(f"by_{name}") for name in breakdown.by),
         *(amount.alias(f"of_{name}") for name, amount in zip(breakdown.measures, amounts, strict=True)),
         row_hash(schema).alias("row_hash"),
@@ -76,9 +104,10 @@ def _amount(frame: DataFrame, table: DerivedTable, name: str, measured: str) -> 
     kind: DataType = frame.select(value).schema.fields[0].dataType
     match kind:
         case BooleanType():
-            return value.cast("int").cast("decimal(20,0)")
+            return value.cast("int")
         case IntegralType():
-            return value.cast("decimal(20,0)")
+            # Spark adds up 32 bits in 64, and 64 bits in as many, which may be too few.
+            return value.cast("decimal(20,0)") if isinstance(kind, LongType) else value
         case DecimalType() | DoubleType() | FloatType():
             return value
         case _:
@@ -91,13 +120,17 @@ def _amount(frame: DataFrame, table: DerivedTable, name: str, measured: str) -> 
 
 def _summed(both: DataFrame, breakdown: Breakdown, by: Sequence[str]) -> tuple[BreakdownCell, ...]:
     keys = ["month", "is_new", *(f"by_{name}" for name in by)]
+    amounts = [f"of_{name}" for name in breakdown.measures]
+    # First by what sides a row is on, so that a row is added up once; then few sums are divided among the sides.
+    by_sides = both.groupBy(*keys, *(f"is_{side}" for side in _SIDES)).agg(
+        F.count(F.lit(1)).alias(ROWS), *(F.sum(name).alias(name) for name in amounts), *sums_of(F.col("row_hash"))
+    )
     sums: list[Column] = []
     for side in _SIDES:
-        of_side = F.col("side") == F.lit(side)
-        sums.append(F.count_if(of_side).alias(f"{side}_rows"))
-        sums += [F.sum(F.when(of_side, F.col(f"of_{n}"))).alias(f"{side}_of_{n}") for n in breakdown.measures]
-        sums += sums_of(F.when(of_side, F.col("row_hash")), prefix=f"{side}_")
-    rows = both.groupBy(*keys).agg(*sums).orderBy(*keys).limit(MOST_CELLS + 1).collect()
+        of_side = F.col(f"is_{side}")
+        sums += [F.sum(F.when(of_side, F.col(n))).alias(f"{side}_{n}") for n in (ROWS, *amounts, "low", "high")]
+        sums.append(F.bit_xor(F.when(of_side, F.col("mixed"))).alias(f"{side}_mixed"))
+    rows = by_sides.groupBy(*keys).agg(*sums).orderBy(*keys).limit(MOST_CELLS + 1).collect()
     return tuple(_cell(row, breakdown, by) for row in rows)
 
 
@@ -116,7 +149,7 @@ def _cell(row: Row, breakdown: Breakdown, by: Sequence[str]) -> BreakdownCell:
 
 def _measures(found: Mapping[str, object], breakdown: Breakdown, side: str) -> Mapping[str, str]:
     return {
-        ROWS: str(found[f"{side}_rows"]),
+        ROWS: _number(found[f"{side}_{ROWS}"]),
         **{name: _number(found[f"{side}_of_{name}"]) for name in breakdown.measures},
     }
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
 from typing import Any
 
 from backfill_assets.gates.measure import Measured
 from backfill_assets.gates.proven import Proven
 from backfill_assets.gates.verdict import Verdict
+from backfill_assets.ledger.records import GateResult
 from backfill_assets.planning.partitions import count_of
 from backfill_assets.planning.reads import more_days_described
 from backfill_assets.planning.windows import windows_described
+
+PROVEN_BY = "proven_by"
+"""What the gate observes where the proof of an earlier run is cited: that run."""
 
 NOT_ASKED = "not asked for when the run was planned"
 NOTHING_THERE = "no input partition before or after the window is accepted, so there is nothing to compare with"
@@ -66,16 +70,39 @@ def _computed_again(partition: date, proven: Proven) -> Verdict:
 
 def _elsewhere(proven: Sequence[Proven]) -> Verdict:
     observed = {"proven_on": " and ".join(each.described for each in proven)}
+    for each in proven:
+        observed |= {PROVEN_BY: each.cited} if each.cited else {}
     differing = [(p, each.again[p].surplus) for each in proven for p in each.differing]
     if shown := [partition for partition, surplus in differing if not surplus]:
         return Verdict(passed=False, sentence=f"the window is too short, as {shown[0]} shows", observed=observed)
     if differing:
         sentence = f"{NOT_USABLE}: the key is not unique on {differing[0][0]}"
         return Verdict(passed=False, sentence=sentence, observed=observed)
-    compared = [f"{each.described}, with {_other(each)}" for each in proven if each.is_compared]
+    compared = [f"{_where(each)}, with {_other(each)}" for each in proven if each.is_compared]
     if not compared:
         return Verdict(passed=True, sentence=NOTHING_THERE, observed=observed)
     return Verdict(passed=True, sentence=f"proven on {' and on '.join(compared)}", observed=observed)
+
+
+def _where(proven: Proven) -> str:
+    return f"{proven.described} by run {proven.cited}" if proven.cited else proven.described
+
+
+def proven_by_rows(results: Iterable[GateResult]) -> str | None:
+    """The partitions, in words, on which a run proved exactly the declared windows by rows that it computed again.
+
+    Args:
+        results: The results of the gate in all partitions of the run.
+
+    Returns:
+        None where a result failed, where no rows were compared, where the windows were longer, and where the run cites
+        another one: only what was computed can be cited.
+    """
+    found = tuple(results)
+    if any(not result.passed or PROVEN_BY in result.observed for result in found):
+        return None
+    shown = [result.observed for result in found if result.observed.get("unchanged") and not result.observed["more"]]
+    return str(shown[0]["proven_on"]) if shown else None
 
 
 def _same(rows: int) -> str:

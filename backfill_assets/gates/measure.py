@@ -1,23 +1,25 @@
 """Measurement: the content of the staged files, and how it differs from the accepted rows.
 
-One pass: both sides are read once and joined by key in one sort-merge join of keys and hashes, not of whole rows. The
-window that counts rows of a key uses the distribution and order that the join needs anyway.
+Two passes. The first adds up each partition: its rows, its content checksum, and the rows that violate a gate; no row
+is shuffled for it. The second groups rows by key (`by_key`), and needs the accepted rows only of partitions whose
+checksums differ.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from datetime import date
 from functools import reduce
 
-from pyspark.sql import Column, DataFrame, Row, Window
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from backfill_assets.domain import Table
+from backfill_assets.gates.by_key import ByKey, compare_keys
 from backfill_assets.gates.conditions import violations
-from backfill_assets.lake.checksums import checksum_of, row_hash, sums_of
+from backfill_assets.lake.checksums import NO_ROWS, checksum_of, partition_checksums, row_hash, sums_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +55,7 @@ class Measured:
 def measure(
     staged: DataFrame, accepted: DataFrame | None, table: Table, *, schema: StructType
 ) -> Mapping[date, Measured]:
-    """Measures every partition that has rows on either side.
+    """Measures every partition that has rows on either side, and reads all of them.
 
     Args:
         staged: The candidate's rows: business columns, the partition column included.
@@ -65,86 +67,91 @@ def measure(
         By partition. Partitions without rows on both sides are absent.
     """
     column = table.partition.column
-    flags = violations(table)
-    # The same column may be partition and key: it is joined once.
-    key = [column, *(name for name in table.row_key if name != column)]
-    compared = [name for name in schema.fieldNames() if name not in key]
-    fresh = _side(staged, key, compared, schema, extra={f"bad_{name}": flag for name, flag in flags.items()})
-    fresh = fresh.withColumn("nth", F.row_number().over(Window.partitionBy(*key).orderBy("row_hash")))
-    if accepted is None:
-        joined = fresh.withColumn("old_hash", F.lit(None).cast("bigint"))
-        differs: dict[str, Column] = {}
-    else:
-        old = _side(accepted, key, compared, schema, extra={})
-        renamed = [F.col(name).alias(f"old_{name}") for name in ["row_hash", *(f"hash_{c}" for c in compared)]]
-        old = old.select(*key, *renamed).withColumnRenamed("old_row_hash", "old_hash")
-        joined = fresh.join(old, on=key, how="full_outer")
-        differs = {name: F.col(f"hash_{name}") != F.col(f"old_hash_{name}") for name in compared}
-    return {
-        found.partition: found
-        for found in (_measured(row, column, flags, differs) for row in _summed(joined, column, flags, differs))
-    }
+    before = {} if accepted is None else partition_checksums(accepted, column, schema)
+    return compare(contents(staged, table, schema=schema), before, staged, accepted, table, schema=schema)
 
 
-def _side(
-    frame: DataFrame, key: Sequence[str], compared: Sequence[str], schema: StructType, extra: Mapping[str, Column]
-) -> DataFrame:
-    return frame.select(
-        *key,
-        row_hash(schema).alias("row_hash"),
-        *(F.hash(F.col(name), F.col(name).isNull()).alias(f"hash_{name}") for name in compared),
-        *(flag.alias(name) for name, flag in extra.items()),
-    )
+def contents(staged: DataFrame, table: Table, *, schema: StructType) -> Mapping[date, Measured]:
+    """The number of rows, the checksum and the violations of every partition that has rows, in one aggregation.
 
-
-def _summed(
-    joined: DataFrame, column: str, flags: Mapping[str, Column], differs: Mapping[str, Column]
-) -> Sequence[Row]:
-    is_new, is_old = F.col("row_hash").isNotNull(), F.col("old_hash").isNotNull()
-    first = F.col("nth") == 1
-    moved = is_new & is_old & first & (F.col("row_hash") != F.col("old_hash"))
-    # A staged duplicate is joined with the accepted row of its key again, which is counted once.
-    is_accepted = is_old & F.coalesce(first, F.lit(True))
-    sums: dict[str, Column] = {
-        "rows": is_new,
-        "accepted_rows": is_accepted,
-        "surplus": is_new & ~first,
-        "added": is_new & ~is_old & first,
-        "removed": is_old & ~is_new,
-        "changed": moved,
-        "unchanged": is_new & is_old & first & ~moved,
-        **{f"bad_{name}": F.col(f"bad_{name}") for name in flags},
-        **{f"moved_{name}": moved & differ for name, differ in differs.items()},
-    }
-    return (
-        joined.groupBy(column)
-        .agg(
-            *(_count(condition).alias(name) for name, condition in sums.items()),
-            *sums_of(F.when(is_new, F.col("row_hash"))),
-            *sums_of(F.when(is_accepted, F.col("old_hash")), prefix="accepted_"),
+    Args:
+        staged: The candidate's rows.
+        table: The declaration, for its gates.
+        schema: The business columns, the partition column included.
+    """
+    column, flags = table.partition.column, violations(table)
+    counted = (F.count_if(F.col(f"bad_{name}")).alias(f"bad_{name}") for name in flags)
+    found = (
+        staged.select(
+            column, row_hash(schema).alias("row_hash"), *(flag.alias(f"bad_{name}") for name, flag in flags.items())
         )
+        .groupBy(column)
+        .agg(F.count(F.lit(1)).alias("rows"), *sums_of(F.col("row_hash")), *counted)
         .collect()
     )
+    return {
+        row[column]: Measured(
+            partition=row[column],
+            rows=row["rows"],
+            checksum=checksum_of(row.asDict()),
+            violations={name: row[f"bad_{name}"] for name in flags},
+        )
+        for row in found
+    }
 
 
-def _count(condition: Column) -> Column:
-    return F.sum(F.when(condition, F.lit(1)).otherwise(F.lit(0)))
+def equal_partitions(found: Mapping[date, Measured], before: Mapping[date, str]) -> frozenset[date]:
+    """The partitions whose staged rows have the checksum of the accepted ones."""
+    return frozenset(partition for partition, each in found.items() if before.get(partition) == each.checksum)
 
 
-def _measured(row: Row, column: str, flags: Mapping[str, Column], differs: Mapping[str, Column]) -> Measured:
-    return Measured(
-        partition=row[column],
-        rows=row["rows"],
-        accepted_rows=row["accepted_rows"],
-        checksum=checksum_of(row.asDict()),
-        accepted_checksum=checksum_of(row.asDict(), prefix="accepted_"),
-        surplus=row["surplus"],
-        violations={name: row[f"bad_{name}"] for name in flags},
-        added=row["added"],
-        removed=row["removed"],
-        changed=row["changed"],
-        unchanged=row["unchanged"],
-        changed_columns={name: row[f"moved_{name}"] for name in differs if row[f"moved_{name}"]},
+def compare(
+    found: Mapping[date, Measured],
+    before: Mapping[date, str],
+    staged: DataFrame,
+    accepted: DataFrame | None,
+    table: Table,
+    *,
+    schema: StructType,
+) -> Mapping[date, Measured]:
+    """Adds to the contents of staged partitions how their keys differ from the accepted ones.
+
+    Args:
+        found: The contents of the staged partitions.
+        before: The checksums of the accepted rows, by partition; partitions without rows may be absent.
+        staged: The candidate's rows.
+        accepted: The accepted rows of at least the partitions that `equal_partitions` does not name; None if there are
+            none.
+        table: The declaration, for its key.
+        schema: The business columns, the partition column included.
+    """
+    equal = equal_partitions(found, before)
+    by_key = compare_keys(staged, accepted, table, schema=schema)
+    empty = Measured(partition=date.min, checksum=NO_ROWS, violations=dict.fromkeys(violations(table), 0))
+    return {
+        partition: _with_keys(
+            replace(found.get(partition, empty), partition=partition, accepted_checksum=before.get(partition, NO_ROWS)),
+            each,
+            is_equal=partition in equal,
+        )
+        for partition, each in by_key.items()
+    }
+
+
+def _with_keys(found: Measured, by_key: ByKey, *, is_equal: bool) -> Measured:
+    if is_equal:
+        # Equal rows have equal keys, and whether their accepted rows were read makes no difference.
+        keys = by_key.added + by_key.changed + by_key.unchanged
+        return replace(found, accepted_rows=found.rows, surplus=by_key.surplus, unchanged=keys)
+    return replace(
+        found,
+        accepted_rows=by_key.accepted_rows,
+        surplus=by_key.surplus,
+        added=by_key.added,
+        removed=by_key.removed,
+        changed=by_key.changed,
+        unchanged=by_key.unchanged,
+        changed_columns=by_key.changed_columns,
     )
 
 

@@ -26,6 +26,8 @@ class Proven:
             counts rows that share their key on either side. If rows were not compared it has no differences.
         differing: The partitions whose content differs.
         examples: Some of the rows that differ in the first such partition: `before` as staged, `after` as recomputed.
+        cited: The earlier run that proved the same, whose proof is cited; then nothing is recomputed, and `described`
+            is what that run recomputed.
     """
 
     partitions: tuple[date, ...]
@@ -35,6 +37,7 @@ class Proven:
     again: Mapping[date, Measured] = field(default_factory=dict)
     differing: tuple[date, ...] = ()
     examples: tuple[SampledRow, ...] = ()
+    cited: str | None = None
 
     @property
     def is_compared(self) -> bool:

@@ -10,6 +10,9 @@ from backfill_assets.ledger.import_records import ImportDay
 from backfill_assets.ledger.provenance import document_of
 from backfill_assets.ledger.records import GateResult, PublicationIntent
 
+TOOK_MS = "took_ms"
+"""What the event of the gates says of how long their stages took."""
+
 
 def publication_payload(intent: PublicationIntent) -> Mapping[str, Any]:
     """What a publication is about to do: which versions make way for which files, and what these hold."""

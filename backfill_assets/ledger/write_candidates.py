@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
 
 from sqlalchemy import ColumnElement, bindparam, delete, insert, select, update
@@ -11,7 +11,7 @@ from backfill_assets.errors import IllegalTransition, Refused, TakenOver
 from backfill_assets.identity import document_digest
 from backfill_assets.ledger import rows
 from backfill_assets.ledger.event_log import SYSTEM, Event, EventLog
-from backfill_assets.ledger.event_payloads import gates_payload
+from backfill_assets.ledger.event_payloads import TOOK_MS, gates_payload
 from backfill_assets.ledger.queries import batches
 from backfill_assets.ledger.read_candidates import CandidateReads
 from backfill_assets.ledger.recorded_text import first_few
@@ -208,6 +208,7 @@ class CandidateWrites(CandidateReads):
         actor: str,
         attempt: str,
         samples: Iterable[Sample] = (),
+        took_ms: Mapping[str, int] | None = None,
     ) -> None:
         """What the gates measured; it takes the place of the run's earlier results.
 
@@ -220,6 +221,7 @@ class CandidateWrites(CandidateReads):
             actor: Who or what measured.
             attempt: Names the process that has the run.
             samples: Values of rows that reviewers are shown: the only place for them, because it can be erased.
+            took_ms: How long the stages of gating took, by name, for the report.
 
         Raises:
             UnknownName: There is no such run.
@@ -243,7 +245,11 @@ class CandidateWrites(CandidateReads):
                 entity="gates",
                 entity_id=run_id,
                 action="gates_recorded",
-                payload={"partitions": len(measured), **gates_payload(found)},
+                payload={
+                    "partitions": len(measured),
+                    **gates_payload(found),
+                    **({TOOK_MS: dict(took_ms)} if took_ms else {}),
+                },
             ),
             run_id,
             samples,

@@ -232,7 +232,9 @@ def without_spark(paper: Paper) -> Iterator[None]:
             evaluate,
             {
                 "rows_of": read,
-                "measure": measure,
+                "contents": lambda *_, **_of: {},
+                "accepted_checksums": lambda *_: {},
+                "compare": lambda _found, _before, staged, accepted, table, **_of: measure(staged, accepted, table),
                 "break_down": lambda *_, **_of: (),
                 "_sample": lambda *_: (),
                 "failing_keys": lambda *_: (),

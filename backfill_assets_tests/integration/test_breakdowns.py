@@ -106,6 +106,15 @@ def test_measures_equal_a_plain_reading(spark: SparkSession, seed: int) -> None:
     )
 
 
+def test_accepted_rows_of_equal_partitions_are_counted_without_being_read(spark: SparkSession) -> None:
+    chance = random.Random(5)
+    old, second = random_rows(chance), FIRST + timedelta(days=1)
+    new_rows = [row for row in old if row[0] == second] + [r for r in random_rows(chance) if r[0] != second]
+    both = break_down(frame(spark, new_rows), frame(spark, old), BY_STATE, schema=SCHEMA, new=())
+    rest = frame(spark, [row for row in old if row[0] != second])
+    assert break_down(frame(spark, new_rows), rest, BY_STATE, schema=SCHEMA, new=(), equal=(second,)) == both
+
+
 def test_a_cell_whose_sums_are_the_same_differs_when_its_rows_do(spark: SparkSession) -> None:
     old = frame(spark, [(FIRST, "k1", "a", 1, None), (FIRST, "k2", "a", 3, None), (FIRST, "k3", "b", 1, None)])
     new = frame(spark, [(FIRST, "k1", "a", 3, None), (FIRST, "k2", "a", 1, None), (FIRST, "k3", "b", 1, None)])

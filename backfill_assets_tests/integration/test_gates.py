@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql.types import DateType, DoubleType, IntegerType, StringType, StructField, StructType
 
 from backfill_assets.domain import (
@@ -23,9 +24,10 @@ from backfill_assets.domain import (
     expression,
     not_null,
 )
+from backfill_assets.gates import by_key
 from backfill_assets.gates.failing import failing_keys
 from backfill_assets.gates.judge import judge
-from backfill_assets.gates.measure import Measured, measure, total
+from backfill_assets.gates.measure import Measured, compare, contents, equal_partitions, measure, total
 from backfill_assets.gates.sample import most_moved, sample_rows
 from backfill_assets.identity import EMPTY_FILE_SET
 from backfill_assets.ledger.records import CandidatePartition
@@ -254,3 +256,57 @@ def test_where_every_gate_passes_no_row_is_looked_at(spark: SparkSession) -> Non
     candidate = CandidatePartition(run_id="r", partition=FIRST, files=EMPTY_FILE_SET, rows=1)
     results = judge(TABLE.gates, [candidate], measure(rows, None, TABLE, schema=SCHEMA), {})
     assert failing_keys(rows, None, TABLE, results) == ()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_accepted_rows_of_equal_partitions_need_not_be_read(spark: SparkSession, seed: int) -> None:
+    chance = random.Random(seed)
+    second = FIRST + timedelta(days=1)
+    old = random_rows(chance, doubled=False)
+    new = [row for row in old if row[0] == second] + [
+        row for row in random_rows(chance, doubled=True) if row[0] != second
+    ]
+    everything = measure(frame(spark, new), frame(spark, old), TABLE, schema=SCHEMA)
+    before = {day: each.accepted_checksum for day, each in everything.items()}
+    found = contents(frame(spark, new), TABLE, schema=SCHEMA)
+    equal = equal_partitions(found, before)
+    assert second in equal
+    rest = frame(spark, [row for row in old if row[0] not in equal])
+    assert compare(found, before, frame(spark, new), rest, TABLE, schema=SCHEMA) == everything
+
+
+def test_rows_of_equal_partitions_that_share_a_key_are_still_counted(spark: SparkSession) -> None:
+    rows = frame(spark, [(FIRST, "a", "open", 1, None)] * 3 + [(FIRST, "b", "open", 1, None)])
+    found = contents(rows, TABLE, schema=SCHEMA)
+    before = {FIRST: found[FIRST].checksum}
+    measured = compare(found, before, rows, None, TABLE, schema=SCHEMA)[FIRST]
+    assert (measured.surplus, measured.unchanged, measured.rows, measured.accepted_rows) == (2, 2, 4, 4)
+    candidate = CandidatePartition(run_id="run", partition=FIRST, files=EMPTY_FILE_SET, rows=4)
+    results = {result.gate: result for result in judge(TABLE.gates, [candidate], {FIRST: measured}, {})}
+    assert not results["unique_key"].passed
+
+
+@pytest.mark.parametrize("kept", [1, 2])
+def test_a_key_of_which_one_of_two_accepted_rows_is_gone_has_changed(spark: SparkSession, kept: int) -> None:
+    old = frame(spark, [(FIRST, "a", "open", 1, None), (FIRST, "a", "open", 2, None)])
+    new = frame(spark, [(FIRST, "a", "open", kept, None)])
+    found = measure(new, old, TABLE, schema=SCHEMA)[FIRST]
+    assert (found.changed, found.unchanged, found.accepted_rows) == (1, 0, 2)
+
+
+def test_rows_whose_hashes_collide_are_changed_where_a_column_differs(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(by_key, "row_hash", lambda _schema: F.lit(7).cast("bigint"))
+    old, new = (frame(spark, [(FIRST, "a", "open", count, None), (FIRST, "b", "open", 1, None)]) for count in (1, 2))
+    found = measure(new, old, TABLE, schema=SCHEMA)[FIRST]
+    assert (found.changed, found.unchanged, dict(found.changed_columns)) == (1, 1, {"count": 1})
+
+
+def test_rows_whose_columns_collide_are_changed_where_the_row_differs(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(by_key, "_hash32", lambda _name: F.lit(7).cast("bigint"))
+    old, new = (frame(spark, [(FIRST, "a", "open", count, None), (FIRST, "b", "open", 1, None)]) for count in (1, 2))
+    found = measure(new, old, TABLE, schema=SCHEMA)[FIRST]
+    assert (found.changed, found.unchanged) == (1, 1)

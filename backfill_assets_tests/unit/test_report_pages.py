@@ -16,7 +16,8 @@ from backfill_assets.application.command_line import words_of
 from backfill_assets.cli.show import show
 from backfill_assets.cli.show_runs import report_view
 from backfill_assets.evidence.breakdown import BreakdownDocument, MeasuredCell
-from backfill_assets.evidence.course import CostDocument, Moment
+from backfill_assets.evidence.cost import CostDocument, CostShare
+from backfill_assets.evidence.course import Moment
 from backfill_assets.evidence.measured import GateSummary, Moves, MovesOfSome, PartitionMoves, moves_of_some
 from backfill_assets.evidence.pages import MOST_MOVED, html_page, markdown_page, most_moved
 from backfill_assets.evidence.reach import DependentCell, DependentMoves
@@ -178,7 +179,19 @@ def report(count: int = 3, *, said: str = "deadlines", new: int = 0) -> RunRepor
             ),
         ),
         cost=CostDocument(
-            chunks=1, input_rows=5, output_rows=5, files=1, size_bytes=2**20, staging_seconds=1.5, gating_seconds=None
+            chunks=1,
+            input_rows=5,
+            output_rows=5,
+            read_bytes=2**21,
+            files=1,
+            size_bytes=2**20,
+            rows_per_second=3,
+            staging_seconds=1.5,
+            gating_seconds=None,
+            comparing_seconds=None,
+            proving_seconds=None,
+            publishing_seconds=None,
+            shares=(CostShare(part="stage", seconds=1.5, percent=100),),
         ),
         timeline=(Moment(at=NOON, by=said, what="requested", note=said),),
         chunks=(),

@@ -1,0 +1,187 @@
+"""Keys: how many of each partition are added, removed, changed and unchanged.
+
+No hash decides which rows belong together: rows are grouped by the values of their keys. Two rows of one key count as
+unchanged only if a 64-bit hash of the row and a 32-bit hash of every column agree, so a collision of either kind alone
+hides no change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from datetime import date
+from functools import reduce
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from backfill_assets.domain import Table
+from backfill_assets.lake.checksums import row_hash
+
+_ONE_ACCEPTED = 1 << 32
+"""The weight of an accepted row; that of a staged one is 1. Their sum counts the rows of either side."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ByKey:
+    """The keys of one partition.
+
+    Attributes:
+        accepted_rows: Rows of the accepted side.
+        surplus: Staged rows beyond the first of their key.
+        shared: Keys that several rows of one side have.
+        added, removed, changed, unchanged: Keys that only the staged rows have, only the accepted rows have, both have
+            with different values, both have with the same.
+        changed_columns: Keys whose value in a column differs, by column; only columns that differ somewhere.
+    """
+
+    accepted_rows: int
+    surplus: int
+    shared: int
+    added: int
+    removed: int
+    changed: int
+    unchanged: int
+    changed_columns: Mapping[str, int]
+
+
+def compare_keys(
+    staged: DataFrame, accepted: DataFrame | None, table: Table, *, schema: StructType
+) -> Mapping[date, ByKey]:
+    """Compares the keys of two sides, by partition.
+
+    Args:
+        staged: The candidate's rows.
+        accepted: The accepted rows; None when there are none to compare with, and then nothing is hashed.
+        table: The declaration, for its key.
+        schema: The business columns, the partition column included.
+    """
+    keys = _Keys.of(table, schema)
+    found = keys.compared(staged, accepted)
+    shared = sorted(partition for partition, each in found.items() if each.shared)
+    if not shared:
+        return found
+    # Rare, because such a partition fails the gate on unique keys: only then are the rows of a key made one row first.
+    of_shared = F.col(keys.column).isin(shared)
+    some = None if accepted is None else accepted.where(of_shared)
+    return {**found, **keys.compared(staged.where(of_shared), some, collapsed=True)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Keys:
+    """How rows are grouped by key: rows of both sides are put together, so that one shuffle brings them to one group.
+
+    A group has the exclusive or of the hashes of its rows, which is zero for one row of each side that are equal. The
+    aggregates are numbers of fixed size, so Spark needs no sort for them and spills when memory is short.
+
+    Attributes:
+        column: The partition column, which is the first of the key.
+        key: The columns of a key.
+        values: The other columns, which are compared.
+    """
+
+    column: str
+    key: tuple[str, ...]
+    values: tuple[str, ...]
+    schema: StructType
+
+    @staticmethod
+    def of(table: Table, schema: StructType) -> _Keys:
+        column = table.partition.column
+        # The same column may be partition and key.
+        key = (column, *(name for name in table.row_key if name != column))
+        return _Keys(
+            column=column,
+            key=key,
+            values=tuple(name for name in schema.fieldNames() if name not in key),
+            schema=schema,
+        )
+
+    def compared(
+        self, staged: DataFrame, accepted: DataFrame | None, *, collapsed: bool = False
+    ) -> Mapping[date, ByKey]:
+        """Counts keys by partition.
+
+        Args:
+            staged: The candidate's rows.
+            accepted: The accepted rows; None when there are none to compare with, and then nothing is hashed.
+            collapsed: Whether several rows of one side that share their key are one row, which equals another such row
+                when the smallest and the largest hash are equal.
+        """
+        hashed = () if accepted is None else self._hashes()
+        sides = [self._side(staged, 1, hashed, collapsed=collapsed)]
+        if accepted is not None:
+            sides.append(self._side(accepted, _ONE_ACCEPTED, hashed, collapsed=collapsed))
+        names = _names_of(hashed)
+        weight = F.sum(_WEIGHT).alias(_WEIGHT)
+        grouped = reduce(DataFrame.unionAll, sides).groupBy(*self.key)
+        groups = grouped.agg(weight, *(F.bit_xor(name).alias(name) for name in names))
+        counted = groups.groupBy(self.column).agg(*self._counts(names)).collect()
+        return {row[self.column]: self._by_key(row.asDict()) for row in counted}
+
+    def _side(self, frame: DataFrame, weight: int, hashed: Sequence[Column], *, collapsed: bool) -> DataFrame:
+        rows = frame.select(*self.key, F.lit(weight).cast("bigint").alias(_WEIGHT), *hashed)
+        if not collapsed:
+            return rows
+        names = _names_of(hashed)
+        extremes = (F.xxhash64(F.min(name), F.max(name)) if name == _ROW else F.min(name) for name in names)
+        collapse = (value.alias(name) for name, value in zip(names, extremes, strict=True))
+        return rows.groupBy(*self.key).agg(F.sum(_WEIGHT).alias(_WEIGHT), *collapse)
+
+    def _hashes(self) -> tuple[Column, ...]:
+        """The hash of a row, and those of its columns, two of 32 bits in every number."""
+        pairs = [self.values[place : place + 2] for place in range(0, len(self.values), 2)]
+        packed = (
+            reduce(Column.bitwiseOR, (F.shiftleft(_hash32(name), 32 * half) for half, name in enumerate(pair)))
+            for pair in pairs
+        )
+        return (
+            row_hash(self.schema).alias(_ROW),
+            *(value.alias(f"{_PAIR}{place}") for place, value in enumerate(packed)),
+        )
+
+    def _counts(self, names: Sequence[str]) -> Sequence[Column]:
+        staged = F.col(_WEIGHT).bitwiseAND(F.lit(_ONE_ACCEPTED - 1))
+        accepted = F.shiftrightunsigned(_WEIGHT, 32)
+        both = (staged > 0) & (accepted > 0)
+        differs = reduce(Column.__or__, (F.col(name) != 0 for name in names), F.lit(False))
+        counts = {
+            "added": accepted == 0,
+            "removed": staged == 0,
+            "changed": both & differs,
+            "unchanged": both & ~differs,
+            "shared": (staged > 1) | (accepted > 1),
+        }
+        # Without accepted rows there are no hashes, and no column is known to differ.
+        columns = {f"moved_{name}": both & (half != 0) for name, half in self._halves() if names}
+        return [
+            F.sum(accepted).alias("accepted_rows"),
+            F.sum(F.greatest(staged - 1, F.lit(0))).alias("surplus"),
+            *(F.count_if(condition).alias(name) for name, condition in {**counts, **columns}.items()),
+        ]
+
+    def _halves(self) -> Iterator[tuple[str, Column]]:
+        """Each compared column, with what the two sides' hashes of it differ in."""
+        for place, name in enumerate(self.values):
+            pair = F.col(f"{_PAIR}{place // 2}")
+            yield name, F.shiftrightunsigned(pair, 32) if place % 2 else pair.bitwiseAND(F.lit(_LOW_32_BITS))
+
+    def _by_key(self, row: Mapping[str, int]) -> ByKey:
+        moved = {name: row.get(f"moved_{name}", 0) for name in self.values}
+        plain = (each.name for each in fields(ByKey) if each.name != "changed_columns")
+        return ByKey(changed_columns={n: count for n, count in moved.items() if count}, **{n: row[n] for n in plain})
+
+
+_WEIGHT, _ROW, _PAIR = "_weight", "_row_hash", "_pair_"
+_LOW_32_BITS = 0xFFFFFFFF
+
+
+def _names_of(hashed: Sequence[Column]) -> tuple[str, ...]:
+    """The names of the columns that `_Keys._hashes` makes."""
+    return tuple(_ROW if not place else f"{_PAIR}{place - 1}" for place in range(len(hashed)))
+
+
+def _hash32(name: str) -> Column:
+    """A hash of one column as a number without a sign; the flag keeps a null apart from any value."""
+    return F.hash(F.col(name), F.col(name).isNull()).cast("bigint").bitwiseAND(F.lit(_LOW_32_BITS))
