@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date, timedelta
+from decimal import Decimal
 from pathlib import Path
 
 from backfill_assets.errors import Refused
@@ -51,6 +52,9 @@ class Settings:
             (`BACKFILL_LEASE_SECONDS`).
         spark_master: `local[*]`, a cluster's URL (`BACKFILL_SPARK_MASTER`).
         spark_remote: A Spark Connect URL, instead of a master (`BACKFILL_SPARK_REMOTE`).
+        cores: How many cores compute a run, for `plan --max-cost` (`BACKFILL_CORES`); by default those of this machine.
+        core_hour_price: The price of a core hour, by which `--max-cost` is money and not core seconds
+            (`BACKFILL_CORE_HOUR_PRICE`); None without one.
         spark_memory: The driver's heap (`BACKFILL_SPARK_MEMORY`).
         spark_shuffle_partitions: (`BACKFILL_SPARK_SHUFFLE_PARTITIONS`).
         spark_conf: Further Spark settings that only tune, as `key=value` separated by `;` (`BACKFILL_SPARK_CONF`).
@@ -85,6 +89,8 @@ class Settings:
     spark_shuffle_partitions: int
     drop: Path | None = None
     sensors: frozenset[Sensor] | None = None
+    cores: int = 1
+    core_hour_price: Decimal | None = None
     log: str = ""
     desk_url: str = ""
     spark_conf: Mapping[str, str] = field(default_factory=dict)
@@ -125,6 +131,8 @@ class Settings:
             spark_shuffle_partitions=_count(given, "BACKFILL_SPARK_SHUFFLE_PARTITIONS", 8),
             drop=_path(given, "BACKFILL_DROP", home) if given.get("BACKFILL_DROP") else None,
             sensors=_sensors(given),
+            cores=_count(given, "BACKFILL_CORES", os.cpu_count() or 1),
+            core_hour_price=_price(given, "BACKFILL_CORE_HOUR_PRICE"),
             log=_log(given),
             desk_url=_address(given, "BACKFILL_DESK_URL"),
             spark_conf=_tuning(given, "BACKFILL_SPARK_CONF"),
@@ -179,6 +187,13 @@ def _count(given: Mapping[str, str], name: str, default: int) -> int:
     if not text.isascii() or not text.isdigit() or int(text) < 1:
         raise Refused(f"{name} is {text!r}, which is not a whole number of at least 1.")
     return int(text)
+
+
+def _price(given: Mapping[str, str], name: str) -> Decimal | None:
+    text = given.get(name, "")
+    if text and not re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,9})?", text, flags=re.ASCII):
+        raise Refused(f"{name} is {text[:100]!r}, which is not a price like 0.05.")
+    return Decimal(text) if text else None
 
 
 def _log(given: Mapping[str, str]) -> str:

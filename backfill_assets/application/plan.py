@@ -15,6 +15,7 @@ from backfill_assets.ledger.claims import LedgerState
 from backfill_assets.ledger.recorded_text import one_line
 from backfill_assets.next_steps import Option, step
 from backfill_assets.people import require_person
+from backfill_assets.planning.ceiling import require_affordable
 from backfill_assets.planning.chosen_references import require_used
 from backfill_assets.planning.manifest_parts import Kind, Mode
 from backfill_assets.planning.request import Plan, PlanRequest, output_of, propose, require_inputs
@@ -36,7 +37,7 @@ def plan(ws: Workspace, request: PlanRequest) -> Plan:
         MissingInput: Input days without an accepted version, a missing reference file, or rows without recorded
             references.
         InvalidReference: A reference file has invalid content.
-        Refused: A run of kind LIVE, or a choice of references that no run can make.
+        Refused: A run of kind LIVE, a choice of references that no run can make, or more cost than the ceiling.
     """
     _require_words(request)
     table = ws.domain.derived_table(request.table, days=request.days)
@@ -69,6 +70,8 @@ def plan(ws: Workspace, request: PlanRequest) -> Plan:
             as_of=as_of,
         )
     require_inputs(proposed, first_day=ws.graph.first_day)
+    cores, price = ws.settings.cores, ws.settings.core_hour_price
+    require_affordable({table.name: proposed.estimate}, request.max_cost, cores=cores, price=price)
     with ws.ledger.write() as tx:
         tx.runs.add(proposed.manifest, actor=request.by)
     return proposed

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import date
+from decimal import Decimal
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -89,6 +90,13 @@ def plan(
     ] = None,
     rows_per_minute: Annotated[int | None, typer.Option(min=1, help="The most rows staged per minute.")] = None,
     pause: Annotated[int | None, typer.Option(min=0, metavar="SECONDS", help="Wait between chunks.")] = None,
+    max_cost: Annotated[
+        float | None,
+        typer.Option(
+            min=0,
+            help="Refuse what is expected to cost more: core seconds, or money where BACKFILL_CORE_HOUR_PRICE is set.",
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Show what would be read and replaced, step by step, and write the DRAFT manifest that `run` executes."""
@@ -107,6 +115,7 @@ def plan(
             rows_per_minute=rows_per_minute,
             pause_s=pause,
         )
+        most = None if max_cost is None else Decimal(str(max_cost))
         reason = given_reason(reason)
         days = _days(first, last)
         truth = _truth(references, reference)
@@ -124,6 +133,7 @@ def plan(
                     name=name,
                     mode=wanted,
                     limits=limits,
+                    max_cost=most,
                     changed_code=changed_code,
                     references=truth,
                 )
@@ -141,6 +151,7 @@ def plan(
                     mode=wanted,
                     transform_version=transform_version,
                     limits=limits,
+                    max_cost=most,
                     references=truth,
                 )
             )

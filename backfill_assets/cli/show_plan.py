@@ -80,6 +80,9 @@ def _reads(inputs: Sequence[InputOfRun]) -> RenderableType:
 def _expected(expected: PlannedCost) -> str:
     size = f", {expected.size_bytes / 2**20:,.1f} MiB" if expected.size_bytes is not None else ""
     time = f", {_duration(expected.seconds)} to stage" if expected.seconds is not None else ""
+    if expected.at_least_seconds is not None and expected.at_most_seconds is not None:
+        least, most = _duration(expected.at_least_seconds), _duration(expected.at_most_seconds)
+        time += f" ({least} to {most} at the pace of the latest runs)"
     return f"about {expected.rows:,} rows{size}{time} (from {expected.based_on})"
 
 

@@ -137,12 +137,16 @@ class PlannedCost:
         rows: How many rows.
         size_bytes: Of all data files; null when no rows of the table are known.
         seconds: To stage it; null when there is no earlier run.
+        at_least_seconds: The same at the pace of the fastest of the runs it is taken from; null with fewer than two.
+        at_most_seconds: The same at the pace of the slowest, or null.
         based_on: Where the numbers come from, in words.
     """
 
     rows: int
     size_bytes: int | None
     seconds: float | None
+    at_least_seconds: float | None
+    at_most_seconds: float | None
     based_on: str
 
 
@@ -334,7 +338,10 @@ def _chunk(chunk: Chunk, expected: Estimate) -> PlannedChunk:
 
 
 def _cost(expected: Estimate) -> PlannedCost:
+    least, most = expected.between or (None, None)
     return PlannedCost(
+        at_least_seconds=None if least is None else round(least, 1),
+        at_most_seconds=None if most is None else round(most, 1),
         rows=expected.total_rows,
         size_bytes=expected.size_bytes,
         seconds=None if expected.seconds is None else round(expected.seconds, 1),

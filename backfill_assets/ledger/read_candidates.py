@@ -50,11 +50,14 @@ class CandidateReads(Queries):
         timed = [c for c in map(rows.chunk_record, found) if c.finished_at is not None and c.output_rows is not None]
         if not timed:
             return None
+        paces = _seconds_per_row(timed)
         return Pace(
+            fastest=min(paces, default=0.0),
+            slowest=max(paces, default=0.0),
             runs=len(run_ids),
             rows=sum(chunk.output_rows or 0 for chunk in timed),
             partitions=sum(len(chunk.partitions) for chunk in timed),
-            seconds=sum((chunk.finished_at - chunk.started_at).total_seconds() for chunk in timed if chunk.finished_at),
+            seconds=sum(map(_seconds, timed)),
         )
 
     def of_run(self, run_id: str) -> dict[date, CandidatePartition]:
@@ -116,3 +119,16 @@ class CandidateReads(Queries):
             ):
                 found.setdefault(row.run_id, {})[row.partition_date] = row.files
         return found
+
+
+def _seconds(chunk: ChunkRecord) -> float:
+    return (chunk.finished_at - chunk.started_at).total_seconds() if chunk.finished_at else 0.0
+
+
+def _seconds_per_row(chunks: Iterable[ChunkRecord]) -> list[float]:
+    """How long each run took for a row; runs without rows say nothing about it."""
+    by_run: dict[str, tuple[float, int]] = {}
+    for chunk in chunks:
+        seconds, written = by_run.get(chunk.run_id, (0.0, 0))
+        by_run[chunk.run_id] = (seconds + _seconds(chunk), written + (chunk.output_rows or 0))
+    return [seconds / written for seconds, written in by_run.values() if written]

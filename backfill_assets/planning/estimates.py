@@ -19,12 +19,15 @@ class Pace:
         rows: Rows that they wrote.
         partitions: How many partitions these belong to.
         seconds: How long their chunks took, waiting between chunks left out.
+        fastest, slowest: Seconds per row of the run that took the least and the most; 0 where no run wrote a row.
     """
 
     runs: int
     partitions: int
     rows: int
     seconds: float
+    fastest: float = 0.0
+    slowest: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +38,8 @@ class Estimate:
         rows: By output partition.
         size_bytes: Of all data files; None when no rows of the table are known.
         seconds: To stage it; None when there is no earlier run.
+        between: The seconds that it would take at the pace of the fastest and of the slowest of these runs; None where
+            there are not two of them, so that nothing is known of how sure `seconds` is.
         based_on: Where the numbers come from, in words.
     """
 
@@ -42,6 +47,7 @@ class Estimate:
     size_bytes: int | None
     seconds: float | None
     based_on: str
+    between: tuple[float, float] | None = None
 
     @property
     def total_rows(self) -> int:
@@ -78,12 +84,14 @@ def estimate(
         based_on = "a guess, one row for every input row of the same days: this table was never built before"
     rows = {partition: accepted_rows.get(partition, usual[partition]) for partition in partitions}
     total, known = sum(rows.values()), sum(accepted_rows.values())
-    seconds = None
+    seconds = between = None
     if pace is not None and pace.rows:
         seconds = total * pace.seconds / pace.rows
+        between = (total * pace.fastest, total * pace.slowest) if pace.runs > 1 and pace.slowest else None
     return Estimate(
         rows=rows,
         size_bytes=total * accepted_bytes // known if known else None,
         seconds=seconds,
+        between=between,
         based_on=based_on,
     )

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import date, datetime
+from decimal import Decimal
 from fractions import Fraction
 from math import ceil
 from typing import Any
@@ -73,6 +74,7 @@ class PlanRequest:
         limits: Bounds that differ from the usual ones.
         member_of: The restatement set that the run is part of.
         references: With which versions of its references the run is to be computed.
+        max_cost: The most that it may be expected to cost (`ceiling`); None for no limit.
     """
 
     table: str
@@ -86,6 +88,7 @@ class PlanRequest:
     limits: AskedLimits = NO_LIMITS_ASKED
     member_of: str | None = None
     references: AskedReferences = THE_PRESENT
+    max_cost: Decimal | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import date
+from decimal import Decimal
 
 from backfill_assets.errors import InvalidRange
 from backfill_assets.next_steps import NextStep, Option, step
@@ -27,6 +28,7 @@ class SetRequest:
         days: With `stale`: only these days of the stale tables, including days that were never built.
         name: The display name of the set; None to derive one.
         references: With which versions of their references the runs are to be computed.
+        max_cost: The most that all runs together may be expected to cost; None for no limit.
         called: The cause in words, where it is too long to be spelled out; None to do so.
     """
 
@@ -42,6 +44,7 @@ class SetRequest:
     limits: AskedLimits = NO_LIMITS_ASKED
     changed_code: bool = False
     references: AskedReferences = THE_PRESENT
+    max_cost: Decimal | None = None
 
     @property
     def cause(self) -> str:

@@ -16,6 +16,7 @@ from backfill_assets.identity import sha256_text
 from backfill_assets.ledger.claims import LedgerState
 from backfill_assets.ledger.transactions import WriteTransaction
 from backfill_assets.next_steps import NAME, WHY, Act, Invocation, NextStep, Option, do, step
+from backfill_assets.planning.ceiling import require_affordable
 from backfill_assets.planning.chosen_references import require_used
 from backfill_assets.planning.filling import joined, loads, plans
 from backfill_assets.planning.impact import KEEP_NOTHING, Rebuild, impact, never_built
@@ -91,7 +92,8 @@ def plan_set(
         UnknownName: There is no such table.
         InvalidRange: Days outside a table's days.
         MissingInput: Input days without an accepted version.
-        Refused: The request names nothing, landed files are not loaded yet, or code changed under the same version.
+        Refused: The request names nothing, landed files are not loaded yet, code changed under the same version, or the
+            runs are expected to cost more than the ceiling.
     """
     if not request.because and not request.stale:
         raise Refused(
@@ -108,6 +110,8 @@ def plan_set(
     require_used(request.references, used)
     set_id = f"{SET_PREFIX}{as_of:%Y%m%d}-{sha256_text(f'{as_of.isoformat()}|{request.cause}|{request.by}')[:8]}"
     plans = _plans(ws, request, rebuilds, set_id, terms_of, as_of, chooser)
+    expected, settings = {plan.manifest.table: plan.estimate for plan in plans}, ws.settings
+    require_affordable(expected, request.max_cost, cores=settings.cores, price=settings.core_hour_price)
     manifest = SetManifest(
         set_id=set_id,
         name=request.name or set_id,
