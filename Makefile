@@ -4,6 +4,8 @@ PORT ?= 3000
 PYTEST_ARGS ?=
 WORKERS ?= 2
 RACES ?= 4000
+SIZE ?= small
+BENCH_ARGS ?=
 
 # In the project's folder, with the Java that set-up chose.
 RUN = @cd "$(ROOT)" && . ./.venv/setup.env &&
@@ -24,7 +26,7 @@ LONGER = $(addprefix backfill_assets_tests/acceptance/test_, traffic_fines.py tr
 ON_A_STORE = $(addprefix backfill_assets_tests/integration/test_, early_cutoff.py files.py lake_on_a_store.py publication.py \
 	reproduce.py resume.py rollback_of_sets.py sets.py tampering.py vacuum.py)
 
-.PHONY: help setup demo test lint types tests unit test-long test-ui test-postgres test-s3 test-faults dev lock upgrade clean docs
+.PHONY: help setup demo test lint types tests unit test-long test-ui test-postgres test-s3 test-faults dev lock upgrade clean docs bench
 .DEFAULT_GOAL := help
 
 help:
@@ -37,6 +39,8 @@ help:
 	@echo "make test-postgres  the integration tests with the ledger of every home, and Dagster, in PostgreSQL"
 	@echo "make test-s3  the tests of publication, recovery, vacuum, audit and reproduction with every lake in an object store"
 	@echo "make test-faults  kill, race and confuse everything, at length; prints what was tried and what was found (RACES=...)"
+	@echo "make bench    what governing costs, as ratios measured in turns (SIZE=small, medium or full; BENCH_ARGS=... for"
+	@echo "              benchmarks/bench.py, such as --results benchmarks, which writes RESULTS.md)"
 	@echo "make dev      the Dagster UI on http://127.0.0.1:$(PORT) (PORT=... for another port)"
 	@echo "make setup    only the set-up: .venv from the locks, Java (PYTHON=... for another interpreter)"
 	@echo "make lint     ruff format --check and ruff check"
@@ -91,6 +95,9 @@ test-faults: setup
 	$(RUN) $(TRIED) backfill_assets_tests.faults.stories --count 60 --workers $(WORKERS)
 	$(RUN) $(TRIED) backfill_assets_tests.faults.fuzz --records 100000
 	$(RUN) $(TRIED) backfill_assets_tests.faults.heavy
+
+bench: setup
+	$(RUN) .venv/bin/python benchmarks/bench.py --size $(SIZE) $(BENCH_ARGS)
 
 docs: setup
 	$(RUN) .venv/bin/python -m backfill_assets_tests.cli_page

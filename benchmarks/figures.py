@@ -117,7 +117,7 @@ def as_table(found: Mapping[str, Any]) -> str:
     lines = [
         "# Results of the benchmarks",
         "",
-        f"Written by `benchmarks/bench.py --size {found['size']}` with {found['rounds']} rounds at "
+        f"Written by `make bench SIZE={found['size']}` with {found['rounds']} rounds at "
         f"{found['measured_at']}, on {machine['cpus']} CPUs ({machine['architecture']}) and {machine['memory_gib']} "
         f"GiB, with {versions}. The load averages were {', '.join(map(str, machine['load_at_the_end']))} at the end. "
         "Pairs are measured in turns, so the ratios say more than the seconds.",

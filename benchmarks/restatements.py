@@ -53,8 +53,8 @@ def compared(
 
     def restate() -> None:
         run_id = planned(ws, table, days, version)
-        governed(ws, watch, run_id, restated)
-        with watch.on("rollback"):
+        # What was found equal changed nothing, and cannot be undone.
+        if governed(ws, watch, run_id, restated):
             operations.rollback(ws, run_id, by="ben", reason="next round")
 
     in_turns(rounds + 1, lambda: bare(ws, watch, table, days, version, script), restate)
@@ -83,12 +83,17 @@ def planned(ws: Workspace, table: str, days: DayRange, version: str) -> str:
     return run_id
 
 
-def governed(ws: Workspace, watch: Watch, run_id: str, what: str) -> None:
-    """Stages, gates and publishes a run; measures the whole, each part, and each step of the gates."""
+def governed(ws: Workspace, watch: Watch, run_id: str, what: str) -> bool:
+    """Stages, gates and publishes a run; measures the whole, each part, and each step of the gates.
+
+    Returns:
+        Whether readers see other rows.
+    """
     with _watched_steps(watch, f"{what}: gate: "), watch.on(what):
         for part in PARTS:
             with watch.on(f"{what}: {str(part).lower()}"):
-                execute(ws, run_id, [part], actor="ben")
+                done = execute(ws, run_id, [part], actor="ben")
+    return bool(done.published.intent.changes)
 
 
 @contextmanager
