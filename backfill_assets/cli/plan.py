@@ -22,7 +22,7 @@ from backfill_assets.cli.answers import (
 )
 from backfill_assets.cli.session import given_reason, opened, person
 from backfill_assets.errors import Refused
-from backfill_assets.planning.manifest_parts import Kind, Mode, ReferenceSemantics
+from backfill_assets.planning.manifest_parts import Kind, Mode
 from backfill_assets.planning.partitions import DayRange
 
 if TYPE_CHECKING:
@@ -159,12 +159,9 @@ def plan(
 
 
 def _truth(references: Truth | None, named: list[str] | None) -> AskedReferences:
-    from backfill_assets.planning.chosen_references import AskedReferences, parse_reference
+    from backfill_assets.planning.chosen_references import asked_references
 
-    # A version that is named is a correction, so that the word is not needed with it.
-    word = references or ("corrected" if named else "current")
-    semantics = ReferenceSemantics(word.upper().replace("-", "_"))
-    return AskedReferences(semantics=semantics, named=tuple(map(parse_reference, named or ())))
+    return asked_references(references, named or ())
 
 
 def _set_plan(request: SetRequest) -> SetPlan | NothingPlanned:

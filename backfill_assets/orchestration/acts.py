@@ -31,6 +31,7 @@ from backfill_assets.orchestration.plan_text import nothing_lines, plan_lines, s
 from backfill_assets.orchestration.resources import SESSION, Session
 from backfill_assets.orchestration.runs import refusals_as_failures
 from backfill_assets.people import require_person
+from backfill_assets.planning.chosen_references import asked_references
 from backfill_assets.planning.manifest_parts import Mode
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import PlanRequest
@@ -44,6 +45,14 @@ MODES = Enum(
         EnumValue("replay", Mode.REPLAY, "As a backfill, of a time whose files have landed before."),
         EnumValue("dry-run", Mode.DRY_RUN, "Never published."),
         EnumValue("reconciliation", Mode.RECONCILIATION, "Reports the drift of what is published, never published."),
+    ],
+)
+REFERENCES = Enum(
+    "References",
+    [
+        EnumValue("current", description="The present ones."),
+        EnumValue("as-recorded", description="Those that the replaced rows had used."),
+        EnumValue("corrected", description="Those that `reference` names; the present ones of all others."),
     ],
 )
 RUN_OR_SET = Field(str, description="The id of a run or of a restatement set.")
@@ -180,6 +189,14 @@ def _planning(table: DerivedTable, pool: str | None) -> JobDefinition:
         "reason": REASON,
         "requester": _name("who asks; another person approves"),
         "transform_version": _optional(releases, "A registered release; the present one by default."),
+        "references": _optional(
+            REFERENCES, "Which versions of the references; the present ones by default. `corrected` needs `reference`."
+        ),
+        "reference": Field(
+            [str],
+            default_value=[],
+            description="For corrected references: NAME=VERSION, the beginning of a sha256, or a YAML file.",
+        ),
         "mode": Field(MODES, default_value="backfill", description="What may become of the run."),
     }
     description = (
@@ -197,6 +214,7 @@ def _planning(table: DerivedTable, pool: str | None) -> JobDefinition:
             by=by,
             mode=launch.typed["mode"],
             transform_version=launch.typed.get("transform_version"),
+            references=asked_references(launch.typed.get("references"), launch.typed["reference"]),
         )
         document = planning.described_plan(launch.ws, planning.plan(launch.ws, request))
         launch.about(document.run.run_id, by, table=table.name)

@@ -56,6 +56,18 @@ class AskedReferences:
 THE_PRESENT = AskedReferences()
 
 
+def asked_references(word: str | None, named: Sequence[str]) -> AskedReferences:
+    """The references that are asked for in words: `as-recorded`, `corrected` or `current`, and `NAME=VERSION` each.
+
+    Raises:
+        Refused: The words go together in no request, or one names no version.
+    """
+    # A version that is named is a correction, so that the word is not needed with it.
+    asked = word or ("corrected" if named else "current")
+    semantics = ReferenceSemantics(asked.upper().replace("-", "_"))
+    return AskedReferences(semantics=semantics, named=tuple(map(parse_reference, named)))
+
+
 def parse_reference(text: str) -> tuple[str, str]:
     """Parses a reference with its version: `calendars=2025-restated`.
 

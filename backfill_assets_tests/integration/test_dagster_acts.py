@@ -138,6 +138,7 @@ def test_wrong_or_missing_config_is_refused_before_anything_starts(launchpad: La
         ("plan_turnover", {key: value for key, value in PLAN.items() if key != "requester"}),
         ("plan_turnover", {**PLAN, "transform_version": "9.9.9"}),
         ("plan_turnover", {**PLAN, "mode": "live"}),
+        ("plan_turnover", {**PLAN, "references": "yesterday's"}),
         ("plan_turnover", {**PLAN, "spark_conf": {"spark.sql.ansi.enabled": "false"}}),
         ("approve", {"id": "x"}),
         ("approve", {"id": "x", "approver": "ben", "requester": "ann"}),
@@ -161,10 +162,14 @@ def test_wrong_or_missing_config_is_refused_before_anything_starts(launchpad: La
         ({"reason": " "}, "the reason is empty. Next: say the reason"),
         ({"first_day": "Monday"}, "first_day is 'Monday', which is not a day. Next: give it as 2006-07-01"),
         ({"first_day": ""}, "only one end of the range was given"),
+        ({"references": "corrected"}, "corrected references are asked for, and none is named"),
+        ({"references": "current", "reference": ["calendar=1"]}, "asks for other references than corrected ones"),
+        ({"reference": ["calendar"]}, "'calendar' does not name a version of a reference"),
+        ({"references": "as-recorded"}, "no reference is used by silver.turnover"),
     ],
 )
 def test_what_cannot_be_planned_is_refused_in_one_sentence(
-    launchpad: Launchpad, typed: dict[str, str], said: str
+    launchpad: Launchpad, typed: dict[str, object], said: str
 ) -> None:
     before = launchpad.events()
     result = launchpad.launch("plan_turnover", **{**PLAN, **typed})
