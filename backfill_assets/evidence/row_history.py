@@ -74,6 +74,7 @@ class RowHistory:
     Attributes:
         table: Its table.
         partition: The first day of its partition.
+        described: The partition as a person reads it.
         key: By column, the value that was asked for.
         columns: The columns of values, in the order of the table.
         versions: The newest first.
@@ -81,6 +82,7 @@ class RowHistory:
 
     table: str
     partition: date
+    described: str
     key: Mapping[str, str]
     columns: tuple[str, ...]
     versions: tuple[RowVersion, ...]
@@ -171,6 +173,7 @@ def row_history(ws: Workspace, table: str, day: date, key: Mapping[str, str]) ->
     return RowHistory(
         table=history.table,
         partition=history.partition,
+        described=history.described,
         key=chosen,
         columns=_columns(ws, history.table, [values for values, _, _ in read]),
         versions=tuple(

@@ -264,7 +264,7 @@ def _published(table: DerivedTable, first_day: date) -> AssetsDefinition:
         owners=described.owners(table),
         tags=described.part_tags(table, "published"),
         description=described.published_table(table),
-        metadata=described.table_metadata(table),
+        metadata={**described.table_metadata(table), **described.code_metadata(table)},
     )
     def swap(context: AssetExecutionContext) -> Events:
         session: Session = context.resources.session

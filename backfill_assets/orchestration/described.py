@@ -153,14 +153,14 @@ def transform_metadata(table: DerivedTable, node: TableNode) -> Mapping[str, Any
     """How a derived table is computed."""
     return {
         "transform": table.transform,
-        **_code(table),
+        **code_metadata(table),
         "transform versions": ", ".join(release.version for release in table.releases),
         **{f"window of {edge.argument}": _window(edge.window) for edge in node.inputs},
         **({"references": ", ".join(table.references)} if table.references else {}),
     }
 
 
-def _code(table: DerivedTable) -> Mapping[str, Any]:
+def code_metadata(table: DerivedTable) -> Mapping[str, Any]:
     """Where the present release is written."""
     function = inspect.unwrap(table.releases[0].function)
     file = inspect.getsourcefile(function)

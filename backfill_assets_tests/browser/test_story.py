@@ -20,7 +20,7 @@ from backfill_assets_tests.browser import told
 from backfill_assets_tests.browser.dagster_pages import DagsterPages
 from backfill_assets_tests.browser.desk_pages import DeskPages
 from backfill_assets_tests.browser.pictures import Pictures
-from backfill_assets_tests.browser.seeded import FIRST_DAY, LAST_DAY, SILVER, Terminal, environment, seed
+from backfill_assets_tests.browser.seeded import FIRST_DAY, GOLD, LAST_DAY, SILVER, Terminal, environment, seed
 from backfill_assets_tests.servers import dagster, free_port, served
 
 REASON, NOTE, REGRET = "deadlines were computed in UTC", "as counsel asked", "the press office needs a day"
@@ -200,6 +200,12 @@ def test_a_number_is_followed_to_every_run_that_ever_computed_it(story: Told, pi
     column = next(name for name, value in row["after"].items() if value != row["before"][name])
     after, before = desk.row(column)
     assert (after, before) == (f"≠ {row['after'][column]}", row["before"][column])
+
+
+def test_a_month_is_called_a_month(story: Told) -> None:
+    page = story.desk.page
+    page.goto(f"{story.desk.address}/rows?table={GOLD}&partition=2025-02")
+    expect(page.get_by_role("heading", level=1)).to_have_text(f"{GOLD} 2025-02")
 
 
 def test_the_calendar_has_a_year_of_every_table(story: Told, pictures: Pictures) -> None:

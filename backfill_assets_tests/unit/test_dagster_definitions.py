@@ -155,10 +155,10 @@ def test_an_asset_says_what_it_is_who_owns_it_and_where_its_code_is(definitions:
         "gold/sales_monthly": "published",
     }
     assert graph.get(AssetKey(["gold", "sales_monthly"])).kinds == {"delta", "gold"}
-    references = graph.get(AssetKey(["candidate", "recent_sales"])).metadata["dagster/code_references"]
-    (place,) = references.code_references
-    assert place.file_path.endswith("example_domain/__init__.py")
-    assert "def recent_sales" in "".join(Path(place.file_path).read_text().splitlines()[place.line_number - 1 :])
+    for asset in (["candidate", "recent_sales"], ["silver", "recent_sales"]):
+        (place,) = graph.get(AssetKey(asset)).metadata["dagster/code_references"].code_references
+        assert place.file_path.endswith("example_domain/__init__.py")
+        assert "def recent_sales" in "".join(Path(place.file_path).read_text().splitlines()[place.line_number - 1 :])
     for key in graph.get_all_asset_keys():
         assert not {"Args:", "Returns:"} & set((graph.get(key).description or "").split())
 
