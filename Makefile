@@ -23,8 +23,8 @@ LONGER = $(addprefix backfill_assets_tests/acceptance/test_, traffic_fines.py tr
 	restated_by_an_extract.py)
 
 # Tests that also run with the lake of every home in an object store.
-ON_A_STORE = $(addprefix backfill_assets_tests/integration/test_, early_cutoff.py files.py lake_on_a_store.py publication.py \
-	reproduce.py resume.py rollback_of_sets.py sets.py tampering.py vacuum.py)
+ON_A_STORE = $(addprefix backfill_assets_tests/integration/test_, doctor.py files.py lake_on_a_store.py publication.py \
+	reproduce.py swap.py tampering.py vacuum.py)
 
 .PHONY: help setup demo test lint types tests unit test-long test-ui test-postgres test-s3 test-faults dev lock upgrade clean docs bench
 .DEFAULT_GOAL := help
