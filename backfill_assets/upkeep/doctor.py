@@ -11,7 +11,7 @@ import shutil
 import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from functools import partial
 from os import environ
@@ -176,8 +176,11 @@ def _spark(ws: Workspace) -> str:
 
 def _clock(ws: Workspace) -> str:
     # As text: an instant would become a local time of this process.
+    before = ws.clock()
     (row,) = ws.spark().range(1).select(F.unix_millis(F.current_timestamp()).alias("now_ms")).collect()
-    apart = abs(datetime.fromtimestamp(row["now_ms"] / 1000, UTC) - ws.clock())
+    there, after = datetime.fromtimestamp(row["now_ms"] / 1000, UTC), ws.clock()
+    # The question takes a while, and the answer is of some instant of it.
+    apart = max(before - there, there - after, timedelta())
     if apart > ws.settings.lease / 2:
         raise Refused(
             f"the clocks of this machine and of Spark's driver are {apart.total_seconds():,.0f} s apart, more than "

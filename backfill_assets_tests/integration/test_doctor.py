@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections import namedtuple
 from dataclasses import replace
 from datetime import timedelta
@@ -79,7 +80,7 @@ def test_no_java_no_space_and_a_clock_that_is_wrong_are_each_named(
     assert found.keys() == {"java", "free space", "clock"}
     assert "there is no Java in /no/java/here. install Java 17 or newer" in found["java"]
     assert "only 5 MiB are free" in found["free space"]
-    assert "3,600 s apart" in found["clock"]
+    assert re.search(r"3,(5\d\d|600) s apart", found["clock"])
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
