@@ -38,6 +38,7 @@ from backfill_assets.errors import BackfillError
 from backfill_assets.orchestration import tags
 from backfill_assets.orchestration.attempts import MOST_ATTEMPTS, attempts_of
 from backfill_assets.orchestration.resources import SESSION, Session
+from backfill_assets.orchestration.runs import refusals_as_failures
 from backfill_assets.orchestration.switches import switched_off
 from backfill_assets.people import PUBLISHER
 from backfill_assets.progress import Progress
@@ -127,8 +128,13 @@ def errand_sensor(errand: Errand) -> SensorDefinition:
             return SensorResult(skip_reason=off)
         with ws.ledger.read() as tx:
             forgiven = tx.stuck.forgiven(errand.sensor)
+        try:
+            asked = errand.asked(ws)
+        except BackfillError as error:
+            # Shown as the reason of the tick; the next tick asks anew.
+            return SensorResult(skip_reason=explained(error))
         found, given_up = [], []
-        for subject in errand.asked(ws):
+        for subject in asked:
             named = {tags.ON: subject}
             tried = attempts_of(context.instance, named, sensor=errand.sensor, forgiven=forgiven.get(subject, 0))
             if tried is None:
@@ -174,7 +180,8 @@ def errand_job(errand: Errand, *, pool: str | None = None) -> JobDefinition:
         if off := switched_off(ws.settings, errand.sensor):
             context.log.info(off)
             return
-        subjects = [subject for subject in errand.asked(ws) if only in (None, subject)]
+        with refusals_as_failures(session, context):
+            subjects = [subject for subject in errand.asked(ws) if only in (None, subject)]
         if not subjects:
             context.log.info(f"{errand.nothing if only is None else f'Nothing is asked for {only} (any more).'}")
         failed = [said for subject in subjects if (said := _carried_out(errand, context, ws, subject))]

@@ -144,6 +144,15 @@ def test_what_a_killed_process_left_is_recovered_when_its_lease_has_ended_and_no
     assert audit(hand.ws).problems == ()
 
 
+def test_what_the_ledger_cannot_say_is_said_in_one_sentence(hand: Hand, ticks: Ticks) -> None:
+    nameless = replace(hand.ws.settings, drop=hand.ws.settings.home / "drop", user="")
+    without = Ticks(replace(hand.ws, settings=nameless))
+    with without.open(ticks.instance):
+        (said,) = failures(without.job("land_dropped", {}))
+    assert "BACKFILL_USER, who answers for the drop folder, has no name. Next: " in said
+    assert "Traceback" not in said
+
+
 def test_a_setting_leaves_sensors_out_and_switches_none_on(hand: Hand, ticks: Ticks, tmp_path: Path) -> None:
     run_id = hand.silver({FIFTH: 15})
     given = {**shop_environment(hand.ws.settings.home), "BACKFILL_SENSORS": "recover, follow"}
