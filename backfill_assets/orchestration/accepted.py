@@ -36,6 +36,7 @@ def report_landed(workspace: Workspace, record: PublicationRecord, *, instance: 
         of_run: intent.run_id,
         "publication": intent.publication_id,
         "table version": record.delta_version or 0,
+        "dagster/uri": workspace.lake.url(intent.table),
         **report_link(workspace.settings, intent.run_id),
     }
     with one_commit(instance):
@@ -63,6 +64,7 @@ def show_accepted(workspace: Workspace, *, instance: DagsterInstance) -> None:
                     facts: dict[str, Any] = {
                         "run_id": version.run_id,
                         "publication": version.publication_id,
+                        "dagster/uri": workspace.lake.url(table),
                         **report_link(workspace.settings, version.run_id),
                     }
                     said = "Accepted by the ledger; the process that published it ended before it could report it."

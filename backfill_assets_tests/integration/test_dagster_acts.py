@@ -118,6 +118,7 @@ def test_a_release_goes_from_the_plan_to_readers_and_back_in_the_launchpad(launc
         accepted = reader.versions.accepted(TABLE)[BUILT[2]]
     assert (back.asset_materialization.tags or {})["dagster/data_version"] == accepted.checksum
     assert back.asset_materialization.metadata["dagster/row_count"].value == accepted.rows
+    assert back.asset_materialization.metadata["dagster/uri"].value == launchpad.painter.ws.lake.url(TABLE)
 
 
 def test_what_is_stale_becomes_a_set_that_is_staged_and_can_be_cancelled(launchpad: Launchpad) -> None:
