@@ -45,11 +45,11 @@ def _published(world: World, watch: Watch, count: int, rows: int, rounds: int) -
         write_deltalake(target, staged, partition_by=["day"])
 
         def publish() -> None:
-            operations.approve(ws, run_id, by="ben")
             with watch.on(f"publish {of}"):
                 operations.publish(ws, run_id, by="ben")
             with watch.on(f"roll back {of}"):
                 operations.rollback(ws, run_id, by="ben", reason="next round")
+            operations.approve(ws, run_id, by="ben")
 
         def overwrite() -> None:
             with watch.on(f"Delta overwrites {of}"):
