@@ -38,6 +38,7 @@ def far(tmp_path: Path, store: Store, spark: SparkSession, monkeypatch: pytest.M
     opened.ws.close()
 
 
+@pytest.mark.filterwarnings("ignore:The `dict` method is deprecated")  # dagster_deltalake calls it
 def test_a_table_is_published_undone_recovered_reproduced_and_audited_in_a_store(
     far: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -110,12 +111,12 @@ def test_a_wrong_key_and_a_missing_bucket_are_no_damaged_table(store: Store) -> 
     lake = Lake(root=StoreUrl(store.make_bucket("known"), "lake"), access=StoreAccess.of(store.environment))
     lake.ensure("silver.sales", ONE_DAY, "day")
     for wrong, sentence in (
-        (replace(lake, access=replace(lake.access, secret_key="another")), "does not know these credentials"),
+        (replace(lake, access=replace(lake.access, secret_key="a-wrong-secret")), "does not know these credentials"),
         (replace(lake, root=StoreUrl("gone", "lake")), "there is no such bucket"),
     ):
         with pytest.raises(StoreRefused, match=sentence) as refused:
             wrong.open("silver.sales")
-        assert "another" not in str(refused.value)
+        assert "a-wrong-secret" not in str(refused.value)
     with pytest.raises(MissingInput, match="does not exist"):
         lake.open("silver.returns")
     assert lake.open("silver.sales").version() == 0
