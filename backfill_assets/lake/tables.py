@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING
 
 from deltalake import CommitProperties, DeltaTable, Schema
 from deltalake.exceptions import TableNotFoundError
-from deltalake.fs import DeltaStorageHandler
-from pyarrow.fs import PyFileSystem
 
 from backfill_assets.errors import BackfillError, MissingInput, Refused, UnreadableTable
 from backfill_assets.files.choose import files_at
@@ -21,12 +19,13 @@ from backfill_assets.files.port import Files
 from backfill_assets.identity import DataFile, FileSet, digest_of_paths
 from backfill_assets.lake.admitted import require_admitted
 from backfill_assets.lake.schemas import cannot_follow, schema_of
+from backfill_assets.next_steps import Act, do, step
 from backfill_assets.places import Place, StoreUrl
 from backfill_assets.store_access import StoreAccess
 
 if TYPE_CHECKING:
+    from pyarrow.fs import PyFileSystem
     from pyspark.sql.types import StructType
-from backfill_assets.next_steps import Act, do, step
 
 TABLE_CONFIGURATION = {
     # The log is evidence: `audit` compares every commit with the ledger, so none may be removed by age.
@@ -67,7 +66,11 @@ class Lake:
 
     def arrow_files(self, table: str) -> PyFileSystem:
         """The files of a table of a lake in a store, for Arrow's readers."""
-        return PyFileSystem(DeltaStorageHandler(self.url(table), self.storage_options))
+        # Imported here: to look at what the ledger knows takes no Arrow.
+        from deltalake.fs import DeltaStorageHandler
+        from pyarrow.fs import PyFileSystem as FileSystem
+
+        return FileSystem(DeltaStorageHandler(self.url(table), self.storage_options))
 
     @property
     def storage_options(self) -> dict[str, str]:
