@@ -129,7 +129,7 @@ class Settings:
             spark_remote=given.get("BACKFILL_SPARK_REMOTE", ""),
             spark_memory=given.get("BACKFILL_SPARK_MEMORY") or "4g",
             spark_shuffle_partitions=_count(given, "BACKFILL_SPARK_SHUFFLE_PARTITIONS", 8),
-            drop=_path(given, "BACKFILL_DROP", home) if given.get("BACKFILL_DROP") else None,
+            drop=_drop(given, home),
             sensors=_sensors(given),
             cores=_count(given, "BACKFILL_CORES", os.cpu_count() or 1),
             core_hour_price=_price(given, "BACKFILL_CORE_HOUR_PRICE"),
@@ -154,6 +154,25 @@ def _path(given: Mapping[str, str], name: str, default: Path) -> Path:
             next_step=f"set {name} to a folder, on a file system that every process of this home sees",
         )
     return place
+
+
+def _drop(given: Mapping[str, str], home: Path) -> Path | None:
+    """Files leave it when they have landed: nothing else may live in it, nor may it lie in what others write."""
+    if not given.get("BACKFILL_DROP"):
+        return None
+    drop = _path(given, "BACKFILL_DROP", home)
+    for name, usual in (
+        ("BACKFILL_LANDING", "landing"),
+        ("BACKFILL_LAKE", "lake"),
+        ("BACKFILL_REFERENCE", "reference"),
+    ):
+        other = place_of(given.get(name) or str(home / usual), variable=name)
+        if isinstance(other, Path) and (drop.is_relative_to(other) or other.is_relative_to(drop)):
+            raise Refused(
+                f"BACKFILL_DROP is {drop}, and {name} is {other}: one lies in the other.",
+                next_step="set BACKFILL_DROP to a folder of its own",
+            )
+    return drop
 
 
 def _access(given: Mapping[str, str]) -> StoreAccess:

@@ -86,6 +86,15 @@ def test_a_setting_that_cannot_be_read_is_named(name: str, value: str, sentence:
     assert sentence in refusal.value.message
 
 
+@pytest.mark.parametrize("inside", ["lake", "landing/drop", "reference", "."])
+def test_a_drop_folder_in_what_others_write_or_around_it_is_refused(tmp_path: Path, inside: str) -> None:
+    given = {"BACKFILL_HOME": str(tmp_path)}
+    with pytest.raises(Refused, match=r"BACKFILL_DROP is .*: one lies in the other"):
+        Settings.from_environment({**given, "BACKFILL_DROP": str(tmp_path / inside)})
+    beside = Settings.from_environment({**given, "BACKFILL_DROP": str(tmp_path / "landing-drop")})
+    assert beside.drop == tmp_path / "landing-drop"
+
+
 def test_every_setting_is_in_the_readme() -> None:
     source = (PROJECT_ROOT / "backfill_assets" / "settings.py").read_text(encoding="utf-8")
     readme = (PROJECT_ROOT / "README.md").read_text(encoding="utf-8")
