@@ -97,7 +97,7 @@ def _environment(kind: str, worded: Worded) -> Environment:
         "of": count_of,
         "listed": ", ".join,
         "number": _number,
-        "change": lambda pair: _change(*pair),
+        "change": lambda pair: change_in_words(*pair),
         "instant": _instant,
         "mib": _mebibytes,
         "key": _key,
@@ -143,12 +143,15 @@ def _number(value: Number) -> str:
     return f"{value:,}" if isinstance(value, int) else f"{value:,.2f}"
 
 
-def _change(before: Number, after: Number) -> str:
+def change_in_words(before: Number, after: Number) -> str:
     """How far a measure moved, in its own unit and in percent."""
     if before == after:
         return "same"
     moved = f"{'+' if after > before else ''}{_number(number_of(Decimal(str(after)) - Decimal(str(before))))}"
-    return f"{moved}, {(after - before) / abs(before):+.1%}" if before else moved
+    if not before:
+        return moved
+    percent = f"{(after - before) / abs(before):+.1%}"
+    return f"{moved}, {'under 0.1%' if percent in ('+0.0%', '-0.0%') else percent}"
 
 
 def _instant(value: datetime) -> str:
@@ -226,7 +229,7 @@ def breakdown_chart(measure: str, cells: Sequence[MeasuredCell]) -> Markup:
                 Bar(value=abs(values[measure]), style=side, title=f"{_key(cell.by)} {side}: {_number(values[measure])}")
                 for side, values in (("before", cell.before), ("after", cell.after))
             ),
-            text=f"{_number(cell.after[measure])} ({_change(cell.before[measure], cell.after[measure])})",
+            text=f"{_number(cell.after[measure])} ({change_in_words(cell.before[measure], cell.after[measure])})",
         )
         for cell in shown
     ]

@@ -199,7 +199,10 @@ def _is_it_right(gates: Sequence[GateSummary]) -> str:
         return "Not measured yet."
     failed = [gate for gate in measured if gate.failed_partitions]
     if not failed:
-        return f"All {count_of(len(measured), 'gate')} passed in every partition."
+        return (
+            f"All {count_of(len(measured), 'gate')} passed in every partition: the rows keep the declared rules. "
+            "Whether the reason is right, and these days are all that it concerns, no gate can know."
+        )
     words = [f"{gate.gate} ({'blocks' if gate.blocking else 'informs'}): {gate.first_failure}" for gate in failed]
     return _sentence(f"{len(failed):,} of {count_of(len(measured), 'gate')} failed. {'; '.join(words)}")
 
@@ -215,8 +218,8 @@ def _on_yes(found: Reviewed) -> str:
     if run.state in EVER_PUBLISHED:
         return f"It is {run.state}: {run.meaning}.{follow}"
     return (
-        f"One commit swaps the files of {count_of(found.swapped, found.noun)} of {run.table}; a rollback restores "
-        f"exactly the earlier files.{follow}"
+        f"One commit swaps the files of {count_of(found.swapped, found.noun)} of {run.table}; a rollback of this "
+        f"run restores exactly the earlier files. Cancelled instead, it changes nothing.{follow}"
         if found.totals
         else f"Publication swaps the partitions of {run.table} that differ, in one commit.{follow}"
     )

@@ -19,7 +19,7 @@ from backfill_assets.evidence.breakdown import BreakdownDocument, MeasuredCell
 from backfill_assets.evidence.cost import CostDocument, CostShare
 from backfill_assets.evidence.course import Moment
 from backfill_assets.evidence.measured import GateSummary, Moves, MovesOfSome, PartitionMoves, moves_of_some
-from backfill_assets.evidence.pages import MOST_MOVED, html_page, markdown_page, most_moved
+from backfill_assets.evidence.pages import MOST_MOVED, change_in_words, html_page, markdown_page, most_moved
 from backfill_assets.evidence.reach import DependentCell, DependentMoves
 from backfill_assets.evidence.report import PolicyDocument, RunReport, RunVersions
 from backfill_assets.evidence.review import Level, Reviewed, review_of
@@ -326,3 +326,11 @@ def test_a_measure_that_moved_shows_both_values_in_one_cell_and_is_sorted_by_the
     page = html_page(report(), worded=words_of)
     assert '<td class="n" data-value="9">7.50 → 9<br><span class="soft">+1.50, +20.0%</span></td>' in page
     assert '<td class="n" data-value="10">10</td>' in page
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [(2278, 2277, "-1, under 0.1%"), (100, 101, "+1, +1.0%"), (0, 3, "+3"), (5, 5, "same")],
+)
+def test_a_small_change_is_not_rounded_to_none(before: int, after: int, said: str) -> None:
+    assert change_in_words(before, after) == said
