@@ -229,6 +229,7 @@ def test_the_same_story_by_commands_leaves_the_same_ledger_and_the_same_runs_in_
 ) -> None:
     monkeypatch.delenv("DAGSTER_HOME", raising=False)
     browser, commands = workspace(homes.browser.home), workspace(homes.commands.home)
+    told.wait_until_followed(browser)
     found = told.events_after(browser, homes.sequence)
     assert len(found) > 40
     assert found == told.events_after(commands, homes.sequence)

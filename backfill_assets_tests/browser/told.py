@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -41,6 +42,17 @@ class Story:
 def _is_of_the_moment(name: str) -> bool:
     # Digests are of paths and texts that hold ids; the checksums of content are kept.
     return name in OF_THE_MOMENT or name.endswith("digest")
+
+
+def wait_until_followed(ws: Workspace, *, within_s: float = 180) -> None:
+    """Waits for the tick of the sensor that finds nothing left to follow: the commands have that said at once."""
+    until = time.monotonic() + within_s
+    while time.monotonic() < until:
+        with ws.ledger.read() as tx:
+            if not tx.outbox.entries(open_only=True):
+                return
+        time.sleep(1)
+    raise AssertionError(f"something was left to follow for {within_s} s")
 
 
 def events_after(ws: Workspace, sequence: int) -> Sequence[Mapping[str, Any]]:
