@@ -68,7 +68,7 @@ def place_of(text: str, *, variable: str) -> Place:
 
 
 def for_spark(place: Place, path: str = "") -> str:
-    """How Spark is told of a file or folder in a place: object stores are read by Hadoop's s3a.
+    """The address of a file or folder for Spark: object stores are read by Hadoop's s3a.
 
     Args:
         place: Where it is.

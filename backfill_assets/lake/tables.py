@@ -61,7 +61,7 @@ class Lake:
         return files_at(self.place(table), self.access)
 
     def url(self, table: str) -> str:
-        """How delta-rs is told of a table."""
+        """The address of a table for delta-rs."""
         return str(self.place(table))
 
     def arrow_files(self, table: str) -> PyFileSystem:

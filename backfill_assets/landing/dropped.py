@@ -1,4 +1,4 @@
-"""Drop folder: files that somebody puts into `<drop>/<source>/`, before they land. Only the file system is asked here.
+"""Drop folder: files that are put into `<drop>/<source>/`, before they land. Only the file system is asked here.
 
 Files that land are moved into `<drop>/<source>/landed/`, under the name of their import; nothing is ever deleted.
 """
@@ -110,7 +110,7 @@ def _dropped(drop: Path, source: str, entry: os.DirEntry[str], *, unfit: str) ->
         source=source,
         path=path,
         subject=visible(path.relative_to(drop).as_posix()),
-        # What can never be landed is given up once, also a folder that somebody is still filling.
+        # What can never be landed is given up once, also a folder that is still being filled.
         mark=f"unfit:{held.st_ino}" if unfit else _mark(held),
         # Not the time of its content, which a copy can take over from the original.
         changed_at=datetime.fromtimestamp(max(held.st_ctime, 0), UTC),
