@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import csv
-import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import UTC, date, datetime, time, timedelta
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +14,10 @@ from pyspark.sql import functions as sf
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 from sqlalchemy import text
 
-from backfill_assets.candidates.rows import rows_of
 from backfill_assets.domain import Domain, Release, TransformContext, lifts
 from backfill_assets.errors import BackfillError
-from backfill_assets.landing.imports import OnDuplicate
 from backfill_assets.ledger.connection import connect_engine
-from backfill_assets.ledger.import_records import ImportRecord
 from backfill_assets.planning.partitions import DayRange
-from backfill_assets.planning.request import PlanRequest
 from backfill_assets.settings import Settings
 from backfill_assets.staleness.ranges import Cause
 from backfill_assets.upkeep.audit import audit
@@ -33,106 +27,9 @@ from backfill_assets_tests import operations
 from backfill_assets_tests.conftest import NOON, SPARK_ENVIRONMENT
 from backfill_assets_tests.contract_domain import CHANNEL, contract, shop_of
 from backfill_assets_tests.contract_domain import transforms as functions
+from backfill_assets_tests.contract_store import SALES, START, TOTALS, Store, Values, days_from, sale
 from backfill_assets_tests.ledgers import home_environment
 from backfill_assets_tests.shop import ticking_clock
-
-SALES, TOTALS = "bronze.sales", "silver.totals"
-START = date(2025, 1, 1)
-Values = Mapping[str, Any]
-
-
-def days_from(first: int, count: int) -> DayRange:
-    """So many days, counted from the first of the history."""
-    start = START + timedelta(days=first)
-    return DayRange.inclusive(start, start + timedelta(days=count - 1))
-
-
-def sale(day: date, **values: Any) -> Values:
-    """A sale at noon of a day."""
-    at = datetime.combine(day, time(12), tzinfo=UTC).isoformat()
-    return {"sale_id": f"sale-{day}", "sold_at": at, "place": "here", **values}
-
-
-@dataclass(kw_only=True)
-class Store:
-    """A home whose domain is edited while it is in use."""
-
-    ws: Workspace
-    folder: Path
-
-    def becomes(self, domain: Domain) -> None:
-        """The author edits the domain."""
-        self.ws = Workspace(
-            settings=self.ws.settings, domain=domain, clock=self.ws.clock, open_session=self.ws.open_session
-        )
-
-    def lands(self, name: str, records: Sequence[Values], *, again: bool = False) -> ImportRecord:
-        """Lands a file by the suffix of its name."""
-        path = self.folder / name
-        if path.suffix == ".csv":
-            with path.open("w", newline="") as text:
-                rows = csv.DictWriter(text, fieldnames=list(records[0]))
-                rows.writeheader()
-                rows.writerows(records)
-        else:
-            path.write_text("".join(json.dumps(record) + "\n" for record in records))
-        duplicate = OnDuplicate.REPROCESS if again else OnDuplicate.IGNORE
-        return operations.land(self.ws, SALES, path, on_duplicate=duplicate, by="ana").record
-
-    def loads(self, partitions: tuple[date, ...] | None = None) -> str:
-        """Builds the days that wait, or these."""
-        run = operations.plan_load(self.ws, SALES, partitions=partitions, by="ana", reason="landed")
-        assert run is not None
-        self._executes(run.run_id)
-        return run.run_id
-
-    def totals(self, days: DayRange, *, version: str | None = None) -> str:
-        """Computes and publishes the sums of some days."""
-        run_id = self.planned(days, version=version)
-        self._executes(run_id)
-        return run_id
-
-    def planned(self, days: DayRange, *, version: str | None = None) -> str:
-        """A run that is planned."""
-        request = PlanRequest(table=TOTALS, days=days, reason="why not", by="ana", transform_version=version)
-        return operations.plan(self.ws, request).manifest.run_id
-
-    def _executes(self, run_id: str) -> None:
-        operations.stage(self.ws, run_id, actor="ana")
-        assert operations.gate(self.ws, run_id, actor="ana").passed
-        if operations.run_named(self.ws, run_id).manifest.table == TOTALS:
-            operations.approve(self.ws, run_id, by="ben")
-        operations.publish(self.ws, run_id, by="ben")
-
-    def sold(self, table: str = SALES) -> list[dict[str, Any]]:
-        """The accepted rows as the present domain reads them."""
-        declared = self.ws.domain.table(table)
-        with self.ws.ledger.read() as tx:
-            files = [tx.versions.accepted(table, [p])[p].files for p in tx.versions.claims(table)]
-        return [row.asDict() for row in rows_of(self.ws, declared, files).orderBy(declared.partition.column).collect()]
-
-    def versions(self, table: str = SALES) -> Mapping[date, int]:
-        """The accepted version of every partition."""
-        with self.ws.ledger.read() as tx:
-            return {partition: claim.version for partition, claim in tx.versions.claims(table).items()}
-
-    def stale(self, table: str) -> Mapping[Cause, int]:
-        """How many partitions of a table are stale, by cause."""
-        found: dict[Cause, int] = {}
-        for each in operations.stale_tables(self.ws, table=table):
-            for some in each.ranges:
-                for reason in some.reasons:
-                    found[reason.cause] = found.get(reason.cause, 0) + len(some.partitions)
-        return found
-
-    def is_identical(self, run_id: str) -> bool:
-        """Whether a run is reproduced identically."""
-        return operations.reproduce(self.ws, run_id, by="rita").identical
-
-    def rejected(self) -> list[str]:
-        """The reasons of all quarantined records."""
-        rows = self.ws.lake.open("quarantine.sales").to_pyarrow_table(columns=["reason"]).to_pylist()
-        return sorted(row["reason"] for row in rows)
 
 
 @pytest.fixture
@@ -176,8 +73,10 @@ OF_VERSION: Mapping[int, Callable[[int], Values]] = {
 }
 
 
-@pytest.mark.parametrize("count", [3, 90], ids=["three days", "ninety days"])
-def test_a_column_is_added_one_renamed_and_one_widened_with_days_before_each(store: Store, count: int) -> None:
+@pytest.mark.parametrize(("count", "files"), [(3, 1), (90, 3)], ids=["three days", "ninety days"])
+def test_a_column_is_added_one_renamed_and_one_widened_with_days_before_each(
+    store: Store, count: int, files: int
+) -> None:
     """The history of a source over three changes: nothing is rewritten, nothing is stale, everything is reproduced."""
     sources: list[str] = []
     derived: list[str] = []
@@ -187,20 +86,18 @@ def test_a_column_is_added_one_renamed_and_one_widened_with_days_before_each(sto
         assert store.stale(TOTALS) in ({}, {Cause.VERSION_CHANGED: 2 * count})
         days = list(days_from(count * (version - 1), count))
         before = store.versions()
-        for part in range(0, count, count // 3):
-            named = f"{version}-{part}.jsonl"
-            store.lands(
-                named, [sale(day, **of_day(number)) for number, day in enumerate(days[part : part + count // 3])]
-            )
+        size = count // files
+        for part in range(0, count, size):
+            sold = [sale(day, **of_day(number)) for number, day in enumerate(days[part : part + size])]
+            store.lands(f"{version}-{part}.jsonl", sold)
         sources.append(store.loads())
         derived.append(store.totals(DayRange.inclusive(days[0], days[-1])))
         assert {day: store.versions()[day] for day in before} == before
     rows = store.sold()
     assert len(rows) == 4 * count
     assert set(store.versions().values()) == {1}
-    assert [row["net"] for row in rows] == [*range(count // 3)] * 9 + [
-        number + 2**40 for number in range(count // 3)
-    ] * 3
+    of_file = [*range(count // files)]
+    assert [row["net"] for row in rows] == of_file * files * 3 + [number + 2**40 for number in of_file] * files
     assert [row["channel"] for row in rows] == ["shop"] * count + ["web"] * 3 * count
     by_others = store.ws.lake.open(SALES).to_pyarrow_table().sort_by("sold_on").to_pylist()
     assert [row["net"] for row in by_others[2 * count :]] == [row["net"] for row in rows[2 * count :]]

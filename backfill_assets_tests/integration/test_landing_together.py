@@ -24,7 +24,7 @@ from backfill_assets.ledger.states import ImportState
 from backfill_assets.settings import Settings
 from backfill_assets_tests.landing_examples import EVENTS, LandingRoom, event, json_lines, landing_room
 from backfill_assets_tests.orders_domain import orders
-from backfill_assets_tests.searches import examples
+from backfill_assets_tests.searches import examples, is_thorough
 
 FIRST = date(2024, 5, 1)
 DAYS = tuple(FIRST + timedelta(days=n) for n in range(5))
@@ -125,15 +125,16 @@ def test_files_of_one_call_are_what_they_are_one_after_the_other(
 ) -> None:
     chance = random.Random(seed)
     some = some_event if source is EVENTS else some_change
-    files = [[some(chance) for _ in range(chance.randrange(0, 25))] for _ in range(7)]
+    count = 7 if is_thorough() else 4
+    files = [[some(chance) for _ in range(chance.randrange(0, 25))] for _ in range(count)]
     kinds = [chance.choice(["jsonl", "jsonl", "jsonl.gz", "csv", "parquet"]) for _ in files]
-    order = [0, 1, *chance.sample(range(2, 7), 5), chance.randrange(7)]  # one of them comes twice
+    order = [0, 1, *chance.sample(range(2, count), count - 2), chance.randrange(count)]  # one of them comes twice
     monkeypatch.setattr(together, "MOST_FILES", chance.choice([3, 100]))
     last = [some(chance) for _ in range(10)]
     found = []
     for alone in (True, False):
         with landing_room(spark, another(settings) if alone else settings, clock, source) as room:
-            paths = [written(room, f"f{n}", files[n], kinds[n]) for n in range(7)]
+            paths = [written(room, f"f{n}", files[n], kinds[n]) for n in range(count)]
             calls = [[n] for n in order] if alone else [order[:1], order[1:]]
             for call in calls:
                 room.land_paths([paths[n] for n in call])
