@@ -109,7 +109,7 @@ def _assets(
         )
         def gated(context: AssetExecutionContext) -> Iterator[Any]:
             yield from materialized(context, GATED, partitions, numbers)
-            yield from gate_events(context, GATED, Grain.DAILY, found)
+            yield from gate_events(context, GATED, Grain.DAILY, found, links={})
             yield from ended_checks(GATED, over)
 
         @asset(key=PUBLISHED, deps=[GATED], partitions_def=daily, backfill_policy=one_run, output_required=False)

@@ -7,12 +7,17 @@ from dataclasses import dataclass, field, fields
 from datetime import date
 
 from backfill_assets.documents import INLINE
+from backfill_assets.domain import WarmUpProof
+from backfill_assets.gates.judge_proof import scope_of_proof
 from backfill_assets.gates.moves import Moves as Moves  # a part of documents, which other rooms know from here
 from backfill_assets.gates.moves import changed_columns_in, moves_in
 from backfill_assets.ledger.records import CandidatePartition, GateResult
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import GateTerm
 from backfill_assets.planning.partitions import Grain, count_of, describe
+
+PROOF = WarmUpProof().name
+"""The gate that proves the window."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +66,7 @@ class GateSummary:
         blocking: Whether its failure blocks the run; else it only informs.
         passed_partitions: In how many partitions it passed.
         failed_partitions: In how many it failed.
-        outcome: The same in words: `1 of 5 days failed`.
+        outcome: The same in words: `1 of 5 days failed`; of a proof that holds, what was compared and what was not.
         failed_in: Where it failed, in words; null when it did not.
         first_failure: The first failure in words; null when there is none.
         failed: The partitions in which it failed, in order.
@@ -144,16 +149,19 @@ def _gate_summary(grain: Grain, term: GateTerm, results: Sequence[GateResult]) -
         blocking=term.blocking,
         passed_partitions=len(results) - len(failed),
         failed_partitions=len(failed),
-        outcome=_outcome(grain, len(failed), len(results)),
+        outcome=outcome_of(grain, results),
         failed_in=describe(grain, (result.partition for result in failed)) if failed else None,
         first_failure=f"{failed[0].partition}: {failed[0].verdict}" if failed else None,
         failed=tuple(result.partition for result in failed),
     )
 
 
-def _outcome(grain: Grain, failed: int, measured: int) -> str:
-    """How many partitions passed or failed, in words that cannot be read the other way round."""
-    every = count_of(measured, grain.noun)
-    if not measured:
+def outcome_of(grain: Grain, results: Sequence[GateResult]) -> str:
+    """How many partitions passed or failed one gate, in words that cannot be read the other way round."""
+    failed = sum(not result.passed for result in results)
+    every = count_of(len(results), grain.noun)
+    if not results:
         return "not measured yet"
+    if not failed and results[0].gate == PROOF:
+        return scope_of_proof(grain, results)
     return f"{failed:,} of {every} failed" if failed else f"{every} passed"

@@ -20,6 +20,7 @@ from markupsafe import Markup
 
 from backfill_assets.evidence.breakdown import MeasuredCell, Number, by_dimensions, by_month, number_of
 from backfill_assets.evidence.charts import Bar, Labelled, bars, columns, strips
+from backfill_assets.evidence.glossary import glossary
 from backfill_assets.evidence.measured import PartitionMoves
 from backfill_assets.evidence.report import RunReport
 from backfill_assets.evidence.set_report import SetReport
@@ -112,6 +113,7 @@ def _environment(kind: str, worded: Worded) -> Environment:
         "by_dimensions": by_dimensions,
         "by_month": by_month,
         "gates_chart": gates_chart,
+        "glossary": glossary,
         "most_partitions": MOST_PARTITIONS,
     }
     return environment

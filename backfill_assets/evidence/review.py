@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from backfill_assets.evidence.measured import GateSummary, MovesOfSome
+from backfill_assets.evidence.measured import PROOF, GateSummary, MovesOfSome
 from backfill_assets.evidence.moved_on import InputMovedOn
 from backfill_assets.evidence.reach import DependentMoves
 from backfill_assets.evidence.releases import LaterRelease
@@ -130,7 +130,7 @@ def _level(found: Reviewed, warnings: Sequence[str]) -> Level:
 
 
 def _headline(found: Reviewed, warnings: Sequence[str]) -> str:
-    run = found.run
+    run, share = found.run, _share(found)
     blocking = [gate.gate for gate in found.gates if gate.blocking and gate.failed_partitions]
     with_warnings = f", with {count_of(len(warnings), 'warning')}" if warnings else ""
     if run.state is RunState.BLOCKED:
@@ -138,11 +138,28 @@ def _headline(found: Reviewed, warnings: Sequence[str]) -> str:
     if run.mode is Mode.RECONCILIATION and found.totals:
         return f"Drift: {count_of(found.swapped, found.noun)} differ" if found.swapped else "No drift"
     if run.state is RunState.PASSED and run.mode in NEVER_PUBLISHED:
-        return f"Measured, and never published{with_warnings}"
+        return f"Measured, and never published{share}{with_warnings}"
     if run.state is RunState.PASSED:
         waits = "ready to publish" if run.approved_by else "waits for an approval"
-        return f"Every blocking gate passed: {waits}{with_warnings}"
+        return f"Every blocking gate passed: {waits}{share}{with_warnings}"
     return f"{run.state.replace('_', ' ').capitalize()}: {run.meaning}{with_warnings}"
+
+
+def _share(found: Reviewed) -> str:
+    """What part of the accepted rows is concerned, for a headline; nothing where there are none."""
+    share = share_of_accepted(found.restated.moves) if found.restated else None
+    return f"; {share} of the accepted rows change or disappear" if share else ""
+
+
+def share_of_accepted(moves: Moves) -> str | None:
+    """How many of the accepted rows change or disappear, in percent; None where there are no accepted rows."""
+    if not moves.accepted_rows:
+        return None
+    gone = moves.changed + moves.removed
+    percent = f"{gone / moves.accepted_rows:.1%}"
+    if percent == "0.0%" and gone:
+        return "under 0.1%"
+    return "over 99.9%" if percent == "100.0%" and gone < moves.accepted_rows else percent
 
 
 def _what_changes(found: Reviewed) -> str:
@@ -187,9 +204,10 @@ def _by_how_much(found: Reviewed) -> str:
 
 def moves_in_words(moves: Moves) -> str:
     """How rows differ from the accepted ones."""
+    share = share_of_accepted(moves)
     return (
-        f"of {count_of(moves.accepted_rows, 'accepted row')} {moves.changed:,} change, {moves.removed:,} disappear and "
-        f"{moves.unchanged:,} stay; {moves.added:,} are added"
+        f"of {count_of(moves.accepted_rows, 'accepted row')} {moves.changed:,} change, {moves.removed:,} disappear "
+        f"{f'({share}) ' if share else ''}and {moves.unchanged:,} stay; {moves.added:,} are added"
     )
 
 
@@ -199,8 +217,9 @@ def _is_it_right(gates: Sequence[GateSummary]) -> str:
         return "Not measured yet."
     failed = [gate for gate in measured if gate.failed_partitions]
     if not failed:
+        proof = "".join(f" The window ({gate.gate}): {gate.outcome}." for gate in measured if gate.gate == PROOF)
         return (
-            f"All {count_of(len(measured), 'gate')} passed in every partition: the rows keep the declared rules. "
+            f"All {count_of(len(measured), 'gate')} passed: the rows keep the declared rules.{proof} "
             "Whether the reason is right, and these days are all that it concerns, no gate can know."
         )
     words = [f"{gate.gate} ({'blocks' if gate.blocking else 'informs'}): {gate.first_failure}" for gate in failed]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields
 from backfill_assets.documents import INLINE
 from backfill_assets.evidence.measured import MovesOfSome
 from backfill_assets.evidence.report import RunReport, run_report
-from backfill_assets.evidence.review import Level, Review, moves_in_words, worst
+from backfill_assets.evidence.review import Level, Review, moves_in_words, share_of_accepted, worst
 from backfill_assets.evidence.sets import SetDocument, set_document
 from backfill_assets.gates.moves import Moves
 from backfill_assets.ledger.states import SetState
@@ -29,6 +29,11 @@ class TableTotals:
     table: str
     restated: MovesOfSome | None
     new: MovesOfSome | None
+
+    @property
+    def all(self) -> MovesOfSome | None:
+        """Both together; None where there are not both."""
+        return _together((self.restated, self.new)) if self.restated and self.new else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +96,7 @@ def _review(found: SetDocument, reports: Sequence[RunReport], tables: Sequence[T
     outside = dict.fromkeys(each.sentence for r in reports for each in r.dependents if each.table not in inside)
     return Review(
         level=Level.BAD if found.state in (SetState.ROLLED_BACK, SetState.CANCELLED) else level,
-        headline=_headline(found, reports, warnings),
+        headline=_headline(found, reports, tables, warnings),
         what_changes=" ".join(report.review.what_changes for report in reports),
         why=f"Because {found.because}. Requested by {found.requested_by}: {found.reason}.",
         by_how_much=" ".join(_table_in_words(table) for table in tables),
@@ -101,7 +106,9 @@ def _review(found: SetDocument, reports: Sequence[RunReport], tables: Sequence[T
     )
 
 
-def _headline(found: SetDocument, reports: Sequence[RunReport], warnings: Sequence[str]) -> str:
+def _headline(
+    found: SetDocument, reports: Sequence[RunReport], tables: Sequence[TableTotals], warnings: Sequence[str]
+) -> str:
     blocked = [report.run.table for report in reports if report.is_blocked]
     if blocked:
         return f"Blocked: a gate of {' and '.join(dict.fromkeys(blocked))} failed, so nothing of it can be published"
@@ -111,8 +118,15 @@ def _headline(found: SetDocument, reports: Sequence[RunReport], warnings: Sequen
         if unmeasured:
             return f"{count_of(unmeasured, 'run')} of {len(reports):,} not measured yet{with_warnings}"
         waits = "ready to publish" if found.approved_by else "waits for an approval"
-        return f"Every blocking gate of every run passed: {waits}{with_warnings}"
+        return f"Every blocking gate of every run passed: {waits}{_shares(tables)}{with_warnings}"
     return f"{found.state.replace('_', ' ').capitalize()}: {found.meaning}{with_warnings}"
+
+
+def _shares(tables: Sequence[TableTotals]) -> str:
+    """What part of the accepted rows of each table is concerned, for a headline."""
+    shares = [(table.table, share_of_accepted(table.restated.moves)) for table in tables if table.restated]
+    words = [f"{share} of {table}" for table, share in shares if share]
+    return f"; of the accepted rows change or disappear {' and '.join(words)}" if words else ""
 
 
 def _table_in_words(table: TableTotals) -> str:

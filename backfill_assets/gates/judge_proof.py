@@ -10,7 +10,7 @@ from backfill_assets.gates.measure import Measured
 from backfill_assets.gates.proven import Proven
 from backfill_assets.gates.verdict import Verdict
 from backfill_assets.ledger.records import GateResult
-from backfill_assets.planning.partitions import count_of
+from backfill_assets.planning.partitions import Grain, count_of, describe
 from backfill_assets.planning.reads import more_days_described
 from backfill_assets.planning.windows import windows_described
 
@@ -103,6 +103,26 @@ def proven_by_rows(results: Iterable[GateResult]) -> str | None:
         return None
     shown = [result.observed for result in found if result.observed.get("unchanged") and not result.observed["more"]]
     return str(shown[0]["proven_on"]) if shown else None
+
+
+def scope_of_proof(grain: Grain, results: Iterable[GateResult]) -> str:
+    """What a proof that holds compared and what it did not, in words.
+
+    Args:
+        grain: The grain of the partitions.
+        results: The results of the gate in all partitions of the run, none of which failed.
+    """
+    found = tuple(results)
+    again = [result.partition for result in found if "unchanged" in result.observed]
+    rest = f"{count_of(len(found) - len(again), grain.noun)} not computed again"
+    if again and len(again) == len(found):
+        return f"{describe(grain, again)}: computed again, the same rows"
+    if again:
+        return f"{describe(grain, again)}: computed again, the same rows; the other {rest}"
+    cited = {str(result.observed[PROVEN_BY]) for result in found if PROVEN_BY in result.observed}
+    if cited:
+        return f"cited from run {' and '.join(sorted(cited))}; {rest}"
+    return f"nothing was compared: {found[0].verdict}" if found else "nothing was compared"
 
 
 def _same(rows: int) -> str:

@@ -140,7 +140,7 @@ def _bronze(table: SourceTable, first_day: date, pool: str | None) -> AssetsDefi
             with refusals_as_failures(session, context):
                 record = _published_or_waiting(session, run, by=by)
         except Failure:
-            yield from summaries(key, table.partition.grain, results)
+            yield from summaries(key, table.partition.grain, results, links=_links(session, run))
             yield from ended_checks(key, table.gates)
             raise
         # In this order, for a check counts for the materialization before it.
@@ -153,7 +153,7 @@ def _bronze(table: SourceTable, first_day: date, pool: str | None) -> AssetsDefi
                 run.manifest.partitions,
                 described.published(record, staged, run.manifest, _url(context, table), links=_links(session, run)),
             )
-        yield from summaries(key, table.partition.grain, results)
+        yield from summaries(key, table.partition.grain, results, links=_links(session, run))
         yield from ended_checks(key, table.gates)
 
     return load
@@ -242,7 +242,7 @@ def _validation(table: DerivedTable, first_day: date, pool: str | None) -> Asset
             links=_links(session, run),
         )
         yield from materialized(context, key, run.manifest.partitions, numbers)
-        yield from gate_events(context, key, table.partition.grain, results)
+        yield from gate_events(context, key, table.partition.grain, results, links=_links(session, run))
         yield from ended_checks(key, table.gates)
         _must_have_passed(session, run, table, results)
 

@@ -26,11 +26,12 @@ from dagster import (
 
 from backfill_assets.application.command_line import words_of
 from backfill_assets.domain import Gate
-from backfill_assets.evidence.measured import changed_columns
+from backfill_assets.evidence.measured import changed_columns, outcome_of
 from backfill_assets.ledger.records import GateResult
 from backfill_assets.next_steps import Act, do
 from backfill_assets.orchestration.dagster_internals import AssetCheckEvaluationTargetMaterializationData as Target
-from backfill_assets.orchestration.described import CHANGED, column_rows, violations
+from backfill_assets.orchestration.described import CHANGED, Links, column_rows, violations
+from backfill_assets.orchestration.links import REPORT
 from backfill_assets.orchestration.partitions import key_of
 from backfill_assets.planning.partitions import Grain, count_of, describe
 
@@ -39,6 +40,7 @@ FAILED = TableSchema(
     columns=[TableColumn("partition", "string"), TableColumn("violations", "int"), TableColumn("verdict", "string")]
 )
 MOST_FAILED_ROWS = 100
+ROWS_THAT_FAIL = "rows that fail"
 
 
 def gate_specs(
@@ -70,9 +72,9 @@ def targets(instance: DagsterInstance, asset: AssetKey, run_id: str, at: float) 
 
 
 def evaluations(
-    asset: AssetKey, results: Iterable[GateResult], on: Mapping[str, Target]
+    asset: AssetKey, results: Iterable[GateResult], on: Mapping[str, Target], *, links: Links
 ) -> Iterator[AssetCheckEvaluation]:
-    """One evaluation per gate and partition, in a sentence; of some that failed also what was observed."""
+    """One evaluation per gate and partition, in a sentence; of some that failed also what was observed, with links."""
     failed: Counter[str] = Counter()
     for result in sorted(results, key=lambda result: (result.gate, result.partition)):
         key = key_of(result.partition)
@@ -87,13 +89,15 @@ def evaluations(
             description=_sentence(result.verdict),
             metadata={"violations": violations(result)}
             if result.passed or failed[result.gate] > MOST_FAILED_ROWS
-            else {"violations": violations(result), **_observed(result), **_rows_that_fail(result)},
+            else {"violations": violations(result), **_observed(result), **_linked(result, links)},
             target_materialization_data=on.get(key),
         )
 
 
-def summaries(asset: AssetKey, grain: Grain, results: Iterable[GateResult]) -> Iterator[AssetCheckEvaluation]:
-    """One evaluation per gate for a whole run, naming the partitions that failed."""
+def summaries(
+    asset: AssetKey, grain: Grain, results: Iterable[GateResult], *, links: Links
+) -> Iterator[AssetCheckEvaluation]:
+    """One evaluation per gate for a whole run, naming the partitions that failed, with links where some did."""
     by_gate: dict[str, list[GateResult]] = defaultdict(list)
     for result in results:
         by_gate[result.gate].append(result)
@@ -106,7 +110,7 @@ def summaries(asset: AssetKey, grain: Grain, results: Iterable[GateResult]) -> I
             passed=not failed,
             severity=_severity(found[0].blocking),
             blocking=found[0].blocking,
-            description=f"{every} passed."
+            description=_sentence(outcome_of(grain, found))
             if not failed
             else f"{len(failed):,} of {every} failed: {describe(grain, (result.partition for result in failed))}. "
             f"Keys of rows that fail: {words_of(do(Act.REPORT, failed[0].run_id))}",
@@ -115,6 +119,7 @@ def summaries(asset: AssetKey, grain: Grain, results: Iterable[GateResult]) -> I
                 "failed_partitions": len(failed),
                 "violations": sum(map(violations, found)),
                 **_failed_rows(failed),
+                **(links if failed else {}),
             },
         )
 
@@ -155,9 +160,9 @@ def _failed_rows(failed: Sequence[GateResult]) -> Mapping[str, Any]:
     return {"failed": MetadataValue.table(rows, schema=FAILED)}
 
 
-def _rows_that_fail(result: GateResult) -> Mapping[str, Any]:
-    """Where rows that fail are shown with their keys: in the ledger alone, which can erase them."""
-    return {"rows that fail": words_of(do(Act.REPORT, result.run_id))} if violations(result) else {}
+def _linked(result: GateResult, links: Links) -> Links:
+    """The links; the report is where rows that fail are shown by their keys, which only the ledger can erase."""
+    return {ROWS_THAT_FAIL if label == REPORT and violations(result) else label: link for label, link in links.items()}
 
 
 def _observed(result: GateResult) -> Mapping[str, Any]:

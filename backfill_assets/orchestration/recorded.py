@@ -81,13 +81,15 @@ def waits(
     )
 
 
-def gate_events(context: AssetExecutionContext, key: AssetKey, grain: Grain, results: Sequence[GateResult]) -> Events:
+def gate_events(
+    context: AssetExecutionContext, key: AssetKey, grain: Grain, results: Sequence[GateResult], *, links: Links
+) -> Events:
     """The status of each gate for each partition, and one evaluation per gate that sums them up for the run."""
     on = targets(context.instance, key, context.run.run_id, time.time())
-    for batch in batches(evaluations(key, results, on), BATCH):
+    for batch in batches(evaluations(key, results, on, links=links), BATCH):
         with one_commit(context.instance):
             yield from batch
-    yield from summaries(key, grain, results)
+    yield from summaries(key, grain, results, links=links)
 
 
 def ended_checks(key: AssetKey, gates: Iterable[Gate]) -> Events:

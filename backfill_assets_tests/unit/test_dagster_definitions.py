@@ -18,13 +18,16 @@ from backfill_assets.domains.enforcement_sla.sources import case_events as CASE_
 from backfill_assets.errors import MissingInput
 from backfill_assets.landing.imports import contract_of
 from backfill_assets.ledger.import_records import ImportCounts, ImportDay, OfferedFile
+from backfill_assets.ledger.records import GateResult
 from backfill_assets.orchestration import described
 from backfill_assets.orchestration.build import build_definitions, definitions_over
+from backfill_assets.orchestration.checks import evaluations, summaries
 from backfill_assets.orchestration.dagster_internals import LOCATION, origin_of
 from backfill_assets.orchestration.links import report_link
 from backfill_assets.orchestration.partitions import first_day_of_data
 from backfill_assets.orchestration.preview import relied_upon
 from backfill_assets.orchestration.resources import Session
+from backfill_assets.planning.partitions import Grain
 from backfill_assets.planning.policy import Policy
 from backfill_assets.sensors import Sensor
 from backfill_assets.settings import PROJECT_ROOT, Settings
@@ -199,6 +202,33 @@ def test_a_report_is_linked_where_the_desk_is_served_and_a_command_elsewhere() -
     assert report_link(settings, "set.1")["at the desk"].value == "http://desk.example/sets/set.1"
     (command,) = report_link(Settings.from_environment({}), "sales-20250101-0a").values()
     assert command.value == "backfill report sales-20250101-0a"
+
+
+def test_a_failed_check_links_to_the_report_and_the_desk_and_a_passed_one_does_not() -> None:
+    links = report_link(Settings.from_environment({"BACKFILL_DESK_URL": "http://desk.example"}), "bf-1")
+    results = [
+        GateResult(
+            run_id="bf-1",
+            partition=date(2025, 1, day),
+            gate="unique_key",
+            blocking=True,
+            passed=not violating,
+            digest="d",
+            verdict="rows share their key",
+            observed={"rows": 9, "violating_rows": violating},
+        )
+        for day, violating in ((1, 0), (2, 4))
+    ]
+    key = AssetKey("validation")
+    passed, failed = evaluations(key, results, {}, links=links)
+    (of_run,) = summaries(key, Grain.DAILY, results, links=links)
+    (of_good,) = summaries(key, Grain.DAILY, results[:1], links=links)
+    addresses = {"http://desk.example/reports/bf-1", "http://desk.example/runs/bf-1"}
+    found = [
+        {str(value.value) for value in each.metadata.values()} & addresses for each in (passed, failed, of_run, of_good)
+    ]
+    assert found == [set(), addresses, addresses, set()]
+    assert failed.metadata["rows that fail"].value == "http://desk.example/reports/bf-1"
 
 
 def test_partitions_start_where_data_starts_and_a_run_of_earlier_ones_extends_them(tmp_path: Path) -> None:

@@ -18,12 +18,21 @@ from backfill_assets.cli.show_runs import report_view
 from backfill_assets.evidence.breakdown import BreakdownDocument, MeasuredCell
 from backfill_assets.evidence.cost import CostDocument, CostShare
 from backfill_assets.evidence.course import Moment
-from backfill_assets.evidence.measured import GateSummary, Moves, MovesOfSome, PartitionMoves, moves_of_some
+from backfill_assets.evidence.glossary import glossary
+from backfill_assets.evidence.measured import (
+    GateSummary,
+    Moves,
+    MovesOfSome,
+    PartitionMoves,
+    moves_of_some,
+    outcome_of,
+)
 from backfill_assets.evidence.pages import MOST_MOVED, change_in_words, html_page, markdown_page, most_moved
 from backfill_assets.evidence.reach import DependentCell, DependentMoves
 from backfill_assets.evidence.report import PolicyDocument, RunReport, RunVersions
-from backfill_assets.evidence.review import Level, Reviewed, review_of
+from backfill_assets.evidence.review import Level, Reviewed, review_of, share_of_accepted
 from backfill_assets.evidence.runs import RunSummary
+from backfill_assets.ledger.records import GateResult
 from backfill_assets.ledger.sampled import FailingKey, SampledRow
 from backfill_assets.ledger.states import ApprovalState, RunState
 from backfill_assets.next_steps import ANOTHER_PERSON, Act, do, step
@@ -287,7 +296,10 @@ def test_a_review_warns_of_gates_that_only_inform() -> None:
     found = reviewed(parts(3), gate("wary", 3, (FIRST,), blocking=False, said="too many"))
     review = review_of(found)
     assert review.level is Level.ATTENTION
-    assert review.headline == "Every blocking gate passed: waits for an approval, with 1 warning"
+    assert review.headline == (
+        "Every blocking gate passed: waits for an approval; "
+        "10.0% of the accepted rows change or disappear, with 1 warning"
+    )
     assert review.warnings == ("Gate wary is not met: 2006-07-01: too many.",)
 
 
@@ -304,6 +316,74 @@ def test_before_the_gates_nothing_is_claimed() -> None:
     review = review_of(found)
     assert review.level is Level.PENDING
     assert (review.by_how_much, review.is_it_right) == ("Not measured yet.", "Not measured yet.")
+
+
+@pytest.mark.parametrize(
+    ("changed", "removed", "accepted", "share"),
+    [
+        (1, 1, 10, "20.0%"),
+        (1, 0, 5_000, "under 0.1%"),
+        (4_999, 0, 5_000, "over 99.9%"),
+        (0, 0, 5, "0.0%"),
+        (5, 0, 5, "100.0%"),
+    ],
+)
+def test_the_share_of_accepted_rows_is_not_rounded_to_none_or_all(
+    changed: int, removed: int, accepted: int, share: str
+) -> None:
+    unchanged = accepted - changed - removed
+    found = Moves(rows=accepted, accepted_rows=accepted, added=9, removed=removed, changed=changed, unchanged=unchanged)
+    assert share_of_accepted(found) == share
+
+
+def test_of_no_accepted_rows_there_is_no_share() -> None:
+    assert share_of_accepted(Moves(rows=3, accepted_rows=0, added=3, removed=0, changed=0, unchanged=0)) is None
+
+
+def test_the_glossary_explains_the_words_of_the_page_and_no_others() -> None:
+    text, found = page(report())
+    assert text.count('<details class="glossary">') == 1
+    words = [term.word for term in glossary(text.partition('<details class="glossary">')[0])]
+    assert {"accepted", "gate", "restated"} <= set(words)
+    assert not {"seam", "warm-up", "withdrawn"} & set(words)
+    assert [term.word for term in glossary("It reads the <b>seams</b>, swapped.")] == ["seam", "swap"]
+    assert glossary('<p class="candidate">nothing</p>') == ()
+    assert "rows that readers of the published table see now" in found.text
+
+
+def result(day: date, **observed: object) -> GateResult:
+    return GateResult(
+        run_id="bf-1",
+        partition=day,
+        gate="warm_up",
+        blocking=True,
+        passed=True,
+        digest="d",
+        verdict="not asked for when the run was planned",
+        observed=observed,
+    )
+
+
+def test_what_a_proof_did_not_compare_is_said() -> None:
+    again, *rest = days(31)
+    shared = [result(day, proven_on="x") for day in rest]
+    assert outcome_of(Grain.DAILY, [result(again, unchanged=10), *shared]) == (
+        "2006-07-01, 1 day: computed again, the same rows; the other 30 days not computed again"
+    )
+    assert outcome_of(Grain.DAILY, [result(again, unchanged=10)]) == (
+        "2006-07-01, 1 day: computed again, the same rows"
+    )
+    cited = [result(day, proven_by="bf-0") for day in days(3)]
+    assert outcome_of(Grain.DAILY, cited) == "cited from run bf-0; 3 days not computed again"
+    assert outcome_of(Grain.DAILY, [result(again)]) == ("nothing was compared: not asked for when the run was planned")
+    failed = [replace(result(again, unchanged=10), passed=False), *shared]
+    assert outcome_of(Grain.DAILY, failed) == "1 of 31 days failed"
+
+
+def test_a_review_says_what_the_proof_compared() -> None:
+    proof = replace(gate("warm_up", 3), outcome="2006-07-01, 1 day: computed again, the same rows")
+    said = review_of(reviewed(parts(3), gate("unique_key", 3), proof)).is_it_right
+    assert "The window (warm_up): 2006-07-01, 1 day: computed again, the same rows." in said
 
 
 def test_some_partitions_are_added_up() -> None:
