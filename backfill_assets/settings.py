@@ -10,7 +10,7 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import date, timedelta
+from datetime import date, time, timedelta
 from decimal import Decimal
 from pathlib import Path
 
@@ -22,6 +22,7 @@ from backfill_assets.store_access import FROM_ENVIRONMENT, StoreAccess
 
 DEFAULT_DOMAIN = "backfill_assets.domains.enforcement_sla"
 DEFAULT_FIRST_DAY = "1999-01-01"
+DEFAULT_LIVE_AT = time(5)
 JSON = "json"
 
 PROJECT_ROOT = Path(__file__).resolve().parent.parent
@@ -63,6 +64,7 @@ class Settings:
         drop: The folder that the sensor `drop` watches, with a folder per source (`BACKFILL_DROP`); None for none.
         sensors: The sensors that may act (`BACKFILL_SENSORS`, names separated by commas); None for all. It
             switches none on: that is done in Dagster.
+        live_at: When the schedule `live` takes the newest days on, every day, in UTC (`BACKFILL_LIVE_AT`).
         log: `json` for a line of JSON per step of a run on standard error (`BACKFILL_LOG`); else empty.
         access: Endpoint and credentials of object stores, from the `AWS_*` variables that other programs read as well;
             `BACKFILL_STORAGE_OPTIONS` overrides them and adds options of delta-rs, as `key=value` separated by `;`.
@@ -89,6 +91,7 @@ class Settings:
     spark_shuffle_partitions: int
     drop: Path | None = None
     sensors: frozenset[Sensor] | None = None
+    live_at: time = DEFAULT_LIVE_AT
     cores: int = 1
     core_hour_price: Decimal | None = None
     log: str = ""
@@ -131,6 +134,7 @@ class Settings:
             spark_shuffle_partitions=_count(given, "BACKFILL_SPARK_SHUFFLE_PARTITIONS", 8),
             drop=_drop(given, home),
             sensors=_sensors(given),
+            live_at=_time_of_day(given, "BACKFILL_LIVE_AT", DEFAULT_LIVE_AT),
             cores=_count(given, "BACKFILL_CORES", os.cpu_count() or 1),
             core_hour_price=_price(given, "BACKFILL_CORE_HOUR_PRICE"),
             log=_log(given),
@@ -199,6 +203,13 @@ def _day(given: Mapping[str, str], name: str, default: str) -> date:
         return date.fromisoformat(text)
     except ValueError as error:
         raise Refused(f"{name} is {text!r}, which is not a date like 2024-10-01.") from error
+
+
+def _time_of_day(given: Mapping[str, str], name: str, default: time) -> time:
+    text = given.get(name, "")
+    if text and not re.fullmatch(r"([01][0-9]|2[0-3]):[0-5][0-9]", text, flags=re.ASCII):
+        raise Refused(f"{name} is {text[:100]!r}, which is not a time of day in UTC like 05:00.")
+    return time.fromisoformat(text) if text else default
 
 
 def _count(given: Mapping[str, str], name: str, default: int) -> int:

@@ -9,10 +9,12 @@ from enum import StrEnum
 
 from backfill_assets.errors import Refused
 from backfill_assets.evidence.event_counts import Durations, EventCounts
+from backfill_assets.evidence.stuck import still_stuck
 from backfill_assets.ledger.records import RunRecord
 from backfill_assets.ledger.states import PublicationState, RunState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.estimates import estimate
+from backfill_assets.sensors import Sensor
 from backfill_assets.staleness.ranges import Staleness
 from backfill_assets.upkeep.audit_record import last_audit
 from backfill_assets.workspace import Workspace
@@ -87,7 +89,7 @@ def metrics(ws: Workspace, counts: EventCounts, stale: Sequence[Staleness] | Non
     as_of = ws.clock()
     with ws.ledger.read() as tx:
         counts.continue_(tx)
-        found = [*_counted(counts), *_present(tx, as_of), _estimated(tx)]
+        found = [*_counted(counts), *_present(tx, as_of), *_stuck(ws, tx), _estimated(tx)]
     found += _audited(ws, as_of)
     if stale is not None:
         found.append(
@@ -163,18 +165,28 @@ def _present(tx: ReadTransaction, as_of: datetime) -> Iterator[Metric]:
         "Seconds since the oldest publication that its dependents have not followed.",
         [({}, max(ages, default=0.0))],
     )
-    runs = tx.outbox.unfinished_follow_ups(_STUCK)
-    stuck = sum(entry.attempts > 0 for entry in waiting) + len(runs)
-    yield _gauge(
-        "backfill_stuck_follow_ups",
-        "Publications whose follow-ups could not be planned, and follow-ups that are blocked or have failed.",
-        [({}, stuck)],
-    )
     open_ones = tx.publications.headers(states=[PublicationState.PUBLISHING])
     yield _gauge(
         "backfill_open_publication_age_seconds",
         "Seconds since a publication began whose outcome is not known.",
         (({"table": each.table}, _age(each.started_at, as_of)) for each in open_ones),
+    )
+
+
+def _stuck(ws: Workspace, tx: ReadTransaction) -> Iterator[Metric]:
+    given_up = still_stuck(ws, tx)
+    subjects = {entry.publication_id for entry in tx.outbox.entries(open_only=True) if entry.attempts > 0}
+    subjects.update(run.run_id for run in tx.outbox.unfinished_follow_ups(_STUCK))
+    subjects.update(work.subject for work in given_up if work.sensor is Sensor.FOLLOW)
+    yield _gauge(
+        "backfill_stuck_follow_ups",
+        "Publications whose follow-ups could not be planned, and follow-ups that are blocked, failed or given up.",
+        [({}, len(subjects))],
+    )
+    yield _gauge(
+        "backfill_given_up",
+        "What sensors have given up and what is still to be done, as `status` lists it.",
+        (({"sensor": str(sensor)}, sum(work.sensor is sensor for work in given_up)) for sensor in Sensor),
     )
 
 

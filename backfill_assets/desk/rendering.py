@@ -13,6 +13,7 @@ from markupsafe import Markup
 from starlette.responses import HTMLResponse
 
 from backfill_assets.application.command_line import words_of
+from backfill_assets.evidence.stuck import stuck_sentence
 from backfill_assets.wording import visible
 
 HEADERS = {
@@ -44,6 +45,7 @@ def environment() -> Environment:
         instant=_instant,
         plain_instant=_plain_instant,
         words=words_of,
+        given_up=stuck_sentence,
         number=_number,
         short=_short,
         part=lambda v: quote(v, safe=""),

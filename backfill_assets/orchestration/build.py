@@ -60,7 +60,7 @@ def definitions_over(
                 *(errand_job(each, pool=pool) for each in (*ERRANDS, DROP, LIVE)),
             ],
             sensors=[follow_sensor(jobs), propose_sensor(), *map(errand_sensor, ERRANDS), drop_sensor()],
-            schedules=[live_schedule()],
+            schedules=[live_schedule(workspace.settings.live_at)],
             resources=run_resources(workspace.settings, workspace.domain, open_session),
             # One process per run: a process per step would start a JVM per step.
             executor=in_process_executor,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import time
+
 from dagster import (
     DefaultScheduleStatus,
     RunRequest,
@@ -21,7 +23,6 @@ from backfill_assets.people import LIVE as BY
 from backfill_assets.sensors import Sensor
 from backfill_assets.workspace import Workspace
 
-CRON = "0 5 * * *"
 SUBJECT = "live"
 
 
@@ -46,12 +47,12 @@ LIVE = Errand(
 )
 
 
-def live_schedule() -> ScheduleDefinition:
-    """The schedule of the LIVE path, at five in the morning UTC."""
+def live_schedule(at: time) -> ScheduleDefinition:
+    """The schedule of the LIVE path, every day at a time in UTC."""
 
     @schedule(
         name=str(Sensor.LIVE),
-        cron_schedule=CRON,
+        cron_schedule=f"{at.minute} {at.hour} * * *",
         job_name=LIVE.job,
         execution_timezone="UTC",
         default_status=DefaultScheduleStatus.STOPPED,

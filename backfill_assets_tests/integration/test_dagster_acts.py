@@ -227,20 +227,23 @@ def test_the_run_of_a_job_is_no_attempt_of_the_manifest_that_it_is_about(launchp
     operations.cancel(launchpad.painter.ws, run_id, by="ann", reason="not wanted")
 
 
-def test_a_blocked_run_fails_the_job_and_names_the_report(launchpad: Launchpad) -> None:
-    painter = launchpad.painter
+def blocked(launchpad: Launchpad) -> tuple[str, RunRecord]:
+    """A day that is too large is planned: what the job says, and the run."""
+    painter, day = launchpad.painter, DAYS[4].isoformat()
     painter.paper.land(painter.ws, {DAYS[4]: (5_000, 1)}, by="ana")
     painter.load(painter.ws)
-    day = DAYS[4].isoformat()
-    said = launchpad.refusal("plan_turnover", **{**PLAN, "first_day": day, "last_day": day})
-    run = launchpad.newest()
+    return launchpad.refusal("plan_turnover", **{**PLAN, "first_day": day, "last_day": day}), launchpad.newest()
+
+
+def test_a_blocked_run_fails_the_job_and_names_the_report(launchpad: Launchpad) -> None:
+    said, run = blocked(launchpad)
     assert run.state is RunState.BLOCKED
     assert said.strip().endswith(f"{run.run_id} is blocked by a gate. Next: backfill report {run.run_id}")
 
 
 def test_a_reviewer_reads_numbers_the_worst_partitions_and_the_report_at_the_validation(launchpad: Launchpad) -> None:
     instance, day = launchpad.painter.instance, DAYS[4].isoformat()
-    run = launchpad.newest()
+    _, run = blocked(launchpad)
     table = launchpad.painter.ws.domain.derived_table(TABLE)
     (record,) = instance.fetch_materializations(
         AssetRecordsFilter(asset_key=validation_key(table), asset_partitions=[day]), limit=1

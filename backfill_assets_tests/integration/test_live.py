@@ -129,5 +129,5 @@ def test_a_table_that_was_never_published_is_left_to_a_person(
         "bronze.sales: nothing has landed that is not built.",
         f"{RECENT}: it was never published, and a person begins with that.",
     ]
-    assert live_schedule().default_status is DefaultScheduleStatus.STOPPED
+    assert live_schedule(shop.ws.settings.live_at).default_status is DefaultScheduleStatus.STOPPED
     shop.ws.close()

@@ -11,13 +11,21 @@ from datetime import datetime, timedelta
 
 import pytest
 import yaml
+from markupsafe import escape
+from starlette.requests import Request
 
 from backfill_assets.application import look
+from backfill_assets.application.command_line import words_of
 from backfill_assets.application.metrics import Metric, MetricKind, MetricSample, MetricsDocument
 from backfill_assets.application.metrics_text import metrics_text
+from backfill_assets.desk.pages import Pages
+from backfill_assets.desk.staleness import StalenessInBackground
 from backfill_assets.evidence.event_counts import Durations, EventCounts
+from backfill_assets.evidence.status import StatusDocument
+from backfill_assets.evidence.stuck import stuck_sentence
 from backfill_assets.ledger.states import RunState
 from backfill_assets.next_steps import Act
+from backfill_assets.sensors import Sensor
 from backfill_assets.settings import PROJECT_ROOT, Settings
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests import ledger_examples as examples
@@ -179,6 +187,33 @@ def test_a_publication_without_an_outcome_ages(ws: Workspace, clock_of_the_test:
     found = look.metrics(ws, None, ())
     assert 3_600 < values(found, "backfill_open_publication_age_seconds")[(TABLE,)] < 3_660
     assert values(found, "backfill_publish_duration_seconds", "_count") == {}
+
+
+def test_what_sensors_have_given_up_is_counted_and_shown_by_the_desk_as_status_lists_it(ws: Workspace) -> None:
+    examples.make_publishable(ws.ledger, "a")
+    publication_id = examples.publish(ws.ledger, "a")
+    examples.make_publishable(ws.ledger, "b")
+    assert set(values(look.metrics(ws, None, ()), "backfill_given_up").values()) == {0}
+    with ws.ledger.write() as tx:
+        tx.stuck.give_up(Sensor.FOLLOW, publication_id, why="an input is gone")
+        tx.stuck.give_up(Sensor.PUBLISH, "b", why="<b> is outdated")
+        tx.stuck.give_up(Sensor.PUBLISH, "a", why="it was published by hand since")
+    status = look.status(ws, None)
+    assert isinstance(status, StatusDocument)
+    assert [(each.sensor, each.subject) for each in status.stuck] == [("follow", publication_id), ("publish", "b")]
+    found = look.metrics(ws, None, ())
+    assert {sensor: n for (sensor,), n in values(found, "backfill_given_up").items() if n} == {
+        "follow": 1,
+        "publish": 1,
+    }
+    assert values(found, "backfill_stuck_follow_ups") == {(): 1}
+    desk = Pages(ws=ws, staleness=StalenessInBackground(ws, patience_s=0))
+    shown = bytes(desk.overview(Request({"type": "http"})).body).decode()
+    for each in status.stuck:
+        assert str(escape(words_of(stuck_sentence(each)))) in shown
+    with ws.ledger.write() as tx:
+        tx.stuck.clear("b", by="ben")
+    assert values(look.metrics(ws, None, ()), "backfill_given_up")["publish",] == 0
 
 
 def test_failed_blocking_gates_are_counted(ws: Workspace) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import date
+from datetime import date, time
 from pathlib import Path
 
 import pytest
@@ -11,6 +11,7 @@ import pytest
 from backfill_assets.domain import Domain
 from backfill_assets.domain.load import load_domain
 from backfill_assets.errors import InvalidDeclaration, Refused
+from backfill_assets.orchestration.live import live_schedule
 from backfill_assets.settings import PROJECT_ROOT, Settings
 
 
@@ -49,6 +50,15 @@ def test_the_address_of_the_desk_is_one() -> None:
     for wrong in ("desk.example", "javascript:alert(1)", "http://", "http://desk?x=1"):
         with pytest.raises(Refused, match=r"BACKFILL_DESK_URL is .*, which is not an address"):
             Settings.from_environment({"BACKFILL_DESK_URL": wrong})
+
+
+def test_the_schedule_of_every_day_begins_at_a_time_that_is_one() -> None:
+    assert Settings.from_environment({}).live_at == time(5)
+    given = Settings.from_environment({"BACKFILL_LIVE_AT": "23:05"})
+    assert live_schedule(given.live_at).cron_schedule == "5 23 * * *"
+    for wrong in ("5", "24:00", "05:60", "5:00", "05:00:00", "05:00Z", "\u0660\u0665:00"):
+        with pytest.raises(Refused, match=r"BACKFILL_LIVE_AT is .*, which is not a time of day in UTC like 05:00"):
+            Settings.from_environment({"BACKFILL_LIVE_AT": wrong})
 
 
 def test_dagsters_runs_are_beside_the_ledger_by_default() -> None:
