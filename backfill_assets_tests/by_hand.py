@@ -14,6 +14,7 @@ from pathlib import Path
 from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.chunks import chunks_of
 from backfill_assets.planning.partitions import DayRange, Grain
+from backfill_assets.planning.sets import SetManifest, SetMember
 from backfill_assets.settings import Settings
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests import operations
@@ -47,6 +48,44 @@ class Hand:
         with self.ws.ledger.write() as writer:
             writer.approvals.approve(run_id, by="ben")
         return run_id
+
+    def set_of(self, amounts: Mapping[date, int]) -> str:
+        """A set of both tables that only has to be published; it reads nothing."""
+        number = next(_numbers)
+        set_id = f"set.{number}"
+        months = {MONTH: sum(amounts.values())}
+        parts = ((SILVER, "day", Grain.DAILY, amounts), (GOLD, "month", Grain.MONTHLY, months))
+        manifests = [
+            a_manifest(
+                f"{table}-{number}",
+                table=table,
+                days=tuple(sorted(rows)),
+                domain="example",
+                grain=grain,
+                partition_column=column,
+                member_of=set_id,
+            )
+            for table, column, grain, rows in parts
+        ]
+        members = tuple(SetMember(run_id=m.run_id, table=m.table, manifest_digest=m.digest) for m in manifests)
+        with self.ws.ledger.write() as writer:
+            for manifest in manifests:
+                writer.runs.add(manifest, actor="ana")
+            writer.sets.add(
+                SetManifest(
+                    set_id=set_id,
+                    name="both",
+                    reason="both were wrong",
+                    requested_by="ana",
+                    requested_at=LATER,
+                    because="",
+                    members=members,
+                ),
+                actor="ana",
+            )
+        for manifest, (_, _, _, rows) in zip(manifests, parts, strict=True):
+            self.stage(manifest.run_id, rows)
+        return set_id
 
     def published(self, amounts: Mapping[date, int]) -> str:
         """The publication of a run of silver."""

@@ -49,21 +49,27 @@ def live(ws: Workspace, acting: Acting) -> tuple[Advanced, ...]:
     """Takes the newest days of every table as far as they may go."""
     acting = replace(acting, by=LIVE)
     found = [_advanced(ws, source, acting) for source in ws.domain.sources]
+    try:
+        found += _derived(ws, acting)
+    except BackfillError as error:
+        # Such as a reference that cannot be read, on which windows depend: the sources are built all the same.
+        found.append(Advanced(sentence=explained(error), failed=True))
+    return tuple(found)
+
+
+def _derived(ws: Workspace, acting: Acting) -> Iterator[Advanced]:
     for name in ws.graph.tables:
         table = ws.domain.tables[name]
         if isinstance(table, DerivedTable) and any(_is_source(ws, edge.table) for edge in ws.graph.table(name).inputs):
-            found.append(_advanced(ws, table, acting))
+            yield _advanced(ws, table, acting)
     followed = follow(ws, replace(acting, by=str(Sensor.FOLLOW)))
-    found += [
-        Advanced(
+    for each in followed.done:
+        yield Advanced(
             sentence=f"{each.run.manifest.table}: {each.run.run_id} follows, and is {each.run.state}."
             + (f" {explained(each.error)}" if each.error else ""),
             failed=each.error is not None or each.run.state is RunState.BLOCKED,
         )
-        for each in followed.done
-    ]
-    found += [Advanced(sentence=explained(each.error), failed=True) for each in followed.failed]
-    return tuple(found)
+    yield from (Advanced(sentence=explained(each.error), failed=True) for each in followed.failed)
 
 
 def _advanced(ws: Workspace, table: Table, acting: Acting) -> Advanced:

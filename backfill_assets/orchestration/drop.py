@@ -11,21 +11,19 @@ from itertools import groupby
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from dagster import DefaultSensorStatus, RunRequest, SensorDefinition, SensorEvaluationContext, SensorResult, sensor
+from dagster import DefaultSensorStatus, RunRequest, SensorDefinition, SensorEvaluationContext, SensorResult
 
-from backfill_assets.application.command_line import explained
 from backfill_assets.application.drop import give_up, land_dropped, settled_sources, unchanged, waiting
 from backfill_assets.application.stuck import stuck_text
-from backfill_assets.errors import Refused
 from backfill_assets.orchestration import tags
 from backfill_assets.orchestration.attempts import MOST_ATTEMPTS, attempts_of, is_under_way
 from backfill_assets.orchestration.errands import Errand, why_failed
-from backfill_assets.orchestration.resources import SESSION, Session
-from backfill_assets.orchestration.switches import switched_off
+from backfill_assets.orchestration.ticks import ticking
 from backfill_assets.sensors import Sensor
 
 if TYPE_CHECKING:
     from backfill_assets.landing.dropped import DroppedFile
+    from backfill_assets.workspace import Workspace
 
 MOST_WATCHED = 500
 """How many files the cursor holds: the oldest ones; the others are looked at when these have landed."""
@@ -45,29 +43,21 @@ DROP = Errand(
 def drop_sensor() -> SensorDefinition:
     """The sensor that watches the drop folder."""
 
-    @sensor(
-        name=str(Sensor.DROP),
+    @ticking(
+        Sensor.DROP,
         job_name=DROP.job,
-        required_resource_keys={SESSION},
         minimum_interval_seconds=DROP.every_s,
         default_status=DefaultSensorStatus.STOPPED,
         description=DROP.description,
     )
-    def tick(context: SensorEvaluationContext) -> SensorResult:
-        session: Session = context.resources.session
-        ws = session.workspace
-        if off := switched_off(ws.settings, Sensor.DROP):
-            return SensorResult(skip_reason=off)
+    def tick(context: SensorEvaluationContext, ws: Workspace) -> SensorResult:
         if ws.settings.drop is None:
             return SensorResult(skip_reason="BACKFILL_DROP names no folder to watch.")
-        try:
-            found = waiting(ws)
-        except Refused as error:
-            return SensorResult(skip_reason=explained(error))
+        found = waiting(ws)
         give_up(ws, found.unfit)
         watched = found.files[:MOST_WATCHED]
         ready = unchanged(watched, _seen(context.cursor), ws.clock())
-        asked = [request for _, own in _by_source(ready) if (request := _request(context, session, own[0]))]
+        asked = [request for _, own in _by_source(ready) if (request := _request(context, ws, own[0]))]
         cursor = json.dumps({each.subject: each.mark for each in watched})
         if asked:
             return SensorResult(run_requests=asked, cursor=cursor)
@@ -90,9 +80,8 @@ def _by_source(files: list[DroppedFile]) -> list[tuple[str, list[DroppedFile]]]:
     return [(source, list(own)) for source, own in groupby(ordered, key=attrgetter("source"))]
 
 
-def _request(context: SensorEvaluationContext, session: Session, first: DroppedFile) -> RunRequest | None:
+def _request(context: SensorEvaluationContext, ws: Workspace, first: DroppedFile) -> RunRequest | None:
     """The run that lands the files of a source, unless one is under way; what stops it three times is given up."""
-    ws = session.workspace
     if is_under_way(context.instance, {tags.ON: first.source}):
         return None
     named = {tags.FIRST_FILE: f"{first.subject}|{first.mark}"}

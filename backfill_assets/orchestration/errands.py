@@ -24,7 +24,6 @@ from dagster import (
     SensorResult,
     job,
     op,
-    sensor,
 )
 
 from backfill_assets.application.approved import approved
@@ -40,6 +39,7 @@ from backfill_assets.orchestration.attempts import MOST_ATTEMPTS, attempts_of
 from backfill_assets.orchestration.resources import SESSION, Session
 from backfill_assets.orchestration.runs import refusals_as_failures
 from backfill_assets.orchestration.switches import switched_off
+from backfill_assets.orchestration.ticks import ticking
 from backfill_assets.people import PUBLISHER
 from backfill_assets.progress import Progress
 from backfill_assets.sensors import Sensor
@@ -113,28 +113,18 @@ ERRANDS = (PUBLISH, RECOVER)
 def errand_sensor(errand: Errand) -> SensorDefinition:
     """The sensor that launches the job of an errand for everything that the ledger asks for."""
 
-    @sensor(
-        name=str(errand.sensor),
+    @ticking(
+        errand.sensor,
         job_name=errand.job,
-        required_resource_keys={SESSION},
         minimum_interval_seconds=errand.every_s,
         default_status=DefaultSensorStatus.STOPPED,
         description=errand.description,
     )
-    def tick(context: SensorEvaluationContext) -> SensorResult:
-        session: Session = context.resources.session
-        ws = session.workspace
-        if off := switched_off(ws.settings, errand.sensor):
-            return SensorResult(skip_reason=off)
+    def tick(context: SensorEvaluationContext, ws: Workspace) -> SensorResult:
         with ws.ledger.read() as tx:
             forgiven = tx.stuck.forgiven(errand.sensor)
-        try:
-            asked = errand.asked(ws)
-        except BackfillError as error:
-            # Shown as the reason of the tick; the next tick asks anew.
-            return SensorResult(skip_reason=explained(error))
         found, given_up = [], []
-        for subject in asked:
+        for subject in errand.asked(ws):
             named = {tags.ON: subject}
             tried = attempts_of(context.instance, named, sensor=errand.sensor, forgiven=forgiven.get(subject, 0))
             if tried is None:

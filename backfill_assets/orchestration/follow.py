@@ -14,17 +14,17 @@ from dagster import (
     SensorDefinition,
     SensorEvaluationContext,
     SensorResult,
-    sensor,
 )
 
+from backfill_assets.application.command_line import explained
 from backfill_assets.application.follow import Unfinished, asked_follow_ups, plan_follow_ups, unfinished
 from backfill_assets.application.stuck import GivenUp, remember, stuck_text
+from backfill_assets.errors import BackfillError
 from backfill_assets.orchestration import tags
 from backfill_assets.orchestration.attempts import MOST_ATTEMPTS, Attempts, attempts_of
 from backfill_assets.orchestration.dagster_internals import UnresolvedAssetJobDefinition as AssetJob
 from backfill_assets.orchestration.jobs import job_name
-from backfill_assets.orchestration.resources import SESSION, Session
-from backfill_assets.orchestration.switches import switched_off
+from backfill_assets.orchestration.ticks import ticking
 from backfill_assets.sensors import Sensor
 from backfill_assets.workspace import Workspace
 
@@ -34,24 +34,27 @@ SENSOR = "sensor"
 def follow_sensor(jobs: Sequence[AssetJob]) -> SensorDefinition:
     """Re-materializes what depends on a publication."""
 
-    @sensor(
-        name=str(Sensor.FOLLOW),
+    @ticking(
+        Sensor.FOLLOW,
         jobs=jobs,
-        required_resource_keys={SESSION},
         minimum_interval_seconds=30,
         default_status=DefaultSensorStatus.RUNNING,
         description="Stages, gates and publishes the tables that depend on what was published, once for all inputs "
         "that were published together.",
     )
-    def follow(context: SensorEvaluationContext) -> SensorResult:
-        session: Session = context.resources.session
-        workspace = session.workspace
-        if off := switched_off(workspace.settings, Sensor.FOLLOW):
-            return SensorResult(skip_reason=off)
-        plan_follow_ups(workspace, by=SENSOR, tries=lambda entry: entry.attempts < MOST_ATTEMPTS)
+    def follow(context: SensorEvaluationContext, workspace: Workspace) -> SensorResult:
+        given_up: list[GivenUp] = []
+        unplanned = ""
+        try:
+            plan_follow_ups(workspace, by=SENSOR, tries=lambda entry: entry.attempts < MOST_ATTEMPTS)
+            given_up += _unplanned(workspace)
+        except BackfillError as error:
+            # Such as a reference that cannot be read: what is planned already goes on.
+            unplanned = explained(error)
+            context.log.warning(unplanned)
         with workspace.ledger.read() as tx:
             forgiven = tx.stuck.forgiven(Sensor.FOLLOW)
-        found, given_up = [], list(_unplanned(workspace))
+        found = []
         for each in unfinished(workspace):
             run = each.run
             named = {tags.RUN_ID: run.run_id}
@@ -65,7 +68,8 @@ def follow_sensor(jobs: Sequence[AssetJob]) -> SensorDefinition:
         remember(workspace, Sensor.FOLLOW, given_up)
         if found:
             return SensorResult(run_requests=found)
-        return SensorResult(skip_reason=stuck_text(workspace, Sensor.FOLLOW) or "Every publication has been followed.")
+        said = "\n".join(filter(None, (unplanned, stuck_text(workspace, Sensor.FOLLOW))))
+        return SensorResult(skip_reason=said or "Every publication has been followed.")
 
     return follow
 

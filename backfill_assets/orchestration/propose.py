@@ -5,14 +5,13 @@ It launches nothing: a draft waits for a person, and what follows by policy is l
 
 from __future__ import annotations
 
-from dagster import DefaultSensorStatus, SensorDefinition, SensorEvaluationContext, SensorResult, sensor
+from dagster import DefaultSensorStatus, SensorDefinition, SensorEvaluationContext, SensorResult
 
-from backfill_assets.application.command_line import explained, words_of
+from backfill_assets.application.command_line import words_of
 from backfill_assets.application.propose import propose as propose_restatements
-from backfill_assets.errors import BackfillError
-from backfill_assets.orchestration.resources import SESSION, Session
-from backfill_assets.orchestration.switches import switched_off
+from backfill_assets.orchestration.ticks import ticking
 from backfill_assets.sensors import Sensor
+from backfill_assets.workspace import Workspace
 
 SENSOR = "sensor"
 
@@ -20,23 +19,15 @@ SENSOR = "sensor"
 def propose_sensor() -> SensorDefinition:
     """Proposes the restatement of what late and corrected data have changed."""
 
-    @sensor(
-        name=str(Sensor.PROPOSE),
-        required_resource_keys={SESSION},
+    @ticking(
+        Sensor.PROPOSE,
         minimum_interval_seconds=60,
         default_status=DefaultSensorStatus.RUNNING,
         description="Plans a draft restatement set, once, for late and corrected data behind published output. A "
         "person approves it.",
     )
-    def propose(context: SensorEvaluationContext) -> SensorResult:
-        session: Session = context.resources.session
-        if off := switched_off(session.workspace.settings, Sensor.PROPOSE):
-            return SensorResult(skip_reason=off)
-        try:
-            report = propose_restatements(session.workspace, by=SENSOR)
-        except BackfillError as error:
-            # Shown as the reason of the tick; the next tick decides anew.
-            return SensorResult(skip_reason=explained(error))
+    def propose(_context: SensorEvaluationContext, ws: Workspace) -> SensorResult:
+        report = propose_restatements(ws, by=SENSOR)
         return SensorResult(skip_reason="\n".join(words_of(sentence) for sentence in report.sentences))
 
     return propose

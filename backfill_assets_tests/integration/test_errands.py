@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from datetime import date, timedelta
@@ -12,22 +12,31 @@ import pytest
 from dagster import DefaultSensorStatus, ExecuteInProcessResult
 
 from backfill_assets.application.approved import approved
+from backfill_assets.application.live import live
+from backfill_assets.application.recorder import Acting, Unrecorded
 from backfill_assets.application.stopped import stopped
 from backfill_assets.application.stuck import clear
 from backfill_assets.crash_points import Point
+from backfill_assets.domain import Reference
 from backfill_assets.errors import Refused
 from backfill_assets.evidence.status import status
+from backfill_assets.lease import LeaseTerms
 from backfill_assets.ledger.records import RunRecord
-from backfill_assets.ledger.states import RunState
+from backfill_assets.ledger.states import ImportState, RunState, SetState
 from backfill_assets.orchestration import tags
+from backfill_assets.planning.sets import is_set
+from backfill_assets.restatements.publish import rollback_set
+from backfill_assets.restatements.undo import rollback_with_dependents
 from backfill_assets.sensors import Sensor
 from backfill_assets.settings import Settings
 from backfill_assets.upkeep.audit import audit
 from backfill_assets_tests import operations
 from backfill_assets_tests.by_hand import Hand, open_by_hand
 from backfill_assets_tests.dagster_record import open_record
+from backfill_assets_tests.hand_made import SILVER
+from backfill_assets_tests.ledger_examples import an_offered_file
 from backfill_assets_tests.orchestration_examples import failures
-from backfill_assets_tests.shop import shop_environment
+from backfill_assets_tests.shop import SALES, shop_environment
 from backfill_assets_tests.ticks import Ticks
 
 FIFTH, SIXTH = date(2026, 1, 5), date(2026, 1, 6)
@@ -142,6 +151,139 @@ def test_what_a_killed_process_left_is_recovered_when_its_lease_has_ended_and_no
         assert (after.asked("recover"), after.said) == ((), "Nothing was left unfinished.")
     assert run_of(hand, run_id).state is RunState.PUBLISHED
     assert audit(hand.ws).problems == ()
+
+
+def killed_at(hand: Hand, point: Point, does: Callable[[Hand], object]) -> None:
+    """Something that is done by a process that is killed at a place."""
+
+    def dies(reached: Point) -> None:
+        if reached is point:
+            raise KilledThere
+
+    with pytest.raises(KilledThere):
+        does(Hand(ws=replace(hand.ws, reached=dies)))
+
+
+def killed_staging(hand: Hand) -> str:
+    run_id = hand.silver({FIFTH: 15})
+    with hand.ws.ledger.write() as tx:
+        tx.runs.take(run_id, RunState.STAGING, actor="ana", attempt="killed", lease=hand.ws.settings.lease)
+    return run_id
+
+
+def killed_landing(hand: Hand) -> str:
+    lease = LeaseTerms(attempt="killed", length=hand.ws.settings.lease)
+    with hand.ws.ledger.write() as tx:
+        return tx.imports.begin(an_offered_file(source=SALES), actor="ana", lease=lease).import_id
+
+
+def killed_rollback(hand: Hand) -> str:
+    publication_id = hand.published({FIFTH: 15})
+    killed_at(hand, Point.SWAP_COMMITTED, lambda dying: dying.undo(publication_id))
+    with hand.ws.ledger.read() as tx:
+        return tx.publications.get(publication_id).intent.run_id
+
+
+def killed_rollback_with_dependents(hand: Hand) -> str:
+    with hand.ws.ledger.read() as tx:
+        run_id = tx.versions.claims(SILVER, [FIFTH])[FIFTH].run_id
+    killed_at(
+        hand,
+        Point.ROLLBACK_ORDERED,
+        lambda dying: rollback_with_dependents(dying.ws, run_id, by="ben", reason="was right before"),
+    )
+    return run_id
+
+
+def killed_set(hand: Hand) -> str:
+    set_id = hand.set_of({FIFTH: 15})
+    operations.approve_set(hand.ws, set_id, by="ben")
+    killed_at(hand, Point.SET_TABLE_PUBLISHED, lambda dying: operations.publish_set(dying.ws, set_id, by="ben"))
+    return set_id
+
+
+def killed_rollback_of_a_set(hand: Hand) -> str:
+    set_id = hand.set_of({FIFTH: 15})
+    operations.approve_set(hand.ws, set_id, by="ben")
+    operations.publish_set(hand.ws, set_id, by="ben")
+    killed_at(
+        hand,
+        Point.SET_TABLE_BROUGHT_BACK,
+        lambda dying: rollback_set(dying.ws, set_id, by="ben", reason="was right before"),
+    )
+    return set_id
+
+
+@pytest.mark.parametrize(
+    ("killed", "ended"),
+    [
+        (killed_staging, RunState.FAILED),
+        (killed_landing, ImportState.FAILED),
+        (killed_rollback, RunState.ROLLED_BACK),
+        (killed_rollback_with_dependents, RunState.ROLLED_BACK),
+        (killed_set, SetState.PUBLISHED),
+        (killed_rollback_of_a_set, SetState.ROLLED_BACK),
+    ],
+)
+def test_whatever_was_killed_is_ended_by_the_sensor_once_and_not_while_it_may_be_at_work(
+    hand: Hand, ticks: Ticks, killed: Callable[[Hand], str], ended: RunState | SetState | ImportState
+) -> None:
+    subject = killed(hand)
+    assert ticks.asked("recover") == ()
+    later = replace(hand.ws, clock=lambda: hand.ws.clock() + timedelta(minutes=5))
+    after = Ticks(later)
+    with after.open(ticks.instance):
+        (result,) = carried_out(after, "recover")
+        assert result.success
+        assert (after.asked("recover"), after.said) == ((), "Nothing was left unfinished.")
+    with hand.ws.ledger.read() as tx:
+        found = tx.sets.get(subject) if is_set(subject) else None
+        found_import = tx.imports.get(subject) if subject.startswith("imp-") else None
+    assert (found or found_import or run_of(hand, subject)).state is ended
+    assert status(hand.ws).stuck == ()
+    assert audit(hand.ws).problems == ()
+
+
+def test_an_approved_set_is_published_once_as_a_whole_and_its_runs_are_not_published_apart_from_it(
+    hand: Hand, ticks: Ticks
+) -> None:
+    set_id = hand.set_of({FIFTH: 15})
+    assert ticks.asked("publish") == ()
+    operations.approve_set(hand.ws, set_id, by="ben")
+    assert approved(hand.ws) == (set_id,)
+    (result,) = carried_out(ticks, "publish")
+    assert result.success
+    with hand.ws.ledger.read() as tx:
+        record = tx.sets.get(set_id)
+        by = [p.intent.by for m in record.manifest.members for p in tx.publications.records(run_id=m.run_id)]
+    assert (record.state, by) == (SetState.PUBLISHED, ["publish", "publish"])
+    assert (ticks.asked("publish"), ticks.said) == ((), "Nothing that is approved waits to be published.")
+    # Launched again by hand, for the set or for one of its runs: nothing is asked for any more.
+    for named in (set_id, record.manifest.members[0].run_id):
+        assert ticks.job("publish_approved", {tags.ON: named}).success
+    with hand.ws.ledger.read() as tx:
+        assert len([p for m in record.manifest.members for p in tx.publications.records(run_id=m.run_id)]) == 2
+    assert audit(hand.ws).problems == ()
+
+
+def test_a_reference_that_cannot_be_read_is_the_sentence_of_a_tick_and_what_is_planned_goes_on(
+    hand: Hand, ticks: Ticks
+) -> None:
+    hand.published({FIFTH: 15})
+    (run,) = operations.plan_follow_ups(hand.ws, by="ops").runs
+    holidays = Reference(name="holidays", parse=lambda content: content)
+    ticks.ws = replace(hand.ws, domain=replace(hand.ws.domain, references=(holidays,)))
+    cannot = f"the reference holidays cannot be read from {hand.ws.settings.reference / 'holidays.yaml'}. Next: "
+    (request,) = ticks.asked("follow")
+    assert request.tags[tags.RUN_ID] == run.run_id
+    operations.cancel(hand.ws, run.run_id, by="ben", reason="not now")
+    hand.published({SIXTH: 15})
+    assert ticks.asked("follow") == ()
+    assert ticks.said.startswith(cannot)
+    # Nor does the LIVE path end with a traceback: the sources are built all the same.
+    said = live(ticks.ws, Acting(by="x", recorder=Unrecorded()))
+    assert [each.failed for each in said] == [False, True]
+    assert said[1].sentence.startswith(cannot)
 
 
 def test_what_the_ledger_cannot_say_is_said_in_one_sentence(hand: Hand, ticks: Ticks) -> None:
