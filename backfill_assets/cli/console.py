@@ -112,8 +112,13 @@ def _bar(console: Console) -> Bar:
     )
 
 
-def quiet_spark(settings: Settings) -> Callable[[], SparkSession]:
-    """Opens Spark with its log going to `<home>/logs/spark.log`; the terminal belongs to the command."""
+def quiet_spark(settings: Settings, *, quiet: bool) -> Callable[[], SparkSession]:
+    """Opens Spark with its log going to `<home>/logs/spark.log`; the terminal belongs to the command.
+
+    Args:
+        settings: What it is opened with.
+        quiet: Do not say that it is started, which takes some seconds.
+    """
 
     def opened() -> SparkSession:
         from pyspark.sql import SparkSession
@@ -124,6 +129,7 @@ def quiet_spark(settings: Settings) -> Callable[[], SparkSession]:
         if active is not None:
             return active
         logging.getLogger().addFilter(is_not_of_py4j)
+        PlainConsole(stderr=True, quiet=quiet).print("starting Spark", style="dim")
         with stderr_to(settings.home / "logs" / "spark.log"):
             return open_spark(settings)
 

@@ -89,9 +89,7 @@ class Session:
         from backfill_assets.application.recorder import Acting
         from backfill_assets.cli.console import progress_listener
 
-        # Lines of JSON take the place of the bar: what collects them reads standard error as well.
-        quiet = self.quiet or bool(self.ws.settings.log)
-        listener = self._stack.enter_context(progress_listener(on, quiet=quiet))
+        listener = self._stack.enter_context(progress_listener(on, quiet=self.quiet))
         return Acting(by=by.strip(), recorder=self.recorder, listener=listener)
 
     def subject(self, name: str) -> Subject:
@@ -116,7 +114,9 @@ def opened(*, quiet: bool = True, looks: bool = False) -> Iterator[Session]:
 
     settings = Settings.from_environment()
     with ExitStack() as stack:
-        ws = Workspace.open(settings, open_session=quiet_spark(settings), conditions=not looks)
+        # Lines of JSON take the place of what a person reads: what collects them reads standard error as well.
+        quiet = quiet or bool(settings.log)
+        ws = Workspace.open(settings, open_session=quiet_spark(settings, quiet=quiet), conditions=not looks)
         stack.callback(ws.close)
         recorder = stack.enter_context(LazyRecorder(lambda: surroundings().recording(settings)))
         yield Session(ws=ws, recorder=recorder, quiet=quiet, _stack=stack)

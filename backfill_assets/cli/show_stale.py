@@ -21,16 +21,22 @@ def stale_view(document: StaleDocument) -> RenderableType:
         looked = sum(table.accepted_partitions for table in document.tables)
         nothing = Text(f"nothing is stale: {count_of(looked, 'accepted partition')} looked at", style="green")
         kept = [part for table in document.tables for part in _kept(table)]
-        return Group(nothing, "", *kept) if kept else nothing
+        return Group(nothing, *(("", *kept) if kept else ()), *_never_built(document))
     parts = [
         part
         for table in document.tables
         for part in (*_ranges(table), *_blocked(table), *_on_purpose(table), *_kept(table))
     ]
-    fresh = [table.table for table in document.tables if not table.ranges]
+    fresh = [table.table for table in document.tables if not table.ranges and table.accepted_partitions]
     if fresh:
         parts.append(Text(f"not stale: {', '.join(fresh)}"))
-    return Group(*parts)
+    return Group(*parts, *_never_built(document))
+
+
+def _never_built(document: StaleDocument) -> list[RenderableType]:
+    """What cannot be stale, because nothing of it was ever built: a person begins with it."""
+    names = [table.table for table in document.tables if not table.ranges and not table.accepted_partitions]
+    return [Text(f"never built: {', '.join(names)}")] if names else []
 
 
 def _ranges(table: StaleTable) -> list[RenderableType]:

@@ -180,6 +180,23 @@ class Landing:
             yield left
 
     @contextmanager
+    def not_tried(self, left: list[ImportRecord], *, because_of: ImportRecord) -> Iterator[None]:
+        """Makes imports FAILED that are behind one that is refused, and says of them that they were not tried."""
+        try:
+            yield
+        except Exception as error:
+            if is_about_a_file(error):
+                note = f"not tried, because {Path(because_of.original_path).name} before it was refused"
+                self._fail(left, note)
+                left.clear()
+            raise
+
+    def _fail(self, imports: Sequence[ImportRecord], note: str) -> None:
+        with self.ledger.write() as tx:
+            for record in imports:
+                tx.imports.fail(record.import_id, note=note, actor=self.by, attempt=self.lease.attempt)
+
+    @contextmanager
     def _failing(self, imports: Sequence[ImportRecord]) -> Iterator[None]:
         try:
             yield
@@ -187,10 +204,7 @@ class Landing:
             raise
         except BaseException as error:
             found = _sparks_reason(error)
-            note = f"landing stopped: {found.group(1) if found else _kind_of(error)}"
-            with self.ledger.write() as tx:
-                for record in imports:
-                    tx.imports.fail(record.import_id, note=note, actor=self.by, attempt=self.lease.attempt)
+            self._fail(imports, f"landing stopped: {found.group(1) if found else _kind_of(error)}")
             if found is None:
                 raise
             names = ", ".join(Path(record.original_path).name for record in imports)

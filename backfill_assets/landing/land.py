@@ -194,7 +194,8 @@ def _land_new(
                 raise
             for each, record in zip(archived, begun, strict=True):
                 left.remove(record)
-                record, days = _take_in(work, each, record, ())
+                with work.not_tried(left, because_of=record):
+                    record, days = _take_in(work, each, record, ())
                 work.reached(Point.LAND_FINISHED)
                 landed(Landed(record=record, days=tuple(day.event_date for day in days), is_new=True))
             return

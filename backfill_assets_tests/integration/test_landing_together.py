@@ -181,6 +181,8 @@ def test_a_file_that_is_found_bad_while_all_are_counted_stops_those_after_it_and
         assert landed == [str(path) for path in paths[:2]]
         states = [record.state for record in room.imports()]
         assert states == [ImportState.LANDED, ImportState.LANDED, ImportState.FAILED, ImportState.FAILED]
+        assert room.imports()[2].note.startswith("landing stopped: ")
+        assert room.imports()[3].note == "not tried, because f2.jsonl before it was refused"
         assert [row["place"] for row in room.bronze(DAYS) if row["_ended_by"] is None] == ["y"]
         assert [outcome.is_new for outcome in room.land_paths([paths[0], paths[3]])] == [False, True]
 

@@ -8,11 +8,12 @@ import pytest
 from py4j import java_gateway
 from rich.console import Console
 
-from backfill_assets.cli.console import is_not_of_py4j, progress_listener
+from backfill_assets.cli.console import is_not_of_py4j, progress_listener, quiet_spark
 from backfill_assets.cli.show_status import imports_view
 from backfill_assets.evidence.imports import ImportDocument
 from backfill_assets.ledger.states import ImportState
 from backfill_assets.progress import Progress
+from backfill_assets.settings import Settings
 
 
 def test_tracebacks_that_py4j_logs_of_an_interrupted_call_are_left_out() -> None:
@@ -30,6 +31,17 @@ def test_a_line_of_progress_names_its_table_and_that_of_several_tables_does_not(
         listener(Progress(step="stage", done=0, total=3, sentence="chunk 1 of 3", table="silver.daily"))
         listener(Progress(step="land", done=0, total=3, sentence="january.csv"))
     assert capsys.readouterr().err == "stage silver.daily: chunk 1 of 3\nland: january.csv\n"
+
+
+@pytest.mark.parametrize(("quiet", "said"), [(False, "starting Spark\n"), (True, "")])
+def test_a_command_that_starts_spark_says_so_where_a_person_reads_it(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], quiet: bool, said: str
+) -> None:
+    session = object()
+    monkeypatch.setattr("pyspark.sql.SparkSession.getActiveSession", lambda: None)
+    monkeypatch.setattr("backfill_assets.spark.open_spark", lambda _settings: session)
+    assert quiet_spark(settings, quiet=quiet)() is session
+    assert capsys.readouterr() == ("", said)
 
 
 def landed(file: str, *, note: str) -> ImportDocument:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,9 +12,12 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
+from backfill_assets.application.command_line import explained
+from backfill_assets.application.land import land_files as land_files_of
+from backfill_assets.application.recorder import Acting, Unrecorded
 from backfill_assets.clock import Clock
 from backfill_assets.crash_points import carry_on
-from backfill_assets.errors import BackfillError
+from backfill_assets.errors import BackfillError, UnreadableFile
 from backfill_assets.landing.attempt import Landing, new_lease
 from backfill_assets.landing.extract import Extract, land_extract, preview
 from backfill_assets.landing.imports import OnDuplicate
@@ -22,6 +26,7 @@ from backfill_assets.landing.statements import restore, withdraw
 from backfill_assets.ledger.store import Ledger
 from backfill_assets.planning.partitions import days_between
 from backfill_assets.settings import Settings
+from backfill_assets.workspace import Workspace
 from backfill_assets_tests.landing_examples import EVENTS, LANDED_AT
 
 Act = Callable[[Landing, Path], object]
@@ -92,3 +97,26 @@ def test_a_column_that_the_key_or_the_source_does_not_have(work: Landing, tmp_pa
     path.write_text("event_id,event_time\na,2024-05-01T10:00:00Z\n", encoding="utf-8")
     with pytest.raises(BackfillError, match=says):
         act(work, path)
+
+
+def test_files_after_a_refused_one_are_said_to_be_not_tried_with_the_command_that_lands_them(
+    settings: Settings, tmp_path: Path
+) -> None:
+    def refused(behind: int, on_duplicate: OnDuplicate) -> str:
+        with pytest.raises(UnreadableFile) as error:
+            land_files_of(ws, "sales", [bad, *good[:behind]], acting, on_duplicate=on_duplicate, builds=False)
+        return explained(error.value)
+
+    ws = Workspace.open(replace(settings, domain="backfill_assets_tests.example_domain"))
+    acting = Acting(by="ada", recorder=Unrecorded())
+    bad, good = tmp_path / "bad.jsonl", [tmp_path / f"good {n}.jsonl" for n in range(6)]
+    bad.write_bytes(b"\x00\x01\x02")
+    for path in good:
+        path.write_text("{}\n", encoding="utf-8")
+    assert "not tried" not in refused(0, OnDuplicate.IGNORE)
+    said = refused(2, OnDuplicate.CORRECT)
+    assert " 2 files after it were not tried. Next: " in said
+    command = f"backfill land sales '{good[0]}' '{good[1]}' --on-duplicate correct --by NAME"
+    assert said.endswith(f"; those after it: {command}")
+    assert refused(6, OnDuplicate.IGNORE).endswith("; land it and the 6 files after it again")
+    ws.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 from datetime import date
 
 import pytest
@@ -102,6 +103,17 @@ def test_building_again_for_changed_code_alone_has_to_be_asked_for() -> None:
     assert steps(stale((1, 3, Cause.CODE_CHANGED))) == ["plan --stale --changed-code --reason WHY"]
     mixed = stale((1, 3, Cause.CODE_CHANGED), (4, 9, Cause.VERSION_CHANGED))
     assert steps(mixed) == ["plan --stale --reason WHY"]
+
+
+def test_a_table_of_which_nothing_was_ever_built_is_named_as_that_and_not_as_fresh() -> None:
+    never = replace(stale(table="gold.monthly"), accepted=0)
+    for others in ([stale()], [stale((1, 2, Cause.VERSION_CHANGED))]):
+        out = io.StringIO()
+        document = stale_document([*others, never], table=None, days=None, sources=[])
+        Console(file=out, width=200).print(stale_view(document))
+        *before, last = out.getvalue().splitlines()
+        assert last == "never built: gold.monthly"
+        assert "gold.monthly" not in "".join(before)
 
 
 def test_what_was_never_built_is_planned_by_its_days() -> None:
