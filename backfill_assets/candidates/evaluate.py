@@ -31,7 +31,8 @@ from backfill_assets.gates.failing import failing_keys
 from backfill_assets.gates.judge import judge
 from backfill_assets.gates.measure import Measured, compare, contents, equal_partitions
 from backfill_assets.gates.proven import Proven
-from backfill_assets.gates.sample import most_moved, sample_rows
+from backfill_assets.gates.sample import sample_rows
+from backfill_assets.gates.sampling import most_moved
 from backfill_assets.gates.terms import require_agreed_gates
 from backfill_assets.identity import EMPTY_FILE_SET, FileSet, canonical_json, document_digest
 from backfill_assets.lake.checksums import NO_ROWS
@@ -320,7 +321,7 @@ def _still_valid(
 
 
 def _sample(work: Gating) -> tuple[SampledRow, ...]:
-    chosen = [p for p in most_moved(work.measured) if p in work.accepted]
+    chosen = most_moved({p: found for p, found in work.measured.items() if p in work.accepted})
     if not chosen:
         return ()
     staged = rows_of(work.ws, work.table, (work.staged_files[p] for p in chosen))

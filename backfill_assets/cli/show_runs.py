@@ -8,6 +8,8 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from backfill_assets.cli.show import facts, listing, state_and_meaning, state_text
+from backfill_assets.evidence.left_behind import LeftBehind
+from backfill_assets.evidence.matrices import states_in_words
 from backfill_assets.evidence.measured import GateSummary, Moves
 from backfill_assets.evidence.moved_on import InputMovedOn
 from backfill_assets.evidence.publications import PublicationDocument
@@ -87,12 +89,18 @@ def versions_text(versions: RunVersions) -> str:
 
 def report_view(report: RunReport) -> RenderableType:
     """The report a reviewer reads: what moves, which checks passed, what some rows look like."""
-    parts: list[RenderableType] = [report_head_view(report), "", *backwards((*report.goes_back, *report.moved_on))]
+    parts: list[RenderableType] = [
+        report_head_view(report),
+        "",
+        *backwards((*report.goes_back, *report.moved_on, *report.left_behind)),
+    ]
     if report.totals:
         parts += [_verdict(report), "", _moves(report, report.totals), ""]
     if report.changed_columns:
         changed = ", ".join(f"{name} {count:,}" for name, count in report.changed_columns.items())
         parts += [facts([("rows that differ, by column", changed)]), ""]
+    if states := states_in_words(report.state_moves):
+        parts += [facts([("from which state to which", "; ".join(states))]), ""]
     recorded = facts([("supersedes", run_ids_text(report.supersedes)), ("versions", versions_text(report.versions))])
     parts += [recorded, ""]
     if report.sample:
@@ -107,7 +115,7 @@ def report_view(report: RunReport) -> RenderableType:
     return Group(*parts)
 
 
-def backwards(found: Sequence[LaterRelease | InputMovedOn]) -> list[RenderableType]:
+def backwards(found: Sequence[LaterRelease | InputMovedOn | LeftBehind]) -> list[RenderableType]:
     """A line for everything that a plan or a run would go back behind; nothing when it goes forward."""
     lines: list[RenderableType] = [Text(f"{each.sentence}.", style="bold yellow") for each in found]
     return [*lines, ""] if lines else []

@@ -64,13 +64,21 @@ def bars(title: str, rows: Sequence[Labelled]) -> Markup:
     return _svg(title, y, shapes)
 
 
-def columns(title: str, rows: Sequence[Labelled], *, height: int = 120) -> Markup:
-    """Stacked columns side by side, one per row, with the first and the last label below them."""
+def columns(title: str, rows: Sequence[Labelled], *, unit: str, axis: str, height: int = 120) -> Markup:
+    """Stacked columns side by side, one per row, with the first and the last label below them.
+
+    Args:
+        title: What the chart shows.
+        rows: The columns.
+        unit: What a value counts, such as `rows`.
+        axis: What one column is, such as `day`.
+        height: How high the highest one is.
+    """
     if not rows:
         return Markup()
     most = max(sum(bar.value for bar in row.bars) for row in rows) or 1
     step = WIDTH / len(rows)
-    shapes: list[Markup] = [_text(0, 10, f"{most:,.0f}"), _line(0, height + 14, WIDTH)]
+    shapes: list[Markup] = [_text(0, 10, f"{most:,.0f} {unit}"), _line(0, height + 14, WIDTH)]
     for place, row in enumerate(rows):
         y = float(height + 14)
         for bar in row.bars:
@@ -80,6 +88,7 @@ def columns(title: str, rows: Sequence[Labelled], *, height: int = 120) -> Marku
                 gap = min(step * 0.15, 2)
                 shapes.append(_rect(place * step + gap, y, step - 2 * gap, tall, bar.style, bar.title))
     shapes.append(_text(0, height + 30, rows[0].label))
+    shapes.append(_text(WIDTH / 2, height + 30, axis, anchor="middle"))
     if len(rows) > 1:
         shapes.append(_text(WIDTH, height + 30, rows[-1].label, anchor="end"))
     return _svg(title, height + 36, shapes)
@@ -109,6 +118,46 @@ def strips(title: str, rows: Sequence[tuple[str, Sequence[tuple[str, str]]]], en
             start += len(found)
     below = len(rows) * _ROW + 14
     shapes += [_text(_LABEL, below, ends[0]), _text(WIDTH, below, ends[1], anchor="end")]
+    return _svg(title, below + 6, shapes)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shaded:
+    """A cell of a grid: a darker one is larger.
+
+    Attributes:
+        value: Its size; one below nothing has another colour, and nothing is not drawn.
+        title: What it says when it is pointed at.
+    """
+
+    value: float
+    title: str
+
+
+def grid(title: str, rows: Sequence[tuple[str, Sequence[Shaded]]], ends: tuple[str, str], *, axis: str) -> Markup:
+    """A heat map of differences on one scale.
+
+    Args:
+        title: What the chart shows.
+        rows: A label, and its cells.
+        ends: What the first and the last cell are called.
+        axis: What one cell is, such as `month`.
+    """
+    most = max((abs(cell.value) for _, cells in rows for cell in cells), default=0)
+    if not most:
+        return Markup()
+    shapes: list[Markup] = []
+    for place, (label, cells) in enumerate(rows):
+        shapes.append(_text(_LABEL - 8, place * _ROW + 14, label, anchor="end"))
+        step = (WIDTH - _LABEL) / len(cells)
+        for column, cell in enumerate(cells):
+            if cell.value:
+                shade = f"{'more' if cell.value > 0 else 'less'} shade-{1 + min(int(abs(cell.value) / most * 3), 2)}"
+                x, width = _LABEL + column * step, max(step - 1, 0.6)
+                shapes.append(_rect(x, place * _ROW + 3, width, _ROW - 5, shade, cell.title))
+    below = len(rows) * _ROW + 14
+    shapes += [_text(_LABEL, below, ends[0]), _text(WIDTH, below, ends[1], anchor="end")]
+    shapes.append(_text((WIDTH + _LABEL) / 2, below, axis, anchor="middle"))
     return _svg(title, below + 6, shapes)
 
 

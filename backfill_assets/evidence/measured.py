@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import date
 
@@ -10,7 +10,9 @@ from backfill_assets.documents import INLINE
 from backfill_assets.domain import WarmUpProof
 from backfill_assets.gates.judge_proof import scope_of_proof
 from backfill_assets.gates.moves import Moves as Moves  # a part of documents, which other rooms know from here
-from backfill_assets.gates.moves import changed_columns_in, moves_in
+from backfill_assets.gates.moves import changed_columns_in, moves_in, state_moves_in
+from backfill_assets.gates.state_moves import StateMove as StateMove  # as `Moves` above
+from backfill_assets.gates.state_moves import added_up
 from backfill_assets.ledger.records import CandidatePartition, GateResult
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import GateTerm
@@ -131,6 +133,16 @@ def changed_columns(results: Iterable[GateResult]) -> Mapping[str, int]:
         for name, count in changed_columns_in(result).items():
             total[name] = total.get(name, 0) + count
     return dict(sorted(total.items(), key=lambda item: (-item[1], item[0])))
+
+
+def state_moves(results: Iterable[GateResult], new: Collection[date]) -> tuple[StateMove, ...]:
+    """From which listed value to which rows have moved, over all partitions with accepted rows.
+
+    Args:
+        results: The results of the gates.
+        new: The partitions without accepted rows, where every row is added.
+    """
+    return added_up(move for result in results if result.partition not in new for move in state_moves_in(result))
 
 
 def gate_summaries(manifest: Manifest, results: Sequence[GateResult]) -> tuple[GateSummary, ...]:

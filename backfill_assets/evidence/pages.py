@@ -19,8 +19,9 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from backfill_assets.evidence.breakdown import MeasuredCell, Number, by_dimensions, by_month, number_of
-from backfill_assets.evidence.charts import Bar, Labelled, bars, columns, strips
+from backfill_assets.evidence.charts import Bar, Labelled, Shaded, bars, columns, grid, strips
 from backfill_assets.evidence.glossary import glossary
+from backfill_assets.evidence.matrices import matrices, states_in_words
 from backfill_assets.evidence.measured import PartitionMoves
 from backfill_assets.evidence.report import RunReport
 from backfill_assets.evidence.set_report import SetReport
@@ -36,6 +37,9 @@ MOST_PARTITIONS = 400
 
 MOST_MOVED = 40
 _MOST_COLUMNS = 24
+_MOST_COMBINATIONS = 12
+_FEWEST_MONTHS = 2
+_MOST_MONTHS = 36
 _PARTS = ("changed", "added", "removed")
 
 
@@ -114,6 +118,8 @@ def _environment(kind: str, worded: Worded) -> Environment:
         "by_month": by_month,
         "gates_chart": gates_chart,
         "glossary": glossary,
+        "matrices": matrices,
+        "states_in_words": states_in_words,
         "most_partitions": MOST_PARTITIONS,
     }
     return environment
@@ -197,7 +203,9 @@ def moves_by_month(partitions: Sequence[PartitionMoves]) -> Sequence[tuple[str, 
 
 def moves_chart(partitions: Sequence[PartitionMoves]) -> Markup:
     """How many rows move, partition by partition, or by month when there are many."""
+    axis = "partition"
     if len(partitions) > MOST_PARTITIONS:
+        axis = "month"
         found = moves_by_month(partitions)
     else:
         found = [(str(part.partition), {name: getattr(part.moves, name) for name in _PARTS}) for part in partitions]
@@ -208,34 +216,41 @@ def moves_chart(partitions: Sequence[PartitionMoves]) -> Markup:
         )
         for label, moves in found
     ]
-    return columns("rows that move", rows) if any(row.bars for row in rows) else Markup()
+    return columns("rows that move", rows, unit="rows", axis=axis) if any(row.bars for row in rows) else Markup()
 
 
 def columns_chart(changed: Mapping[str, int]) -> Markup:
     """How many rows have another value, column by column."""
     rows = [
-        Labelled(label=name, bars=(Bar(value=count, style="changed", title=f"{name}: {count:,}"),), text=f"{count:,}")
+        Labelled(
+            label=name, bars=(Bar(value=count, style="changed", title=f"{name}: {count:,}"),), text=f"{count:,} rows"
+        )
         for name, count in list(changed.items())[:_MOST_COLUMNS]
     ]
     return bars("rows with another value, by column", rows)
 
 
 def breakdown_chart(measure: str, cells: Sequence[MeasuredCell]) -> Markup:
-    """One measure before and after, for the combinations of dimensions that it moves most in."""
-    ranked = sorted(cells, key=lambda cell: -abs(cell.after[measure] - cell.before[measure]))[:_MOST_COLUMNS]
-    shown = [cell for cell in cells if cell in ranked and (cell.before[measure] or cell.after[measure])]
+    """Where and when a measure moved: by dimensions and month, or year when there are many months.
+
+    The tables add up either, so that there is nothing to show of a single month.
+    """
+    months = sorted({str(cell.month) for cell in cells})
+    if len(months) < _FEWEST_MONTHS:
+        return Markup()
+    length, axis = (7, "month") if len(months) <= _MOST_MONTHS else (4, "year")
+    times = list(dict.fromkeys(month[:length] for month in months))
+    moved: dict[str, dict[str, float]] = {}
+    for cell in cells:
+        found = moved.setdefault(_key(cell.by) or "all", dict.fromkeys(times, 0.0))
+        found[str(cell.month)[:length]] += float(cell.after[measure]) - float(cell.before[measure])
+    ranked = sorted(moved, key=lambda by: -sum(map(abs, moved[by].values())))[:_MOST_COMBINATIONS]
     rows = [
-        Labelled(
-            label=_key(cell.by) or str(cell.month or "all"),
-            bars=tuple(
-                Bar(value=abs(values[measure]), style=side, title=f"{_key(cell.by)} {side}: {_number(values[measure])}")
-                for side, values in (("before", cell.before), ("after", cell.after))
-            ),
-            text=f"{_number(cell.after[measure])} ({change_in_words(cell.before[measure], cell.after[measure])})",
-        )
-        for cell in shown
+        (by, [Shaded(value=value, title=f"{by}, {at}: {value:+,.10g}") for at, value in moved[by].items()])
+        for by in moved
+        if by in ranked
     ]
-    return bars(f"{measure} before and after", rows)
+    return grid(f"{measure}: how far it moved", rows, (times[0], times[-1]), axis=axis)
 
 
 def gates_chart(report: RunReport) -> Markup:

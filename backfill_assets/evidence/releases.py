@@ -34,7 +34,7 @@ class LaterRelease:
 
 def goes_back(tx: ReadTransaction, manifest: Manifest) -> tuple[LaterRelease, ...]:
     """The later releases whose accepted rows a run would replace, the latest first."""
-    return later_than(manifest, _releases(tx, tx.versions.makers(manifest.table, manifest.partitions)))
+    return later_than(manifest, releases_of(tx, tx.versions.makers(manifest.table, manifest.partitions)))
 
 
 def replaced_releases(
@@ -42,10 +42,10 @@ def replaced_releases(
 ) -> Mapping[date, str]:
     """The release of the rows with which each partition was compared; before the gates, of those that readers see."""
     if any(candidate.compared_version is None for candidate in candidates.values()) or not candidates:
-        return _releases(tx, tx.versions.makers(manifest.table, manifest.partitions))
+        return releases_of(tx, tx.versions.makers(manifest.table, manifest.partitions))
     pairs = [(day, candidate.compared_version or 0) for day, candidate in candidates.items()]
     compared = tx.versions.pinned(manifest.table, [pair for pair in pairs if pair[1]])
-    return _releases(tx, {day: version.run_id for day, version in compared.items()})
+    return releases_of(tx, {day: version.run_id for day, version in compared.items()})
 
 
 def later_than(manifest: Manifest, accepted: Mapping[date, str]) -> tuple[LaterRelease, ...]:
@@ -61,7 +61,8 @@ def in_order(accepted: Mapping[date, str]) -> tuple[str, ...]:
     return tuple(sorted(set(accepted.values()), key=release_order))
 
 
-def _releases(tx: ReadTransaction, makers: Mapping[date, str]) -> Mapping[date, str]:
+def releases_of(tx: ReadTransaction, makers: Mapping[date, str]) -> Mapping[date, str]:
+    """The releases of partitions, from the runs that made them."""
     found = {run.run_id: run.manifest.transform_version for run in tx.runs.named(sorted(set(makers.values())))}
     return {partition: found[run_id] for partition, run_id in makers.items()}
 

@@ -11,14 +11,17 @@ from backfill_assets.documents import INLINE
 from backfill_assets.evidence.breakdown import BreakdownDocument, breakdown_document
 from backfill_assets.evidence.cost import CostDocument, bytes_read, cost_of
 from backfill_assets.evidence.course import Moment, timeline
+from backfill_assets.evidence.left_behind import LeftBehind, left_behind
 from backfill_assets.evidence.measured import (
     GateSummary,
     MovesOfSome,
     PartitionMoves,
+    StateMove,
     changed_columns,
     gate_summaries,
     moves_of_some,
     partition_moves,
+    state_moves,
     total_moves,
 )
 from backfill_assets.evidence.moved_on import InputMovedOn, inputs_moved_on
@@ -121,6 +124,7 @@ class RunReport:
         from_versions: The releases whose accepted rows it replaces.
         goes_back: The later releases whose accepted rows it would replace, the latest first.
         moved_on: The inputs that were published again or rolled back since it was planned; empty once it is published.
+        left_behind: Partitions on its borders that keep rows of another release; empty once it is published.
         manifest_digest: sha256 of the manifest: what an approval approves.
         policy: What the manifest pins of its table's policy; null for manifests of earlier formats.
         to_comment: What the approver has to comment on and no standing approval has, in words; null when there is
@@ -140,6 +144,8 @@ class RunReport:
         breakdown: Its measures by month and business dimensions, before and after; null where its table declares none,
             before the gates, and once it is erased.
         changed_columns: Rows that differ, by column, the most changed column first.
+        state_moves: From which value to which the rows that differ have moved, in columns whose values a gate lists; of
+            restated partitions.
         gates: The result of each gate.
         sample: Some rows that move; empty once they are erased.
         failing_keys: Keys of some rows that fail a gate; empty once they are erased.
@@ -157,6 +163,7 @@ class RunReport:
     from_versions: tuple[str, ...]
     goes_back: tuple[LaterRelease, ...]
     moved_on: tuple[InputMovedOn, ...]
+    left_behind: tuple[LeftBehind, ...]
     manifest_digest: str
     policy: PolicyDocument | None
     to_comment: str | None
@@ -173,6 +180,7 @@ class RunReport:
     new_empty_partitions: int | None
     breakdown: BreakdownDocument | None
     changed_columns: Mapping[str, int]
+    state_moves: tuple[StateMove, ...]
     gates: tuple[GateSummary, ...]
     sample: tuple[SampledRow, ...]
     failing_keys: tuple[FailingKey, ...]
@@ -217,6 +225,7 @@ def _report(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> RunReport:
         from_versions=reviewed.from_versions,
         goes_back=reviewed.goes_back,
         moved_on=reviewed.moved_on,
+        left_behind=reviewed.left_behind,
         manifest_digest=run.manifest_digest,
         policy=policy_document(run.manifest.policy),
         to_comment=said_of(reviewed.to_comment) or None,
@@ -233,6 +242,7 @@ def _report(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> RunReport:
         new_empty_partitions=sum(part.new_empty for part in partitions) if partitions else None,
         breakdown=breakdown_document(cells, breakdown_of(ws, run.manifest.table)),
         changed_columns=changed_columns(results),
+        state_moves=state_moves(results, {part.partition for part in partitions if part.new}),
         gates=reviewed.gates,
         sample=tx.samples.changed_rows(run.run_id),
         failing_keys=tx.samples.failing_keys(run.run_id),
@@ -263,6 +273,7 @@ def _reviewed(
         from_versions=in_order(releases),
         goes_back=later_than(run.manifest, releases),
         moved_on=inputs_moved_on(ws.graph, tx, run),
+        left_behind=left_behind(tx, run, releases),
         totals=total_moves(partitions),
         new=moves_of_some(grain, [part for part in partitions if part.new]),
         restated=moves_of_some(grain, [part for part in partitions if not part.new]),

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from backfill_assets.evidence.left_behind import LeftBehind
 from backfill_assets.evidence.measured import PROOF, GateSummary, MovesOfSome
 from backfill_assets.evidence.moved_on import InputMovedOn
 from backfill_assets.evidence.reach import DependentMoves
@@ -68,6 +69,7 @@ class Reviewed:
         from_versions: The releases whose accepted rows it replaces.
         goes_back: Later releases among them.
         moved_on: The inputs that have changed since it was planned.
+        left_behind: What keeps rows of another release on its borders.
         totals: All partitions together; None before the gates.
         new: Those without accepted rows, or None.
         restated: Those with accepted rows, or None.
@@ -83,6 +85,7 @@ class Reviewed:
     from_versions: tuple[str, ...]
     goes_back: tuple[LaterRelease, ...]
     moved_on: tuple[InputMovedOn, ...]
+    left_behind: tuple[LeftBehind, ...]
     totals: Moves | None
     new: MovesOfSome | None
     restated: MovesOfSome | None
@@ -114,6 +117,7 @@ def _warnings(found: Reviewed) -> tuple[str, ...]:
     return (
         *(_sentence(later.sentence) for later in found.goes_back),
         *(_sentence(each.sentence) for each in found.moved_on),
+        *(_sentence(each.sentence) for each in found.left_behind),
         *(f"Gate {gate.gate} is not met: {gate.first_failure}." for gate in informing),
         *([f"The approval needs a written comment: {said_of(found.to_comment)}."] if found.to_comment else []),
     )

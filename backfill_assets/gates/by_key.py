@@ -17,6 +17,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from backfill_assets.domain import Table
+from backfill_assets.gates.state_moves import Coded, StateMove, coded_columns
 from backfill_assets.lake.checksums import row_hash
 
 _ONE_ACCEPTED = 1 << 32
@@ -34,6 +35,7 @@ class ByKey:
         added, removed, changed, unchanged: Keys that only the staged rows have, only the accepted rows have, both have
             with different values, both have with the same.
         changed_columns: Keys whose value in a column differs, by column; only columns that differ somewhere.
+        state_moves: From which listed value to which the keys that differ have moved.
     """
 
     accepted_rows: int
@@ -44,6 +46,7 @@ class ByKey:
     changed: int
     unchanged: int
     changed_columns: Mapping[str, int]
+    state_moves: tuple[StateMove, ...]
 
 
 def compare_keys(
@@ -79,11 +82,13 @@ class _Keys:
         column: The partition column, which is the first of the key.
         key: The columns of a key.
         values: The other columns, which are compared.
+        coded: Those of them with few values, which are told apart.
     """
 
     column: str
     key: tuple[str, ...]
     values: tuple[str, ...]
+    coded: tuple[Coded, ...]
     schema: StructType
 
     @staticmethod
@@ -91,12 +96,8 @@ class _Keys:
         column = table.partition.column
         # The same column may be partition and key.
         key = (column, *(name for name in table.row_key if name != column))
-        return _Keys(
-            column=column,
-            key=key,
-            values=tuple(name for name in schema.fieldNames() if name not in key),
-            schema=schema,
-        )
+        values = tuple(name for name in schema.fieldNames() if name not in key)
+        return _Keys(column=column, key=key, values=values, coded=coded_columns(table, values), schema=schema)
 
     def compared(
         self, staged: DataFrame, accepted: DataFrame | None, *, collapsed: bool = False
@@ -110,24 +111,29 @@ class _Keys:
                 when the smallest and the largest hash are equal.
         """
         hashed = () if accepted is None else self._hashes()
-        sides = [self._side(staged, 1, hashed, collapsed=collapsed)]
+        coded = () if accepted is None else self.coded
+        sides = [self._side(staged, 1, hashed, coded, collapsed=collapsed)]
         if accepted is not None:
-            sides.append(self._side(accepted, _ONE_ACCEPTED, hashed, collapsed=collapsed))
+            sides.append(self._side(accepted, _ONE_ACCEPTED, hashed, coded, collapsed=collapsed))
         names = _names_of(hashed)
-        weight = F.sum(_WEIGHT).alias(_WEIGHT)
+        sums = (F.sum(name).alias(name) for name in (_WEIGHT, *(each.name for each in coded)))
         grouped = reduce(DataFrame.unionAll, sides).groupBy(*self.key)
-        groups = grouped.agg(weight, *(F.bit_xor(name).alias(name) for name in names))
-        counted = groups.groupBy(self.column).agg(*self._counts(names)).collect()
+        groups = grouped.agg(*sums, *(F.bit_xor(name).alias(name) for name in names))
+        counted = groups.groupBy(self.column).agg(*self._counts(names, coded)).collect()
         return {row[self.column]: self._by_key(row.asDict()) for row in counted}
 
-    def _side(self, frame: DataFrame, weight: int, hashed: Sequence[Column], *, collapsed: bool) -> DataFrame:
-        rows = frame.select(*self.key, F.lit(weight).cast("bigint").alias(_WEIGHT), *hashed)
+    def _side(
+        self, frame: DataFrame, weight: int, hashed: Sequence[Column], coded: Sequence[Coded], *, collapsed: bool
+    ) -> DataFrame:
+        states = (each.number(is_accepted=weight == _ONE_ACCEPTED) for each in coded)
+        rows = frame.select(*self.key, F.lit(weight).cast("bigint").alias(_WEIGHT), *states, *hashed)
         if not collapsed:
             return rows
         names = _names_of(hashed)
         extremes = (F.xxhash64(F.min(name), F.max(name)) if name == _ROW else F.min(name) for name in names)
         collapse = (value.alias(name) for name, value in zip(names, extremes, strict=True))
-        return rows.groupBy(*self.key).agg(F.sum(_WEIGHT).alias(_WEIGHT), *collapse)
+        states = (F.max(each.name).alias(each.name) for each in coded)
+        return rows.groupBy(*self.key).agg(F.sum(_WEIGHT).alias(_WEIGHT), *states, *collapse)
 
     def _hashes(self) -> tuple[Column, ...]:
         """The hash of a row, and those of its columns, two of 32 bits in every number."""
@@ -141,7 +147,7 @@ class _Keys:
             *(value.alias(f"{_PAIR}{place}") for place, value in enumerate(packed)),
         )
 
-    def _counts(self, names: Sequence[str]) -> Sequence[Column]:
+    def _counts(self, names: Sequence[str], coded: Sequence[Coded]) -> Sequence[Column]:
         staged = F.col(_WEIGHT).bitwiseAND(F.lit(_ONE_ACCEPTED - 1))
         accepted = F.shiftrightunsigned(_WEIGHT, 32)
         both = (staged > 0) & (accepted > 0)
@@ -159,6 +165,7 @@ class _Keys:
             F.sum(accepted).alias("accepted_rows"),
             F.sum(F.greatest(staged - 1, F.lit(0))).alias("surplus"),
             *(F.count_if(condition).alias(name) for name, condition in {**counts, **columns}.items()),
+            *(count for each in coded for count in each.counts(differs)),
         ]
 
     def _halves(self) -> Iterator[tuple[str, Column]]:
@@ -169,8 +176,12 @@ class _Keys:
 
     def _by_key(self, row: Mapping[str, int]) -> ByKey:
         moved = {name: row.get(f"moved_{name}", 0) for name in self.values}
-        plain = (each.name for each in fields(ByKey) if each.name != "changed_columns")
-        return ByKey(changed_columns={n: count for n, count in moved.items() if count}, **{n: row[n] for n in plain})
+        plain = (each.name for each in fields(ByKey) if each.name not in ("changed_columns", "state_moves"))
+        return ByKey(
+            changed_columns={n: count for n, count in moved.items() if count},
+            state_moves=tuple(move for each in self.coded for move in each.found(row)),
+            **{n: row[n] for n in plain},
+        )
 
 
 _WEIGHT, _ROW, _PAIR = "_weight", "_row_hash", "_pair_"

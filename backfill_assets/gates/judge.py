@@ -158,6 +158,7 @@ def _compared(gate: ComparedWithAccepted, found: Measured) -> Verdict:
                 unchanged=found.unchanged,
             ),
             found.changed_columns,
+            found.state_moves,
         ),
     )
 

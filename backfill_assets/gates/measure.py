@@ -19,6 +19,7 @@ from pyspark.sql.types import StructType
 from backfill_assets.domain import Table
 from backfill_assets.gates.by_key import ByKey, compare_keys
 from backfill_assets.gates.conditions import violations
+from backfill_assets.gates.state_moves import StateMove, added_up
 from backfill_assets.lake.checksums import NO_ROWS, checksum_of, partition_checksums, row_hash, sums_of
 
 
@@ -36,6 +37,7 @@ class Measured:
         added, removed, changed, unchanged: Keys that only the candidate has, only the accepted rows have, both have
             with different values, both have with the same.
         changed_columns: Keys whose value in a column differs, by column; only columns that differ somewhere.
+        state_moves: From which listed value to which the keys that differ have moved; empty where nothing is accepted.
     """
 
     partition: date
@@ -50,6 +52,7 @@ class Measured:
     changed: int = 0
     unchanged: int = 0
     changed_columns: Mapping[str, int] = field(default_factory=dict)
+    state_moves: tuple[StateMove, ...] = ()
 
 
 def measure(
@@ -152,6 +155,7 @@ def _with_keys(found: Measured, by_key: ByKey, *, is_equal: bool) -> Measured:
         changed=by_key.changed,
         unchanged=by_key.unchanged,
         changed_columns=by_key.changed_columns,
+        state_moves=by_key.state_moves,
     )
 
 
@@ -172,6 +176,7 @@ def _plus(left: Measured, right: Measured) -> Measured:
         changed=left.changed + right.changed,
         unchanged=left.unchanged + right.unchanged,
         changed_columns=_add(left.changed_columns, right.changed_columns),
+        state_moves=added_up((*left.state_moves, *right.state_moves)),
     )
 
 

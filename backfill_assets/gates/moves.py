@@ -5,11 +5,12 @@ What that gate observes is written and read here alone; the other gates observe 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from backfill_assets.domain import ComparedWithAccepted
+from backfill_assets.gates.state_moves import StateMove
 from backfill_assets.ledger.records import GateResult
 
 COMPARISON = ComparedWithAccepted().name
@@ -40,9 +41,16 @@ class Moves:
         return self.added + self.removed + self.changed
 
 
-def observed(moves: Moves, changed_columns: Mapping[str, int]) -> Mapping[str, Any]:
+def observed(
+    moves: Moves, changed_columns: Mapping[str, int], state_moves: Iterable[StateMove] = ()
+) -> Mapping[str, Any]:
     """What the comparison observes in one partition, as it is recorded."""
-    return {**asdict(moves), "changed_columns": dict(changed_columns)}
+    states = [asdict(each) for each in state_moves]
+    return {
+        **asdict(moves),
+        "changed_columns": dict(changed_columns),
+        **({"state_moves": states} if states else {}),
+    }
 
 
 def moves_in(result: GateResult) -> Moves | None:
@@ -50,6 +58,12 @@ def moves_in(result: GateResult) -> Moves | None:
     if result.gate != COMPARISON:
         return None
     return Moves(**{each.name: int(result.observed.get(each.name, 0)) for each in fields(Moves)})
+
+
+def state_moves_in(result: GateResult) -> tuple[StateMove, ...]:
+    """From which listed value to which rows have moved in one partition; none for the result of another gate."""
+    found = result.observed.get("state_moves", ()) if result.gate == COMPARISON else ()
+    return tuple(StateMove(**each) for each in found)
 
 
 def changed_columns_in(result: GateResult) -> Mapping[str, int]:

@@ -1,29 +1,23 @@
 """Sample: some of the changed rows, before and after.
 
-Only the few partitions with the most changes are read again, and the same rows are chosen every time: those that differ
-most, and among equals those with the smallest hash of their key.
+Only the few partitions with the most changes are read again, and the same rows are chosen every time: of each kind of
+difference those that differ most, and among equals those with the smallest hash of their key.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from datetime import date
+from collections import Counter
+from collections.abc import Sequence
+from functools import reduce
 from typing import Any
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from backfill_assets.domain import DerivedTable, Table
-from backfill_assets.gates.measure import Measured
+from backfill_assets.gates.sampling import RowKind, places
+from backfill_assets.gates.state_moves import coded_columns
 from backfill_assets.ledger.sampled import SampledRow, Values
-
-
-def most_moved(measured: Mapping[date, Measured], *, most: int = 3) -> tuple[date, ...]:
-    """The partitions with the most added, removed and changed keys; none without changes."""
-    moved = {p: m.added + m.removed + m.changed for p, m in measured.items()}
-    ranked = sorted((p for p, count in moved.items() if count), key=lambda p: (-moved[p], p))
-    return tuple(sorted(ranked[:most]))
-
 
 MOST_ROWS = 20
 
@@ -31,9 +25,10 @@ MOST_ROWS = 20
 def sample_rows(
     staged: DataFrame, accepted: DataFrame, table: Table, *, most: int = MOST_ROWS
 ) -> tuple[SampledRow, ...]:
-    """The rows that differ most, changed ones first, the same on every call.
+    """The rows that differ most of each kind of difference, rows on both sides first, the same on every call.
 
     They are ranked by how far the measure moves that the table's breakdown names, otherwise by how many columns change.
+    How many are shown of a kind, `sampling.places` decides.
 
     Args:
         staged: Rows of the chosen partitions in the candidate.
@@ -48,18 +43,25 @@ def sample_rows(
     before = accepted.select(*key, _as_struct(values).alias("before"), amount.alias("old_amount"))
     differing = [(~F.col(f"after.{name}").eqNullSafe(F.col(f"before.{name}"))).cast("int") for name in values]
     moves = F.abs(F.coalesce("new_amount", F.lit(0)) - F.coalesce("old_amount", F.lit(0)))
-    moved = (
+    rank: list[Column | str] = [
+        F.col("before").isNull() | F.col("after").isNull(),
+        moves.desc(),
+        sum(differing, F.lit(0)).desc(),
+        F.xxhash64(*key),
+        *key,
+    ]
+    found = (
         after.join(before, on=key, how="full_outer")
         .where(~F.col("after").eqNullSafe(F.col("before")))
-        .orderBy(
-            F.col("before").isNull() | F.col("after").isNull(),
-            moves.desc(),
-            sum(differing, F.lit(0)).desc(),
-            F.xxhash64(*key),
-            *key,
-        )
-        .limit(most)
+        .withColumn("kind", _kind(table, values))
+        .withColumn("place", F.row_number().over(Window.partitionBy("kind").orderBy(*rank)))
+        .where(F.col("place") <= most)
+        .orderBy(*rank)
+        .collect()
     )
+    there = Counter(RowKind(row["kind"]) for row in found)
+    given = places(there, most)
+    moved = [row for row in found if row["place"] <= given[RowKind(row["kind"])]]
     return tuple(
         SampledRow(
             partition=row[column],
@@ -67,7 +69,20 @@ def sample_rows(
             before=texts(row["before"], values) if row["before"] is not None else None,
             after=texts(row["after"], values) if row["after"] is not None else None,
         )
-        for row in moved.collect()
+        for row in moved
+    )
+
+
+def _kind(table: Table, values: Sequence[str]) -> Column:
+    """How a row differs."""
+    breakdown = table.breakdown if isinstance(table, DerivedTable) else None
+    telling = dict.fromkeys([*(breakdown.by if breakdown else ()), *(c.column for c in coded_columns(table, values))])
+    moved = (~F.col(f"after.{name}").eqNullSafe(F.col(f"before.{name}")) for name in telling if name in values)
+    return (
+        F.when(F.col("before").isNull(), F.lit(str(RowKind.ADDED)))
+        .when(F.col("after").isNull(), F.lit(str(RowKind.REMOVED)))
+        .when(reduce(Column.__or__, moved, F.lit(False)), F.lit(str(RowKind.STATE)))
+        .otherwise(F.lit(str(RowKind.CHANGED)))
     )
 
 

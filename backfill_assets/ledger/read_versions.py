@@ -44,17 +44,22 @@ class VersionReads(Queries):
         first = func.min(partition_versions.c.partition_date).label("first")
         return next((row.first for row in self._rows(select(first))), None)
 
-    def makers(self, table: str, partitions: Iterable[date]) -> dict[date, str]:
+    def makers(self, table: str, partitions: Iterable[date] | None = None) -> dict[date, str]:
         """The runs whose rows readers of these partitions see; those without an accepted version are absent.
 
-        Cost: one index lookup per partition.
+        Cost: one index lookup per partition; of all, one index range with a short row per accepted partition.
+
+        Args:
+            table: A table.
+            partitions: Only these.
         """
         held = partition_versions
         accepted = (held.c.table_name == table) & (held.c.state == VersionState.ACCEPTED)
         found: dict[date, str] = {}
-        for batch in batches(partitions):
-            chosen = select(held.c.partition_date, held.c.run_id).where(accepted, held.c.partition_date.in_(batch))
-            found.update((row.partition_date, row.run_id) for row in self._rows(chosen))
+        chosen = select(held.c.partition_date, held.c.run_id).where(accepted)
+        for batch in optional_batches(partitions):
+            some = chosen if batch is None else chosen.where(held.c.partition_date.in_(batch))
+            found.update((row.partition_date, row.run_id) for row in self._rows(some))
         return found
 
     def made_by_digest(self, table: str, partitions: Sequence[date]) -> dict[tuple[date, str], str]:

@@ -18,6 +18,7 @@ from backfill_assets.evidence.status import status
 from backfill_assets.ledger.states import RunState, SetState
 from backfill_assets.ledger.store import Ledger
 from backfill_assets.ledger.transactions import WriteTransaction
+from backfill_assets.planning.partitions import ONE_DAY, DayRange
 from backfill_assets.planning.sets import SetManifest, SetMember
 from backfill_assets.progress import Progress
 from backfill_assets.upkeep.audit import audit
@@ -281,3 +282,13 @@ def test_a_report_says_when_a_run_goes_back_to_an_earlier_release(shop: Shop) ->
     assert "this run goes back: the accepted rows of 2026-01-03..2026-01-09" in release.sentence
     assert "come from version 1.0.0, and the run is 0.9.0" in release.sentence
     assert run_report(shop.ws, forward).goes_back == ()
+
+
+def test_a_report_warns_of_the_days_on_its_borders_that_keep_another_release(shop: Shop) -> None:
+    forward = shop.published(OUTPUT)
+    middle = DayRange.inclusive(OUTPUT.start + ONE_DAY, OUTPUT.start + 2 * ONE_DAY)
+    run_id = shop.planned(middle, version="0.9.0")
+    before, after = run_report(shop.ws, run_id).left_behind
+    assert (before.releases, before.described, after.partitions) == (("1.0.0",), "2026-01-03, 1 day", 4)
+    assert run_report(shop.ws, shop.planned(middle)).left_behind == (), "its release is that of its neighbours"
+    assert run_report(shop.ws, forward).left_behind == (), "it is published"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import date, timedelta
 from typing import Any
@@ -28,7 +28,9 @@ from backfill_assets.gates import by_key
 from backfill_assets.gates.failing import failing_keys
 from backfill_assets.gates.judge import judge
 from backfill_assets.gates.measure import Measured, compare, contents, equal_partitions, measure, total
-from backfill_assets.gates.sample import most_moved, sample_rows
+from backfill_assets.gates.sample import sample_rows
+from backfill_assets.gates.sampling import most_moved
+from backfill_assets.gates.state_moves import NONE_OF_THESE
 from backfill_assets.identity import EMPTY_FILE_SET
 from backfill_assets.ledger.records import CandidatePartition
 from backfill_assets_tests.example_domain import sales
@@ -107,6 +109,7 @@ def plainly(new: Sequence[Value], old: Sequence[Value], day: date) -> dict[str, 
         "changed": sum(after[key] != before[key] for key in after.keys() & before.keys()),
         "unchanged": sum(after[key] == before[key] for key in after.keys() & before.keys()),
         "changed_columns": dict(moved),
+        "state_moves": plain_state_moves(before, after),
         "violations": {
             "schema": 0,
             "not_null_state": sum(row[2] is None for row in fresh),
@@ -116,6 +119,22 @@ def plainly(new: Sequence[Value], old: Sequence[Value], day: date) -> dict[str, 
     }
 
 
+def plain_state_moves(before: Mapping[str, Value], after: Mapping[str, Value]) -> dict[tuple[str | None, ...], int]:
+    """By the state before and after, how many keys differ; None for the side that a key is not on."""
+    named = {"open": "open", "closed": "closed"}
+    return Counter(
+        tuple(named.get(str(side[key][2]), NONE_OF_THESE) if key in side else None for side in (before, after))
+        for key in before.keys() | after.keys()
+        if before.get(key) != after.get(key)
+    )
+
+
+def measured_as(found: Measured, name: str) -> Any:
+    if name != "state_moves":
+        return getattr(found, name)
+    return {(each.before, each.after): each.rows for each in found.state_moves if each.column == "state"}
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_one_pass_measures_what_a_plain_reading_counts(spark: SparkSession, seed: int) -> None:
     chance = random.Random(seed)
@@ -123,7 +142,7 @@ def test_one_pass_measures_what_a_plain_reading_counts(spark: SparkSession, seed
     found = measure(frame(spark, new), frame(spark, old), TABLE, schema=SCHEMA)
     for day in sorted({row[0] for row in (*new, *old)}):
         expected = plainly(new, old, day)
-        assert {name: getattr(found[day], name) for name in expected} == expected, (seed, day)
+        assert {name: measured_as(found[day], name) for name in expected} == expected, (seed, day)
 
 
 def test_without_accepted_rows_everything_is_added(spark: SparkSession) -> None:
@@ -208,6 +227,18 @@ def test_the_sample_shows_rows_before_and_after_and_is_the_same_every_time(spark
     for row in first:
         assert row.before != row.after
         assert set(row.key) == {"day", "id"}
+
+
+def test_the_sample_has_rows_of_every_kind_of_difference(spark: SparkSession) -> None:
+    """However many of one kind there are, and however little the others move the measure."""
+    old: list[Value] = [(FIRST, f"k{n:02}", "open", 1, 0.5) for n in range(60)]
+    moved: list[Value] = [(FIRST, f"k{n:02}", "open", 9, 0.5) for n in range(50)]
+    few: list[Value] = [(FIRST, "k50", "closed", 1, 0.5), (FIRST, "new", "open", 1, 0.5)]
+    kept = [row for row in old if row[1] in ("k51", "k52")]
+    sample = sample_rows(frame(spark, [*moved, *few, *kept]), frame(spark, old), TABLE)
+    states = [row.key["id"] for row in sample if row.before and row.after and row.before["state"] != row.after["state"]]
+    kinds = (sum(row.before is None for row in sample), sum(row.after is None for row in sample))
+    assert (len(sample), states, kinds) == (20, ["k50"], (1, 7))
 
 
 def test_the_partitions_that_move_most_are_sampled() -> None:

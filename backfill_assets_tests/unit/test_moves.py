@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import date
 
 from backfill_assets.domain import ComparedWithAccepted, Gate, UniqueKey, WarmUpProof
 from backfill_assets.evidence.measured import changed_columns
 from backfill_assets.gates.judge import judge
 from backfill_assets.gates.measure import Measured
-from backfill_assets.gates.moves import Moves, changed_columns_in, moves_in
+from backfill_assets.gates.moves import Moves, changed_columns_in, moves_in, state_moves_in
+from backfill_assets.gates.state_moves import StateMove
 from backfill_assets.identity import EMPTY_FILE_SET, canonical_json
 from backfill_assets.ledger.records import CandidatePartition, GateResult
 
@@ -39,6 +41,22 @@ def test_what_the_comparison_observes_is_recorded_with_the_names_that_it_always_
     read = recorded(result.gate, json.loads(RECORDED))
     assert moves_in(read) == Moves(rows=7, accepted_rows=6, added=2, removed=1, changed=3, unchanged=2)
     assert changed_columns_in(read) == {"amount": 3}
+
+
+def test_moves_between_states_come_back_as_they_were_found() -> None:
+    states = (
+        StateMove(column="state", before="open", after="closed", rows=2),
+        StateMove(column="state", before=None, after="open", rows=1),
+    )
+    (result,) = judge(
+        [ComparedWithAccepted()],
+        [CandidatePartition(run_id="bf-1", partition=DAY, files=EMPTY_FILE_SET, rows=7)],
+        {DAY: replace(FOUND, state_moves=states)},
+        {},
+    )
+    read = recorded(result.gate, json.loads(canonical_json(result.observed)))
+    assert state_moves_in(read) == states
+    assert state_moves_in(replace(read, gate="unique_key")) == ()
 
 
 def test_only_the_comparison_counts_moves() -> None:

@@ -19,15 +19,27 @@ from backfill_assets.evidence.breakdown import BreakdownDocument, MeasuredCell
 from backfill_assets.evidence.cost import CostDocument, CostShare
 from backfill_assets.evidence.course import Moment
 from backfill_assets.evidence.glossary import glossary
+from backfill_assets.evidence.left_behind import beside
+from backfill_assets.evidence.matrices import matrices, states_in_words
 from backfill_assets.evidence.measured import (
     GateSummary,
     Moves,
     MovesOfSome,
     PartitionMoves,
+    StateMove,
     moves_of_some,
     outcome_of,
+    state_moves,
 )
-from backfill_assets.evidence.pages import MOST_MOVED, change_in_words, html_page, markdown_page, most_moved
+from backfill_assets.evidence.pages import (
+    MOST_MOVED,
+    breakdown_chart,
+    change_in_words,
+    html_page,
+    markdown_page,
+    most_moved,
+    moves_chart,
+)
 from backfill_assets.evidence.reach import DependentCell, DependentMoves
 from backfill_assets.evidence.report import PolicyDocument, RunReport, RunVersions
 from backfill_assets.evidence.review import Level, Reviewed, review_of, share_of_accepted
@@ -36,9 +48,11 @@ from backfill_assets.ledger.records import GateResult
 from backfill_assets.ledger.sampled import FailingKey, SampledRow
 from backfill_assets.ledger.states import ApprovalState, RunState
 from backfill_assets.next_steps import ANOTHER_PERSON, Act, do, step
+from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import Kind, Mode, ReferenceSemantics
 from backfill_assets.planning.partitions import Grain
 from backfill_assets.planning.policy import Policy
+from backfill_assets_tests.unit.test_manifest import MANIFEST
 
 NOON = datetime(2026, 1, 3, 12, tzinfo=UTC)
 HOSTILE = (
@@ -116,6 +130,7 @@ def reviewed(partitions: tuple[PartitionMoves, ...], *gates: GateSummary, said: 
         from_versions=("1.0.0",),
         goes_back=(),
         moved_on=(),
+        left_behind=(),
         totals=moves(),
         new=moves_of_some(Grain.DAILY, new),
         restated=moves_of_some(Grain.DAILY, old),
@@ -152,6 +167,7 @@ def report(count: int = 3, *, said: str = "deadlines", new: int = 0) -> RunRepor
         from_versions=found.from_versions,
         goes_back=(),
         moved_on=(),
+        left_behind=(),
         manifest_digest="0" * 64,
         policy=PolicyDocument(policy=Policy(), sentence="live auto"),
         to_comment=None,
@@ -174,6 +190,12 @@ def report(count: int = 3, *, said: str = "deadlines", new: int = 0) -> RunRepor
             new=(cell("2006-07", said),),
         ),
         changed_columns={said: 3},
+        state_moves=(
+            StateMove(column="state", before="open", after=said, rows=54),
+            StateMove(column="state", before="open", after="open", rows=7),
+            StateMove(column="state", before=None, after="open", rows=2),
+            StateMove(column="state", before=said, after=None, rows=1),
+        ),
         gates=found.gates,
         sample=(row,),
         failing_keys=(FailingKey(gate="wary", partition=FIRST, key={"id": said}),),
@@ -386,6 +408,58 @@ def test_a_review_says_what_the_proof_compared() -> None:
     assert "The window (warm_up): 2006-07-01, 1 day: computed again, the same rows." in said
 
 
+def test_states_before_and_after_are_a_matrix_with_added_and_removed_rows() -> None:
+    (matrix,) = matrices(report().state_moves)
+    assert matrix.afters == ("deadlines", "open", "no row")
+    assert [(row.before, row.counts, row.total) for row in matrix.rows] == [
+        ("deadlines", (0, 0, 1), 1),
+        ("open", (54, 7, 0), 61),
+        ("no row", (0, 2, 0), 2),
+    ]
+    assert matrix.totals == (54, 9, 1)
+    _, found = page(report())
+    assert "open 54 7 \u00b7 61 no row \u00b7 2 \u00b7 2 all 54 9 1 64" in found.text
+
+
+def test_states_in_words_leave_out_rows_that_kept_theirs() -> None:
+    moves = report().state_moves
+    assert states_in_words(moves, most=2) == (
+        "state: open \u2192 deadlines 54",
+        "state: no row \u2192 open 2",
+        "and 1 more",
+    )
+    assert "state: open \u2192 deadlines 54" in markdown_page(report(), worded=words_of)
+
+
+def test_new_partitions_are_no_moves_between_states() -> None:
+    found = {"column": "state", "before": None, "after": "open", "rows": 2}
+    results = [replace(result(day, state_moves=[found]), gate="compared_with_accepted") for day in days(3)]
+    assert [each.rows for each in state_moves(results, {FIRST})] == [4]
+
+
+def test_a_chart_shows_where_and_when_a_measure_moved_and_nothing_for_one_month() -> None:
+    cells = [cell(f"2006-{month:02d}", shop) for month in (7, 8) for shop in ("a", None)]
+    chart = breakdown_chart("amount", cells)
+    assert re.findall(r"<title>(.*?)</title>", chart) == [
+        "a, 2006-07: +1.5",
+        "a, 2006-08: +1.5",
+        "null, 2006-07: +1.5",
+        "null, 2006-08: +1.5",
+    ]
+    assert ">month<" in chart
+    assert breakdown_chart("rows", cells) == "", "it did not move"
+    assert breakdown_chart("amount", cells[:2]) == "", "the table says all of it"
+    years = [cell(f"{year}-{month:02d}", "a") for year in (2004, 2005, 2006, 2007) for month in range(1, 13)]
+    assert "a, 2007: +18" in breakdown_chart("amount", years)
+
+
+def test_an_axis_says_what_it_counts() -> None:
+    chart = moves_chart(parts(3))
+    assert "2 rows</text>" in chart
+    assert ">partition</text>" in chart
+    assert ">month</text>" in moves_chart(parts(500))
+
+
 def test_some_partitions_are_added_up() -> None:
     found = moves_of_some(Grain.DAILY, parts(3))
     assert isinstance(found, MovesOfSome)
@@ -414,3 +488,35 @@ def test_a_measure_that_moved_shows_both_values_in_one_cell_and_is_sorted_by_the
 )
 def test_a_small_change_is_not_rounded_to_none(before: int, after: int, said: str) -> None:
     assert change_in_words(before, after) == said
+
+
+def contract(*partitions: date) -> Manifest:
+    return replace(MANIFEST, table="silver.orders", transform_version="2.0.0", partitions=partitions)
+
+
+def test_days_on_the_borders_of_a_restatement_that_keep_another_release_are_named_with_the_command() -> None:
+    every = days(9)
+    others = {day: "1.0.0" if day < every[3] else "1.1.0" for day in every if day not in every[3:5]}
+    before, after = beside(contract(*every[3:5]), others)
+    assert (before.releases, before.described) == (("1.0.0",), "2006-07-01..2006-07-03, 3 days")
+    assert (after.releases, after.partitions) == (("1.1.0",), 4)
+    assert words_of(after.next_step) == (
+        "backfill plan silver.orders --from 2006-07-06 --to 2006-07-09 --reason WHY --by NAME"
+    )
+
+
+def test_days_away_from_a_restatement_are_not_named() -> None:
+    every = days(9)
+    assert beside(contract(*every[3:5]), {every[0]: "1.0.0", every[8]: "1.0.0"}) == ()
+
+
+def test_a_review_warns_of_what_is_left_behind_and_the_page_names_the_command() -> None:
+    found = beside(contract(FIRST), {days(2)[1]: "1.0.0"})
+    review = review_of(replace(reviewed(parts(3)), left_behind=found))
+    (warning,) = review.warnings
+    assert warning.startswith(
+        "2006-07-02, 1 day of silver.orders border on this run and stay as release 1.0.0 computed"
+    )
+    assert review.level is Level.ATTENTION
+    _, shown = page(replace(report(), left_behind=found))
+    assert "To restate 2006-07-02, 1 day too: backfill plan silver.orders --from 2006-07-02" in shown.text
