@@ -143,6 +143,7 @@ def grid(title: str, rows: Sequence[tuple[str, Sequence[Shaded]]], ends: tuple[s
         ends: What the first and the last cell are called.
         axis: What one cell is, such as `month`.
     """
+    rows = [(label, cells) for label, cells in rows if any(cell.value for cell in cells)]
     most = max((abs(cell.value) for _, cells in rows for cell in cells), default=0)
     if not most:
         return Markup()
@@ -157,7 +158,7 @@ def grid(title: str, rows: Sequence[tuple[str, Sequence[Shaded]]], ends: tuple[s
                 shapes.append(_rect(x, place * _ROW + 3, width, _ROW - 5, shade, cell.title))
     below = len(rows) * _ROW + 14
     shapes += [_text(_LABEL, below, ends[0]), _text(WIDTH, below, ends[1], anchor="end")]
-    shapes.append(_text((WIDTH + _LABEL) / 2, below, axis, anchor="middle"))
+    shapes.append(_text((WIDTH + _LABEL) / 2, below, f"{axis}; the darkest is {most:,.10g}", anchor="middle"))
     return _svg(title, below + 6, shapes)
 
 

@@ -72,9 +72,11 @@ def markdown_page(report: RunReport | SetReport, *, worded: Worded) -> str:
 
 
 def _policy(script: str) -> str:
-    """What the page may do: show its own style, and run exactly its own script."""
+    """What the page may do: show its own style and its empty icon, and run exactly its own script."""
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    return f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'; base-uri 'none'"
+    return (
+        f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'; img-src data:; base-uri 'none'"
+    )
 
 
 @cache

@@ -210,8 +210,8 @@ def moves_in_words(moves: Moves) -> str:
     """How rows differ from the accepted ones."""
     share = share_of_accepted(moves)
     return (
-        f"of {count_of(moves.accepted_rows, 'accepted row')} {moves.changed:,} change, {moves.removed:,} disappear "
-        f"{f'({share}) ' if share else ''}and {moves.unchanged:,} stay; {moves.added:,} are added"
+        f"of {count_of(moves.accepted_rows, 'accepted row')} {moves.changed:,} change and {moves.removed:,} disappear"
+        f"{f', together {share},' if share else ''} and {moves.unchanged:,} stay; {moves.added:,} are added"
     )
 
 

@@ -446,8 +446,10 @@ def test_a_chart_shows_where_and_when_a_measure_moved_and_nothing_for_one_month(
         "null, 2006-07: +1.5",
         "null, 2006-08: +1.5",
     ]
-    assert ">month<" in chart
+    assert ">month; the darkest is 1.5<" in chart
     assert breakdown_chart("rows", cells) == "", "it did not move"
+    still = [replace(each, after=each.before) for each in cells if each.by["shop"] is None]
+    assert "null" not in breakdown_chart("amount", [each for each in cells if each.by["shop"]] + still)
     assert breakdown_chart("amount", cells[:2]) == "", "the table says all of it"
     years = [cell(f"{year}-{month:02d}", "a") for year in (2004, 2005, 2006, 2007) for month in range(1, 13)]
     assert "a, 2007: +18" in breakdown_chart("amount", years)
