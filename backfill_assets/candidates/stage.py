@@ -45,6 +45,7 @@ from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.partitions import Grain, count_of, describe
 from backfill_assets.planning.stages import Compute
 from backfill_assets.progress import Listener, Progress, no_listener
+from backfill_assets.transforms.apply import lineage
 from backfill_assets.transforms.schemas import business_schema, contract_version, former_columns, stored_schema
 from backfill_assets.versions import VERSIONS, present_versions
 from backfill_assets.workspace import Workspace
@@ -246,6 +247,7 @@ def _stage_rows(work: Staging, stage: Compute) -> int:
         run_id=manifest.run_id,
         attempt=attempt_of(f"{chunk.number:04d}-{work.token}", contract_version(table)),
         partition_column=manifest.partition_column,
+        same=lineage(manifest) if isinstance(table, DerivedTable) else None,
     )
     ws.reached(Point.STAGE_FILES_WRITTEN)
     _require_declared(manifest, chunk, staged)

@@ -54,6 +54,7 @@ def write_staged(
     run_id: str,
     attempt: str,
     partition_column: str,
+    same: Mapping[str, str] | None = None,
 ) -> Mapping[str, FileSet]:
     """Runs the frame and writes its rows as Parquet files below `_runs/`, one folder per partition value.
 
@@ -64,14 +65,18 @@ def write_staged(
         run_id: Names the run's folder.
         attempt: The name of a folder that does not exist yet.
         partition_column: Its values become folders.
+        same: The last columns of the frame that have one value for all rows, with that value: they are not shuffled
+            with the rows, and added when these are written.
 
     Returns:
         The file set of every partition value that has rows.
     """
     require_admitted(lake.root, lake.access)
     relative = f"{RUNS_FOLDER}/{run_id}/{attempt}"
+    alike = same or {}
+    shuffled = frame.drop(*alike).hint("rebalance", F.col(partition_column))
     (
-        frame.hint("rebalance", F.col(partition_column))
+        shuffled.select("*", *(F.lit(value).alias(name) for name, value in alike.items()))
         .write.partitionBy(partition_column)
         .mode("errorifexists")
         .parquet(for_spark(lake.place(table), relative))

@@ -46,7 +46,7 @@ def apply_transform(
     """
     frame = called_transform(table, release, inputs, ctx)
     inside = _within(F.col(table.partition.column), table.partition.grain, ctx)
-    return frame.where(inside).select("*", *lineage(manifest))
+    return frame.where(inside).select("*", *(F.lit(value).alias(name) for name, value in lineage(manifest).items()))
 
 
 def called_transform(
@@ -105,8 +105,8 @@ def columns_differ(found: StructType, declared: StructType) -> str | None:
     )
 
 
-def lineage(manifest: Manifest) -> tuple[Column, ...]:
-    """The lineage columns of a run's rows, in the order of `DERIVED_LINEAGE`."""
+def lineage(manifest: Manifest) -> Mapping[str, str]:
+    """The lineage columns of a run's rows, the same in all of them, by name and in the order of `DERIVED_LINEAGE`."""
     values = {
         "_run_id": manifest.run_id,
         "_kind": str(manifest.kind),
@@ -117,7 +117,7 @@ def lineage(manifest: Manifest) -> tuple[Column, ...]:
         "_reference_versions": ";".join(f"{r.name}={r.version}" for r in manifest.references),
         "_restatement_reason": manifest.reason,
     }
-    return tuple(F.lit(values[name]).alias(name) for name in DERIVED_LINEAGE.fieldNames())
+    return {name: values[name] for name in DERIVED_LINEAGE.fieldNames()}
 
 
 def input_version(inputs: tuple[PinnedInput, ...]) -> str:
