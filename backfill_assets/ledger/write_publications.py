@@ -6,6 +6,7 @@ Everything about a publication's partitions is done by a few statements over who
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from sqlalchemy import insert
 
@@ -93,7 +94,7 @@ class PublicationWrites(PublicationReads):
 
         Finishing a publication that is finished changes nothing.
 
-        Cost: as `get`, twice; a few statements over its partitions inside the database, and one event per run whose
+        Cost: as `get`; a few statements over its partitions inside the database, and one event per run whose
         state changes with it. A rollback also has the cost of `OutboxWrites.cancel`.
 
         Args:
@@ -119,7 +120,14 @@ class PublicationWrites(PublicationReads):
             case Action.ROLLBACK:
                 self._roll_back(found.intent, actor)
         self._outbox.announce(found.intent)
-        return self.get(publication_id)
+        ended = self.header(publication_id)
+        return replace(
+            found,
+            state=ended.state,
+            finished_at=ended.finished_at,
+            delta_version=ended.delta_version,
+            note=ended.note,
+        )
 
     def _publish(self, intent: PublicationIntent, delta_version: int, actor: str) -> None:
         replaced = self._versions.supersede_expected(intent)
