@@ -80,7 +80,17 @@ def _stretch(manifest: Manifest, grain: Grain, others: Mapping[date, str]) -> Le
         sentence=f"{described} of {manifest.table} border on this run and stay as release {' and '.join(releases)} "
         "computed them: across that border values can differ only because the rules do, and what is computed from "
         "days on both sides mixes both releases",
-        next_step=step(do(Act.PLAN, manifest.table, first=days.start, last=days.last, reason=WHY, by=NAME)),
+        next_step=step(
+            do(
+                Act.PLAN,
+                manifest.table,
+                first=days.start,
+                last=days.last,
+                transform_version=manifest.transform_version,
+                reason=WHY,
+                by=NAME,
+            )
+        ),
     )
 
 

@@ -503,7 +503,7 @@ def test_days_on_the_borders_of_a_restatement_that_keep_another_release_are_name
     assert (before.releases, before.described) == (("1.0.0",), "2006-07-01..2006-07-03, 3 days")
     assert (after.releases, after.partitions) == (("1.1.0",), 4)
     assert words_of(after.next_step) == (
-        "backfill plan silver.orders --from 2006-07-06 --to 2006-07-09 --reason WHY --by NAME"
+        "backfill plan silver.orders --from 2006-07-06 --to 2006-07-09 --transform-version 2.0.0 --reason WHY --by NAME"
     )
 
 
