@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from backfill_assets.application.terms import present_terms
 from backfill_assets.errors import Refused
+from backfill_assets.evidence.brought import brought_along
 from backfill_assets.evidence.proposals import ProposeReport, propose_report
 from backfill_assets.ledger.recorded_text import one_line
 from backfill_assets.next_steps import Act, NextStep, do, step
@@ -17,10 +18,13 @@ def propose(ws: Workspace, *, by: str, dry_run: bool = False) -> ProposeReport:
     one_line("the one who proposes", by)
     proposed = propose_restatements(ws, lambda name: present_terms(ws, name), by=by, dry_run=dry_run)
     planned = proposed.planned
+    with ws.ledger.read() as tx:
+        brings = [each for plan in planned.plans for each in brought_along(tx, plan.manifest)] if planned else []
     return propose_report(
         ws,
         proposed.situation,
         set_id=planned.manifest.set_id if planned else None,
+        brings=brings,
         reason=proposed.reason,
         replaced=proposed.replaced,
         dry_run=dry_run,

@@ -17,8 +17,8 @@ class WorkInProgress:
 
     Attributes:
         work: A run, or a landed file.
-        table: The table of the run; null for a landed file.
-        state: How far the run is; null for a landed file.
+        table: The table of the run, or the source of the file; null when neither is known any more.
+        state: How far it is.
         holder: On whose behalf.
         machine: The process, as `HOST:PID`.
         since: When it began.
@@ -46,7 +46,7 @@ def at_work(ws: Workspace) -> tuple[WorkInProgress, ...]:
     with ws.ledger.read() as tx:
         found = []
         for work, lease in tx.leases.every().items():
-            table, state, done, begun, rows = _run(tx, work)
+            table, state, done, begun, rows = _file(tx, work) if work.startswith("imp-") else _run(tx, work)
             found.append(
                 WorkInProgress(
                     work=work,
@@ -64,12 +64,21 @@ def at_work(ws: Workspace) -> tuple[WorkInProgress, ...]:
     return tuple(found)
 
 
-def _run(tx: ReadTransaction, work: str) -> tuple[str | None, str | None, int | None, int | None, int | None]:
+_Found = tuple[str | None, str | None, int | None, int | None, int | None]
+
+
+def _file(tx: ReadTransaction, work: str) -> _Found:
+    """The source of a file that is being landed, and its state."""
+    record = tx.imports.get(work)
+    return record.source, str(record.state), None, None, None
+
+
+def _run(tx: ReadTransaction, work: str) -> _Found:
     """The table and state of a run, its finished and begun chunks, and their rows."""
     try:
         run = tx.runs.header(work)
     except UnknownName:
-        return None, None, None, None, None  # a landed file
+        return None, None, None, None, None
     chunks = tx.candidates.chunks(work)
     done = [chunk for chunk in chunks if chunk.state is ChunkState.DONE]
     return run.table, str(run.state), len(done), len(chunks), sum(chunk.output_rows or 0 for chunk in done)

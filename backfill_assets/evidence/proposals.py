@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import date, datetime
 
+from backfill_assets.evidence.brought import BroughtAlong
 from backfill_assets.evidence.open_proposals import OpenProposal, open_proposal, open_proposal_sentence
 from backfill_assets.next_steps import ANOTHER_PERSON, NAME, WHY, Act, NextStep, do, step
 from backfill_assets.planning.filling import joined, loads
@@ -74,6 +75,7 @@ class NewProposal:
         days_described: The changed days, by source in words.
         files: The landed files that changed them, in the order of arrival.
         rebuilds: What it builds again, inputs before dependents.
+        brings: The newer releases and the other references that its runs bring, as for `plan`; none in a dry run.
         next_step: What a person does with it; in a dry run, what plans it.
     """
 
@@ -82,6 +84,7 @@ class NewProposal:
     days_described: str
     files: tuple[ChangingFile, ...]
     rebuilds: tuple[ProposedRebuild, ...]
+    brings: tuple[BroughtAlong, ...]
     next_step: NextStep
 
 
@@ -151,6 +154,7 @@ def propose_report(
     found: Situation,
     *,
     set_id: str | None,
+    brings: Iterable[BroughtAlong],
     reason: str,
     replaced: Iterable[tuple[str, str]],
     dry_run: bool,
@@ -161,6 +165,7 @@ def propose_report(
         ws: The workspace.
         found: What it was decided from.
         set_id: The new draft; None when none was planned.
+        brings: What its runs bring along.
         reason: Why its days are restated.
         replaced: The drafts that ended, each with the reason.
         dry_run: Whether nothing was written.
@@ -168,7 +173,7 @@ def propose_report(
     staying = [found.drafts[name].record for name in found.decision.stays]
     return ProposeReport(
         dry_run=dry_run,
-        proposed=_new(ws, found, set_id, reason) if found.decision.proposed else None,
+        proposed=_new(ws, found, set_id, tuple(brings), reason) if found.decision.proposed else None,
         open=tuple(open_proposal(record, approved=False) for record in staying if record is not None),
         replaced=tuple(ReplacedProposal(set_id=name, why=why) for name, why in replaced),
         automatic=tuple(_automatic(found)),
@@ -177,7 +182,9 @@ def propose_report(
     )
 
 
-def _new(ws: Workspace, found: Situation, set_id: str | None, reason: str) -> NewProposal:
+def _new(
+    ws: Workspace, found: Situation, set_id: str | None, brings: tuple[BroughtAlong, ...], reason: str
+) -> NewProposal:
     days = found.decision.proposed
     reviewed = [do(Act.RUN, set_id), do(Act.APPROVE, set_id, by=ANOTHER_PERSON)] if set_id else [do(Act.PROPOSE)]
     return NewProposal(
@@ -186,6 +193,7 @@ def _new(ws: Workspace, found: Situation, set_id: str | None, reason: str) -> Ne
         days_described="; ".join(f"{source} {described}" for source, described in _by_source(days)),
         files=tuple(map(_changing_file, files_of(found.news, days))),
         rebuilds=tuple(_rebuilds(ws, found.closure(days))),
+        brings=brings,
         next_step=joined(reviewed),
     )
 
@@ -284,6 +292,7 @@ def _new_sentences(report: ProposeReport) -> Iterator[NextStep]:
         named = f"proposed {new.set_id}" if new.set_id else "would propose a set"
         yield step(f"{named}: {new.reason}")
         yield step(f"  it builds again {rebuilt}")
+        yield from (step(f"  {each.sentence}") for each in new.brings)
         yield step("  next: ", new.next_step)
     for each in report.replaced:
         yield step(f"{each.set_id} {'would be' if report.dry_run else 'is'} cancelled: {each.why}")

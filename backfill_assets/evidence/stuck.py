@@ -87,7 +87,7 @@ def stuck_document(work: StuckWork) -> StuckDocument:
 
 def stuck_sentence(stuck: StuckDocument) -> NextStep:
     """One line about it."""
-    again = step(f"{stuck.sensor} has given up {stuck.subject} ({stuck.why}). To try again: ", stuck.clear)
+    again = step(f"{stuck.sensor} has given up {stuck.subject} ({stuck.why.rstrip('.')}). To try again: ", stuck.clear)
     return step(again, ". ", stuck.leave)
 
 

@@ -19,9 +19,12 @@ from backfill_assets.orchestration import tags
 from backfill_assets.orchestration.attempts import MOST_ATTEMPTS, attempts_of, is_under_way
 from backfill_assets.orchestration.errands import Errand, why_failed
 from backfill_assets.orchestration.ticks import ticking
+from backfill_assets.planning.partitions import count_of
 from backfill_assets.sensors import Sensor
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from backfill_assets.landing.dropped import DroppedFile
     from backfill_assets.workspace import Workspace
 
@@ -61,10 +64,16 @@ def drop_sensor() -> SensorDefinition:
         cursor = json.dumps({each.subject: each.mark for each in watched})
         if asked:
             return SensorResult(run_requests=asked, cursor=cursor)
-        nothing = DROP.nothing if not watched else f"{len(watched)} files are watched until they are no longer written."
-        return SensorResult(skip_reason=stuck_text(ws, Sensor.DROP) or nothing, cursor=cursor)
+        said = "\n".join(filter(None, (stuck_text(ws, Sensor.DROP), _what_is_going_on(watched, ready))))
+        return SensorResult(skip_reason=said or DROP.nothing, cursor=cursor)
 
     return tick
+
+
+def _what_is_going_on(watched: Sequence[DroppedFile], ready: Sequence[DroppedFile]) -> str:
+    if ready:
+        return f"Files of {', '.join(sorted({each.source for each in ready}))} are being landed."
+    return f"{count_of(len(watched), 'file')} watched until no longer written." if watched else ""
 
 
 def _seen(cursor: str | None) -> dict[str, str]:

@@ -86,7 +86,7 @@ def test_a_file_lands_when_it_is_no_longer_written_is_put_aside_and_its_days_are
     early = Ticks(young)
     with early.open(folder.ticks.instance):
         assert [early.asked("drop") for _ in range(3)] == [(), (), ()]
-        assert early.said == "1 files are watched until they are no longer written."
+        assert early.said == "1 file watched until no longer written."
     assert folder.asked() == [], "it has to be the same in two ticks"
     with path.open("a", encoding="utf-8") as more:
         more.write(json.dumps(sale(date(2026, 1, 2))) + "\n")
@@ -199,6 +199,7 @@ def test_a_file_that_kills_its_process_three_times_is_given_up_and_the_others_la
         (request,) = folder.ticks.asked("drop")
         run = folder.ticks.recorded(request, STARTED)
         assert folder.asked() == [], "while one is under way"
+        assert folder.ticks.said == "Files of sales are being landed."
         folder.ticks.fails(run)
     assert folder.asked() == []
     assert folder.stuck() == {"sales/deadly.jsonl": "its process stopped"}

@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 from backfill_assets.application.command_line import words_of
 from backfill_assets.application.plan import described_plan, described_set_plan
+from backfill_assets.application.propose import propose
 from backfill_assets.errors import MissingInput, Refused, UnknownName
 from backfill_assets.evidence.partition import partition_history
 from backfill_assets.evidence.planned import planned_run
@@ -139,6 +140,20 @@ def test_what_a_change_reaches_as_recorded_follows_from_the_earlier_windows(
     present = operations.plan_set(now, by_the_present)
     assert isinstance(present, PlannedSet)
     assert present.plans[0].manifest.partitions == (date(2026, 1, 20),)
+    now.close()
+
+
+def test_a_proposal_takes_the_present_references_and_says_which_take_the_place_of_which(
+    home: Path, ws: Workspace, spark: SparkSession
+) -> None:
+    write(home, "tariff", "3", factor=3)
+    land(ws, "late.jsonl", {date(2026, 1, 20): 5})
+    now = opened(home, spark)
+    report = propose(now, by="propose")
+    assert report.proposed is not None
+    said = "silver.charges also gets tariff 3 in place of 2: 2026-01-20, 1 day"
+    assert said in [each.sentence for each in report.proposed.brings]
+    assert f"  {said}" in [words_of(each) for each in report.sentences]
     now.close()
 
 

@@ -195,7 +195,7 @@ def test_what_sensors_have_given_up_is_counted_and_shown_by_the_desk_as_status_l
     examples.make_publishable(ws.ledger, "b")
     assert set(values(look.metrics(ws, None, ()), "backfill_given_up").values()) == {0}
     with ws.ledger.write() as tx:
-        tx.stuck.give_up(Sensor.FOLLOW, publication_id, why="an input is gone")
+        tx.stuck.give_up(Sensor.FOLLOW, publication_id, why="an input is gone.")
         tx.stuck.give_up(Sensor.PUBLISH, "b", why="<b> is outdated")
         tx.stuck.give_up(Sensor.PUBLISH, "a", why="it was published by hand since")
     status = look.status(ws, None)
@@ -211,6 +211,7 @@ def test_what_sensors_have_given_up_is_counted_and_shown_by_the_desk_as_status_l
     shown = bytes(desk.overview(Request({"type": "http"})).body).decode()
     for each in status.stuck:
         assert str(escape(words_of(stuck_sentence(each)))) in shown
+    assert "(an input is gone). To try again: " in shown
     with ws.ledger.write() as tx:
         tx.stuck.clear("b", by="ben")
     assert values(look.metrics(ws, None, ()), "backfill_given_up")["publish",] == 0

@@ -23,6 +23,7 @@ from backfill_assets.application import look
 from backfill_assets.cli.watch import EVERY_S, watch_status
 from backfill_assets.clock import Clock
 from backfill_assets.errors import Retryable, UnknownName
+from backfill_assets.lease import LeaseTerms
 from backfill_assets.ledger.states import RunState
 from backfill_assets.settings import Settings
 from backfill_assets.workspace import Workspace
@@ -80,6 +81,16 @@ def test_what_is_at_work_is_shown_until_its_lease_is_gone(ws: Workspace) -> None
     assert "0 staged, 1 begun" in text and "alive" in text
     later = replace(ws, clock=lambda: ws.clock() + timedelta(seconds=600))
     assert "no sign of life for 480 s" in watched(later)
+
+
+def test_a_file_that_is_landed_is_shown_with_its_source(ws: Workspace) -> None:
+    with ws.ledger.write() as tx:
+        lease = LeaseTerms(attempt="a1", length=timedelta(seconds=120))
+        import_id = tx.imports.begin(
+            examples.an_offered_file(source="bronze.sales"), actor="olga", lease=lease
+        ).import_id
+    (work,) = look.at_work(ws)
+    assert (work.work, work.table, work.state, work.holder) == (import_id, "bronze.sales", "LANDING", "olga")
 
 
 def test_a_name_that_does_not_exist_ends_the_watching(ws: Workspace) -> None:
