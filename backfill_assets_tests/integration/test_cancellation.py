@@ -268,7 +268,7 @@ def test_a_report_says_when_the_inputs_of_a_run_have_changed_since_it_was_planne
     assert report.review.warnings == (f"{moved.sentence[:1].upper()}{moved.sentence[1:]}.",)
     assert (report.review.level, report.review.headline) == (
         Level.ATTENTION,
-        "Every blocking gate passed: ready to publish, with 1 warning",
+        "Every blocking gate passed: ready to publish; 100.0% of the accepted rows change or disappear, with 1 warning",
     )
     shop.publish(run_id)
     assert run_report(shop.ws, run_id).moved_on == ()
