@@ -1,24 +1,26 @@
 """Keys: how many of each partition are added, removed, changed and unchanged.
 
-No hash decides which rows belong together: rows are grouped by the values of their keys. Two rows of one key count as
-unchanged only if a 64-bit hash of the row and a 32-bit hash of every column agree, so a collision of either kind alone
-hides no change.
+Rows are grouped by a 64-bit hash of their key, which costs a fraction of grouping by its values. Where several rows of
+one side share a hash, or two rows of a hash have another 32-bit hash of their keys, the partition is counted again by
+the values of the keys: whether a key is unique is never decided by a hash. Two rows count as unchanged only if a 64-bit
+hash of the row, which covers its key, and 32-bit hashes of the key and of every column agree, so a collision of one
+kind alone hides no change.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import date
 from functools import reduce
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StructField, StructType
 
 from backfill_assets.domain import Table
 from backfill_assets.gates.state_moves import Coded, StateMove, coded_columns
-from backfill_assets.lake.checksums import row_hash
+from backfill_assets.lake.checksums import hashed_values, row_hash
 
 _ONE_ACCEPTED = 1 << 32
 """The weight of an accepted row; that of a staged one is 1. Their sum counts the rows of either side."""
@@ -31,7 +33,7 @@ class ByKey:
     Attributes:
         accepted_rows: Rows of the accepted side.
         surplus: Staged rows beyond the first of their key.
-        shared: Keys that several rows of one side have.
+        shared: Keys that several rows of one side have, and hashes that belong to several keys.
         added, removed, changed, unchanged: Keys that only the staged rows have, only the accepted rows have, both have
             with different values, both have with the same.
         changed_columns: Keys whose value in a column differs, by column; only columns that differ somewhere.
@@ -56,7 +58,7 @@ def compare_keys(
 
     Args:
         staged: The candidate's rows.
-        accepted: The accepted rows; None when there are none to compare with, and then nothing is hashed.
+        accepted: The accepted rows; None when there are none to compare with, and then no values are hashed.
         table: The declaration, for its key.
         schema: The business columns, the partition column included.
     """
@@ -65,10 +67,11 @@ def compare_keys(
     shared = sorted(partition for partition, each in found.items() if each.shared)
     if not shared:
         return found
-    # Rare, because such a partition fails the gate on unique keys: only then are the rows of a key made one row first.
+    # Rare, because keys collide rarely, and a partition whose rows share them fails the gate on unique keys: only then
+    # are rows grouped by the values of their keys, and those of a key made one row first.
     of_shared = F.col(keys.column).isin(shared)
     some = None if accepted is None else accepted.where(of_shared)
-    return {**found, **keys.compared(staged.where(of_shared), some, collapsed=True)}
+    return {**found, **keys.compared(staged.where(of_shared), some, exactly=True)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,48 +102,52 @@ class _Keys:
         values = tuple(name for name in schema.fieldNames() if name not in key)
         return _Keys(column=column, key=key, values=values, coded=coded_columns(table, values), schema=schema)
 
-    def compared(
-        self, staged: DataFrame, accepted: DataFrame | None, *, collapsed: bool = False
-    ) -> Mapping[date, ByKey]:
+    def compared(self, staged: DataFrame, accepted: DataFrame | None, *, exactly: bool = False) -> Mapping[date, ByKey]:
         """Counts keys by partition.
 
         Args:
             staged: The candidate's rows.
-            accepted: The accepted rows; None when there are none to compare with, and then nothing is hashed.
-            collapsed: Whether several rows of one side that share their key are one row, which equals another such row
-                when the smallest and the largest hash are equal.
+            accepted: The accepted rows; None when there are none to compare with, and then no values are hashed.
+            exactly: Whether rows are grouped by the values of their keys, and several rows of one side that share their
+                key are one row, which equals another such row when the smallest and the largest hash are equal.
         """
         hashed = () if accepted is None else self._hashes()
         coded = () if accepted is None else self.coded
-        sides = [self._side(staged, 1, hashed, coded, collapsed=collapsed)]
+        sides = [self._side(staged, 1, hashed, coded, exactly=exactly)]
         if accepted is not None:
-            sides.append(self._side(accepted, _ONE_ACCEPTED, hashed, coded, collapsed=collapsed))
+            sides.append(self._side(accepted, _ONE_ACCEPTED, hashed, coded, exactly=exactly))
         names = _names_of(hashed)
         sums = (F.sum(name).alias(name) for name in (_WEIGHT, *(each.name for each in coded)))
-        grouped = reduce(DataFrame.unionAll, sides).groupBy(*self.key)
+        by = self.key if exactly else (self.column, _KEY)
+        grouped = reduce(DataFrame.unionAll, sides).groupBy(*by)
         groups = grouped.agg(*sums, *(F.bit_xor(name).alias(name) for name in names))
         counted = groups.groupBy(self.column).agg(*self._counts(names, coded)).collect()
         return {row[self.column]: self._by_key(row.asDict()) for row in counted}
 
     def _side(
-        self, frame: DataFrame, weight: int, hashed: Sequence[Column], coded: Sequence[Coded], *, collapsed: bool
+        self, frame: DataFrame, weight: int, hashed: Sequence[Column], coded: Sequence[Coded], *, exactly: bool
     ) -> DataFrame:
         states = (each.number(is_accepted=weight == _ONE_ACCEPTED) for each in coded)
-        rows = frame.select(*self.key, F.lit(weight).cast("bigint").alias(_WEIGHT), *states, *hashed)
-        if not collapsed:
-            return rows
+        weighed = (F.lit(weight).cast("bigint").alias(_WEIGHT), *states, *hashed)
+        if not exactly:
+            return frame.select(self.column, key_hash(self._key_fields).alias(_KEY), *weighed)
+        rows = frame.select(*self.key, *weighed)
         names = _names_of(hashed)
         extremes = (F.xxhash64(F.min(name), F.max(name)) if name == _ROW else F.min(name) for name in names)
         collapse = (value.alias(name) for name, value in zip(names, extremes, strict=True))
-        states = (F.max(each.name).alias(each.name) for each in coded)
-        return rows.groupBy(*self.key).agg(F.sum(_WEIGHT).alias(_WEIGHT), *states, *collapse)
+        numbers = (F.max(each.name).alias(each.name) for each in coded)
+        return rows.groupBy(*self.key).agg(F.sum(_WEIGHT).alias(_WEIGHT), *numbers, *collapse)
+
+    @property
+    def _key_fields(self) -> Sequence[StructField]:
+        return [self.schema[name] for name in self.key]
 
     def _hashes(self) -> tuple[Column, ...]:
-        """The hash of a row, and those of its columns, two of 32 bits in every number."""
-        pairs = [self.values[place : place + 2] for place in range(0, len(self.values), 2)]
+        """The hash of a row, and those of its key and its other columns, two of 32 bits in every number."""
+        halves = [key_hash32(self._key_fields), *map(_hash32, self.values)]
+        pairs = [halves[place : place + 2] for place in range(0, len(halves), 2)]
         packed = (
-            reduce(Column.bitwiseOR, (F.shiftleft(_hash32(name), 32 * half) for half, name in enumerate(pair)))
-            for pair in pairs
+            reduce(Column.bitwiseOR, (F.shiftleft(each, 32 * half) for half, each in enumerate(pair))) for pair in pairs
         )
         return (
             row_hash(self.schema).alias(_ROW),
@@ -157,22 +164,16 @@ class _Keys:
             "removed": staged == 0,
             "changed": both & differs,
             "unchanged": both & ~differs,
-            "shared": (staged > 1) | (accepted > 1),
+            "shared": (staged > 1) | (accepted > 1) | (both & (_half(0) != 0) if names else F.lit(False)),
         }
         # Without accepted rows there are no hashes, and no column is known to differ.
-        columns = {f"moved_{name}": both & (half != 0) for name, half in self._halves() if names}
+        columns = {f"moved_{n}": both & (_half(place) != 0) for place, n in enumerate(self.values, start=1) if names}
         return [
             F.sum(accepted).alias("accepted_rows"),
             F.sum(F.greatest(staged - 1, F.lit(0))).alias("surplus"),
             *(F.count_if(condition).alias(name) for name, condition in {**counts, **columns}.items()),
             *(count for each in coded for count in each.counts(differs)),
         ]
-
-    def _halves(self) -> Iterator[tuple[str, Column]]:
-        """Each compared column, with what the two sides' hashes of it differ in."""
-        for place, name in enumerate(self.values):
-            pair = F.col(f"{_PAIR}{place // 2}")
-            yield name, F.shiftrightunsigned(pair, 32) if place % 2 else pair.bitwiseAND(F.lit(_LOW_32_BITS))
 
     def _by_key(self, row: Mapping[str, int]) -> ByKey:
         moved = {name: row.get(f"moved_{name}", 0) for name in self.values}
@@ -184,13 +185,29 @@ class _Keys:
         )
 
 
-_WEIGHT, _ROW, _PAIR = "_weight", "_row_hash", "_pair_"
+_WEIGHT, _KEY, _ROW, _PAIR = "_weight", "_key_hash", "_row_hash", "_pair_"
 _LOW_32_BITS = 0xFFFFFFFF
 
 
 def _names_of(hashed: Sequence[Column]) -> tuple[str, ...]:
     """The names of the columns that `_Keys._hashes` makes."""
     return tuple(_ROW if not place else f"{_PAIR}{place - 1}" for place in range(len(hashed)))
+
+
+def _half(place: int) -> Column:
+    """What the two sides' hashes of a column differ in, or those of the key, which has the first place."""
+    pair = F.col(f"{_PAIR}{place // 2}")
+    return F.shiftrightunsigned(pair, 32) if place % 2 else pair.bitwiseAND(F.lit(_LOW_32_BITS))
+
+
+def key_hash(fields: Sequence[StructField]) -> Column:
+    """The 64-bit hash of a key: equal keys have equal ones."""
+    return F.xxhash64(*hashed_values(fields))
+
+
+def key_hash32(fields: Sequence[StructField]) -> Column:
+    """A hash of a key by another function, as a number without a sign."""
+    return F.hash(*hashed_values(fields)).cast("bigint").bitwiseAND(F.lit(_LOW_32_BITS))
 
 
 def _hash32(name: str) -> Column:

@@ -5,13 +5,13 @@ It is a sum, so the checksum of a chunk is that of its partitions together, howe
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import date
 from typing import Any
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import DoubleType, FloatType, StructType
+from pyspark.sql.types import DoubleType, FloatType, StructField, StructType
 
 _LOW_32_BITS = 0xFFFFFFFF
 
@@ -26,18 +26,23 @@ NO_ROWS = checksum_text(0, 0, 0, 0)
 
 
 def row_hash(schema: StructType) -> Column:
-    """A 64-bit hash of a row's business columns.
+    """A 64-bit hash of a row's business columns."""
+    return F.xxhash64(*hashed_values(schema.fields))
+
+
+def hashed_values(fields: Iterable[StructField]) -> list[Column]:
+    """What is hashed of columns, so that equal values have equal hashes.
 
     Spark's hash skips nulls, so a flag per column keeps (null, 'a') and ('a', null) apart; zeros and NaNs of floating
     columns are normalized before hashing.
     """
     parts: list[Column] = []
-    for column in schema.fields:
+    for column in fields:
         value = F.col(column.name)
         if isinstance(column.dataType, (FloatType, DoubleType)):
             value = F.when(F.isnan(value), F.lit(float("nan"))).otherwise(value + F.lit(0.0))
         parts += [value, F.col(column.name).isNull()]
-    return F.xxhash64(*parts)
+    return parts
 
 
 def sums_of(row_hashes: Column, prefix: str = "") -> tuple[Column, ...]:

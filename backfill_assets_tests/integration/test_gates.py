@@ -341,3 +341,41 @@ def test_rows_whose_columns_collide_are_changed_where_the_row_differs(
     old, new = (frame(spark, [(FIRST, "a", "open", count, None), (FIRST, "b", "open", 1, None)]) for count in (1, 2))
     found = measure(new, old, TABLE, schema=SCHEMA)[FIRST]
     assert (found.changed, found.unchanged) == (1, 1)
+
+
+@pytest.mark.parametrize("colliding", ["key_hash", "key_hash32"])
+@pytest.mark.parametrize("seed", range(2))
+def test_keys_whose_hashes_collide_are_told_apart(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, colliding: str, seed: int
+) -> None:
+    chance = random.Random(seed)
+    old, new = (frame(spark, random_rows(chance, doubled=doubled)) for doubled in (False, True))
+    expected = measure(new, old, TABLE, schema=SCHEMA)
+    monkeypatch.setattr(by_key, colliding, lambda _fields: F.lit(7).cast("bigint"))
+    assert measure(new, old, TABLE, schema=SCHEMA) == expected
+
+
+def test_two_keys_of_one_hash_are_an_added_and_a_removed_row(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(by_key, "key_hash", lambda _fields: F.lit(7).cast("bigint"))
+    old, new = (frame(spark, [(FIRST, key, "open", 1, None)]) for key in ("a", "b"))
+    found = measure(new, old, TABLE, schema=SCHEMA)[FIRST]
+    assert (found.added, found.removed, found.changed, found.surplus) == (1, 1, 0, 0)
+
+
+def test_rows_of_a_key_with_colliding_hashes_are_not_surplus(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(by_key, "key_hash", lambda _fields: F.lit(7).cast("bigint"))
+    rows = frame(spark, [(FIRST, key, "open", 1, None) for key in ("a", "b", "b")])
+    assert measure(rows, None, TABLE, schema=SCHEMA)[FIRST].surplus == 1
+
+
+def test_keys_of_which_every_hash_collides_have_changed_at_least(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("key_hash", "key_hash32"):
+        monkeypatch.setattr(by_key, name, lambda _fields: F.lit(7).cast("bigint"))
+    old, new = (frame(spark, [(FIRST, key, "open", 1, None)]) for key in ("a", "b"))
+    assert measure(new, old, TABLE, schema=SCHEMA)[FIRST].unchanged == 0
