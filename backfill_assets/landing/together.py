@@ -19,6 +19,7 @@ from backfill_assets.landing.archive import Archived
 from backfill_assets.landing.conformed import ARRIVAL, IMPORT_ID, conformed, conformed_folder
 from backfill_assets.landing.contract import Bounds
 from backfill_assets.landing.formats import FILE, records
+from backfill_assets.landing.split import split_by
 from backfill_assets.landing.versions import VersionedRecords
 from backfill_assets.ledger.import_records import ImportRecord
 
@@ -31,7 +32,7 @@ MOST_BYTES = 64 << 20
 _OF_GZIP = 8
 """A gzipped file counts as so many times its size."""
 
-_FOLDER = "_folder"
+_WHOLE = ".whole"
 
 _File = tuple[Archived, ImportRecord]
 
@@ -79,10 +80,11 @@ def conform_together(
     building = conformed_folder(landing, source, f".building-{attempt}")
     parts = [_part(spark, landing, source, alike, bounds) for alike in _alike(files)]
     if parts:
-        frame = reduce(DataFrame.unionByName, parts).withColumn(_FOLDER, F.col(IMPORT_ID))
-        frame.write.mode("overwrite").partitionBy(_FOLDER).parquet(str(building))
+        whole = building / _WHOLE
+        reduce(DataFrame.unionByName, parts).write.mode("overwrite").parquet(str(whole))
+        split_by(IMPORT_ID, whole, building, name=f"part-{attempt}")
     for _, record in files:
-        built = building / f"{_FOLDER}={record.import_id}"
+        built = building / record.import_id
         folder = conformed_folder(landing, source, record.import_id)
         shutil.rmtree(folder, ignore_errors=True)
         if built.exists():

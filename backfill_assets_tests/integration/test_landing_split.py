@@ -1,0 +1,42 @@
+"""Rows of many imports that were written together are, import by import, in folders of their own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from backfill_assets.landing.split import split_by
+
+
+def written(folder: Path, name: str, ids: list[str]) -> pa.Table:
+    table = pa.table({"id": ids, "n": list(range(len(ids))), "names": [["a", None]] * len(ids)})
+    folder.mkdir(exist_ok=True)
+    pq.write_table(table, folder / name, row_group_size=1000)
+    return table
+
+
+def test_every_row_is_in_the_folder_of_its_import_and_in_no_other(tmp_path: Path) -> None:
+    ids = [f"i{number // 700}" for number in range(20_000)]
+    written(tmp_path / "whole", "a.parquet", ids)
+    split_by("id", tmp_path / "whole", tmp_path / "made", name="part")
+    assert {folder.name for folder in (tmp_path / "made").iterdir()} == set(ids)
+    for folder in (tmp_path / "made").iterdir():
+        rows = pq.read_table(folder).to_pylist()
+        assert [row["n"] for row in rows] == [n for n, each in enumerate(ids) if each == folder.name]
+        assert all(row["id"] == folder.name and row["names"] == ["a", None] for row in rows)
+
+
+def test_rows_of_an_import_that_are_not_beside_each_other_are_all_there(tmp_path: Path) -> None:
+    written(tmp_path / "whole", "a.parquet", ["x", "y", "x"])
+    written(tmp_path / "whole", "b.parquet", ["x"])
+    split_by("id", tmp_path / "whole", tmp_path / "made", name="part")
+    assert len(list((tmp_path / "made" / "x").iterdir())) == 3
+    assert pq.read_table(tmp_path / "made" / "x").num_rows == 3
+
+
+def test_files_without_rows_make_no_folder(tmp_path: Path) -> None:
+    written(tmp_path / "whole", "a.parquet", [])
+    split_by("id", tmp_path / "whole", tmp_path / "made", name="part")
+    assert not (tmp_path / "made").exists()
