@@ -64,6 +64,9 @@ LEFT_OUT: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         "test_a_report_says_when_a_run_goes_back_to_an_earlier_release": (),
         "test_a_report_warns_of_the_days_on_its_borders_that_keep_another_release": (),
     },
+    "integration/test_containers.py": {
+        "test_every_command_of_the_compose_file_runs_and_a_run_is_executed_where_the_code_is": (),
+    },
     "integration/test_contracts.py": {
         "test_a_column_is_added_one_renamed_and_one_widened_with_days_before_each": ("three days",),
         "test_a_correction_of_an_old_day_is_built_in_the_present_contract_and_rolled_back": (),
