@@ -299,7 +299,7 @@ def test_what_cannot_be_planned_is_given_up_shown_and_cleared(hand: Hand, monkey
         for _ in range(4):
             assert ticks.asked("follow") == ()
         assert ticks.said == (
-            f"follow has given up {publication} ({GOLD}: the reference calendar is not there.). To try again: "
+            f"follow has given up {publication} ({GOLD}: the reference calendar is not there). To try again: "
             f"backfill clear {publication} --by NAME. To let dependents be as they are: "
             f"backfill follow --cancel {publication} --by NAME --reason WHY."
         )
