@@ -304,7 +304,7 @@ build_versitygw() {
 
 fetch_spark_s3() {
     command -v mvn >/dev/null || return 1
-    say "Fetching Spark's jars for S3 (18 MB, once)."
+    say "Fetching Spark's jars for S3 (13 MB, once)."
     rm -rf "$CACHE/spark-s3.new"
     quietly mvn -q -B -f deploy/s3/pom.xml dependency:copy-dependencies -DoutputDirectory="$CACHE/spark-s3.new" || return 1
     rm -rf "$CACHE/spark-s3"
