@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 
-from pyspark.sql import DataFrame, Observation
+from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
 
 from backfill_assets.candidates.compute import derived_rows, require_same_code, source_rows
@@ -243,7 +243,7 @@ def _stage_rows(work: Staging, stage: Compute) -> int:
     staged = write_staged(
         ws.lake,
         manifest.table,
-        _observed(frame, table, chunk, content),
+        _without_seam(frame.observe(content, *_content_of(table, chunk)), table, chunk),
         run_id=manifest.run_id,
         attempt=attempt_of(f"{chunk.number:04d}-{work.token}", contract_version(table)),
         partition_column=manifest.partition_column,
@@ -263,6 +263,8 @@ def _stage_rows(work: Staging, stage: Compute) -> int:
         for files in [staged.get(partition.isoformat(), EMPTY_FILE_SET)]
     ]
     output_rows = sum(candidate.rows for candidate in candidates)
+    # Adaptive execution drops a plan that turns out to have no rows, and with it what was to observe them.
+    found = content.get if staged else frame.agg(*_content_of(table, chunk)).collect()[0].asDict()
     with ws.ledger.write() as tx:
         tx.candidates.finish_chunk(
             manifest.run_id,
@@ -271,29 +273,34 @@ def _stage_rows(work: Staging, stage: Compute) -> int:
             output_rows=output_rows,
             candidates=candidates,
             attempt=work.token,
-            checksum=checksum_of(content.get),
-            seam_checksum=checksum_of(content.get, prefix="seam_") if chunk.seam else "",
+            checksum=checksum_of(found),
+            seam_checksum=checksum_of(found, prefix="seam_") if chunk.seam else "",
         )
     ws.reached(Point.STAGE_CHUNK_FINISHED)
     return output_rows
 
 
-def _observed(frame: DataFrame, table: Table, chunk: Chunk, content: Observation) -> DataFrame:
-    """The rows of a chunk, observed while they are written, without a further pass.
-
-    Rows of the seam are observed and then dropped: those of the chunk before it are staged.
-    """
-    column, hashes = F.col(table.partition.column), row_hash(business_schema(table))
+def _content_of(table: Table, chunk: Chunk) -> Sequence[Column]:
+    """What is observed of the rows of a chunk while they are written, without a further pass."""
+    hashes = row_hash(business_schema(table))
     if chunk.seam is None:
-        return frame.observe(content, F.count(F.lit(1)).alias("rows"), *sums_of(hashes))
-    of_seam = column == F.lit(chunk.seam)
-    return frame.observe(
-        content,
+        return F.count(F.lit(1)).alias("rows"), *sums_of(hashes)
+    of_seam = _of_seam(table, chunk.seam)
+    return (
         F.count_if(~of_seam).alias("rows"),
         *sums_of(F.when(~of_seam, hashes)),
         F.count_if(of_seam).alias("seam_rows"),
         *sums_of(F.when(of_seam, hashes), prefix="seam_"),
-    ).where(~of_seam)
+    )
+
+
+def _without_seam(frame: DataFrame, table: Table, chunk: Chunk) -> DataFrame:
+    """The rows that are staged: those of the seam are staged by the chunk before it."""
+    return frame if chunk.seam is None else frame.where(~_of_seam(table, chunk.seam))
+
+
+def _of_seam(table: Table, seam: date) -> Column:
+    return F.col(table.partition.column) == F.lit(seam)
 
 
 def _require_declared(manifest: Manifest, chunk: Chunk, staged: Mapping[str, FileSet]) -> None:
