@@ -31,6 +31,7 @@ from backfill_assets.people import require_person
 from backfill_assets.planning.filling import EARLIER_FIRST_DAY
 from backfill_assets.planning.partitions import DayRange, Grain, count_of, partitions_over
 from backfill_assets.progress import Progress
+from backfill_assets.transforms.schemas import former_columns, stored_schema
 from backfill_assets.workspace import Workspace
 
 _MOST_NAMED = 5
@@ -52,8 +53,13 @@ def land(ws: Workspace, source: str, path: Path, *, on_duplicate: OnDuplicate, b
 
 
 def landing(ws: Workspace, table: SourceTable, by: str) -> Landing:
-    """What landing files, an extract or a statement works with."""
+    """What landing files, an extract or a statement works with.
+
+    Raises:
+        Refused: Bronze could not be built of it, because its columns do not follow from those that it has.
+    """
     require_person("the one who lands", by)
+    ws.lake.require_follows(table.name, stored_schema(table), former_columns(table))
     return Landing(
         ledger=ws.ledger,
         open_session=cache(ws.spark),

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import Any
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
@@ -77,7 +76,7 @@ class Coded:
             counted = of_pair & changed if before and after else of_pair
             yield F.count_if(counted).alias(f"{self.name}_{before}_{after}")
 
-    def found(self, row: Mapping[str, Any]) -> Iterator[StateMove]:
+    def found(self, row: Mapping[str, int]) -> Iterator[StateMove]:
         """What these counts found, without the pairs of no rows."""
         for before, after in self._pairs():
             if rows := row.get(f"{self.name}_{before}_{after}", 0):

@@ -18,7 +18,7 @@ from backfill_assets.files.choose import files_at
 from backfill_assets.files.port import Files
 from backfill_assets.identity import DataFile, FileSet, digest_of_paths
 from backfill_assets.lake.admitted import require_admitted
-from backfill_assets.lake.schemas import cannot_follow, schema_of
+from backfill_assets.lake.schemas import WAY_OUT, WAY_OUT_OF_SOURCE, cannot_follow, schema_of
 from backfill_assets.next_steps import Act, do, step
 from backfill_assets.places import Place, StoreUrl
 from backfill_assets.store_access import StoreAccess
@@ -153,14 +153,32 @@ class Lake:
             storage_options=self.storage_options,
             commit_properties=CommitProperties(custom_metadata={"created_by": "backfill_assets"}),
         )
-        if differing := cannot_follow(schema_of(handle), schema, former):
-            raise Refused(
-                f"{table} was created with other columns than it declares now: {differing}.",
-                next_step="only columns that can be null may be added and types widened; declare the table under a new "
-                "name, or move the old table away and rebuild it",
-                table=table,
-            )
+        _require_follows(table, schema_of(handle), schema, former, WAY_OUT)
         return handle
+
+    def require_follows(self, source: str, schema: StructType, former: Collection[str] | None) -> None:
+        """Refuses columns of a source that do not follow from those that its table has, if it is there.
+
+        Args:
+            source: `layer.table`.
+            schema: As for `ensure`.
+            former: As for `ensure`.
+
+        Raises:
+            Refused: As `ensure`.
+        """
+        if self.exists(source):
+            way = WAY_OUT if former else WAY_OUT_OF_SOURCE
+            _require_follows(source, schema_of(self.open(source)), schema, former, way)
+
+
+def _require_follows(
+    table: str, found: StructType, wanted: StructType, former: Collection[str] | None, way: str
+) -> None:
+    if differing := cannot_follow(found, wanted, former):
+        raise Refused(
+            f"{table} was created with other columns than it declares now: {differing}.", next_step=way, table=table
+        )
 
 
 def live_files(handle: DeltaTable, partition_column: str) -> Mapping[str, tuple[tuple[str, int], ...]]:

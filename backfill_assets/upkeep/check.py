@@ -13,7 +13,7 @@ from datetime import date
 from backfill_assets.candidates.readers import cannot_compute
 from backfill_assets.domain import SourceTable, Table
 from backfill_assets.identity import FileSet
-from backfill_assets.lake.schemas import cannot_follow, schema_of
+from backfill_assets.lake.schemas import WAY_OUT_OF_SOURCE, cannot_follow, schema_of
 from backfill_assets.lake.staging import contract_of, footer_columns
 from backfill_assets.next_steps import Act, NextStep, do, step
 from backfill_assets.planning.filling import joined, loads
@@ -148,10 +148,12 @@ def _problems(ws: Workspace, table: Table) -> Iterator[str]:
     if ws.lake.exists(table.name):
         found = schema_of(ws.lake.open(table.name))
         if differing := cannot_follow(found, stored_schema(table), former_columns(table)):
-            yield (
-                f"it cannot follow its declaration, and has to be declared under a new name and restated there: "
-                f"{differing}."
+            way = (
+                WAY_OUT_OF_SOURCE
+                if isinstance(table, SourceTable) and not table.earlier
+                else "it has to be declared under a new name and restated there"
             )
+            yield f"it cannot follow its declaration: {differing}; {way}."
     if not isinstance(table, SourceTable) and (reason := cannot_compute(ws, table)):
         yield f"{reason}."
 
