@@ -172,7 +172,7 @@ def reads(page: Page, report: str, pictures: Pictures) -> None:
     expect(page.locator("dl").first).to_contain_text(f"requested by ana: {REASON}")
     expect(page.locator("dl").first).to_contain_text("replace rows from release 2.4.1")
     expect(page.get_by_role("heading", name="Before and after, by jurisdiction, clock")).to_be_visible()
-    assert page.locator("svg").count() >= 4
+    assert page.locator("svg").count() >= 3
     pictures.take(page, "report")
 
 
@@ -197,7 +197,9 @@ def test_a_number_is_followed_to_every_run_that_ever_computed_it(story: Told, pi
     undone, shown = desk.row("readers saw it")
     assert REGRET in undone
     assert "restored" in shown
-    column = next(name for name, value in row["after"].items() if value != row["before"][name])
+    column = next(
+        n for n, value in row["after"].items() if None not in (value, was := row["before"][n]) and value != was
+    )
     after, before = desk.row(column)
     assert (after, before) == (f"≠ {row['after'][column]}", row["before"][column])
 
