@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
+from typing import Any
 
 from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
@@ -264,7 +265,7 @@ def _stage_rows(work: Staging, stage: Compute) -> int:
     ]
     output_rows = sum(candidate.rows for candidate in candidates)
     # Adaptive execution drops a plan that turns out to have no rows, and with it what was to observe them.
-    found = content.get if staged else frame.agg(*_content_of(table, chunk)).collect()[0].asDict()
+    found = content.get if staged else _counted(frame, table, chunk)
     with ws.ledger.write() as tx:
         tx.candidates.finish_chunk(
             manifest.run_id,
@@ -292,6 +293,10 @@ def _content_of(table: Table, chunk: Chunk) -> Sequence[Column]:
         F.count_if(of_seam).alias("seam_rows"),
         *sums_of(F.when(of_seam, hashes), prefix="seam_"),
     )
+
+
+def _counted(frame: DataFrame, table: Table, chunk: Chunk) -> Mapping[str, Any]:
+    return frame.agg(*_content_of(table, chunk)).collect()[0].asDict()
 
 
 def _without_seam(frame: DataFrame, table: Table, chunk: Chunk) -> DataFrame:
