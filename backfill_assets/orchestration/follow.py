@@ -17,9 +17,10 @@ from dagster import (
 )
 
 from backfill_assets.application.command_line import explained
-from backfill_assets.application.follow import Unfinished, asked_follow_ups, plan_follow_ups, unfinished
+from backfill_assets.application.follow import Unfinished, plan_follow_ups, unfinished
 from backfill_assets.application.stuck import GivenUp, remember, stuck_text
 from backfill_assets.errors import BackfillError
+from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.orchestration import tags
 from backfill_assets.orchestration.attempts import MOST_ATTEMPTS, Attempts, attempts_of
 from backfill_assets.orchestration.dagster_internals import UnresolvedAssetJobDefinition as AssetJob
@@ -43,17 +44,16 @@ def follow_sensor(jobs: Sequence[AssetJob]) -> SensorDefinition:
         "that were published together.",
     )
     def follow(context: SensorEvaluationContext, workspace: Workspace) -> SensorResult:
-        given_up: list[GivenUp] = []
         unplanned = ""
         try:
             plan_follow_ups(workspace, by=SENSOR, tries=lambda entry: entry.attempts < MOST_ATTEMPTS)
-            given_up += _unplanned(workspace)
         except BackfillError as error:
             # Such as a reference that cannot be read: what is planned already goes on.
             unplanned = explained(error)
             context.log.warning(unplanned)
         with workspace.ledger.read() as tx:
             forgiven = tx.stuck.forgiven(Sensor.FOLLOW)
+            given_up = list(_unplanned(tx))
         found = []
         for each in unfinished(workspace):
             run = each.run
@@ -74,10 +74,12 @@ def follow_sensor(jobs: Sequence[AssetJob]) -> SensorDefinition:
     return follow
 
 
-def _unplanned(workspace: Workspace) -> Iterator[GivenUp]:
-    """Publications whose follow-ups could not be planned, which the ledger counts itself."""
-    for asking in asked_follow_ups(workspace):
-        entry = asking.entry
+def _unplanned(tx: ReadTransaction) -> Iterator[GivenUp]:
+    """Publications whose follow-ups could not be planned, which the ledger counts itself.
+
+    They are known also when it cannot be determined what is asked; what asks for nothing any more is not open.
+    """
+    for entry in tx.outbox.entries(open_only=True):
         if entry.attempts >= MOST_ATTEMPTS:
             yield GivenUp(subject=entry.publication_id, why=entry.note, attempts=entry.attempts)
 

@@ -23,6 +23,7 @@ from backfill_assets.application.stuck import clear
 from backfill_assets.cli.show import show
 from backfill_assets.cli.show_status import status_view
 from backfill_assets.crash_points import Point
+from backfill_assets.domain import Reference
 from backfill_assets.errors import IllegalTransition, InputsMovedOn, MissingInput, NotApproved, Refused, UnknownName
 from backfill_assets.evidence.status import status
 from backfill_assets.ledger.records import RunRecord
@@ -32,6 +33,7 @@ from backfill_assets.planning.manifest_parts import A_PERSON, CauseKind, Kind, R
 from backfill_assets.planning.request import PlanRequest, Terms
 from backfill_assets.publication import follow
 from backfill_assets.publication.authority import demand_of
+from backfill_assets.sensors import Sensor
 from backfill_assets.upkeep.audit import audit
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests import operations
@@ -319,6 +321,37 @@ def test_what_cannot_be_planned_is_given_up_shown_and_cleared(hand: Hand, monkey
     with ticks.open():
         clear(hand.ws, publication, by="ben")
         assert [request.job_name for request in ticks.asked("follow")] == ["sales_monthly_follow"]
+    assert (status(hand.ws).stuck, audit(hand.ws).problems) == ((), ())
+
+
+def test_what_was_tried_in_vain_is_listed_also_by_a_tick_that_cannot_plan(
+    hand: Hand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(_ws: Workspace, _name: str) -> Terms:
+        raise MissingInput("the calendar is not there.", next_step="bring it back")
+
+    publication = hand.published({FIFTH: 15})
+    with monkeypatch.context() as patch:
+        Seam.TERMS_OF_FOLLOW_UPS.put(patch, broken)
+        for _ in range(3):
+            assert planned(hand) == ()
+    holidays = Reference(name="holidays", parse=lambda content: content)
+    ticks = Ticks(hand.ws)
+    with ticks.open():
+        ticks.ws = replace(hand.ws, domain=replace(hand.ws.domain, references=(holidays,)))
+        assert ticks.asked("follow") == ()
+        assert "the reference holidays cannot be read" in ticks.said
+        assert f"follow has given up {publication}" in ticks.said
+    with hand.ws.ledger.read() as reader:
+        assert [work.subject for work in reader.stuck.work(Sensor.FOLLOW)] == [publication]
+    assert [each.subject for each in status(hand.ws).stuck] == [publication]
+    # A person has computed the month meanwhile: the next tick that can plan finds that nothing is asked for any more.
+    run_id = operations.plan(hand.ws, PlanRequest(table=GOLD, days=JANUARY, reason="by hand", by="ana")).manifest.run_id
+    operations.approve(hand.ws, run_id, by="ben")
+    hand.publish(hand.month(run_id))
+    with ticks.open():
+        ticks.ws = hand.ws
+        assert (ticks.asked("follow"), ticks.said) == ((), "Every publication has been followed.")
     assert (status(hand.ws).stuck, audit(hand.ws).problems) == ((), ())
 
 
