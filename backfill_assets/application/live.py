@@ -20,7 +20,7 @@ from backfill_assets.application.stuck import GivenUp, remember
 from backfill_assets.application.terms import present_terms
 from backfill_assets.domain import DerivedTable, SourceTable, Table
 from backfill_assets.errors import BackfillError, NotApproved
-from backfill_assets.evidence.runs import run_document
+from backfill_assets.evidence.runs import RunSummary, run_document
 from backfill_assets.ledger.claims import LedgerState
 from backfill_assets.ledger.records import RunRecord
 from backfill_assets.ledger.states import UNPUBLISHED, RunState
@@ -169,8 +169,17 @@ def _executed(ws: Workspace, run: RunRecord, acting: Acting) -> Advanced:
     sentence = f"{found.table}: {found.run_id} over {found.partitions_described} is {found.state}.{following}"
     is_blocked = found.state is RunState.BLOCKED
     if is_blocked:
-        remember(ws, Sensor.LIVE, [GivenUp(subject=found.run_id, why="a blocking gate failed")])
+        _list_blocked(ws, found)
     return Advanced(sentence=sentence, failed=is_blocked)
+
+
+def _list_blocked(ws: Workspace, run: RunSummary) -> None:
+    """Lists a blocked run as stuck, unless a person has cleared it since a gate blocked it last."""
+    blocked = GivenUp(subject=run.run_id, why="a blocking gate failed", mark=run.updated_at.isoformat())
+    with ws.ledger.read() as tx:
+        is_cleared = (blocked.subject, blocked.mark) in tx.stuck.cleared(Sensor.LIVE)
+    if not is_cleared:
+        remember(ws, Sensor.LIVE, [blocked])
 
 
 def _is_source(ws: Workspace, name: str) -> bool:

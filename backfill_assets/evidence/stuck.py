@@ -37,7 +37,7 @@ class StuckDocument:
         subject: The run, set, publication or file.
         why: Why it failed, in words.
         since: When it was given up.
-        clear: What lets the sensor try again.
+        clear: What lets the sensor try again; a blocked run of the LIVE path is only listed no longer.
         leave: What else can be done.
     """
 
@@ -51,12 +51,12 @@ class StuckDocument:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClearedDocument:
-    """What sensors try again.
+    """What sensors have no longer given up.
 
     Attributes:
         subject: The run, set, publication or file.
         sensors: The sensors that had given it up.
-        cleared_by: Who let them try again.
+        cleared_by: Who cleared it.
         sentences: The same in words.
     """
 
@@ -87,7 +87,9 @@ def stuck_document(work: StuckWork) -> StuckDocument:
 
 def stuck_sentence(stuck: StuckDocument) -> NextStep:
     """One line about it."""
-    again = step(f"{stuck.sensor} has given up {stuck.subject} ({stuck.why.rstrip('.')}). To try again: ", stuck.clear)
+    # The LIVE path does not try a blocked run again: its rows are what the gates have found them to be.
+    to_clear = "To list it no longer" if stuck.sensor is Sensor.LIVE else "To try again"
+    again = step(f"{stuck.sensor} has given up {stuck.subject} ({stuck.why.rstrip('.')}). {to_clear}: ", stuck.clear)
     return step(again, ". ", stuck.leave)
 
 
@@ -97,8 +99,14 @@ def cleared_document(subject: str, cleared: tuple[StuckWork, ...], *, by: str) -
         subject=subject,
         sensors=tuple(work.sensor for work in cleared),
         cleared_by=by,
-        sentences=tuple(f"{work.sensor} tries {subject} again at its next tick" for work in cleared),
+        sentences=tuple(map(_what_now, cleared)),
     )
+
+
+def _what_now(cleared: StuckWork) -> str:
+    if cleared.sensor is Sensor.LIVE:
+        return f"{cleared.subject} is listed no longer, unless a gate blocks it again; the days after it still wait for it"
+    return f"{cleared.sensor} tries {cleared.subject} again at its next tick"
 
 
 def _is_open(tx: ReadTransaction, work: StuckWork, dropped: AbstractSet[tuple[str, str]]) -> bool:

@@ -35,6 +35,7 @@ class StuckWork:
         subject: The run, set, publication or file.
         why: Why it failed, in words.
         mark: What of the subject was tried, such as the size and time of a file: with another one it is tried again.
+            Of a run that the LIVE path leaves to a person: when a gate blocked it.
         attempts: How many attempts the sensor had ever made.
         since_at: When it was given up.
     """
@@ -64,6 +65,13 @@ class StuckReads(Queries):
         Cost: as `work`, of one sensor.
         """
         return {work.subject: work.attempts for work in self._given_up(sensor, cleared=True)}
+
+    def cleared(self, sensor: Sensor) -> frozenset[tuple[str, str]]:
+        """What a person has cleared and the sensor has not given up again, by subject and mark.
+
+        Cost: as `work`, of one sensor.
+        """
+        return frozenset((work.subject, work.mark) for work in self._given_up(sensor, cleared=True))
 
     def _given_up(self, sensor: Sensor, *, cleared: bool) -> Iterator[StuckWork]:
         """What was given up last of each subject, where that was cleared since, or was not."""

@@ -11,11 +11,14 @@ import pytest
 from dagster import DefaultScheduleStatus
 from pyspark.sql import SparkSession
 
+from backfill_assets.application.command_line import words_of
 from backfill_assets.application.live import live
 from backfill_assets.application.recorder import Acting, Unrecorded
+from backfill_assets.application.stuck import clear
 from backfill_assets.domain import Policy
 from backfill_assets.errors import Refused
 from backfill_assets.evidence.status import status
+from backfill_assets.evidence.stuck import stuck_sentence
 from backfill_assets.landing.imports import OnDuplicate
 from backfill_assets.ledger.records import RunRecord
 from backfill_assets.ledger.states import RunState
@@ -118,6 +121,29 @@ def test_a_blocked_day_stops_what_comes_after_it_and_is_listed_until_it_is_cance
     assert (newest(shop).run_id, len(status(shop.ws).stuck), shop.amounts()) == (run.run_id, 1, before)
     operations.cancel(shop.ws, run.run_id, by="ben", reason="landed again")
     assert status(shop.ws).stuck == ()
+
+
+def test_a_blocked_run_that_is_cleared_is_listed_again_only_when_a_gate_blocks_it_again(shop: Shop) -> None:
+    lands(shop, "wrong.jsonl", NEW, amount=2_000)
+    advanced(shop)
+    run_id = newest(shop).run_id
+    (stuck,) = status(shop.ws).stuck
+    assert words_of(stuck_sentence(stuck)).startswith(
+        f"live has given up {run_id} (a blocking gate failed). To list it no longer: backfill clear {run_id} --by NAME. "
+    )
+    assert clear(shop.ws, run_id, by="ben").sentences == (
+        f"{run_id} is listed no longer, unless a gate blocks it again; the days after it still wait for it",
+    )
+    for _ in range(2):
+        assert "is BLOCKED" in advanced(shop)[-1]
+        assert (status(shop.ws).stuck, newest(shop).run_id) == ((), run_id)
+    operations.gate(shop.ws, run_id, actor="ben")
+    assert status(shop.ws).stuck == ()
+    advanced(shop)
+    assert [each.subject for each in status(shop.ws).stuck] == [run_id]
+    clear(shop.ws, run_id, by="ben")
+    advanced(shop)
+    assert (status(shop.ws).stuck, audit(shop.ws).problems) == ((), ())
 
 
 def test_a_table_that_was_never_published_is_left_to_a_person(
