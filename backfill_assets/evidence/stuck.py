@@ -105,7 +105,9 @@ def cleared_document(subject: str, cleared: tuple[StuckWork, ...], *, by: str) -
 
 def _what_now(cleared: StuckWork) -> str:
     if cleared.sensor is Sensor.LIVE:
-        return f"{cleared.subject} is listed no longer, unless a gate blocks it again; the days after it still wait for it"
+        return (
+            f"{cleared.subject} is listed no longer, unless a gate blocks it again; the days after it still wait for it"
+        )
     return f"{cleared.sensor} tries {cleared.subject} again at its next tick"
 
 

@@ -129,7 +129,7 @@ def test_a_blocked_run_that_is_cleared_is_listed_again_only_when_a_gate_blocks_i
     run_id = newest(shop).run_id
     (stuck,) = status(shop.ws).stuck
     assert words_of(stuck_sentence(stuck)).startswith(
-        f"live has given up {run_id} (a blocking gate failed). To list it no longer: backfill clear {run_id} --by NAME. "
+        f"live has given up {run_id} (a blocking gate failed). To list it no longer: backfill clear {run_id} --by NAME."
     )
     assert clear(shop.ws, run_id, by="ben").sentences == (
         f"{run_id} is listed no longer, unless a gate blocks it again; the days after it still wait for it",
