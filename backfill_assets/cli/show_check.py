@@ -36,6 +36,8 @@ def _table(table: CheckedTable) -> Iterator[RenderableType | NextStep]:
         yield listing(title, ["built in version", "partitions", "which", "are read"], rows, numbers=["partitions"])
     else:
         yield Text(title, style="bold")
+    if table.empty_partitions:
+        yield Text(f"{count_of(table.empty_partitions, 'partition')} without rows, for any version")
     for problem in table.problems:
         yield Text(problem, style="red")
     for column in table.lacked:

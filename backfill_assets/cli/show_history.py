@@ -76,13 +76,13 @@ def _checks(checks: tuple[GateVerdict, ...]) -> str:
 def _on_day(found: ImportOnDay) -> str:
     """Such as `imp-000003 (late.jsonl): 12 records; moves 2 keys to other days`."""
     verbs = (
-        (found.moved_away, "moves", "to other days"),
-        (found.deleted, "deletes", ""),
-        (found.withdrawn, "withdraws", ""),
-        (found.restored, "restores", ""),
+        (found.moved_away, "moves", "key", "to other days"),
+        (found.deleted, "ends", "version", "by deletes"),
+        (found.withdrawn, "withdraws", "key", ""),
+        (found.restored, "restores", "key", ""),
     )
     parts = [count_of(found.records, "record")] if found.records else []
-    parts += [f"{verb} {count_of(keys, 'key')} {where}".rstrip() for keys, verb, where in verbs if keys]
+    parts += [f"{verb} {count_of(many, what)} {how}".rstrip() for many, verb, what, how in verbs if many]
     why = f" ({found.by}: {found.reason})" if found.reason else ""
     return f"{found.import_id}, {found.file.rpartition('/')[2]}: {'; '.join(parts) or 'nothing of this day'}{why}"
 

@@ -25,7 +25,7 @@ def extract_view(preview: ExtractPreview) -> Sequence[RenderableType | NextStep]
     parts: list[RenderableType | NextStep] = [
         facts(
             [
-                ("nothing has landed", "this shows what the extract would do"),
+                ("dry run", "nothing has landed; this is what the extract would do"),
                 ("source", preview.source),
                 ("extract of", preview.scope),
                 ("the files hold", _records(preview)),

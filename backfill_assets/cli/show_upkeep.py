@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from backfill_assets.application.recorder import Pruned
     from backfill_assets.application.upkeep import VacuumDocument
     from backfill_assets.evidence.recovered import RecoveredWork
-    from backfill_assets.upkeep.audit import AuditReport
+    from backfill_assets.upkeep.audit import AuditReport, SourceAccount
     from backfill_assets.upkeep.doctor import DoctorReport
     from backfill_assets.upkeep.rebuild import Difference
     from backfill_assets.upkeep.reproduce import ReproductionReport, ReproductionVersions
@@ -38,7 +38,7 @@ def doctor_view(report: DoctorReport) -> Sequence[RenderableType | NextStep]:
 
 
 def audit_view(audit: AuditReport) -> RenderableType:
-    """Whether everything agrees."""
+    """What was looked at, the account of every source, and whether everything agrees."""
     looked = facts(
         [
             ("events in the chain", f"{audit.events:,}"),
@@ -47,12 +47,20 @@ def audit_view(audit: AuditReport) -> RenderableType:
             ("landed files", f"{audit.imports:,}"),
             ("bytes read", f"{audit.size_bytes:,}" if audit.size_bytes else "none"),
             ("head of the chain", audit.head),
+            *((f"keys of {each.source}", _account(each)) for each in audit.accounts),
         ]
     )
     if audit.agrees:
         return Group(looked, Text("everything agrees", style="green"))
     problems = (Text(visible(f"- {problem}"), style="red") for problem in audit.problems)
     return Group(looked, *problems, *(Text(visible(f"next: {words_of(step)}")) for step in audit.next_steps))
+
+
+def _account(found: SourceAccount) -> str:
+    return (
+        f"{found.accepted:,} accepted = {found.current:,} current + {found.deleted:,} deleted + "
+        f"{found.withdrawn:,} withdrawn"
+    )
 
 
 def recovered_lines(recovered: Sequence[RecoveredWork]) -> Sequence[str]:

@@ -237,7 +237,8 @@ def _finished(
 ) -> list[ImportRecord]:
     with work.ledger.write() as tx:
         ignored = [each.probed.found.ignored_columns for each in archived]
-        work.finish(tx, imports, found, ignored=ignored, note=statement.reason)
+        confirmed = f"confirmed by {extract.confirmed_by}" if extract.confirmed_by else ""
+        work.finish(tx, imports, found, ignored=ignored, note="; ".join(filter(None, (statement.reason, confirmed))))
         record_statement(
             tx,
             imports[-1],

@@ -42,7 +42,7 @@ from backfill_assets.landing.standing import DECIDES, KeyState, key_state, stand
 from backfill_assets.landing.turn import landing_turn
 from backfill_assets.ledger.import_records import ImportRecord, OfferedFile
 from backfill_assets.ledger.transactions import WriteTransaction
-from backfill_assets.next_steps import Act, Option, do, step
+from backfill_assets.next_steps import NAME, WHY, Act, Option, do, step
 from backfill_assets.planning.filling import joined, loads
 
 _QUOTED = 100
@@ -212,7 +212,10 @@ def require_key(source: SourceTable, key: Mapping[str, str], *, complete: bool) 
         Refused: A column is not of the key or, when all are needed, one is missing.
     """
     if strange := [name for name in key if name not in source.key]:
-        raise Refused(f"{strange[0][:_QUOTED]} is not of the key of {source.name}, which is {', '.join(source.key)}.")
+        raise Refused(
+            f"{strange[0][:_QUOTED]} is not of the key of {source.name}, which is {', '.join(source.key)}.",
+            next_step=step("name a column of the key: ", Option("key", f"{source.key[0]}=VALUE")),
+        )
     if complete and (missing := [name for name in source.key if name not in key]):
         raise Refused(
             f"the key of {source.name} is {', '.join(source.key)}, and no value of {missing[0]} is given.",
@@ -229,7 +232,9 @@ def require_columns(source: SourceTable, values: Mapping[str, str]) -> None:
     if strange := [name for name in values if name not in source.schema.fieldNames()]:
         columns = ", ".join(source.schema.fieldNames())
         raise UnknownName(
-            f"{source.name} has no column {strange[0][:_QUOTED]!r}; its columns are {columns}.", table=source.name
+            f"{source.name} has no column {strange[0][:_QUOTED]!r}; its columns are {columns}.",
+            next_step=step("name one of these: ", Option("where", f"{source.key[0]}=VALUE")),
+            table=source.name,
         )
 
 
@@ -248,7 +253,9 @@ def columns_condition(work: Landing, values: Mapping[str, str]) -> Column:
     if wrong := [name for name in values if not found[name]]:
         kind = schema[wrong[0]].dataType.simpleString()
         raise Refused(
-            f"{values[wrong[0]][:_QUOTED]!r} is no value of {wrong[0]} of {table}, which is a {kind}.", table=table
+            f"{values[wrong[0]][:_QUOTED]!r} is no value of {wrong[0]} of {table}, which is a {kind}.",
+            next_step=f"give a {kind}, written as in the files of {table}",
+            table=table,
         )
     return reduce(lambda left, right: left & right, (F.col(name) == value for name, value in given.items()))
 
@@ -257,16 +264,27 @@ def _require_current(work: Landing, key: Mapping[str, str], wanted: Column) -> N
     imports = work.others([])
     is_truncate = F.coalesce(F.col(OPERATION) == Operation.TRUNCATE, F.lit(False))
     versions = earlier_versions(work.spark, work.folder, work.source, imports).where(wanted | is_truncate)
-    found = standing(versions, work.source, imports).where(F.col(DECIDES)).select(key_state().alias("state")).first()
+    found = (
+        standing(versions, work.source, imports)
+        .where(F.col(DECIDES))
+        .select(key_state().alias("state"), IMPORT_ID)
+        .first()
+    )
     if found is not None and found["state"] == KeyState.CURRENT:
         return
     named = ", ".join(f"{name} {value[:_QUOTED]}" for name, value in key.items())
     state = "never landed" if found is None else _PAST[KeyState(found["state"])]
     with work.ledger.read() as tx:  # a process that withdrew it may have stopped before it had built the days
         waiting = loads(work.source.name, pending_days(tx, work.source).days)
-    is_waiting = waiting and found is not None and found["state"] == KeyState.WITHDRAWN
+    is_withdrawn = found is not None and found["state"] == KeyState.WITHDRAWN
+    is_waiting = waiting and is_withdrawn
+    undo = (
+        step(do(Act.RESTORE, found[IMPORT_ID], reason=WHY, by=NAME), " undoes the withdrawal")
+        if found is not None and is_withdrawn
+        else step("look for its landed file: ", do(Act.STATUS))
+    )
     raise Refused(
         f"{named} of {work.source.name} {state}{', and days are yet to be built from what landed' * bool(is_waiting)}.",
-        next_step=joined(waiting) if is_waiting else do(Act.STATUS),
+        next_step=joined(waiting) if is_waiting else undo,
         table=work.source.name,
     )

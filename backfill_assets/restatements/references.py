@@ -63,6 +63,7 @@ class Chooser:
             if name not in declared:
                 raise UnknownName(
                     f"there is no reference {name!r}; the references are {', '.join(sorted(declared)) or 'none'}.",
+                    next_step="name one of these" if declared else "plan without --reference",
                     reference=name,
                 )
             found = find_version(declared[name], version, present=ws.references[name], folder=ws.reference_archive)

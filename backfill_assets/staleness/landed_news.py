@@ -44,7 +44,7 @@ class FileNews:
 
     @property
     def sentence(self) -> str:
-        """The file, its days, how many rows it has of them and how late they came."""
+        """The file, its days, how many rows it has of them, how late they came, and how many records count."""
         record = self.news[0].record
         late = sorted({each.days_late for each in self.news})
         how_late = f"{late[0]:,} to {count_of(late[-1], 'day')}" if len(late) > 1 else count_of(late[0], "day")
@@ -52,8 +52,16 @@ class FileNews:
         name = visible(Path(record.original_path).name)
         return (
             f"{name} ({record.import_id}, landed by {record.landed_by} on {record.landed_at:%Y-%m-%d}): "
-            f"{', '.join(self._counts())} of {record.source} {days}, {how_late} late"
+            f"{', '.join(self._counts())} of {record.source} {days}, {how_late} late{self._deciding(record)}"
         )
+
+    @staticmethod
+    def _deciding(record: ImportRecord) -> str:
+        """How many records of the whole file decide what their key is, where others were there before or come after."""
+        counts = record.counts
+        if counts.accepted == counts.landed:
+            return ""
+        return f" ({counts.accepted:,} of its {count_of(counts.landed, 'record')} decide what a key is)"
 
     def _counts(self) -> Iterator[str]:
         """How many rows it has of the days, and how many it has taken back or ended."""

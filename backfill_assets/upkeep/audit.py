@@ -8,6 +8,7 @@ that explains it. docs/guarantees.md lists what it finds and what it cannot find
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
@@ -17,7 +18,7 @@ from backfill_assets.files.local import sha256_of_file
 from backfill_assets.identity import EMPTY_FILE_SET
 from backfill_assets.lake.swap import Exchanged, exchanged
 from backfill_assets.lake.tables import changed_files, live_digests, missing_files
-from backfill_assets.ledger.import_records import ImportRecord
+from backfill_assets.ledger.import_records import ImportRecord, KeyCounts
 from backfill_assets.ledger.records import PartitionVersion, PublicationRecord
 from backfill_assets.ledger.states import ImportState, PublicationState
 from backfill_assets.ledger.transactions import ReadTransaction
@@ -32,6 +33,25 @@ _LANDED = (PublicationState.PUBLISHED, PublicationState.ROLLED_BACK)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SourceAccount:
+    """The account of one source: keys ever accepted = current + deleted + withdrawn.
+
+    Attributes:
+        source: The source.
+        accepted: How many keys its landed files have ever brought.
+        current: How many of them are current.
+        deleted: How many are deleted.
+        withdrawn: How many are withdrawn.
+    """
+
+    source: str
+    accepted: int
+    current: int
+    deleted: int
+    withdrawn: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AuditReport:
     """What was looked at, and what does not agree.
 
@@ -43,6 +63,7 @@ class AuditReport:
         commits: How many commits of tables.
         files: How many files of accepted versions.
         imports: How many landed files.
+        accounts: The keys of each source that has landed files.
         size_bytes: How many bytes of files were read; 0 with `--quick`.
         problems: What does not agree, in sentences.
         next_steps: What to do about it.
@@ -56,6 +77,7 @@ class AuditReport:
     commits: int
     files: int
     imports: int
+    accounts: tuple[SourceAccount, ...]
     size_bytes: int
     problems: tuple[str, ...]
     next_steps: tuple[NextStep, ...]
@@ -95,10 +117,28 @@ def audit(ws: Workspace, *, head: str | None = None, is_quick: bool = False) -> 
         commits=looked.commits,
         files=looked.files,
         imports=len(landed),
+        accounts=tuple(_accounts(landed)),
         size_bytes=looked.size_bytes,
         problems=tuple(problems),
         next_steps=_next_steps(broken.found, records) if problems else (),
     )
+
+
+def _accounts(landed: Iterable[ImportRecord]) -> Iterator[SourceAccount]:
+    """The sums over what has landed; whether they close is checked with the ledger's rows."""
+    accepted: Counter[str] = Counter()
+    keys: dict[str, KeyCounts] = {}
+    for record in landed:
+        accepted[record.source] += record.counts.accepted
+        keys[record.source] = keys.get(record.source, KeyCounts()) + record.keys
+    for source, found in sorted(keys.items()):
+        yield SourceAccount(
+            source=source,
+            accepted=accepted[source],
+            current=found.current,
+            deleted=found.deleted,
+            withdrawn=found.withdrawn,
+        )
 
 
 def _next_steps(broken: Iterable[Problem], records: Iterable[PublicationRecord]) -> tuple[NextStep, ...]:

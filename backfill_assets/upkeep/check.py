@@ -62,6 +62,7 @@ class CheckedTable:
     Attributes:
         table: Its name.
         accepted_partitions: How many partitions have an accepted version.
+        empty_partitions: How many of them have no rows, and so no file that was built in any version.
         contract_version: The present version of a source's contract; null for a derived table.
         built: By the version that a source's partitions were built in; empty for a derived table.
         lacked: Columns of a derived table that older files do not have.
@@ -73,6 +74,7 @@ class CheckedTable:
 
     table: str
     accepted_partitions: int
+    empty_partitions: int
     contract_version: int | None
     built: tuple[BuiltVersion, ...]
     lacked: tuple[LackedColumn, ...]
@@ -119,6 +121,7 @@ def _checked(ws: Workspace, table: Table) -> CheckedTable:
     return CheckedTable(
         table=table.name,
         accepted_partitions=len(accepted),
+        empty_partitions=sum(not files.files for files in accepted.values()),
         contract_version=table.contract_version if isinstance(table, SourceTable) else None,
         built=tuple(
             BuiltVersion(

@@ -37,7 +37,7 @@ from backfill_assets_tests.faults.findings import COUNTED, Findings
 from backfill_assets_tests.landing_examples import LANDED_AT, LandingRoom, landing_room
 from backfill_assets_tests.orders_domain import orders
 
-ACTS = ("file",) * 4 + ("tied", "extract", "extract", "bad extract", "withdraw", "withdraw", "odd key", "restore")
+ACTS = ("file",) * 4 + ("extract", "withdraw", "restore") * 2 + ("tied", "bad extract", "odd key")
 
 
 class ChangesRoom:
@@ -121,7 +121,9 @@ class ChangesRoom:
 
     def _restore(self, name: str) -> None:
         live = self._live()
-        arrival = self._chance.randrange(len(live)) if live else 0
+        standing = [arrival for arrival in range(len(live)) if self._book.left_of(arrival)]
+        is_meant = standing and self._chance.random() < 0.75  # otherwise of anything, which is mostly refused
+        arrival = self._chance.choice(standing if is_meant else [*range(len(live))] or [0])
         of = live[arrival].import_id if live else "imp-000001"
         left = sorted(self._book.left_of(arrival)) if live else []
         chosen = {"order_id": self._chance.choice(left)} if left and self._chance.random() < 0.5 else {}

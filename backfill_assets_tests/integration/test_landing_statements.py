@@ -79,7 +79,7 @@ def test_what_an_extract_lacks_is_withdrawn_with_its_reason(room: LandingRoom) -
     assert rows(room) == [("k1", DAYS[0], "p0"), ("k3", DAYS[2], "p0"), ("k4", DAYS[3], "p0"), ("k5", DAYS[0], "p0")]
     assert keys(room) == KeyCounts(current=4, withdrawn=1)
     assert (found.statement.note, found.statement.format, found.statement.counts.accepted) == (
-        "new extract",
+        "new extract; confirmed by bea",
         "statement",
         1,
     )
@@ -187,8 +187,9 @@ def touched(room: LandingRoom, landed: Landed) -> list[tuple[date, int, int]]:
 
 def test_a_key_that_is_none_is_refused(room: LandingRoom) -> None:
     room.land(content(on(1)))
-    with pytest.raises(Refused, match=r"k9 of bronze\.events never landed"):
+    with pytest.raises(Refused, match=r"k9 of bronze\.events never landed") as unknown:
         withdraw(room.work(), {"event_id": "k9"}, reason="r")
+    assert worded(unknown.value.next_step) == "look for its landed file: backfill status"
     with pytest.raises(Refused, match="no value of event_id"):
         withdraw(room.work(), {}, reason="r")
     with pytest.raises(Refused, match="place is not of the key"):

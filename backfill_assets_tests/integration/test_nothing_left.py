@@ -8,9 +8,12 @@ from datetime import date
 import pytest
 from pyspark.sql import SparkSession
 
+from backfill_assets.application.command_line import words_of
+from backfill_assets.errors import Refused
 from backfill_assets.landing.extract import Extract
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import AskedLimits, PlanRequest
+from backfill_assets.upkeep.check import check
 from backfill_assets_tests import operations
 from backfill_assets_tests.shop import OUTPUT, RECENT, SALES, Shop
 
@@ -53,6 +56,11 @@ def test_a_day_whose_only_sale_is_withdrawn_is_built_reproduced_and_undone(shop:
     run_id = built(shop)
     assert sold_on(shop) == before - {DAY}
     assert rows_of(shop, run_id) == {DAY: 0}
+    assert [each.empty_partitions for each in check(shop.ws).tables if each.table == SALES] == [1]
+    with pytest.raises(Refused, match="is withdrawn already") as refused:
+        operations.withdraw(shop.ws, SALES, {"sale_id": f"sale-{DAY}"}, by="ana", reason="again")
+    undo = "backfill restore imp-000002 --reason WHY --by NAME undoes the withdrawal"
+    assert refused.value.next_step and words_of(refused.value.next_step) == undo
     assert operations.reproduce(shop.ws, run_id, by="rita").identical
     operations.rollback(shop.ws, run_id, by="ben", reason="second thoughts")
     assert sold_on(shop) == before

@@ -108,6 +108,9 @@ def test_after_an_extract_everything_is_what_it_is_where_only_the_extract_landed
         assert report.load is not None
         load = report.load.run.run_id
         moves = differing(before, wanted)
+        (account,) = audit(ws, is_quick=True).accounts
+        assert (account.current, account.withdrawn) == (len(second), len(first.keys() - second.keys()))
+        assert account.accepted == len(first.keys() | second.keys())
         changed, _ = swapped(ws, [load])
         assert changed == {place for place in moves if place[0] == SALES}
 

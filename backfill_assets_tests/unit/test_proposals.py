@@ -11,7 +11,7 @@ from itertools import combinations, count
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backfill_assets.ledger.import_records import ImportDay, ImportRecord
+from backfill_assets.ledger.import_records import ImportCounts, ImportDay, ImportRecord
 from backfill_assets.ledger.states import ImportState
 from backfill_assets.planning.graph import Graph
 from backfill_assets.planning.impact import impact
@@ -107,6 +107,9 @@ def test_the_news_of_a_file_says_what_it_brought_and_took_back() -> None:
         "extract.csv (imp-000007, landed by ana on 2026-01-11): 2 rows, 1 row moved to other days, 3 rows withdrawn "
         "of bronze.events 2026-01-01..2026-01-02, 2 days, 9 to 10 days late"
     )
+    again = replace(record, counts=ImportCounts(landed=12, accepted=3, duplicate=9))
+    (file,) = files_of({day(0): [LandedNews(record=again, day=days[0])]}, [day(0)])
+    assert file.sentence.endswith("10 days late (3 of its 12 records decide what a key is)")
 
 
 # ------------------------------------------------------------------------------------------- in any order, for days
