@@ -100,13 +100,11 @@ CENTRAL: Mapping[str, Sequence[str]] = {
         "integration/test_landing_statements.py"
         "::test_after_an_extract_bronze_is_what_it_is_where_only_the_extract_landed",
         "integration/test_many_changes.py::test_a_feed_in_pieces_in_any_order_and_twice_is_what_its_own_order_says",
-        "integration/test_reading_changes.py"
-        "::test_a_late_delete_is_stale_where_either_reader_reads_it_and_is_undone_as_a_set",
+        "integration/test_reading_changes.py::test_each_reader_is_given_what_it_declares_over_its_own_window",
     ),
     "28": (
         "integration/test_landing_statements.py"
         "::test_after_an_extract_bronze_is_what_it_is_where_only_the_extract_landed",
-        "integration/test_landing_changes.py::test_a_feed_in_any_order_of_arrival_is_what_its_own_order_says",
         "faults/test_crashes.py::test_nothing_is_lost_when_it_is_killed_at",
         "faults/test_fuzz.py::test_the_accounts_of_a_source_that_changes_its_mind_close_after_whatever_is_done",
     ),
