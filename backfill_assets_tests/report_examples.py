@@ -18,8 +18,9 @@ from backfill_assets.evidence.reach import DependentCell, DependentMoves
 from backfill_assets.evidence.report import PolicyDocument, RunReport, RunVersions
 from backfill_assets.evidence.review import Reviewed, review_of
 from backfill_assets.evidence.runs import RunSummary
+from backfill_assets.evidence.sets import SetDocument
 from backfill_assets.ledger.sampled import FailingKey, SampledRow
-from backfill_assets.ledger.states import ApprovalState, RunState
+from backfill_assets.ledger.states import ApprovalState, RunState, SetState
 from backfill_assets.next_steps import ANOTHER_PERSON, Act, do, step
 from backfill_assets.planning.manifest_parts import Kind, Mode, ReferenceSemantics
 from backfill_assets.planning.partitions import Grain
@@ -110,6 +111,26 @@ def reviewed(partitions: tuple[PartitionMoves, ...], *gates: GateSummary, said: 
         gates=gates,
         dependents=(),
         to_comment=(),
+    )
+
+
+def restatement(state: SetState) -> SetDocument:
+    return SetDocument(
+        set_id="set.20261122-1a2b3c4d",
+        name="carnival",
+        state=state,
+        meaning="it is so",
+        note="",
+        because="bronze.case_events:2025-03-10..2025-03-10",
+        reason="a late event",
+        requested_by="ana",
+        requested_at=NOON,
+        approved_by="ben",
+        manifest_digest="0" * 64,
+        progress="2 of 2 passed",
+        versions={},
+        runs=(),
+        next_step=step(do(Act.PUBLISH, "set.20261122-1a2b3c4d", by="NAME")),
     )
 
 

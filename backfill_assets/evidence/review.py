@@ -146,13 +146,18 @@ def _headline(found: Reviewed, warnings: Sequence[str]) -> str:
     if run.state is RunState.PASSED:
         waits = "ready to publish" if run.approved_by else "waits for an approval"
         return f"Every blocking gate passed: {waits}{share}{with_warnings}"
-    return f"{run.state.replace('_', ' ').capitalize()}: {run.meaning}{with_warnings}"
+    share = share if run.state in (RunState.PUBLISHED, RunState.SUPERSEDED) else ""
+    return f"{run.state.replace('_', ' ').capitalize()}: {run.meaning}{share}{with_warnings}"
 
 
 def _share(found: Reviewed) -> str:
     """What part of the accepted rows is concerned, for a headline; nothing where there are none."""
     share = share_of_accepted(found.restated.moves) if found.restated else None
-    return f"; {share} of the accepted rows change or disappear" if share else ""
+    if not share:
+        return ""
+    if found.run.state in EVER_PUBLISHED:
+        return f"; {share} of the rows accepted before changed or disappeared"
+    return f"; {share} of the accepted rows change or disappear"
 
 
 def share_of_accepted(moves: Moves) -> str | None:

@@ -61,11 +61,12 @@ def set_report(ws: Workspace, set_id: str) -> SetReport:
     """
     found = set_document(ws, set_id)
     reports = tuple(run_report(ws, member.run.run_id) for member in found.runs)
-    tables = _by_table(reports)
-    return SetReport(set=found, review=_review(found, reports, tables), tables=tables, reports=reports)
+    tables = totals_by_table(reports)
+    return SetReport(set=found, review=review_of_set(found, reports, tables), tables=tables, reports=reports)
 
 
-def _by_table(reports: Sequence[RunReport]) -> tuple[TableTotals, ...]:
+def totals_by_table(reports: Sequence[RunReport]) -> tuple[TableTotals, ...]:
+    """What the runs of a set would do, table by table. Pure."""
     names = dict.fromkeys(report.run.table for report in reports)
     return tuple(
         TableTotals(
@@ -89,7 +90,8 @@ def _together(some: Iterable[MovesOfSome | None]) -> MovesOfSome | None:
     )
 
 
-def _review(found: SetDocument, reports: Sequence[RunReport], tables: Sequence[TableTotals]) -> Review:
+def review_of_set(found: SetDocument, reports: Sequence[RunReport], tables: Sequence[TableTotals]) -> Review:
+    """The answers for the runs of a set together. Pure."""
     level = worst(report.review.level for report in reports)
     warnings = tuple(dict.fromkeys(f"{r.run.table}: {text}" for r in reports for text in r.review.warnings))
     inside = {report.run.table for report in reports}
@@ -118,15 +120,18 @@ def _headline(
         if unmeasured:
             return f"{count_of(unmeasured, 'run')} of {len(reports):,} not measured yet{with_warnings}"
         waits = "ready to publish" if found.approved_by else "waits for an approval"
-        return f"Every blocking gate of every run passed: {waits}{_shares(tables)}{with_warnings}"
-    return f"{found.state.replace('_', ' ').capitalize()}: {found.meaning}{with_warnings}"
+        concerned = _shares(tables, "of the accepted rows change or disappear")
+        return f"Every blocking gate of every run passed: {waits}{concerned}{with_warnings}"
+    is_published = found.state is SetState.PUBLISHED
+    concerned = _shares(tables, "of the rows accepted before changed or disappeared") if is_published else ""
+    return f"{found.state.replace('_', ' ').capitalize()}: {found.meaning}{concerned}{with_warnings}"
 
 
-def _shares(tables: Sequence[TableTotals]) -> str:
+def _shares(tables: Sequence[TableTotals], verb: str) -> str:
     """What part of the accepted rows of each table is concerned, for a headline."""
     shares = [(table.table, share_of_accepted(table.restated.moves)) for table in tables if table.restated]
     words = [f"{share} of {table}" for table, share in shares if share]
-    return f"; of the accepted rows change or disappear {' and '.join(words)}" if words else ""
+    return f"; {verb} {' and '.join(words)}" if words else ""
 
 
 def _table_in_words(table: TableTotals) -> str:

@@ -157,6 +157,22 @@ def test_a_blocked_run_says_by_what_and_that_nothing_changes() -> None:
     assert review.on_yes.startswith("It cannot be published")
 
 
+@pytest.mark.parametrize(
+    ("state", "headline"),
+    [
+        (RunState.PUBLISHED, "Published: it is so; 10.0% of the rows accepted before changed or disappeared"),
+        (RunState.SUPERSEDED, "Superseded: it is so; 10.0% of the rows accepted before changed or disappeared"),
+        (RunState.ROLLED_BACK, "Rolled back: it is so"),
+        (RunState.CANCELLED, "Cancelled: it is so"),
+    ],
+)
+def test_what_readers_have_seen_has_the_share_of_rows_too(state: RunState, headline: str) -> None:
+    found = reviewed(parts(3), gate("unique_key", 3))
+    assert review_of(replace(found, run=summary(state))).headline == headline
+    new_only = replace(found, run=summary(state), restated=None)
+    assert review_of(new_only).headline == headline.partition(";")[0]
+
+
 def test_before_the_gates_nothing_is_claimed() -> None:
     found = replace(reviewed(()), totals=None, new=None, restated=None, run=summary(RunState.STAGED))
     review = review_of(found)

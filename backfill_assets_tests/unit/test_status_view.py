@@ -14,11 +14,11 @@ from backfill_assets.application.command_line import words_of
 from backfill_assets.cli.show import show
 from backfill_assets.cli.show_status import status_view
 from backfill_assets.evidence.runs import RunSummary
-from backfill_assets.evidence.sets import SetDocument
 from backfill_assets.evidence.status import StatusDocument
 from backfill_assets.ledger.states import ApprovalState, RunState, SetState
 from backfill_assets.next_steps import ANOTHER_PERSON, Act, do, step
 from backfill_assets.planning.manifest_parts import Kind, Mode
+from backfill_assets_tests.report_examples import restatement
 
 NOON = datetime(2026, 1, 3, 12, tzinfo=UTC)
 
@@ -49,26 +49,6 @@ def run(number: int, state: RunState, *, set_id: str | None = None) -> RunSummar
         note="",
         at_work=None,
         next_step=step(do(Act.APPROVE, run_id, by=ANOTHER_PERSON)),
-    )
-
-
-def restatement(state: SetState) -> SetDocument:
-    return SetDocument(
-        set_id="set.20261122-1a2b3c4d",
-        name="carnival",
-        state=state,
-        meaning="it is so",
-        note="",
-        because="bronze.case_events:2025-03-10..2025-03-10",
-        reason="a late event",
-        requested_by="ana",
-        requested_at=NOON,
-        approved_by="ben",
-        manifest_digest="0" * 64,
-        progress="2 of 2 passed",
-        versions={},
-        runs=(),
-        next_step=step(do(Act.PUBLISH, "set.20261122-1a2b3c4d", by="NAME")),
     )
 
 
