@@ -30,7 +30,7 @@ from backfill_assets.evidence.measured import changed_columns, outcome_of
 from backfill_assets.ledger.records import GateResult
 from backfill_assets.next_steps import Act, do
 from backfill_assets.orchestration.dagster_internals import AssetCheckEvaluationTargetMaterializationData as Target
-from backfill_assets.orchestration.described import CHANGED, Links, column_rows, violations
+from backfill_assets.orchestration.described import CHANGED, Links, column_rows, names_rows, violations
 from backfill_assets.orchestration.links import REPORT
 from backfill_assets.orchestration.partitions import key_of
 from backfill_assets.planning.partitions import Grain, count_of, describe
@@ -113,7 +113,8 @@ def summaries(
             description=_sentence(outcome_of(grain, found))
             if not failed
             else f"{len(failed):,} of {every} failed: {describe(grain, (result.partition for result in failed))}. "
-            f"Keys of rows that fail: {words_of(do(Act.REPORT, failed[0].run_id))}",
+            f"{'Keys of rows that fail' if any(map(names_rows, failed)) else 'The report'}: "
+            f"{words_of(do(Act.REPORT, failed[0].run_id))}",
             metadata={
                 "partitions": len(found),
                 "failed_partitions": len(failed),
@@ -162,7 +163,7 @@ def _failed_rows(failed: Sequence[GateResult]) -> Mapping[str, Any]:
 
 def _linked(result: GateResult, links: Links) -> Links:
     """The links; the report is where rows that fail are shown by their keys, which only the ledger can erase."""
-    return {ROWS_THAT_FAIL if label == REPORT and violations(result) else label: link for label, link in links.items()}
+    return {ROWS_THAT_FAIL if label == REPORT and names_rows(result) else label: link for label, link in links.items()}
 
 
 def _observed(result: GateResult) -> Mapping[str, Any]:

@@ -249,6 +249,11 @@ def violations(result: GateResult) -> int:
     return int(observed.get("violating_rows", observed.get("rows_without_a_required_value", 0)) or 0)
 
 
+def names_rows(result: GateResult) -> bool:
+    """Whether a failed gate is about single rows, whose keys a report shows: rows that break it, or that moved."""
+    return any((violations(result), *(result.observed.get(name) for name in MOVED)))
+
+
 def column_rows(changed: Mapping[str, int]) -> list[TableRecord]:
     """In how many rows each column differs from the accepted rows, as a table."""
     return [TableRecord({"column": column, "rows": rows}) for column, rows in changed.items()]

@@ -23,7 +23,7 @@ from backfill_assets.orchestration import described
 from backfill_assets.orchestration.build import build_definitions, definitions_over
 from backfill_assets.orchestration.checks import evaluations, summaries
 from backfill_assets.orchestration.dagster_internals import LOCATION, origin_of
-from backfill_assets.orchestration.links import report_link
+from backfill_assets.orchestration.links import REPORT, report_link
 from backfill_assets.orchestration.partitions import first_day_of_data
 from backfill_assets.orchestration.preview import relied_upon
 from backfill_assets.orchestration.resources import Session
@@ -229,6 +229,38 @@ def test_a_failed_check_links_to_the_report_and_the_desk_and_a_passed_one_does_n
     ]
     assert found == [set(), addresses, addresses, set()]
     assert failed.metadata["rows that fail"].value == "http://desk.example/reports/bf-1"
+
+
+@pytest.mark.parametrize(
+    ("observed", "named"),
+    [
+        ({"rows": 9, "violating_rows": 4}, True),
+        ({"rows": 9, "rows_without_a_required_value": 1}, True),
+        ({"rows": 9, "added": 0, "removed": 2, "changed": 0}, True),
+        # A row count, files with other columns, a proof that failed elsewhere, and a measure that moved name no rows.
+        ({"rows": 9, "at_least": 10, "at_most": None}, False),
+        ({"rows": 9, "rows_without_a_required_value": 0}, False),
+        ({"proven_on": "2025-01-02, 1 day"}, False),
+        ({"percent": 5, "at_least": 0, "groups": 3, "moved_groups": 1}, False),
+    ],
+)
+def test_keys_of_rows_are_only_announced_where_a_gate_names_rows(observed: dict[str, object], named: bool) -> None:
+    failed = GateResult(
+        run_id="bf-1",
+        partition=date(2025, 1, 1),
+        gate="any",
+        blocking=True,
+        passed=False,
+        digest="d",
+        verdict="no",
+        observed=observed,
+    )
+    links = report_link(Settings.from_environment({}), "bf-1")
+    (of_run,) = summaries(AssetKey("validation"), Grain.DAILY, [failed], links=links)
+    what = "Keys of rows that fail" if named else "The report"
+    assert of_run.description == f"1 of 1 day failed: 2025-01-01, 1 day. {what}: backfill report bf-1"
+    (of_day,) = evaluations(AssetKey("validation"), [failed], {}, links=links)
+    assert ("rows that fail" in of_day.metadata, REPORT in of_day.metadata) == (named, not named)
 
 
 def test_partitions_start_where_data_starts_and_a_run_of_earlier_ones_extends_them(tmp_path: Path) -> None:
