@@ -273,7 +273,7 @@ def _reviewed(
         from_versions=in_order(releases),
         goes_back=later_than(run.manifest, releases),
         moved_on=inputs_moved_on(ws.graph, tx, run),
-        left_behind=left_behind(tx, run, releases),
+        left_behind=left_behind(ws.graph, tx, run, releases),
         totals=total_moves(partitions),
         new=moves_of_some(grain, [part for part in partitions if part.new]),
         restated=moves_of_some(grain, [part for part in partitions if not part.new]),

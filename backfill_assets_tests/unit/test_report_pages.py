@@ -16,7 +16,6 @@ from backfill_assets.application.command_line import words_of
 from backfill_assets.cli.show import show
 from backfill_assets.cli.show_runs import report_view
 from backfill_assets.evidence.glossary import glossary
-from backfill_assets.evidence.left_behind import beside
 from backfill_assets.evidence.matrices import matrices, states_in_words
 from backfill_assets.evidence.measured import (
     Moves,
@@ -38,7 +37,6 @@ from backfill_assets.evidence.report import RunReport
 from backfill_assets.evidence.review import Level, review_of, share_of_accepted
 from backfill_assets.ledger.records import GateResult
 from backfill_assets.ledger.states import RunState
-from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.partitions import Grain
 from backfill_assets_tests.report_examples import (
     FIRST,
@@ -51,7 +49,6 @@ from backfill_assets_tests.report_examples import (
     reviewed,
     summary,
 )
-from backfill_assets_tests.unit.test_manifest import MANIFEST
 
 
 class Page(HTMLParser):
@@ -330,35 +327,3 @@ def test_a_measure_that_moved_shows_both_values_in_one_cell_and_is_sorted_by_the
 )
 def test_a_small_change_is_not_rounded_to_none(before: int, after: int, said: str) -> None:
     assert change_in_words(before, after) == said
-
-
-def contract(*partitions: date) -> Manifest:
-    return replace(MANIFEST, table="silver.orders", transform_version="2.0.0", partitions=partitions)
-
-
-def test_days_on_the_borders_of_a_restatement_that_keep_another_release_are_named_with_the_command() -> None:
-    every = days(9)
-    others = {day: "1.0.0" if day < every[3] else "1.1.0" for day in every if day not in every[3:5]}
-    before, after = beside(contract(*every[3:5]), others)
-    assert (before.releases, before.described) == (("1.0.0",), "2006-07-01..2006-07-03, 3 days")
-    assert (after.releases, after.partitions) == (("1.1.0",), 4)
-    assert words_of(after.next_step) == (
-        "backfill plan silver.orders --from 2006-07-06 --to 2006-07-09 --transform-version 2.0.0 --reason WHY --by NAME"
-    )
-
-
-def test_days_away_from_a_restatement_are_not_named() -> None:
-    every = days(9)
-    assert beside(contract(*every[3:5]), {every[0]: "1.0.0", every[8]: "1.0.0"}) == ()
-
-
-def test_a_review_warns_of_what_is_left_behind_and_the_page_names_the_command() -> None:
-    found = beside(contract(FIRST), {days(2)[1]: "1.0.0"})
-    review = review_of(replace(reviewed(parts(3)), left_behind=found))
-    (warning,) = review.warnings
-    assert warning.startswith(
-        "2006-07-02, 1 day of silver.orders border on this run and stay as release 1.0.0 computed"
-    )
-    assert review.level is Level.ATTENTION
-    _, shown = page(replace(report(), left_behind=found))
-    assert "To restate 2006-07-02, 1 day too: backfill plan silver.orders --from 2006-07-02" in shown.text
