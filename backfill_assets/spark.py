@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def spark_conf(settings: Settings) -> Mapping[str, str]:
-    """Every Spark setting of a new session."""
+    """Every Spark setting of a new session; of one on a server, those that a session can have of its own."""
     tuning = {
         "spark.app.name": "backfill_assets",
         "spark.driver.memory": settings.spark_memory,
@@ -41,8 +41,10 @@ def spark_conf(settings: Settings) -> Mapping[str, str]:
         "spark.sql.parquet.compression.codec": "zstd",
         "spark.sql.autoBroadcastJoinThreshold": "33554432",
     }
-    master = {} if settings.spark_remote else {"spark.master": settings.spark_master}
-    return {**tuning, **master, **settings.spark_conf, **JAVA_OPTIONS, **MEANING}
+    if settings.spark_remote:
+        found = {**tuning, **MEANING}
+        return {**{name: value for name, value in found.items() if name.startswith("spark.sql.")}, **settings.spark_conf}
+    return {**tuning, "spark.master": settings.spark_master, **settings.spark_conf, **JAVA_OPTIONS, **MEANING}
 
 
 def open_spark(settings: Settings) -> SparkSession:

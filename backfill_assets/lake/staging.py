@@ -78,7 +78,7 @@ def write_staged(
     (
         shuffled.select("*", *(F.lit(value).alias(name) for name, value in alike.items()))
         .write.partitionBy(partition_column)
-        .mode("errorifexists")
+        .mode("error")
         .parquet(for_spark(lake.place(table), relative))
     )
     files = lake.files(table)
