@@ -26,6 +26,9 @@ from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED
 from backfill_assets.publication.authority import is_agreed, open_comments
 from backfill_assets.workspace import Workspace
 
+_TO_PUBLISH_AGAIN = "plan a correction, or to publish the same rows again: "
+"""A rollback is done and needs no approval: what can be approved after it is a new publication."""
+
 
 def next_step(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> NextStep | None:
     """What moves a run on; None when nothing is left to do."""
@@ -48,8 +51,7 @@ def next_step(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> NextStep | 
         case RunState.PUBLISHED:
             return step("to undo it: ", how_to_undo(tx, named, published_together(tx, run)))
         case RunState.ROLLED_BACK:
-            again = _publish_or_approve(ws, tx, named, [run])
-            return step("plan a correction, or to publish the same rows again: ", again)
+            return step(_TO_PUBLISH_AGAIN, _publish_or_approve(ws, tx, named, [run]))
         case RunState.SUPERSEDED | RunState.CANCELLED:
             return None
 
@@ -80,7 +82,8 @@ def next_step_of_set(
     if all(member.manifest.mode in NEVER_PUBLISHED for member in members):
         return None
     waiting = [member for member in members if member.state is not RunState.PUBLISHED]
-    return _publish_or_approve(ws, tx, set_id, waiting)
+    following = _publish_or_approve(ws, tx, set_id, waiting)
+    return step(_TO_PUBLISH_AGAIN, following) if record.state is SetState.ROLLED_BACK else following
 
 
 def outdated_partitions(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> Sequence[date]:

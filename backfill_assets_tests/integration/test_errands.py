@@ -19,6 +19,7 @@ from backfill_assets.application.stuck import clear
 from backfill_assets.crash_points import Point
 from backfill_assets.domain import Reference
 from backfill_assets.errors import Refused
+from backfill_assets.evidence.sets import set_document
 from backfill_assets.evidence.status import status
 from backfill_assets.lease import LeaseTerms
 from backfill_assets.ledger.records import RunRecord
@@ -31,6 +32,7 @@ from backfill_assets.sensors import Sensor
 from backfill_assets.settings import Settings
 from backfill_assets.upkeep.audit import audit
 from backfill_assets_tests import operations
+from backfill_assets_tests.advice import worded
 from backfill_assets_tests.by_hand import Hand, open_by_hand
 from backfill_assets_tests.dagster_record import open_record
 from backfill_assets_tests.hand_made import SILVER
@@ -264,6 +266,21 @@ def test_an_approved_set_is_published_once_as_a_whole_and_its_runs_are_not_publi
     with hand.ws.ledger.read() as tx:
         assert len([p for m in record.manifest.members for p in tx.publications.records(run_id=m.run_id)]) == 2
     assert audit(hand.ws).problems == ()
+
+
+def test_after_the_rollback_of_a_set_it_is_said_that_an_approval_publishes_it_again(hand: Hand) -> None:
+    set_id = hand.set_of({FIFTH: 15})
+    operations.approve_set(hand.ws, set_id, by="ben")
+    operations.publish_set(hand.ws, set_id, by="ben")
+    rollback_set(hand.ws, set_id, by="ben", reason="was right before")
+    found = set_document(hand.ws, set_id)
+    again = f"plan a correction, or to publish the same rows again: backfill approve {set_id} --by ANOTHER_PERSON"
+    assert (found.state, found.approved_by) == (SetState.ROLLED_BACK, None)
+    assert [worded(each) for each in (found.next_step, *(member.run.next_step for member in found.runs))] == [again] * 3
+    operations.approve_set(hand.ws, set_id, by="ben")
+    assert worded(set_document(hand.ws, set_id).next_step) == again.replace("approve", "publish").replace(
+        "ANOTHER_PERSON", "NAME"
+    )
 
 
 def test_a_reference_that_cannot_be_read_is_the_sentence_of_a_tick_and_what_is_planned_goes_on(
