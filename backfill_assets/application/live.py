@@ -20,6 +20,7 @@ from backfill_assets.application.stuck import GivenUp, remember
 from backfill_assets.application.terms import present_terms
 from backfill_assets.domain import DerivedTable, SourceTable, Table
 from backfill_assets.errors import BackfillError, NotApproved
+from backfill_assets.evidence.built_since import is_built_since
 from backfill_assets.evidence.runs import RunSummary, run_document
 from backfill_assets.ledger.claims import LedgerState
 from backfill_assets.ledger.records import RunRecord
@@ -88,8 +89,10 @@ def _unfinished(ws: Workspace, table: Table) -> RunRecord | None:
         open_ones = tx.runs.records(table=table.name, states=UNPUBLISHED)
         own = [run for run in open_ones if run.manifest.requested_by == LIVE]
         # A person may have published these days meanwhile; then it is in nobody's way.
-        lacking = [run for run in own if set(run.manifest.partitions) - tx.versions.claims(table.name).keys()]
-    kept = own if isinstance(table, SourceTable) else lacking
+        if isinstance(table, SourceTable):
+            kept = [run for run in own if not is_built_since(ws, tx, run)]
+        else:
+            kept = [run for run in own if set(run.manifest.partitions) - tx.versions.claims(table.name).keys()]
     return kept[-1] if kept else None
 
 

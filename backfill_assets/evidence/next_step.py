@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import date
 
 from backfill_assets.errors import Refused
+from backfill_assets.evidence.built_since import is_built_since
 from backfill_assets.evidence.how_to_undo import how_to_undo, published_together
 from backfill_assets.ledger.members import members_of
 from backfill_assets.ledger.records import RunRecord, SetRecord
@@ -33,6 +34,8 @@ _TO_PUBLISH_AGAIN = "plan a correction, or to publish the same rows again: "
 def next_step(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> NextStep | None:
     """What moves a run on; None when nothing is left to do."""
     named = run.manifest.member_of or run.run_id
+    if is_built_since(ws, tx, run):
+        return None
     match run.state:
         case RunState.PLANNED | RunState.STAGED | RunState.FAILED:
             return _of_whole_set(ws, tx, run) or step(do(Act.RUN, run.run_id))

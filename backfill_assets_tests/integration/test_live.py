@@ -22,11 +22,13 @@ from backfill_assets.evidence.stuck import stuck_sentence
 from backfill_assets.landing.imports import OnDuplicate
 from backfill_assets.ledger.records import RunRecord
 from backfill_assets.ledger.states import RunState
+from backfill_assets.next_steps import NextStep
 from backfill_assets.orchestration import tags
 from backfill_assets.orchestration.live import live_schedule
 from backfill_assets.planning.manifest_parts import CauseKind, Kind, Mode
 from backfill_assets.upkeep.audit import audit
 from backfill_assets_tests import operations
+from backfill_assets_tests.advice import worded
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.dagster_record import open_record
 from backfill_assets_tests.integration.conftest import ONE_HOUR
@@ -144,6 +146,42 @@ def test_a_blocked_run_that_is_cleared_is_listed_again_only_when_a_gate_blocks_i
     clear(shop.ws, run_id, by="ben")
     advanced(shop)
     assert (status(shop.ws).stuck, audit(shop.ws).problems) == ((), ())
+
+
+def test_a_load_that_failed_is_not_advised_and_not_tried_again_once_its_days_are_built(shop: Shop) -> None:
+    lands(shop, "new.jsonl", NEW[:2])
+    failed = operations.plan_load(shop.ws, "sales", partitions=None, by="live", reason="newest", on_schedule=True)
+    assert failed is not None
+    with shop.ws.ledger.write() as tx:
+        tx.runs.take(failed.run_id, RunState.STAGING, actor="live", attempt="a1")
+        tx.runs.move(failed.run_id, RunState.FAILED, actor="live", attempt="a1", note="no disk")
+    assert worded(next_of(shop, failed.run_id)) == f"backfill run {failed.run_id}"
+
+    def built(days: list[date]) -> None:
+        run = operations.plan_load(shop.ws, "sales", partitions=tuple(days), by="olga", reason="by hand")
+        assert run is not None
+        operations.stage(shop.ws, run.run_id, actor="olga")
+        operations.gate(shop.ws, run.run_id, actor="olga")
+        operations.publish(shop.ws, run.run_id, by="olga")
+
+    built(NEW[:1])
+    assert worded(next_of(shop, failed.run_id)) == f"backfill run {failed.run_id}", "one day of it is still to be built"
+    built(NEW[1:2])
+    assert next_of(shop, failed.run_id) is None
+    assert [run.run_id for run in status(shop.ws).runs if run.state is RunState.FAILED] == [failed.run_id]
+    # The file is built as a whole by a run of today's, and not by the one that failed.
+    assert failed.run_id not in advanced(shop)[0]
+    assert run_of(shop, failed.run_id).state is RunState.FAILED
+
+
+def next_of(shop: Shop, run_id: str) -> NextStep | None:
+    (run,) = [run for run in status(shop.ws).runs if run.run_id == run_id]
+    return run.next_step
+
+
+def run_of(shop: Shop, run_id: str) -> RunRecord:
+    with shop.ws.ledger.read() as tx:
+        return tx.runs.get(run_id)
 
 
 def test_a_table_that_was_never_published_is_left_to_a_person(
