@@ -43,7 +43,10 @@ def spark_conf(settings: Settings) -> Mapping[str, str]:
     }
     if settings.spark_remote:
         found = {**tuning, **MEANING}
-        return {**{name: value for name, value in found.items() if name.startswith("spark.sql.")}, **settings.spark_conf}
+        return {
+            **{name: value for name, value in found.items() if name.startswith("spark.sql.")},
+            **settings.spark_conf,
+        }
     return {**tuning, "spark.master": settings.spark_master, **settings.spark_conf, **JAVA_OPTIONS, **MEANING}
 
 

@@ -133,6 +133,10 @@ def answering(as_json: bool) -> Iterator[Console]:
     try:
         yield console
     except BackfillError as error:
+        if error.__cause__ is not None:
+            from backfill_assets.cli.last_resort import show_trace
+
+            show_trace(error)
         _answer(error, as_json=as_json)
         raise typer.Exit(error.exit_code) from None
     except (typer.Exit, typer.Abort, typer.BadParameter):

@@ -39,8 +39,7 @@ def unexpected(error: Exception) -> Unexpected:
     Args:
         error: Anything but a `BackfillError`.
     """
-    if os.environ.get(DEBUG, "") not in ("", "0"):
-        sys.stderr.write("".join(traceback.format_exception(error)))
+    show_trace(error)
     written = _write(error)
     where = f"details in {written}" if written else f"its details could not be written; {DEBUG}=1 shows them"
     return Unexpected(
@@ -48,6 +47,12 @@ def unexpected(error: Exception) -> Unexpected:
         next_step=step(do(Act.RECOVER), ", which ends unfinished work; then the command again"),
         log=written or "",
     )
+
+
+def show_trace(error: Exception) -> None:
+    """The trace of an error on standard error, if that is asked for: also of what caused a refusal, such as Spark's."""
+    if os.environ.get(DEBUG, "") not in ("", "0"):
+        sys.stderr.write("".join(traceback.format_exception(error)))
 
 
 def _sentence(error: Exception) -> str:

@@ -24,6 +24,7 @@ from backfill_assets.planning.manifest_parts import PinnedInput
 from backfill_assets.planning.partitions import Grain, partitions_over
 from backfill_assets.spark import require_meaning
 from backfill_assets.transforms.actions import without_actions
+from backfill_assets.transforms.spark_causes import root_cause
 
 _ERROR_CLASS = re.compile(r"\[([A-Z][A-Z0-9_.]{3,})\] (.*)")
 
@@ -129,10 +130,17 @@ def input_version(inputs: tuple[PinnedInput, ...]) -> str:
 
 
 def spark_reason(error: Exception) -> str:
-    """Why Spark stopped, in one line and without a stack: its error class and its message.
+    """Why Spark stopped, in one line and without a stack: its error class, its message, and what caused it.
 
     The message of an error that a transform raises itself (`raise_error`) is shown alone.
     """
+    reason, cause = _own_reason(error), root_cause(error)
+    if cause is None or "USER_RAISED_EXCEPTION" in str(error) or cause.partition(": ")[2] in reason:
+        return reason
+    return f"{reason}; caused by {cause}"
+
+
+def _own_reason(error: Exception) -> str:
     text = str(error)
     found = _ERROR_CLASS.search(text)
     if found is None:
@@ -145,6 +153,6 @@ def spark_reason(error: Exception) -> str:
 def recorded_reason(error: Exception) -> str:
     """Why Spark stopped, as the ledger keeps it permanently: the error's class, because messages quote values."""
     if isinstance(error, AnalysisException):
-        return spark_reason(error)  # about columns and types, before any row was read
+        return _own_reason(error)  # about columns and types, before any row was read
     found = _ERROR_CLASS.search(str(error))
     return f"{found.group(1) if found else type(error).__name__} (its message is shown where the run was started)"

@@ -12,6 +12,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from backfill_assets.application import look
+from backfill_assets.errors import ContractBroken
 from backfill_assets.main import app
 from backfill_assets_tests.integration.test_hostile_words import STEERING
 from backfill_assets_tests.ledgers import only_with_sqlite
@@ -65,6 +66,21 @@ def test_the_details_are_shown_to_who_asks_for_them(person: Path, monkeypatch: p
     assert result.exit_code == 1
     assert "Traceback (most recent call last)" in result.stderr
     assert "stopped: unexpected RuntimeError: a mistake of ours" in result.stderr
+
+
+def test_the_trace_of_what_caused_a_refusal_is_shown_to_who_asks_for_it(
+    person: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refused = ContractBroken("Spark stopped.", next_step="fix the cause")
+    refused.__cause__ = OSError("no room")
+    broken_by(monkeypatch, refused)
+    assert "Traceback" not in types("status").output
+    monkeypatch.setenv("BACKFILL_DEBUG", "1")
+    said = types("status").stderr
+    assert said.index("OSError: no room") < said.index("refused: Spark stopped.")
+    # A refusal that nothing caused has nothing to show.
+    broken_by(monkeypatch, ContractBroken("no such column.", next_step="declare it"))
+    assert "Traceback" not in types("status").output
 
 
 def test_an_unforeseen_error_is_json_for_machines(person: Path, monkeypatch: pytest.MonkeyPatch) -> None:
