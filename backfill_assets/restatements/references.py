@@ -10,6 +10,7 @@ from backfill_assets.domain import DerivedTable
 from backfill_assets.errors import InvalidReference, MissingInput, UnknownName
 from backfill_assets.ledger.provenance import references_of
 from backfill_assets.ledger.transactions import ReadTransaction
+from backfill_assets.next_steps import Option, step
 from backfill_assets.planning.chosen_references import (
     AskedReferences,
     Recorded,
@@ -63,7 +64,7 @@ class Chooser:
             if name not in declared:
                 raise UnknownName(
                     f"there is no reference {name!r}; the references are {', '.join(sorted(declared)) or 'none'}.",
-                    next_step="name one of these" if declared else "plan without --reference",
+                    next_step="name one of these" if declared else step("plan without ", Option("reference")),
                     reference=name,
                 )
             found = find_version(declared[name], version, present=ws.references[name], folder=ws.reference_archive)
