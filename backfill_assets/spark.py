@@ -47,7 +47,13 @@ def spark_conf(settings: Settings) -> Mapping[str, str]:
             **{name: value for name, value in found.items() if name.startswith("spark.sql.")},
             **settings.spark_conf,
         }
-    return {**tuning, "spark.master": settings.spark_master, **settings.spark_conf, **JAVA_OPTIONS, **MEANING}
+    started = {
+        "spark.master": settings.spark_master,
+        # A restatement with its gates takes about 80 generated classes. Spark keeps 100 of them, so a session that runs
+        # several tables in turns would compile theirs again every time.
+        "spark.sql.codegen.cache.maxEntries": "500",
+    }
+    return {**tuning, **started, **settings.spark_conf, **JAVA_OPTIONS, **MEANING}
 
 
 def open_spark(settings: Settings) -> SparkSession:
