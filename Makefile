@@ -26,7 +26,7 @@ LONGER = $(addprefix backfill_assets_tests/acceptance/test_, traffic_fines.py tr
 ON_A_STORE = $(addprefix backfill_assets_tests/integration/test_, doctor.py files.py lake_on_a_store.py publication.py \
 	reproduce.py swap.py tampering.py vacuum.py)
 
-.PHONY: help setup demo test lint types tests unit test-long test-ui test-postgres test-s3 test-faults dev lock upgrade clean docs bench
+.PHONY: help setup demo test lint types tests unit test-long test-ui test-postgres test-s3 test-cluster test-faults dev lock upgrade clean docs bench
 .DEFAULT_GOAL := help
 
 help:
@@ -38,6 +38,8 @@ help:
 	@echo "make test-ui  drive Dagster and the desk in Chromium (PYTEST_ARGS=--write-images writes docs/images anew)"
 	@echo "make test-postgres  the integration tests with the ledger of every home, and Dagster, in PostgreSQL"
 	@echo "make test-s3  the tests of publication, recovery, vacuum, audit and reproduction with every lake in an object store"
+	@echo "make test-cluster  one restatement of a quarter in a folder and, with the lake in an object store, on this machine, a"
+	@echo "              standalone cluster and Spark Connect: equal rows and verdicts"
 	@echo "make test-faults  kill, race and confuse everything, at length; prints what was tried and what was found (RACES=...)"
 	@echo "make bench    what governing costs, as ratios measured in turns (SIZE=small, medium or full; BENCH_ARGS=... for"
 	@echo "              benchmarks/bench.py, such as --results benchmarks, which writes RESULTS.md)"
@@ -85,6 +87,11 @@ test-postgres: setup
 test-s3: setup
 	@cd "$(ROOT)" && tools/setup.sh eatmydata s3
 	$(RUN) BACKFILL_TEST_LAKE=s3 $(PYTEST) $(ON_A_STORE)
+
+test-cluster: setup
+	@cd "$(ROOT)" && tools/setup.sh eatmydata s3
+	$(RUN) $(TRIED) pytest --hypothesis-profile=thorough --timeout 7200 $(PYTEST_ARGS) \
+		backfill_assets_tests/integration/test_clusters.py
 
 test-faults: setup
 	@cd "$(ROOT)" && tools/setup.sh eatmydata

@@ -42,11 +42,8 @@ def spark_conf(settings: Settings) -> Mapping[str, str]:
         "spark.sql.autoBroadcastJoinThreshold": "33554432",
     }
     if settings.spark_remote:
-        found = {**tuning, **MEANING}
-        return {
-            **{name: value for name, value in found.items() if name.startswith("spark.sql.")},
-            **settings.spark_conf,
-        }
+        of_session = {name: value for name, value in tuning.items() if name.startswith("spark.sql.")}
+        return {**of_session, **settings.spark_conf, **MEANING}
     started = {
         "spark.master": settings.spark_master,
         # A restatement with its gates takes about 80 generated classes. Spark keeps 100 of them, so a session that runs
