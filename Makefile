@@ -66,7 +66,7 @@ types: setup
 	$(RUN) .venv/bin/mypy
 
 tests: setup
-	@cd "$(ROOT)" && tools/setup.sh postgresql eatmydata s3
+	@cd "$(ROOT)" && tools/setup.sh postgresql eatmydata s3 prometheus
 	$(RUN) $(TRIED) backfill_assets_tests.faults.quick_java && $(PYTEST) -m "not long"
 
 test-long: setup

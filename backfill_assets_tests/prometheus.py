@@ -1,4 +1,4 @@
-"""Debian's Prometheus where it is installed: what checks rules and metrics, and a server that scrapes."""
+"""Debian's Prometheus, installed or in the cache of `tools/setup.sh`: what checks rules, and a server that scrapes."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ import shutil
 
 import pytest
 
+from backfill_assets_tests.s3_server import cache
+
 
 def program(name: str) -> str:
     """The path of `prometheus` or `promtool`; a test without it is skipped, and says so."""
-    found = shutil.which(name)
+    found = shutil.which(name) or shutil.which(cache() / "prometheus" / "usr" / "bin" / name)
     if found is None:
-        pytest.skip(f"PROMETHEUS IS NOT TESTED: {name} is not installed (apt-get install prometheus)")
+        pytest.skip(f"PROMETHEUS IS NOT TESTED: {name} is not there (`tools/setup.sh prometheus` fetches it)")
     return found

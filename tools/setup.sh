@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # What does this machine need before a command of the Makefile can run, and is it there?
 #
-#   tools/setup.sh [java] [python] [postgresql] [eatmydata] [s3] [chromium]      (java and python when nothing is named)
+#   tools/setup.sh [java] [python] [postgresql] [eatmydata] [s3] [prometheus] [chromium]  (java and python when nothing is named)
 #
 # java        Java 17 or newer: JAVA_HOME, the java on the PATH, the usual folders, else Debian's package.
 # python      .venv with exactly what the locks name, every file checked against its hash, and this project (editable).
@@ -10,6 +10,8 @@
 # s3          for the tests with an object store: versitygw, built by Go, and Spark's jars for S3 (deploy/s3/pom.xml), by
 #             Maven. Both are kept in ~/.cache/backfill_assets; without them those tests are skipped.
 # eatmydata   lets tests write without waiting for the disk, which only a loss of power would show; slower without it.
+# prometheus  Debian's Prometheus and promtool for the tests of metrics and alerts, unpacked into the same cache and not
+#             installed, because the package starts a server; without them those tests are skipped.
 # chromium    a browser for the tests of pages, which fail without it.
 #
 # Debian packages are installed only as root or where sudo asks for no password. Nothing is read from standard input.
@@ -321,6 +323,30 @@ ensure_s3() {
         say "SPARK WITH AN OBJECT STORE IS NOT TESTED: its jars could not be fetched; install Maven and run this again."
 }
 
+has_prometheus() {
+    command -v promtool >/dev/null && command -v prometheus >/dev/null || [ -x "$CACHE/prometheus/usr/bin/promtool" ]
+}
+
+fetch_prometheus() {
+    local folder
+    command -v apt-get >/dev/null && command -v dpkg >/dev/null || return 1
+    if [ -z "$(apt_offered prometheus)" ] && can_apt; then apt_update; fi
+    say "Fetching Debian's prometheus."
+    mkdir -p "$CACHE"
+    folder=$(mktemp -d "$CACHE/prometheus.XXXXXX")
+    # The sandbox of apt may not write into this folder; as its own user it may.
+    (cd "$folder" && quietly apt-get -o APT::Sandbox::User=root download prometheus &&
+        dpkg -x prometheus_*.deb "$folder/unpacked") && rm -rf "$CACHE/prometheus" &&
+        mv "$folder/unpacked" "$CACHE/prometheus" && rm -rf "$folder" && return 0
+    rm -rf "$folder"
+    return 1
+}
+
+ensure_prometheus() {
+    has_prometheus || fetch_prometheus ||
+        say "PROMETHEUS IS NOT TESTED: Debian's package could not be fetched; install prometheus and run this again."
+}
+
 has_chromium() {
     local program
     for program in chromium chromium-browser google-chrome /Applications/Chromium.app/Contents/MacOS/Chromium; do
@@ -350,8 +376,9 @@ for need in "$@"; do
     postgresql) ensure_postgresql ;;
     eatmydata) ensure_eatmydata ;;
     s3) ensure_s3 ;;
+    prometheus) ensure_prometheus ;;
     chromium) ensure_chromium ;;
-    *) stop "there is no '$need'; known are java, python, postgresql, eatmydata, s3 and chromium." ;;
+    *) stop "there is no '$need'; known are java, python, postgresql, eatmydata, s3, prometheus and chromium." ;;
     esac
 done
 if [ -n "$java_asked" ] && [ -d "$VENV" ]; then
