@@ -111,6 +111,7 @@ def test_a_restatement_from_plan_to_rollback(terminal: Terminal) -> None:
     assert "no publication to undo" in terminal.is_refused("rollback", run_id, "--by", "ben", "--reason", "again")
 
 
+@pytest.mark.long
 def test_a_run_over_a_target_that_changed_is_refused_and_can_run_again(terminal: Terminal) -> None:
     first, late = terminal.ready("--transform-version", "2.4.1"), terminal.ready()
     terminal.does("publish", first, "--by", "ben")

@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from backfill_assets.settings import PROJECT_ROOT
 from backfill_assets_tests.orchestration_examples import environment
 from backfill_assets_tests.servers import ask, dagster, free_port
@@ -37,6 +39,7 @@ def dg(home: Path, *arguments: str, **settings: str) -> subprocess.CompletedProc
     )
 
 
+@pytest.mark.long
 def test_dg_lists_the_definitions_of_the_settings_domain(tmp_path: Path) -> None:
     listed = dg(tmp_path / "home", "list", "defs", "--json")
     assert listed.returncode == 0, listed.stderr
@@ -52,17 +55,20 @@ def test_dg_lists_the_definitions_of_the_settings_domain(tmp_path: Path) -> None
     assert "virtual environment" not in listed.stderr
 
 
+@pytest.mark.long
 def test_dg_checks_the_definitions(tmp_path: Path) -> None:
     checked = dg(tmp_path / "home", "check", "defs")
     assert (checked.returncode, "All definitions loaded successfully." in checked.stdout) == (0, True), checked.stderr
 
 
+@pytest.mark.long
 def test_dg_check_fails_with_the_sentence_of_a_domain_that_cannot_be_loaded(tmp_path: Path) -> None:
     refused = dg(tmp_path, "check", "defs", BACKFILL_DOMAIN="no_such_domain")
     assert refused.returncode != 0
     assert "no_such_domain" in refused.stdout + refused.stderr
 
 
+@pytest.mark.long
 def test_dg_dev_serves_the_code_location_under_the_name_that_runs_of_commands_have(tmp_path: Path) -> None:
     program, port, given = (DG, "dev"), free_port(), {**environment(tmp_path / "home"), **SILENT}
     with dagster(*program, port=port, environment=given, folder=tmp_path / "dagster", workspace=False) as address:

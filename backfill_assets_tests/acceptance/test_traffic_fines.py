@@ -262,6 +262,7 @@ def corrected(ws: Workspace, part: Part, events: Path, traffic_fines: Path) -> s
     return _wrong_right_and_brought_back(ws, part, events, traffic_fines / "expected")
 
 
+@pytest.mark.long
 def test_a_part_of_the_log_is_published_wrong_restated_right_and_brought_back(corrected: str) -> None:
     assert corrected
 
@@ -306,6 +307,7 @@ def _wrong_right_and_brought_back(ws: Workspace, part: Part, events: Path, expec
     return corrected
 
 
+@pytest.mark.long
 def test_what_was_restated_is_reproduced_from_its_manifest_alone(ws: Workspace, part: Part, corrected: str) -> None:
     outcome = operations.reproduce(ws, corrected, by="ana")
     assert outcome.identical
@@ -313,6 +315,7 @@ def test_what_was_restated_is_reproduced_from_its_manifest_alone(ws: Workspace, 
     assert audit(ws).problems == ()
 
 
+@pytest.mark.long
 def test_a_month_of_warm_up_is_caught_and_the_declared_window_passes(ws: Workspace, part: Part, corrected: str) -> None:
     passed = {result.verdict.rpartition(" with ")[2] for result in _proofs(ws, corrected)}
     assert passed == {"exactly 251 days back and 1 ahead"}
@@ -347,6 +350,7 @@ def _proofs(ws: Workspace, run_id: str) -> list[GateResult]:
         return [result for result in reader.candidates.gate_results(run_id) if result.gate == "warm_up"]
 
 
+@pytest.mark.long
 def test_one_corrected_event_moves_only_the_days_and_months_whose_rows_really_change(
     ws: Workspace, part: Part, corrected: str, events: Path, tmp_path: Path
 ) -> None:

@@ -17,6 +17,7 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 from pyspark.sql import SparkSession
 
 from backfill_assets.application.recorder import Acting, Unrecorded
@@ -139,6 +140,7 @@ def restated(ws: Workspace) -> PlannedSet:
     return planned
 
 
+@pytest.mark.long
 def test_a_year_of_the_log_is_replaced_by_an_extract_that_lacks_moves_and_adds_some_of_it(
     spark: SparkSession, traffic_fines: Path, tmp_path: Path
 ) -> None:

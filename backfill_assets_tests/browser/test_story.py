@@ -23,6 +23,8 @@ from backfill_assets_tests.browser.pictures import Pictures
 from backfill_assets_tests.browser.seeded import FIRST_DAY, GOLD, LAST_DAY, SILVER, Terminal, environment, seed
 from backfill_assets_tests.servers import dagster, free_port, served
 
+pytestmark = pytest.mark.long
+
 REASON, NOTE, REGRET = "deadlines were computed in UTC", "as counsel asked", "the press office needs a day"
 FOLLOW = "sla_breach_monthly_follow"
 BACKFILL = str(Path(sys.executable).parent / "backfill")

@@ -48,6 +48,7 @@ def test_nothing_is_lost_wherever_it_is_killed(bench: Bench, name: str) -> None:
     assert [outcome.violations for outcome in outcomes] == [()] * places, table(outcomes)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("name", "at"), SOMEWHERE)
 def test_nothing_is_lost_when_it_is_killed_at(bench: Bench, name: str, at: Point) -> None:
     outcome = bench.run(Case(scenario=name, visit=bench.clean(name).places.index(at), how="once"))

@@ -127,6 +127,7 @@ def test_a_publisher_that_slept_after_its_commit_finds_that_all_is_done(scene: S
     assert audit(scene.ws).problems == ()
 
 
+@pytest.mark.long
 def test_a_recovery_that_slept_does_not_close_what_another_one_has_closed(scene: Scene) -> None:
     with asleep(scene, "publish backfill", "SWAP_INTENDED") as publisher:
         with asleep(scene, "recover", "RECOVER_FENCED") as recovery:

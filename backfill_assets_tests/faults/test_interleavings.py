@@ -44,6 +44,7 @@ def test_in_every_order_of_the_phases_nothing_is_amiss(game: Races, pair: tuple[
     assert report.total > 3
 
 
+@pytest.mark.long
 def test_in_random_orders_with_deaths_and_failures_nothing_is_amiss(game: Races) -> None:
     report = Report()
     for seed in range(SEEDS):

@@ -188,6 +188,7 @@ def report_of(shop: Shop, run_id: str) -> RunReport:
     return run_report(shop.ws, run_id)
 
 
+@pytest.mark.long
 def test_what_moved_too_far_waits_for_a_written_comment(shop: Shop) -> None:
     run_id = shop.staged(shop.planned())
     found = report_of(shop, run_id)
@@ -226,6 +227,7 @@ def test_an_approval_from_before_the_numbers_were_known_does_not_comment_on_them
     assert report_of(shop, run_id).comment == "it is half, as it should be"
 
 
+@pytest.mark.long
 def test_a_policy_cannot_comment(shop: Shop) -> None:
     auto = watching(shop, replace(WATCHED, policy=Policy(backfill="auto")))
     run_id = auto.staged(auto.planned())
@@ -235,6 +237,7 @@ def test_a_policy_cannot_comment(shop: Shop) -> None:
     auto.publish(run_id)
 
 
+@pytest.mark.long
 def test_a_set_needs_the_comment_of_each_of_its_runs(shop: Shop) -> None:
     request = SetRequest(reason="half", by="ana", because=((SALES, DayRange.inclusive(DAYS.start, DAYS.last)),))
     planned = operations.plan_set(shop.ws, request)
@@ -290,6 +293,7 @@ def test_a_follow_up_that_moved_too_far_waits_for_a_person_without_an_error(
     hand.ws.close()
 
 
+@pytest.mark.long
 def test_a_breakdown_is_kept_with_its_run_and_can_be_erased(shop: Shop) -> None:
     run_id = shop.staged(shop.planned())
     found = report_of(shop, run_id).breakdown
@@ -310,6 +314,7 @@ def test_a_breakdown_is_kept_with_its_run_and_can_be_erased(shop: Shop) -> None:
     assert audit(shop.ws).problems == ()
 
 
+@pytest.mark.long
 def test_days_that_are_new_are_no_move(shop: Shop) -> None:
     fresh = DayRange.inclusive(OUTPUT.start, OUTPUT.start)
     with shop.ws.ledger.read() as reader:

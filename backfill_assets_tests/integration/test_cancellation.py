@@ -258,6 +258,7 @@ def test_a_process_at_work_on_a_cancelled_run_stops_and_its_files_and_pins_are_f
             act()
 
 
+@pytest.mark.long
 def test_a_report_says_when_the_inputs_of_a_run_have_changed_since_it_was_planned(shop: Shop) -> None:
     run_id = shop.ready(OUTPUT)
     assert run_report(shop.ws, run_id).moved_on == ()
@@ -274,6 +275,7 @@ def test_a_report_says_when_the_inputs_of_a_run_have_changed_since_it_was_planne
     assert run_report(shop.ws, run_id).moved_on == ()
 
 
+@pytest.mark.long
 def test_a_report_says_when_a_run_goes_back_to_an_earlier_release(shop: Shop) -> None:
     forward = shop.published(OUTPUT)
     run_id = shop.planned(OUTPUT, version="0.9.0")
@@ -284,6 +286,7 @@ def test_a_report_says_when_a_run_goes_back_to_an_earlier_release(shop: Shop) ->
     assert run_report(shop.ws, forward).goes_back == ()
 
 
+@pytest.mark.long
 def test_a_report_warns_of_the_days_on_its_borders_that_keep_another_release(shop: Shop) -> None:
     forward = shop.published(OUTPUT)
     middle = DayRange.inclusive(OUTPUT.start + ONE_DAY, OUTPUT.start + 2 * ONE_DAY)

@@ -85,6 +85,7 @@ def in_a_folder(
     return found
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("way", WAYS)
 def test_the_same_rows_and_the_same_verdicts_wherever_it_is_computed(
     way: str,

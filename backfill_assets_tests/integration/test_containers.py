@@ -100,6 +100,7 @@ def until(is_so: Callable[[], bool], what: str, may_wait: Callable[[], bool] = l
         time.sleep(0.5)
 
 
+@pytest.mark.long
 def test_every_command_of_the_compose_file_runs_and_a_run_is_executed_where_the_code_is(
     outside: Outside, tmp_path: Path, postgres_url: str
 ) -> None:

@@ -73,6 +73,7 @@ OF_VERSION: Mapping[int, Callable[[int], Values]] = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("count", "files"), [(3, 1), (90, 3)], ids=["three days", "ninety days"])
 def test_a_column_is_added_one_renamed_and_one_widened_with_days_before_each(
     store: Store, count: int, files: int
@@ -115,6 +116,7 @@ def test_a_column_is_added_one_renamed_and_one_widened_with_days_before_each(
     assert agrees(store)
 
 
+@pytest.mark.long
 def test_a_correction_of_an_old_day_is_built_in_the_present_contract_and_rolled_back(store: Store) -> None:
     days = list(days_from(0, 3))
     store.lands("one.jsonl", [sale(day, amount=1) for day in days])
@@ -136,6 +138,7 @@ def test_a_correction_of_an_old_day_is_built_in_the_present_contract_and_rolled_
     assert agrees(store)
 
 
+@pytest.mark.long
 def test_files_name_their_version_record_by_record_or_by_their_columns(store: Store) -> None:
     store.becomes(shop_of(4))
     days = list(days_from(0, 12))
@@ -172,6 +175,7 @@ def test_files_name_their_version_record_by_record_or_by_their_columns(store: St
     ]
 
 
+@pytest.mark.long
 def test_a_file_that_could_be_of_two_versions_is_refused_with_both(store: Store) -> None:
     twice = {1: contract("amount", IntegerType()), 2: contract("amount", LongType()), 3: contract("net", LongType())}
     cents = {2: lifts(lambda record: {"net": record["amount"] * 100})}
@@ -188,6 +192,7 @@ def test_a_file_that_could_be_of_two_versions_is_refused_with_both(store: Store)
     assert [row["net"] for row in store.sold()] == [100]
 
 
+@pytest.mark.long
 def test_a_lift_that_changes_values_makes_what_was_built_before_stale(store: Store) -> None:
     versions = {1: contract("amount", IntegerType()), 2: contract("net", IntegerType())}
     days = list(days_from(0, 3))
@@ -235,6 +240,7 @@ def test_a_lift_that_breaks_its_contract_is_refused_before_anything_is_published
     assert store.versions() == {day: 1}
 
 
+@pytest.mark.long
 def test_a_contract_that_forgets_the_one_before_lands_nothing(store: Store) -> None:
     store.lands("one.jsonl", [sale(START, amount=1)])
     store.loads()
@@ -269,6 +275,7 @@ def test_an_earlier_version_that_is_not_what_it_was_makes_old_runs_irreproducibl
     )
 
 
+@pytest.mark.long
 def test_a_reprocessed_file_is_kept_in_the_present_contract(store: Store) -> None:
     record = store.lands("one.jsonl", [sale(START, amount=1)])
     store.loads()
@@ -280,6 +287,7 @@ def test_a_reprocessed_file_is_kept_in_the_present_contract(store: Store) -> Non
     assert agrees(store)
 
 
+@pytest.mark.long
 def test_check_names_what_was_built_before_and_what_would_have_to_be_restated(store: Store) -> None:
     store.lands("one.jsonl", [sale(day, amount=1) for day in days_from(0, 3)])
     store.loads()
@@ -321,6 +329,7 @@ def test_rows_that_a_declared_reader_cannot_read_are_blocked_by_the_schema_gate(
     assert operations.gate(store.ws, run.run_id, actor="ana").passed
 
 
+@pytest.mark.long
 def test_a_derived_table_takes_one_column_more_and_its_old_partitions_are_named(store: Store) -> None:
     store.lands("one.jsonl", [sale(day, amount=1) for day in days_from(0, 3)])
     store.loads()

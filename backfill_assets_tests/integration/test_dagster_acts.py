@@ -121,6 +121,7 @@ def test_a_release_goes_from_the_plan_to_readers_and_back_in_the_launchpad(launc
     assert back.asset_materialization.metadata["dagster/uri"].value == launchpad.painter.ws.lake.url(TABLE)
 
 
+@pytest.mark.long
 def test_what_is_stale_becomes_a_set_that_is_staged_and_can_be_cancelled(launchpad: Launchpad) -> None:
     assert launchpad.launch("plan_stale", reason="orders came late", requester="ann").success
     set_id = launchpad.newest().manifest.member_of

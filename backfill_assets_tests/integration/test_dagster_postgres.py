@@ -54,6 +54,7 @@ def opened(settings: Settings) -> Iterator[DagsterInstance]:
 def something() -> None: ...
 
 
+@pytest.mark.long
 def test_the_whole_way_with_ledger_and_dagster_in_one_database(
     tmp_path: Path, spark: SparkSession, postgres_url: str
 ) -> None:
@@ -143,6 +144,7 @@ def test_events_of_one_commit_are_seen_by_others_all_at_once_or_never(settings: 
         assert seen(look) == 4
 
 
+@pytest.mark.long
 def test_old_runs_go_and_pages_are_as_they_were(settings: Settings) -> None:
     with opened(settings) as instance:
         first, second = (record_run(instance, days(4), gates(2), failing=days(1)).run_id for _ in range(2))
@@ -159,6 +161,7 @@ def test_old_runs_go_and_pages_are_as_they_were(settings: Settings) -> None:
         assert first not in log.sizes()
 
 
+@pytest.mark.long
 def test_processes_that_come_first_at_the_same_time_make_the_tables_once(settings: Settings) -> None:
     environment = {
         "PYTHONPATH": str(PROJECT_ROOT),

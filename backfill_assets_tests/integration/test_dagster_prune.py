@@ -107,6 +107,7 @@ def rows_of(instance: DagsterInstance, run_id: str) -> list[int]:
         ]
 
 
+@pytest.mark.long
 def test_runs_that_no_page_shows_go_and_pages_are_as_they_were(instance: DagsterInstance, settings: Settings) -> None:
     first = record_run(instance, days(40), gates(2), failing=days(3)).run_id
     second = record_run(instance, days(40), gates(2), failing=days(1)).run_id

@@ -86,6 +86,7 @@ def test_a_load_reports_each_day_and_each_gate(loaded: Bench) -> None:
     assert (evaluation.passed, evaluation.description) == (True, "62 days passed.")
 
 
+@pytest.mark.long
 def test_a_load_of_days_with_a_gap_reports_exactly_the_days_that_landed(loaded: Bench) -> None:
     far = {date(2025, 6, 1): 10, date(2025, 6, 2): 10}
     loaded.land(loaded.workspace.spark(), far, name="far")
@@ -100,6 +101,7 @@ def test_a_load_of_days_with_a_gap_reports_exactly_the_days_that_landed(loaded: 
     assert loaded.materialized(BRONZE) == keys(FIRST, LAST) | {"2025-06-01", "2025-06-02"}
 
 
+@pytest.mark.long
 def test_a_bronze_day_on_which_nothing_landed_is_only_built_when_declared_empty(loaded: Bench) -> None:
     silent = date(2025, 8, 1)
     result = loaded.materialize([BRONZE], silent, silent, by="uma")
@@ -163,6 +165,7 @@ def test_the_setting_of_the_process_says_who_asks_where_no_tag_does(loaded: Benc
     assert newest_run(loaded).manifest.requested_by == "uma"
 
 
+@pytest.mark.long
 def test_later_launches_find_the_run_that_an_earlier_one_has_staged(loaded: Bench) -> None:
     some = (date(2025, 2, 3), date(2025, 2, 5))
     assert loaded.materialize([CANDIDATE], *some, by="uma").success
@@ -234,6 +237,7 @@ def test_a_run_that_claims_to_follow_or_to_be_live_is_not_approved_by_policy(loa
     assert not loaded.materialized(PUBLISHED) & keys(date(2025, 2, 6), date(2025, 2, 7))
 
 
+@pytest.mark.long
 def test_dependents_follow_a_publication_once(loaded: Bench) -> None:
     whole = (date(2025, 1, 23), date(2025, 2, 18))
     run_id = loaded.plan(*whole)

@@ -136,6 +136,7 @@ def test_a_check_is_planned_for_more_partitions_than_one_statement_takes(instanc
     assert index_of(instance, counts) == (5_000, 5_000)
 
 
+@pytest.mark.long
 def test_a_long_run_leaves_a_fifth_of_what_dagster_would_keep_of_each_partition(
     instance: DagsterInstance, settings: Settings
 ) -> None:

@@ -84,6 +84,7 @@ def test_a_row_of_a_source_names_its_file_and_record(shop: Shop) -> None:
     assert cells(page.text, "landed files") == ["january.jsonl"]
 
 
+@pytest.mark.long
 def test_only_the_landed_files_within_the_window_are_behind_a_row(published_shop: Shop) -> None:
     shop = published_shop
     shop.land("late.jsonl", [sale(OUTPUT.last, amount=5, sale_id="late")])

@@ -50,18 +50,21 @@ def test_where_everything_is_there_every_part_is_sound_and_nothing_is_left(ws: W
         assert not [path for path in ws.settings.lake.rglob("*") if path.is_file()]
 
 
+@pytest.mark.long
 def test_a_store_is_tried_with_spark_as_well_and_nothing_is_left(ws: Workspace, store: Store) -> None:
     bucket = store.make_bucket("examined")
     assert failed(examine(in_store(ws, bucket, store))) == {}
     assert not [path for path in (store.folder / bucket).rglob("*") if path.is_file()]
 
 
+@pytest.mark.long
 def test_a_store_that_ignores_conditions_is_named(ws: Workspace, careless_store: Store) -> None:
     found = failed(examine(in_store(ws, careless_store.make_bucket("careless-doctor"), careless_store)))
     assert "rights in the lake" not in found and "spark" not in found
     assert "cannot hold a lake" in found["one winner"]
 
 
+@pytest.mark.long
 def test_a_bucket_that_is_not_there_is_named_and_the_rest_is_tried(ws: Workspace, store: Store) -> None:
     found = failed(examine(in_store(ws, "not-made", store)))
     assert found.keys() == {"rights in the lake", "one winner", "spark and the lake"}

@@ -108,6 +108,7 @@ def test_a_file_lands_when_it_is_no_longer_written_is_put_aside_and_its_days_are
     assert (folder.stuck(), audit(folder.ws).problems) == ({}, ())
 
 
+@pytest.mark.long
 def test_a_bad_file_is_given_up_with_its_sentence_and_tried_again_when_it_is_replaced_or_cleared(
     folder: Folder,
 ) -> None:
@@ -158,6 +159,7 @@ def test_links_folders_pipes_and_strange_names_are_listed_once_and_never_landed(
     assert (folder.imports(), secret.exists()) == ((), True)
 
 
+@pytest.mark.long
 def test_ten_thousand_files_are_taken_some_at_a_time_and_a_cursor_may_say_anything(folder: Folder) -> None:
     for number in range(10_000):
         (folder.drop / "sales" / f"{number:05}.jsonl").touch()
@@ -172,6 +174,7 @@ def test_ten_thousand_files_are_taken_some_at_a_time_and_a_cursor_may_say_anythi
     assert MOST_FILES == 100
 
 
+@pytest.mark.long
 def test_without_a_person_or_a_folder_nothing_lands(folder: Folder) -> None:
     folder.put("one.jsonl", sale(NEW_YEAR))
     for user in ("", "sensor", "policy:live"):
@@ -191,6 +194,7 @@ def test_without_a_person_or_a_folder_nothing_lands(folder: Folder) -> None:
     assert folder.imports() == ()
 
 
+@pytest.mark.long
 def test_a_file_that_kills_its_process_three_times_is_given_up_and_the_others_land(folder: Folder) -> None:
     folder.put("deadly.jsonl", sale(NEW_YEAR))
     folder.put("other.jsonl", sale(date(2026, 1, 2)))

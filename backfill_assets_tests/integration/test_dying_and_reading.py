@@ -105,6 +105,7 @@ def test_a_kill_before_the_commit_changed_nothing_and_the_run_can_be_published_a
     assert audit(shop.ws).problems == ()
 
 
+@pytest.mark.long
 def test_a_kill_in_a_rollback_ends_as_a_whole_rollback_or_none(shop: Shop) -> None:
     before = shop.live_paths()
     run_id = shop.published(MIDDLE)
@@ -121,6 +122,7 @@ def test_a_kill_in_a_rollback_ends_as_a_whole_rollback_or_none(shop: Shop) -> No
     assert audit(shop.ws).problems == ()
 
 
+@pytest.mark.long
 def test_while_a_publication_is_open_another_one_on_the_table_is_refused(shop: Shop) -> None:
     one, other = shop.ready(MIDDLE), shop.ready(DayRange.inclusive(date(2026, 1, 8), date(2026, 1, 8)))
     killed(shop, f"publish(ws, '{one}', by='ben')", DIE_BEFORE)
@@ -143,6 +145,7 @@ def test_a_publisher_that_was_only_slow_cannot_commit_what_recover_gave_up(shop:
     assert shop.live_paths() == before
 
 
+@pytest.mark.long
 def test_a_run_whose_process_died_while_staging_is_failed_by_recover_and_can_run_again(shop: Shop) -> None:
     run_id = shop.planned(MIDDLE)
     with shop.ws.ledger.write() as writer:

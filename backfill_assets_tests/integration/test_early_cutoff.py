@@ -79,6 +79,7 @@ def test_only_the_partitions_whose_rows_changed_are_swapped(shop: Shop) -> None:
     assert audit(shop.ws).problems == ()
 
 
+@pytest.mark.long
 def test_a_source_day_that_holds_the_same_rows_is_not_swapped(shop: Shop) -> None:
     before = shop.live_paths(SALES)
     shop.land("again.jsonl", [sale(FIFTH), sale(date(2026, 1, 6), amount=11)])
@@ -87,6 +88,7 @@ def test_a_source_day_that_holds_the_same_rows_is_not_swapped(shop: Shop) -> Non
     assert len(shop.live_paths(SALES) & before) == len(before) - 1
 
 
+@pytest.mark.long
 def test_a_run_that_changes_nothing_commits_nothing_notifies_no_dependent_and_cannot_be_undone(shop: Shop) -> None:
     version = shop.ws.lake.open(RECENT).version()
     told = len(undelivered(shop, RECENT))
@@ -142,6 +144,7 @@ def test_a_rollback_brings_back_only_what_was_swapped(shop: Shop) -> None:
     assert audit(shop.ws).problems == ()
 
 
+@pytest.mark.long
 def test_an_equal_partition_that_another_run_replaced_meanwhile_refuses_the_whole_publication(shop: Shop) -> None:
     """Invariant 3 holds for what is not swapped as well."""
     shop.land("late.jsonl", [sale(FIFTH, amount=7, sale_id="late")])
@@ -195,6 +198,7 @@ def damaged(shop: Shop, day: date, amount: int) -> None:
     assert shop.amounts()[day] == amount
 
 
+@pytest.mark.long
 def test_a_damaged_partition_is_seen_as_drift_and_replaced(shop: Shop) -> None:
     one = DayRange.inclusive(FIFTH, FIFTH)
     damaged(shop, FIFTH, 41)
@@ -217,6 +221,7 @@ def test_a_repair_replaces_files_even_when_their_rows_are_right(shop: Shop) -> N
     assert len(shop.live_paths() - before) == 1
 
 
+@pytest.mark.long
 def test_a_run_that_only_verified_is_superseded_with_what_it_verified(shop: Shop) -> None:
     one = DayRange.inclusive(FIFTH, FIFTH)
     run_id = shop.published(one, reason="equal")

@@ -58,6 +58,7 @@ def releases(spark: SparkSession, ctx: TransformContext) -> Iterator[dict[str, D
         frame.unpersist()
 
 
+@pytest.mark.long
 def test_there_are_enough_rows_in_every_state_and_jurisdiction_but_few_enough_for_a_demo(
     releases: dict[str, DataFrame],
 ) -> None:
@@ -68,6 +69,7 @@ def test_there_are_enough_rows_in_every_state_and_jurisdiction_but_few_enough_fo
     assert releases["3.1.0"].select("business_date").distinct().count() == len(PUBLISHED)
 
 
+@pytest.mark.long
 def test_the_defect_moves_some_rows_of_every_jurisdiction_and_leaves_most_alone(
     releases: dict[str, DataFrame],
 ) -> None:
@@ -78,6 +80,7 @@ def test_the_defect_moves_some_rows_of_every_jurisdiction_and_leaves_most_alone(
     assert all(0.01 < share < 0.4 for share in shares.values()), shares
 
 
+@pytest.mark.long
 def test_the_defect_moves_monthly_figures_that_a_regulator_would_read(
     releases: dict[str, DataFrame], ctx: TransformContext
 ) -> None:

@@ -209,12 +209,14 @@ def test_random_cases_give_the_rows_of_a_second_reading_of_the_rules(whole: list
     assert any(row[6] and row[10] == "BREACHED" for row in expected)
 
 
+@pytest.mark.long
 def test_the_defective_release_gives_the_same_reading_with_utc_dates(spark: SparkSession, whole: list[SlaRow]) -> None:
     found = computed(spark, AWKWARD, "2.4.1")
     assert same_rows(found, expected_rows(AWKWARD, CALENDAR, POLICY, "2.4.1", EVERY_DAY))
     assert not same_rows(found, whole)
 
 
+@pytest.mark.long
 def test_the_two_releases_differ_where_the_dates_differ_and_nowhere_else(told: Told) -> None:
     assert told("a day", version="2.4.1") == told("a day", version="3.1.0") != []
     assert told("a night", version="2.4.1")[0][4] == october(7)
@@ -241,6 +243,7 @@ def test_a_chunk_that_reads_only_its_window_agrees_with_the_whole(
     assert same_rows(found, (row for row in whole if row[2] in output))
 
 
+@pytest.mark.long
 def test_the_order_and_the_partitions_of_the_input_change_nothing(spark: SparkSession, whole: list[SlaRow]) -> None:
     scattered = bronze(spark, reversed(AWKWARD)).repartition(7, "event_type")
     assert same_rows(rows_of(case_sla_daily.release(None).function(scattered, context(spark, EVERY_DAY))), whole)

@@ -90,6 +90,7 @@ def settings_of(spark: SparkSession, wanted: Mapping[str, str]) -> Iterator[None
         spark.conf.set(name, value)
 
 
+@pytest.mark.long
 def test_a_week_of_rows_is_equal_in_every_column(
     spark: SparkSession, traffic_fines: Path, silver: DataFrame, version: str
 ) -> None:
@@ -102,6 +103,7 @@ def test_a_week_of_rows_is_equal_in_every_column(
     assert found.exceptAll(expected).count() == 0
 
 
+@pytest.mark.long
 def test_the_rows_of_every_day_clock_and_state_are_equal_in_number(
     traffic_fines: Path, silver: DataFrame, days: DayRange, version: str
 ) -> None:
@@ -112,6 +114,7 @@ def test_the_rows_of_every_day_clock_and_state_are_equal_in_number(
     assert found == {(row["business_date"], row["clock"], row["sla_state"]): int(row["rows"]) for row in rows}
 
 
+@pytest.mark.long
 def test_the_monthly_figures_are_equal_and_the_rate_is_their_quotient(
     traffic_fines: Path, silver: DataFrame, ctx: TransformContext, days: DayRange, version: str
 ) -> None:

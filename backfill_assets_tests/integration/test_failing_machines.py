@@ -49,6 +49,7 @@ def answering_with(error: Exception, *, does_it: bool) -> Callable[[DeltaTable, 
     return answer
 
 
+@pytest.mark.long
 def test_a_commit_that_landed_and_was_reported_as_failed_is_found_by_recover(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -79,6 +80,7 @@ def test_a_commit_that_was_lost_on_the_way_is_found_by_recover(shop: Shop, monke
     assert audit(shop.ws).problems == ()
 
 
+@pytest.mark.long
 def test_a_commit_that_landed_and_was_reported_as_lost_to_another_writer_counts(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -90,6 +92,7 @@ def test_a_commit_that_landed_and_was_reported_as_lost_to_another_writer_counts(
     assert audit(shop.ws).problems == ()
 
 
+@pytest.mark.long
 def test_a_full_disk_ends_staging_in_words_and_it_goes_on_when_there_is_room(shop: Shop, spark: SparkSession) -> None:
     """The JVM may write no file beyond 200 bytes, which to Spark is a disk without room."""
     run_id, before = shop.planned(MIDDLE), shop.amounts()
@@ -112,6 +115,7 @@ def test_a_full_disk_ends_staging_in_words_and_it_goes_on_when_there_is_room(sho
     assert shop.amounts()[MIDDLE.start] == 40
 
 
+@pytest.mark.long
 def test_a_damaged_input_ends_staging_in_words_and_changes_nothing(shop: Shop) -> None:
     run_id, before = shop.planned(MIDDLE), shop.amounts()
     with shop.ws.ledger.read() as reader:
@@ -130,6 +134,7 @@ def test_a_damaged_input_ends_staging_in_words_and_changes_nothing(shop: Shop) -
     assert state_of(shop, run_id) is RunState.PASSED
 
 
+@pytest.mark.long
 def test_a_staged_file_that_was_cut_is_not_published_and_only_its_chunk_is_staged_again(shop: Shop) -> None:
     request = PlanRequest(table=RECENT, days=MIDDLE, reason="cut", by="ana", limits=AskedLimits(chunk_partitions=1))
     run_id = shop.staged(operations.plan(shop.ws, request).manifest.run_id)
@@ -150,6 +155,7 @@ def test_a_staged_file_that_was_cut_is_not_published_and_only_its_chunk_is_stage
     assert audit(shop.ws).problems == ()
 
 
+@pytest.mark.long
 def test_a_ledger_that_is_locked_too_long_is_reported_and_nothing_is_lost(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:

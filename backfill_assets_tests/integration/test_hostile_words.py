@@ -210,6 +210,7 @@ HOSTILE_NAMES = (
 )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("names", [HOSTILE_NAMES[:3], HOSTILE_NAMES[3:]], ids=["some", "others"])
 def test_files_may_have_any_name_and_their_records_any_text(person: Path, tmp_path: Path, names: Sequence[str]) -> None:
     paths = [tmp_path / name for name in names]
@@ -246,6 +247,7 @@ def test_what_is_no_file_is_refused(person: Path, tmp_path: Path) -> None:
     assert ledger_of(person) == before
 
 
+@pytest.mark.long
 def test_a_link_to_a_file_is_landed_as_the_file(person: Path, tmp_path: Path) -> None:
     target = tmp_path / "target.jsonl"
     target.write_text('{"sale_id": "linked", "sold_at": "2026-01-02T12:00:00Z", "amount": 1}\n')

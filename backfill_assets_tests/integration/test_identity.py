@@ -23,6 +23,7 @@ def shop(published_shop: Shop) -> Shop:
     return published_shop
 
 
+@pytest.mark.long
 def test_a_manifest_names_the_runs_whose_accepted_rows_it_replaces(shop: Shop) -> None:
     first = operations.find_run(shop.ws, RECENT, tuple(OUTPUT), states=[RunState.PUBLISHED])
     assert first is not None
@@ -41,6 +42,7 @@ def test_a_manifest_names_the_runs_whose_accepted_rows_it_replaces(shop: Shop) -
     assert after.manifest.supersedes == (before.run_id,)
 
 
+@pytest.mark.long
 def test_versions_are_recorded_when_a_run_is_planned_and_staged_and_compared_when_it_is_reproduced(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -44,6 +44,7 @@ def game(postgres_server: str) -> Iterator[Races]:
     copies._execute("DROP DATABASE raced WITH (FORCE)", "DROP DATABASE unraced")
 
 
+@pytest.mark.long
 def test_in_random_orders_nothing_is_amiss_with_the_ledger_in_postgresql(game: Races) -> None:
     report = Report()
     for seed in range(SEEDS):
@@ -52,6 +53,7 @@ def test_in_random_orders_nothing_is_amiss_with_the_ledger_in_postgresql(game: R
     assert report.total == SEEDS
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("pair", [("backfill", "recover")], ids=" x ".join)
 def test_in_every_order_of_the_phases_nothing_is_amiss_with_the_ledger_in_postgresql(
     game: Races, pair: tuple[str, str]

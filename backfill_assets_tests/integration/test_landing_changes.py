@@ -191,6 +191,7 @@ def lines(file: Sequence[Change]) -> bytes:
     return json_lines(*(change.line for change in file))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(examples(12)))
 def test_a_feed_in_any_order_of_arrival_is_what_its_own_order_says(
     spark: SparkSession, settings: Settings, clock: Clock, seed: int
@@ -207,6 +208,7 @@ def test_a_feed_in_any_order_of_arrival_is_what_its_own_order_says(
         check(room, oracle)
 
 
+@pytest.mark.long
 def test_a_truncate_that_is_delivered_twice_counts_once(spark: SparkSession, settings: Settings, clock: Clock) -> None:
     oracle = Oracle()
     created, truncate, after = Change(1, "c", 1, 0, "p"), Change(2, "t"), Change(3, "c", 2, 1, "p")

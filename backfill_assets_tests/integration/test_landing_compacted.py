@@ -14,6 +14,7 @@ from backfill_assets.settings import Settings
 from backfill_assets_tests.landing_examples import LandingRoom, event, json_lines, landing_room
 
 
+@pytest.mark.long
 def test_a_process_that_dies_while_it_compacts_and_files_that_are_damaged_or_gone_change_no_account(
     spark: SparkSession, settings: Settings, clock: Clock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -111,6 +111,7 @@ def test_a_line_of_five_megabytes_is_a_record_like_any_other(room: LandingRoom) 
     assert len(rows[1]["_reason"]) < 200
 
 
+@pytest.mark.long
 def test_lines_keep_their_numbers_across_the_splits_of_a_large_file(room: LandingRoom) -> None:
     count = 30_000
     content = b"".join(json_lines(event(f"{number}", place="x" * 50)) for number in range(1, count + 1))
@@ -173,6 +174,7 @@ def test_every_row_of_a_csv_is_accounted_for_when_a_quote_is_never_closed(room: 
     assert "e3" in "".join(row["text"] for row in rows[1:])
 
 
+@pytest.mark.long
 def test_a_header_alone_is_a_file_without_records(room: LandingRoom) -> None:
     assert room.judge(b"event_id,event_time\n", "a.csv") == []
     assert room.judge(b"event_id,event_time", "b.csv") == []

@@ -86,6 +86,7 @@ def test_a_landed_file_is_recorded_counted_and_its_bad_records_are_quarantined(r
     ]
 
 
+@pytest.mark.long
 def test_a_later_file_supersedes_records_where_they_were_accepted(room: LandingRoom) -> None:
     first = room.land(json_lines(on(1, "a"), on(1, "b"), on(1, "c"))).record
     second = room.land(json_lines(on(1, "a"), on(1, "b", "y"))).record
@@ -104,6 +105,7 @@ def test_a_later_file_supersedes_records_where_they_were_accepted(room: LandingR
         assert [r.import_id for r in imports_for_days(reader, EVENTS, [MAY_2])] == [third.import_id]
 
 
+@pytest.mark.long
 def test_a_key_that_left_a_day_is_gone_from_it_even_when_no_other_record_of_the_file_has_that_day(
     room: LandingRoom,
 ) -> None:
@@ -123,6 +125,7 @@ def test_the_same_content_again_is_ignored_and_remembered(room: LandingRoom) -> 
     assert len(room.imports()) == 1
 
 
+@pytest.mark.long
 def test_the_same_content_again_is_refused_when_that_was_asked_for(room: LandingRoom) -> None:
     first = room.land(json_lines(on(1, "a")))
     with pytest.raises(Refused, match=f"has the content of {first.record.import_id}"):
@@ -130,6 +133,7 @@ def test_the_same_content_again_is_refused_when_that_was_asked_for(room: Landing
     assert room.imports() == (first.record,)
 
 
+@pytest.mark.long
 def test_a_correction_lands_old_content_again_and_its_records_win(room: LandingRoom) -> None:
     old, new = json_lines(on(1, "a", "old")), json_lines(on(2, "a", "new"))
     room.land(old)
@@ -141,6 +145,7 @@ def test_a_correction_lands_old_content_again_and_its_records_win(room: LandingR
     assert room.bronze([MAY_2]) == []
 
 
+@pytest.mark.long
 def test_reprocessing_counts_an_import_again_in_its_place(room: LandingRoom) -> None:
     first = room.land(json_lines(on(1, "a"), on(1, "b"))).record
     room.land(json_lines(on(2, "a", "new")))
@@ -152,6 +157,7 @@ def test_reprocessing_counts_an_import_again_in_its_place(room: LandingRoom) -> 
     assert [row["place"] for row in room.bronze([MAY_2])] == ["new"]
 
 
+@pytest.mark.long
 def test_reprocessing_under_another_first_day_counts_every_import_that_it_changes(
     spark: SparkSession, settings: Settings, clock: Clock
 ) -> None:
@@ -175,6 +181,7 @@ def test_reprocessing_under_another_first_day_counts_every_import_that_it_change
         assert [counts(record) for record in room.imports()] == [(2, 1, 0, 1, 0), (2, 1, 0, 0, 1)]
 
 
+@pytest.mark.long
 def test_a_file_without_records_lands(room: LandingRoom) -> None:
     for content, name in ((b"", "a.jsonl"), (b"event_id,event_time\n", "b.csv")):
         landed = room.land(content, name)
@@ -189,6 +196,7 @@ def test_a_refused_file_leaves_no_trace_in_the_ledger(room: LandingRoom) -> None
     assert room.imports() == ()
 
 
+@pytest.mark.long
 def test_an_import_that_stops_with_an_error_is_failed_and_lands_when_it_is_tried_again(room: LandingRoom) -> None:
     def full_disk(*_: object) -> None:
         raise OSError("no space left on device")
@@ -238,6 +246,7 @@ def test_clean_up_fails_what_a_dead_process_left_and_nothing_that_is_under_way(r
     assert clean_up_landing(room.ledger, room.settings, [EVENTS], by="recover") == ()
 
 
+@pytest.mark.long
 def test_days_of_an_import_whose_reprocessing_stopped_cannot_be_built(room: LandingRoom) -> None:
     landed = room.land(json_lines(on(1, "a")))
     with room.ledger.write() as writer:
@@ -250,6 +259,7 @@ def test_days_of_an_import_whose_reprocessing_stopped_cannot_be_built(room: Land
     assert [row["event_id"] for row in room.bronze([MAY_1])] == ["a"]
 
 
+@pytest.mark.long
 def test_pending_days_are_those_that_landed_files_touch_and_the_gaps_between(room: LandingRoom) -> None:
     def pending(source: SourceTable = EVENTS) -> tuple[date, ...]:
         with room.ledger.read() as reader:

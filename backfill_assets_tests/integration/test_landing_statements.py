@@ -72,6 +72,7 @@ def keys(room: LandingRoom) -> KeyCounts:
     return found
 
 
+@pytest.mark.long
 def test_what_an_extract_lacks_is_withdrawn_with_its_reason(room: LandingRoom) -> None:
     room.land(content(on(1), on(2), on(3, 1), on(4, 3)))
     found = extract(room, content(on(1), on(5)), content(on(3, 2)), days=DayRange(DAYS[0], DAYS[2]))
@@ -90,6 +91,7 @@ def test_what_an_extract_lacks_is_withdrawn_with_its_reason(room: LandingRoom) -
     assert touched == {DAYS[0]: 1}
 
 
+@pytest.mark.long
 def test_the_same_extract_again_changes_nothing_until_something_else_lands(room: LandingRoom) -> None:
     room.land(content(on(1), on(2)))
     extract(room, content(on(1)))
@@ -100,12 +102,14 @@ def test_the_same_extract_again_changes_nothing_until_something_else_lands(room:
     assert rows(room) == [("k1", DAYS[0], "p0")]
 
 
+@pytest.mark.long
 def test_an_extract_of_a_part_leaves_the_rest_alone(room: LandingRoom) -> None:
     room.land(content(on(1), on(2, 0, 1), on(3, 1, 1)))
     extract(room, content(on(4, 0, 1)), days=DayRange(DAYS[0], DAYS[1]), where={"place": "p1"})
     assert [key for key, *_ in rows(room)] == ["k1", "k3", "k4"]
 
 
+@pytest.mark.long
 def test_too_much_is_refused_unless_a_person_confirms_it(room: LandingRoom) -> None:
     room.land(content(*(on(key) for key in range(10))))
     with pytest.raises(Refused, match=r"lacks 3 of 10 keys of .* \(30.0 %\).* without confirmation\. "):
@@ -122,6 +126,7 @@ def test_too_much_is_refused_unless_a_person_confirms_it(room: LandingRoom) -> N
     assert extract(room, content(*(on(key) for key in range(8))), confirmed_by=None).withdrawn == 2
 
 
+@pytest.mark.long
 def test_a_preview_says_what_would_be_withdrawn_and_keeps_nothing(room: LandingRoom) -> None:
     room.land(content(on(1), on(2), on(3, 1)))
     before = sorted(path for path in room.settings.landing.rglob("*"))
@@ -139,6 +144,7 @@ def test_a_preview_says_what_would_be_withdrawn_and_keeps_nothing(room: LandingR
     assert len(room.imports()) == 1
 
 
+@pytest.mark.long
 def test_a_rejected_record_withdraws_nothing_and_one_without_key_refuses_the_extract(room: LandingRoom) -> None:
     room.land(content(on(1), on(2)))
     bad = json_lines(event("k1", "never"), event("k2", f"{DAYS[0]}T10:00:00Z", place="p0"))
@@ -150,6 +156,7 @@ def test_a_rejected_record_withdraws_nothing_and_one_without_key_refuses_the_ext
     assert [key for key, *_ in rows(room)] == ["k1", "k2"]
 
 
+@pytest.mark.long
 def test_one_key_is_withdrawn_restored_and_lands_again(room: LandingRoom) -> None:
     room.land(content(on(1), on(2)))
     taken = withdraw(room.work(), {"event_id": "k1"}, reason="reported in error")
@@ -169,6 +176,7 @@ def test_one_key_is_withdrawn_restored_and_lands_again(room: LandingRoom) -> Non
     assert keys(room) == KeyCounts(current=2)
 
 
+@pytest.mark.long
 def test_a_key_with_several_versions_is_withdrawn_once_and_touches_all_their_days(room: LandingRoom) -> None:
     room.land(content(on(1), on(2)))
     room.land(content(on(1, 1), on(1, 3)))

@@ -113,6 +113,7 @@ def another(settings: Settings) -> Settings:
     return replace(settings, home=home, landing=home / "landing", ledger_url=f"sqlite:///{home}/ledger.db")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(examples(4)))
 @pytest.mark.parametrize("source", [EVENTS, orders], ids=["events", "orders"])
 def test_files_of_one_call_are_what_they_are_one_after_the_other(
@@ -164,6 +165,7 @@ def test_a_file_that_cannot_be_read_stops_those_after_it_and_none_before_it(
         ]
 
 
+@pytest.mark.long
 def test_a_file_that_is_found_bad_while_all_are_counted_stops_those_after_it_and_none_before_it(
     spark: SparkSession, settings: Settings, clock: Clock
 ) -> None:

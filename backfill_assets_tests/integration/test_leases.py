@@ -211,6 +211,7 @@ def test_recover_leaves_living_work_alone_and_says_how_long_and_now_takes_it_ove
         operations.recover(shop.ws, by="ops", now=True)
 
 
+@pytest.mark.long
 def test_a_staged_run_waits_for_its_gates_through_every_recovery(shop: Shop) -> None:
     run_id = shop.planned(OUTPUT)
     operations.stage(shop.ws, run_id, actor="ana")

@@ -349,6 +349,7 @@ def test_the_outbox_is_read_from_a_cursor_and_delivered_once(ledger: Ledger) -> 
         writer.outbox.mark_delivered(9, actor="sensor")
 
 
+@pytest.mark.long
 def test_five_thousand_partitions_are_staged_gated_published_and_rolled_back(ledger: Ledger) -> None:
     days = tuple(date(2000, 1, 1) + timedelta(days=number) for number in range(5_000))
     make_publishable(ledger, "bf-1", days=days)

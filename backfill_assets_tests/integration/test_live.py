@@ -67,6 +67,7 @@ def newest(shop: Shop, table: str = RECENT) -> RunRecord:
         return tx.runs.records(table=table, limit=1)[0]
 
 
+@pytest.mark.long
 def test_the_newest_days_are_published_by_policy_once_and_by_the_same_code(shop: Shop) -> None:
     lands(shop, "new.jsonl", NEW)
     ticks = Ticks(shop.ws)
@@ -94,6 +95,7 @@ def test_the_newest_days_are_published_by_policy_once_and_by_the_same_code(shop:
     assert audit(shop.ws).problems == ()
 
 
+@pytest.mark.long
 def test_where_the_policy_asks_for_a_person_the_run_waits_and_nothing_is_planned_beside_it(shop: Shop) -> None:
     lands(shop, "new.jsonl", NEW)
     asking = declared(shop, Policy(live="approve"))
@@ -112,6 +114,7 @@ def test_where_the_policy_asks_for_a_person_the_run_waits_and_nothing_is_planned
     assert newest(asking).manifest.partitions == (date(2026, 1, 13),)
 
 
+@pytest.mark.long
 def test_a_blocked_day_stops_what_comes_after_it_and_is_listed_until_it_is_cancelled(shop: Shop) -> None:
     lands(shop, "wrong.jsonl", NEW, amount=2_000)
     before = shop.amounts()
@@ -148,6 +151,7 @@ def test_a_blocked_run_that_is_cleared_is_listed_again_only_when_a_gate_blocks_i
     assert (status(shop.ws).stuck, audit(shop.ws).problems) == ((), ())
 
 
+@pytest.mark.long
 def test_a_load_that_failed_is_not_advised_and_not_tried_again_once_its_days_are_built(shop: Shop) -> None:
     lands(shop, "new.jsonl", NEW[:2])
     failed = operations.plan_load(shop.ws, "sales", partitions=None, by="live", reason="newest", on_schedule=True)

@@ -49,6 +49,7 @@ def sold_on(shop: Shop) -> set[date]:
     return set(shop.ws.lake.open(SALES).to_pyarrow_table(columns=["sold_on"]).column(0).to_pylist())
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("adapting")
 def test_a_day_whose_only_sale_is_withdrawn_is_built_reproduced_and_undone(shop: Shop) -> None:
     before = sold_on(shop)
@@ -66,6 +67,7 @@ def test_a_day_whose_only_sale_is_withdrawn_is_built_reproduced_and_undone(shop:
     assert sold_on(shop) == before
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("adapting")
 def test_what_reads_days_without_rows_is_computed_in_chunks_and_proven_where_they_meet(shop: Shop) -> None:
     days = DayRange.inclusive(min(sold_on(shop)), max(sold_on(shop)))

@@ -146,6 +146,7 @@ def test_who_has_landed_a_file_cannot_approve_what_it_asks_for(shop: Shop) -> No
     operations.approve_set(shop.ws, set_id, by="ben")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("begun", ["approved", "staged"])
 def test_a_draft_that_a_person_has_begun_keeps_its_partitions(shop: Shop, begun: str) -> None:
     set_id = proposed(shop)
@@ -165,6 +166,7 @@ def test_a_draft_that_a_person_has_begun_keeps_its_partitions(shop: Shop, begun:
     assert record(shop, proposed(shop)).manifest.proposed is not None
 
 
+@pytest.mark.long
 def test_the_rest_is_proposed_beside_what_is_approved(late: Shop) -> None:
     """Without gold, whose month all days of silver share."""
     shop = replace(late, ws=replace(late.ws, domain=replace(DOMAIN, derived=(recent_sales,))))
@@ -184,6 +186,7 @@ def test_what_a_person_planned_for_the_same_days_is_not_proposed_beside_it(shop:
     assert f"is in {own}" in found.waiting[0].sentence
 
 
+@pytest.mark.long
 def test_a_draft_ends_when_a_person_has_restated_its_days(shop: Shop) -> None:
     set_id = proposed(shop)
     own = planned_set(shop).manifest.set_id
@@ -246,6 +249,7 @@ def test_a_planned_follow_up_and_a_draft_are_never_about_the_same_days(late: Sho
     assert f"is in {run.run_id}" in found.waiting[0].sentence
 
 
+@pytest.mark.long
 def test_a_day_within_the_lateness_that_meets_an_older_one_is_proposed_with_it(late: Shop) -> None:
     shop = with_lateness(late, LATE)
     one_more(shop, "old", TENTH)

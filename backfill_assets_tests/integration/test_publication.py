@@ -65,6 +65,7 @@ def test_rows_carry_the_lineage_of_their_run(shop: Shop) -> None:
     assert row["_input_version"].startswith(f"{SALES}@")
 
 
+@pytest.mark.long
 def test_a_restatement_leaves_other_partitions_untouched_byte_for_byte(shop: Shop) -> None:
     first = shop.published(version="0.9.0")
     before, live = shop.files(), shop.live_paths()
@@ -209,6 +210,7 @@ def test_a_target_that_changed_since_the_comparison_is_refused_and_nothing_chang
     assert shop.amounts()[FIFTH] == 40
 
 
+@pytest.mark.long
 def test_an_empty_target_partition_that_got_rows_meanwhile_is_refused(shop: Shop) -> None:
     one, other = shop.ready(MIDDLE), shop.ready(MIDDLE, version="0.9.0", reason="another")
     shop.publish(other)
@@ -244,6 +246,7 @@ def test_missing_warm_up_is_refused_with_the_days_and_what_to_do(shop: Shop) -> 
     assert advised(refusal.value) == "choose later days, or set BACKFILL_FIRST_DAY to an earlier first day"
 
 
+@pytest.mark.long
 def test_a_dry_run_and_a_reconciliation_block_no_other_run_and_are_not_found_to_be_published(shop: Shop) -> None:
     shop.published(MIDDLE)
     real = shop.ready(MIDDLE)
@@ -276,6 +279,7 @@ def test_an_unknown_transform_version_is_refused_naming_the_known_ones(shop: Sho
         shop.planned(version="7.7.7")
 
 
+@pytest.mark.long
 def test_the_same_manifest_gives_the_same_checksums_again(shop: Shop) -> None:
     run_id = shop.staged(shop.planned())
     with shop.ws.ledger.read() as reader:
@@ -286,6 +290,7 @@ def test_the_same_manifest_gives_the_same_checksums_again(shop: Shop) -> None:
     assert len(set(first.values())) > 1
 
 
+@pytest.mark.long
 def test_a_run_reads_the_input_it_was_planned_with_even_after_the_input_moved_on(shop: Shop) -> None:
     run_id = shop.planned(MIDDLE)
     shop.land("late.jsonl", [sale(FIFTH, amount=100, sale_id="late")])

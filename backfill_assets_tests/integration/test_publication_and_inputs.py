@@ -56,6 +56,7 @@ def test_the_plan_says_what_is_read_and_replaced(shop: Shop) -> None:
     assert [d.table for d in plan.dependents] == ["gold.sales_monthly"]
 
 
+@pytest.mark.long
 def test_a_late_sale_moves_bronze_and_what_a_restatement_computes(shop: Shop) -> None:
     shop.published()
     shop.land("late.jsonl", [sale(FIFTH, amount=100, sale_id="late")])
@@ -64,6 +65,7 @@ def test_a_late_sale_moves_bronze_and_what_a_restatement_computes(shop: Shop) ->
     assert {day for day, amount in shop.amounts().items() if amount == 140} == moved
 
 
+@pytest.mark.long
 def test_a_day_without_sales_is_declared_empty_by_a_person_and_counts_as_built(shop: Shop) -> None:
     eleventh = date(2026, 1, 11)
     load = partial(operations.plan_load, shop.ws, SALES, by="ana", reason="closed that day")
@@ -87,6 +89,7 @@ def test_a_day_without_sales_is_declared_empty_by_a_person_and_counts_as_built(s
     assert shop.amounts()[date(2026, 1, 10)] == 30
 
 
+@pytest.mark.long
 def test_a_word_given_before_events_landed_does_not_replace_them(shop: Shop) -> None:
     eleventh = date(2026, 1, 11)
     run = operations.plan_load(shop.ws, SALES, partitions=(eleventh,), by="ana", reason="closed", empty=(eleventh,))
@@ -100,6 +103,7 @@ def test_a_word_given_before_events_landed_does_not_replace_them(shop: Shop) -> 
         assert reader.versions.accepted(SALES, [eleventh])[eleventh].rows == 1
 
 
+@pytest.mark.long
 def test_a_declared_empty_day_is_not_published_once_an_event_of_then_has_landed(shop: Shop) -> None:
     """It has landed and is not loaded: readers see nothing newer, so the word itself is what is out of date."""
     eleventh, twelfth = date(2026, 1, 11), date(2026, 1, 12)
@@ -141,6 +145,7 @@ def test_an_event_dated_a_year_ahead_fills_no_year(
     assert set(load.manifest.partitions) == asked_for
 
 
+@pytest.mark.long
 def test_a_long_time_without_events_is_asked_about_where_files_land(tmp_path: Path, spark: SparkSession) -> None:
     shop = open_shop(tmp_path / "home", clock=ticking_clock(NOON.replace(year=2027)), spark=spark)
     path = shop.folder / "sales.jsonl"
@@ -172,6 +177,7 @@ def test_approval_is_about_exactly_this_manifest(shop: Shop) -> None:
     assert set(DAYS) >= {pin.partition for pin in run.manifest.inputs[0].partitions}
 
 
+@pytest.mark.long
 def test_the_whole_way_is_the_same_with_the_ledger_in_postgresql(
     tmp_path: Path, spark: SparkSession, postgres_url: str
 ) -> None:
@@ -260,6 +266,7 @@ def test_what_a_transform_raises_itself_is_the_reason_a_person_reads(
         assert "no such shop" not in str([reader.runs.get(run_id), *reader.events.entries(entity_id=run_id)])
 
 
+@pytest.mark.long
 def test_a_run_that_read_older_inputs_cannot_take_readers_back(shop: Shop) -> None:
     """It was planned first and staged last: it is compared with the newer rows, and would replace them."""
     old = shop.planned(reason="planned first")
@@ -280,6 +287,7 @@ def test_a_run_that_read_older_inputs_cannot_take_readers_back(shop: Shop) -> No
     assert audit(shop.ws).problems == ()
 
 
+@pytest.mark.long
 def test_a_run_whose_inputs_moved_on_is_published_where_readers_see_nothing_newer(shop: Shop) -> None:
     """A long backfill need not begin again because of a late event: what it lacks is stale afterwards, and said so."""
     old = shop.ready(reason="planned first")
@@ -289,6 +297,7 @@ def test_a_run_whose_inputs_moved_on_is_published_where_readers_see_nothing_newe
     assert FIFTH in silver.partitions
 
 
+@pytest.mark.long
 def test_a_replay_may_take_readers_back(shop: Shop) -> None:
     request = PlanRequest(table=RECENT, days=MIDDLE, reason="as it was", by="ana", mode=Mode.REPLAY)
     old = operations.plan(shop.ws, request).manifest.run_id

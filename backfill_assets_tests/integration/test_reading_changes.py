@@ -166,6 +166,7 @@ def test_each_reader_is_given_what_it_declares_over_its_own_window(ws: Workspace
     assert len({each.partition for each in proofs}) > 1
 
 
+@pytest.mark.long
 def test_a_late_delete_is_stale_where_either_reader_reads_it_and_is_undone_as_a_set(ws: Workspace) -> None:
     """Of the order of the fifth, on the seventh: the day of the order loses it, the day of the delete has a record."""
     before = (places(ws), changes(ws))
@@ -186,6 +187,7 @@ def test_a_late_delete_is_stale_where_either_reader_reads_it_and_is_undone_as_a_
     assert audit(ws).problems == ()
 
 
+@pytest.mark.long
 def test_a_late_version_that_decides_nothing_moves_only_who_reads_changes(ws: Workspace) -> None:
     """The first version of an order arrives last."""
     before = places(ws)
@@ -202,6 +204,7 @@ def test_a_late_version_that_decides_nothing_moves_only_who_reads_changes(ws: Wo
     assert audit(ws).problems == ()
 
 
+@pytest.mark.long
 def test_a_truncate_ends_every_order_for_both_readers(ws: Workspace) -> None:
     lands(ws, "end.jsonl", {"op": "t", "lsn": 9_999, "changed_at": "2025-05-10T23:00:00Z"})
     with ws.ledger.read() as reader:

@@ -90,6 +90,7 @@ def ws(home: Path, spark: SparkSession) -> Iterator[Workspace]:
     found.close()
 
 
+@pytest.mark.long
 def test_without_a_word_a_plan_computes_with_the_present_references(ws: Workspace) -> None:
     planned = plan(ws, january(2, 4))
     assert versions(planned) == [("tariff", "2", CURRENT)]
@@ -127,6 +128,7 @@ def test_a_correction_of_inputs_as_recorded_keeps_the_truth_of_its_time(ws: Work
     assert (amounts(ws), amounts(ws, BILLS)) == before
 
 
+@pytest.mark.long
 def test_what_a_change_reaches_as_recorded_follows_from_the_earlier_windows(
     home: Path, ws: Workspace, spark: SparkSession
 ) -> None:
@@ -143,6 +145,7 @@ def test_what_a_change_reaches_as_recorded_follows_from_the_earlier_windows(
     now.close()
 
 
+@pytest.mark.long
 def test_a_proposal_takes_the_present_references_and_says_which_take_the_place_of_which(
     home: Path, ws: Workspace, spark: SparkSession
 ) -> None:
@@ -186,6 +189,7 @@ def test_a_version_that_is_gone_from_the_archive_is_refused_before_anything_is_w
         assert len(tx.runs.records()) == before
 
 
+@pytest.mark.long
 def test_a_corrected_version_is_one_that_was_used_before_or_a_file(home: Path, ws: Workspace) -> None:
     earlier = AskedReferences(semantics=CORRECTED, named=(("tariff", "1"),))
     planned = plan(ws, january(5, 6), earlier)
@@ -230,6 +234,7 @@ def test_two_documents_of_one_version_are_told_apart_by_their_digest(
     now.close()
 
 
+@pytest.mark.long
 def test_rows_with_chosen_references_are_not_stale_and_say_on_whose_word(ws: Workspace) -> None:
     run_id = published(ws, plan(ws, january(2, 4), RECORDED))
     found = stale(ws)
@@ -254,6 +259,7 @@ def test_rows_with_chosen_references_are_not_stale_and_say_on_whose_word(ws: Wor
     assert (stale(ws).partitions, stale(ws).kept) == ((date(2026, 1, 1),), ())
 
 
+@pytest.mark.long
 def test_what_is_stale_for_another_reason_as_well_is_left_to_a_person(ws: Workspace) -> None:
     published(ws, plan(ws, january(2, 4), RECORDED))
     land(ws, "late.jsonl", {date(2026, 1, 3): 5})
@@ -288,6 +294,7 @@ def test_dependents_whose_references_were_chosen_do_not_follow_by_themselves(ws:
     assert [pinned.semantics for pinned in run.manifest.references] == [CURRENT]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("semantics", ReferenceSemantics)
 def test_every_semantics_is_reproduced_and_undone(ws: Workspace, home: Path, semantics: ReferenceSemantics) -> None:
     before = dict(amounts(ws))

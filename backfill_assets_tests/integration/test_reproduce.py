@@ -72,6 +72,7 @@ def test_a_published_run_is_rebuilt_identically_and_nothing_but_an_event_remains
     assert audit(small.ws).problems == ()
 
 
+@pytest.mark.long
 def test_a_run_is_rebuilt_from_its_own_inputs_and_release_after_both_have_moved_on(shop: Shop) -> None:
     first = shop.published(version="0.9.0")
     shop.land("late.jsonl", [sale(SIXTH, amount=100, sale_id="late")])
@@ -89,6 +90,7 @@ def test_a_load_of_bronze_is_rebuilt_from_its_landed_files(shop: Shop) -> None:
     assert (outcome.identical, outcome.partitions, outcome.rows) == (True, len(DAYS), len(DAYS))
 
 
+@pytest.mark.long
 def test_a_sample_is_spread_over_the_run_with_both_ends_in_it(shop: Shop) -> None:
     small = in_chunks_of(shop, 4)
     run_id = small.published()
@@ -120,6 +122,7 @@ def test_rows_that_no_longer_follow_are_shown_by_partition_column_and_example(sh
     assert last_event(shop, run_id).payload["differing_partitions"] == ["2026-01-04", "2026-01-06"]
 
 
+@pytest.mark.long
 def test_what_differs_is_said_even_when_the_published_files_are_gone(shop: Shop) -> None:
     run_id = shop.published()
     with shop.ws.ledger.read() as reader:
@@ -172,6 +175,7 @@ def test_an_input_file_that_is_gone_is_named(shop: Shop) -> None:
     assert f"backfill history {SALES} --partition {SIXTH}" in advised(refusal.value)
 
 
+@pytest.mark.long
 def test_after_one_byte_of_the_transforms_module_changed_it_is_refused(
     tmp_path: Path, stocked_home: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -84,6 +84,7 @@ def rows(shop: Shop) -> Mapping[str, list[tuple[object, ...]]]:
     }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(examples(10)))
 def test_after_an_extract_everything_is_what_it_is_where_only_the_extract_landed(
     spark: SparkSession, tmp_path: Path, seed: int

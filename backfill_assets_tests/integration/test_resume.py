@@ -75,6 +75,7 @@ def killed_in_the_middle(shop: Shop, run_id: str, *, after: int) -> None:
     assert process.wait() == -signal.SIGKILL
 
 
+@pytest.mark.long
 def test_a_run_of_six_chunks_killed_twice_is_resumed_with_equal_checksums_and_no_chunk_done_twice(
     month: Shop,
 ) -> None:
@@ -117,6 +118,7 @@ def test_a_run_that_stopped_between_chunks_is_resumed_with_the_checksums_of_one_
     assert other.keys() == set(OUTPUT)
 
 
+@pytest.mark.long
 def test_only_the_chunk_whose_staged_file_is_damaged_is_computed_again(shop: Shop) -> None:
     run_id = shop.staged(planned(shop, OUTPUT, AskedLimits(chunk_partitions=2)))
     with shop.ws.ledger.read() as reader:
@@ -156,6 +158,7 @@ def test_more_rows_than_the_manifest_expects_stop_the_run_at_the_chunk_that_brin
     assert operations.run_named(shop.ws, run_id).state is RunState.FAILED
 
 
+@pytest.mark.long
 def test_staging_waits_as_long_as_the_manifest_asks(shop: Shop) -> None:
     """Two rows per chunk at four rows a minute are 30 s from one chunk to the next; computing takes none of it."""
     now, waits = [NOON + 2 * ONE_HOUR], list[float]()
@@ -285,6 +288,7 @@ def gates(shop: Shop, run_id: str) -> None:
     operations.gate(later(shop).ws, run_id, actor="ben")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("fails", [False, True])
 @pytest.mark.parametrize(
     ("others", "left"),
@@ -319,6 +323,7 @@ def test_a_run_that_is_being_staged_cannot_be_gated(shop: Shop) -> None:
         operations.stage(shop.ws, run_id, actor="ana", listener=at_the("chunk 3 of 4: ", lambda: gates(shop, run_id)))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("most", "asked"), [(None, 0), (100, 5)])
 def test_the_rows_staged_so_far_are_only_counted_where_the_manifest_limits_them(
     shop: Shop, monkeypatch: pytest.MonkeyPatch, most: int | None, asked: int

@@ -78,6 +78,7 @@ def every_document_answers(shop: Shop, set_id: str) -> None:
     assert said("audit")["agrees"]
 
 
+@pytest.mark.long
 def test_a_set_of_which_one_table_was_wholly_equal_is_rolled_back_and_published_again_and_again(moved: Shop) -> None:
     set_id = ready_set(moved, planned_set(moved, days=DayRange.inclusive(CARNIVAL, FOUR_DAYS_LATER)))
     before = (moved.live_paths(), moved.live_paths(TOTALS), total(moved))
@@ -125,6 +126,7 @@ def test_the_rollback_of_what_had_changed_nothing_says_so_and_its_set_can_be_pub
     assert audit(moved.ws).problems == ()
 
 
+@pytest.mark.long
 def test_a_set_is_rolled_back_after_what_one_of_its_tables_had_found_equal_was_undone(moved: Shop) -> None:
     with moved.ws.ledger.read() as reader:
         (first_gold,) = [found.intent.run_id for found in reader.publications.records() if found.intent.table == TOTALS]

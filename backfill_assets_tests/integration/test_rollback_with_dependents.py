@@ -91,6 +91,7 @@ def test_a_rollback_with_dependents_that_stopped_half_way_is_completed_by_recove
     assert audit(shop.ws).problems == ()
 
 
+@pytest.mark.long
 def test_what_has_an_earlier_version_again_takes_nothing_along(shop: Shop) -> None:
     shop.land("late.jsonl", [sale(CARNIVAL, amount=5, sale_id="late")])
     again = shop.published(REACHED)
@@ -103,6 +104,7 @@ def test_what_has_an_earlier_version_again_takes_nothing_along(shop: Shop) -> No
     assert (len(stale.ranges), stale.blocked) == (1, ())
 
 
+@pytest.mark.long
 def test_gold_of_a_set_is_not_taken_out_of_it(shop: Shop) -> None:
     shop.land("late.jsonl", [sale(CARNIVAL, amount=5, sale_id="late")])
     set_id = ready_set(shop, planned_set(shop))

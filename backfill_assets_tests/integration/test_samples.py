@@ -124,6 +124,7 @@ def test_what_an_earlier_gating_showed_is_not_shown_for_the_next(ledger: Ledger)
     assert violations(ledger) == []
 
 
+@pytest.mark.long
 def test_a_reviewer_reads_rows_until_they_are_erased(tmp_path: Path, published_home: Path, spark: SparkSession) -> None:
     copy_home(published_home, tmp_path / "home")
     shop = open_shop(tmp_path / "home", clock=ticking_clock(NOON + 5 * ONE_HOUR), spark=spark)

@@ -108,6 +108,7 @@ def state_of(ws: Workspace, run_id: str) -> RunState:
     return operations.run_named(ws, run_id).state
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("function", "back"), [(_of_28_local_days, 28), (_of_120_days, 120)], ids=["28 local days", "120 days"]
 )
@@ -152,6 +153,7 @@ def dies_at(beginning: str) -> Listener:
     return listen
 
 
+@pytest.mark.long
 def test_the_seam_is_computed_with_its_chunk_and_never_staged_by_it(shop: Shop) -> None:
     run_id = shop.staged(in_chunks(shop.ws, 3))
     assert state_of(shop.ws, run_id) is RunState.PASSED
@@ -204,6 +206,7 @@ def test_rows_that_a_run_in_chunks_gets_wrong_are_caught_after_it_died_and_went_
     assert found[date(2026, 1, 4)].verdict == "the window is too short, as 2026-01-05 shows"
 
 
+@pytest.mark.long
 def test_a_seam_whose_checksum_is_not_known_is_computed_by_the_gate(shop: Shop) -> None:
     for ws, ends in ((shop.ws, RunState.PASSED), (declared(shop.ws, window=Window(days_back=2)), RunState.BLOCKED)):
         run_id = in_chunks(ws, 3)
@@ -216,6 +219,7 @@ def test_a_seam_whose_checksum_is_not_known_is_computed_by_the_gate(shop: Shop) 
         assert state_of(ws, run_id) is ends
 
 
+@pytest.mark.long
 def test_where_nothing_lies_between_two_others_a_longer_window_is_the_proof(shop: Shop) -> None:
     two = DayRange(date(2026, 1, 5), date(2026, 1, 7))
     for size in (1, 2):
@@ -233,6 +237,7 @@ def test_where_nothing_lies_between_two_others_a_longer_window_is_the_proof(shop
     )
 
 
+@pytest.mark.long
 def test_a_run_that_an_earlier_release_planned_is_proven_as_it_was_agreed(shop: Shop) -> None:
     """Its manifest has another text for the gate and computes its ends again; its chunks compute no seams."""
     with_seams = operations.run_named(shop.ws, in_chunks(shop.ws, 3)).manifest
@@ -260,6 +265,7 @@ def _twice(sales: DataFrame, ctx: TransformContext) -> DataFrame:
     return first.unionAll(first.withColumn("amount", F.col("amount") + 1))
 
 
+@pytest.mark.long
 def test_where_the_key_is_not_unique_the_proof_says_that_it_is_not_usable(shop: Shop) -> None:
     release = Release(version="1.0.0", function=_twice)
     doubled = declared(shop.ws, releases=(release,), gates=(unique_key(blocking=False),))
@@ -271,6 +277,7 @@ def test_where_the_key_is_not_unique_the_proof_says_that_it_is_not_usable(shop: 
     assert all(verdict.startswith(NOT_USABLE) for verdict in verdicts) and len(verdicts) == 2
 
 
+@pytest.mark.long
 def test_a_run_whose_days_have_gaps_has_seams_where_they_are_consecutive(shop: Shop) -> None:
     whole = operations.run_named(shop.ws, in_chunks(shop.ws, 3)).manifest
     days = tuple(day for day in OUTPUT if day != date(2026, 1, 5))

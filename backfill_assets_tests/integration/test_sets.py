@@ -49,6 +49,7 @@ def intents(shop: Shop, set_id: str) -> dict[str, PublicationIntent]:
         return {m.table: reader.publications.records(run_id=m.run_id)[-1].intent for m in members}
 
 
+@pytest.mark.long
 def test_a_late_sale_moves_exactly_what_rests_on_it_in_both_tables(late: Shop) -> None:
     planned = planned_set(late)
     assert [(p.manifest.table, p.manifest.partitions) for p in planned.plans] == [
@@ -97,6 +98,7 @@ def test_the_printed_stages_are_the_executed_ones(late: Shop) -> None:
                     pass
 
 
+@pytest.mark.long
 def test_what_did_not_change_is_verified_in_every_table_of_the_set(shop: Shop) -> None:
     shop.land("free.jsonl", [sale(CARNIVAL, amount=0, sale_id="free")])
     planned = planned_set(shop)
@@ -110,6 +112,7 @@ def test_what_did_not_change_is_verified_in_every_table_of_the_set(shop: Shop) -
     assert audit(shop.ws).problems == ()
 
 
+@pytest.mark.long
 def test_everything_stale_is_one_set_and_afterwards_nothing_is(late: Shop) -> None:
     planned = planned_set(late, stale=True)
     assert [p.manifest.table for p in planned.plans] == [RECENT, TOTALS]
@@ -147,6 +150,7 @@ def test_a_set_is_approved_by_another_person_and_as_a_whole(late: Shop) -> None:
     assert set_document(late.ws, set_id).approved_by == "ben"
 
 
+@pytest.mark.long
 def test_a_set_is_approved_by_a_person_who_may_approve_every_run_of_it(late: Shop) -> None:
     ours = replace(recent_sales, policy=Policy(approvers=("finance",)))
     theirs = replace(sales_monthly, inputs={"recent": ours}, policy=Policy(approvers=("platform",)))
@@ -198,6 +202,7 @@ def advice_to_reproduce(shop: Shop, set_id: str) -> str:
     return advised(refusal.value)
 
 
+@pytest.mark.long
 def test_the_runs_of_a_set_are_reproduced_one_by_one(late: Shop) -> None:
     manifest = planned_set(late).manifest
     assert advice_to_reproduce(late, manifest.set_id) == f"backfill status {manifest.set_id}"

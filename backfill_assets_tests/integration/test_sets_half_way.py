@@ -110,6 +110,7 @@ def test_a_set_that_cannot_be_completed_is_reversed_by_recover(late: Shop) -> No
     assert audit(late.ws).problems == ()
 
 
+@pytest.mark.long
 def test_a_set_whose_first_table_changed_is_refused_with_nothing_changed(late: Shop) -> None:
     set_id = ready_set(late, planned_set(late))
     late.published(REACHED, reason="in between")
@@ -135,6 +136,7 @@ def test_a_rollback_of_a_set_brings_every_table_back(late: Shop) -> None:
     assert audit(late.ws).problems == ()
 
 
+@pytest.mark.long
 def test_sales_that_landed_and_are_not_loaded_are_named_before_anything_is_planned(shop: Shop) -> None:
     path = shop.folder / "later.jsonl"
     path.write_text('{"sale_id": "x", "sold_at": "2026-02-16T12:00:00Z", "amount": 1}\n', encoding="utf-8")
@@ -206,6 +208,7 @@ def test_a_rollback_during_a_live_publication_of_a_set_stops_it(late: Shop) -> N
     assert audit(late.ws).problems == ()
 
 
+@pytest.mark.long
 def test_a_set_is_rolled_back_as_a_whole_or_not_at_all(late: Shop) -> None:
     planned = planned_set(late)
     set_id = ready_set(late, planned)
@@ -221,6 +224,7 @@ def test_a_set_is_rolled_back_as_a_whole_or_not_at_all(late: Shop) -> None:
     assert operations.recover(late.ws, by="ops") == ()
 
 
+@pytest.mark.long
 def test_a_rollback_that_stopped_half_way_can_be_given_up(late: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     planned = planned_set(late)
     set_id = ready_set(late, planned)
@@ -245,6 +249,7 @@ def test_a_rollback_that_stopped_half_way_can_be_given_up(late: Shop, monkeypatc
     assert audit(late.ws).problems == ()
 
 
+@pytest.mark.long
 def test_what_a_set_found_equal_is_undone_with_it(shop: Shop) -> None:
     shop.land("free.jsonl", [sale(CARNIVAL, amount=0, sale_id="free")])
     planned = planned_set(shop)
@@ -257,6 +262,7 @@ def test_what_a_set_found_equal_is_undone_with_it(shop: Shop) -> None:
     assert audit(shop.ws).problems == ()
 
 
+@pytest.mark.long
 def test_a_set_that_is_never_published_says_so(late: Shop) -> None:
     day = DayRange.inclusive(CARNIVAL, CARNIVAL)
     request = SetRequest(reason="look", by="ana", because=((SALES, day),), mode=Mode.DRY_RUN)
@@ -274,6 +280,7 @@ def test_a_set_is_approved_once(late: Shop) -> None:
         operations.approve_set(late.ws, set_id, by="ben")
 
 
+@pytest.mark.long
 def test_the_versions_of_a_set_are_those_of_the_whole_set(late: Shop) -> None:
     set_id = ready_set(late, planned_set(late))
     killed_after_the_first_table(late, set_id)
@@ -292,6 +299,7 @@ def test_history_undoes_a_run_of_a_set_with_its_set(late: Shop) -> None:
         operations.rollback(late.ws, before.run_id, by="ben", reason="was right before")
 
 
+@pytest.mark.long
 def test_days_that_were_not_loaded_are_loaded_range_by_range(shop: Shop) -> None:
     path = shop.folder / "apart.jsonl"
     days = ("2026-02-16", "2026-02-17", "2026-02-20")

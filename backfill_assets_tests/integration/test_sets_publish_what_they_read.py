@@ -110,6 +110,7 @@ def test_gold_that_was_computed_from_other_silver_is_not_published_and_running_t
     assert audit(late.ws).problems == ()
 
 
+@pytest.mark.long
 def test_the_rows_that_are_kept_of_a_set_are_erased_by_its_name(late: Shop) -> None:
     set_id = ready_set(late, planned_set(late))
     reports = [member.run.run_id for member in set_document(late.ws, set_id).runs]
@@ -123,6 +124,7 @@ def test_the_rows_that_are_kept_of_a_set_are_erased_by_its_name(late: Shop) -> N
         operations.erase_samples(late.ws, set_id, by="dora", reason="asked for")
 
 
+@pytest.mark.long
 def test_a_run_of_a_set_is_shown_where_another_run_of_the_set_cannot_be_read(late: Shop) -> None:
     planned = planned_set(late)
     silver, gold = (member.run_id for member in planned.manifest.members)
@@ -134,6 +136,7 @@ def test_a_run_of_a_set_is_shown_where_another_run_of_the_set_cannot_be_read(lat
     assert any(gold in problem.why for problem in status(late.ws).problems)
 
 
+@pytest.mark.long
 def test_running_a_set_that_is_ready_stages_nothing_again(late: Shop) -> None:
     planned = planned_set(late)
     set_id = ready_set(late, planned)

@@ -105,6 +105,7 @@ def test_one_table_of_a_set_is_one_run_and_one_commit_whatever_gaps_it_has(twice
     assert audit(ws).problems == ()
 
 
+@pytest.mark.long
 def test_a_launch_over_gaps_says_what_to_launch_before_anything_is_computed(twice: Shop) -> None:
     silver = both(twice).manifest.members[0].run_id
     given = {"by": "ana", "run_id": silver}
@@ -121,6 +122,7 @@ def test_a_launch_over_gaps_says_what_to_launch_before_anything_is_computed(twic
     assert operations.run_named(twice.ws, silver).state is RunState.PASSED
 
 
+@pytest.mark.long
 def test_a_dagster_run_names_the_range_from_the_first_to_the_last_partition_of_its_manifest(twice: Shop) -> None:
     from backfill_assets.orchestration.runs import _must_span
 

@@ -65,6 +65,7 @@ def land_only(shop: Shop, name: str, *records: Mapping[str, object]) -> str:
     return landed.record.import_id
 
 
+@pytest.mark.long
 def test_an_earlier_version_is_stale_and_a_restatement_rebuilds_it(shop: Shop) -> None:
     assert stale(shop) == [(RECENT, 3, 9, "VERSION_CHANGED", "")]
     shop.published(DayRange.inclusive(january(5), january(6)))
@@ -76,6 +77,7 @@ def test_an_earlier_version_is_stale_and_a_restatement_rebuilds_it(shop: Shop) -
     assert [each[1:3] for each in stale(shop)] == [(3, 4), (7, 9)]
 
 
+@pytest.mark.long
 def test_an_older_run_that_is_published_late_and_found_equal_leaves_a_fresh_partition_fresh(shop: Shop) -> None:
     shop.published()
     fifth = DayRange.inclusive(january(5), january(5))
@@ -94,6 +96,7 @@ def test_an_older_run_that_is_published_late_and_found_equal_leaves_a_fresh_part
     assert stale(shop) == []
 
 
+@pytest.mark.long
 def test_a_correction_is_stale_first_in_bronze_and_then_where_windows_reach_it(shop: Shop) -> None:
     shop.published()
     correction = land_only(shop, "correction.jsonl", sale(january(6), amount=25))
@@ -118,6 +121,7 @@ def test_days_that_landed_and_were_never_built_are_stale_with_the_empty_ones_bet
     assert stale(shop, SALES) == [(SALES, 12, 14, "INPUT_CHANGED", late)]
 
 
+@pytest.mark.long
 def test_never_built_is_what_could_be_built_of_the_days_that_were_asked_about(shop: Shop) -> None:
     shop.published()
     everything = DayRange.inclusive(january(1), january(10))
@@ -130,6 +134,7 @@ def test_never_built_is_what_could_be_built_of_the_days_that_were_asked_about(sh
     assert stale(shop, RECENT) == []
 
 
+@pytest.mark.long
 def test_a_gap_that_was_not_named_is_listed_as_left_out_even_when_nothing_else_is_stale(
     stocked_home: Path, tmp_path: Path, spark: SparkSession
 ) -> None:

@@ -143,6 +143,7 @@ def test_bytes_of_a_staged_file_that_changed_after_its_gates_are_not_published(s
     assert audit(shop.ws).problems == ()
 
 
+@pytest.mark.long
 def test_publication_reads_no_bytes_of_files_that_were_not_touched_since_they_were_staged(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:

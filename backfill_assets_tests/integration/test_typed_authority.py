@@ -130,11 +130,13 @@ def colleague(tmp_path_factory: pytest.TempPathFactory, waiting_home: Path, spar
         )
 
 
+@pytest.mark.long
 def test_no_combination_of_tags_publishes_what_waits_for_another_person(colleague: Colleague) -> None:
     for given in colleague.combinations():
         colleague.changes_nothing(PUBLICATION, given)
 
 
+@pytest.mark.long
 def test_no_combination_of_tags_computes_anything_without_a_name(colleague: Colleague) -> None:
     for given in colleague.combinations()[::3]:
         colleague.changes_nothing(EVERYTHING, {tag: value for tag, value in given.items() if tag != "by"})
@@ -142,6 +144,7 @@ def test_no_combination_of_tags_computes_anything_without_a_name(colleague: Coll
         colleague.changes_nothing(EVERYTHING, {"by": by, "transform_version": "0.9.0"})
 
 
+@pytest.mark.long
 def test_no_process_and_no_config_publishes_what_waits_for_another_person(colleague: Colleague) -> None:
     follows = {"by": "x", "kind": "LIVE", "because": colleague.values["because"][0]}
     for process in colleague.benches:
@@ -154,6 +157,7 @@ def test_no_process_and_no_config_publishes_what_waits_for_another_person(collea
         colleague.changes_nothing(PUBLICATION, {"by": "x"}, config=config)
 
 
+@pytest.mark.long
 def test_what_one_person_can_have_computed_is_still_not_published(colleague: Colleague) -> None:
     load = colleague.values["because"][0]
     # The defective release once more, as something that follows bronze: this replaced approved rows.

@@ -115,6 +115,7 @@ def test_past_all_horizons_what_was_replaced_goes_and_a_rollback_is_refused(shop
     assert operations.reproduce(old.ws, first, by="rita").identical
 
 
+@pytest.mark.long
 def test_past_the_rollback_horizon_a_published_run_can_still_be_reproduced(shop: Shop, spark: SparkSession) -> None:
     first = first_run(shop)
     shop.land("late.jsonl", [sale(SIXTH, amount=100, sale_id="late")])
@@ -131,6 +132,7 @@ def test_past_the_rollback_horizon_a_published_run_can_still_be_reproduced(shop:
     assert f"version 1 of {SALES} {SIXTH}, which retention removed at {removed}" in refusal.value.message
 
 
+@pytest.mark.long
 def test_a_run_that_was_rolled_back_can_be_published_again_within_the_horizon_only(
     shop: Shop, spark: SparkSession
 ) -> None:
@@ -189,6 +191,7 @@ def test_what_is_being_staged_is_left_alone(shop: Shop, spark: SparkSession) -> 
     assert not (folder_of(shop.ws.lake, RECENT) / "_runs" / run_id).exists()
 
 
+@pytest.mark.long
 def test_a_table_with_an_open_publication_is_left_alone_and_that_is_said(
     shop: Shop, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -211,6 +214,7 @@ def _die(*_: object, **__: object) -> None:
     raise KeyboardInterrupt
 
 
+@pytest.mark.long
 def test_others_write_while_a_vacuum_looks_at_the_tables(
     shop: Shop, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -265,6 +269,7 @@ def test_a_table_that_never_stands_still_is_left_for_the_next_vacuum(shop: Shop,
     assert old.amounts()[SIXTH] == 40
 
 
+@pytest.mark.long
 def test_a_process_that_dies_before_removing_leaves_files_for_the_next_one(
     shop: Shop, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -284,6 +289,7 @@ def test_a_process_that_dies_before_removing_leaves_files_for_the_next_one(
     assert len(old.files()) == len(before) - 2
 
 
+@pytest.mark.long
 def test_quarantined_records_stay_as_people_read_them(shop: Shop, spark: SparkSession) -> None:
     path = shop.folder / "bad.jsonl"
     path.write_text(json.dumps({"sale_id": "no time"}) + "\n", encoding="utf-8")

@@ -82,6 +82,7 @@ def test_a_warm_up_that_is_too_short_blocks_the_run(shop: Shop) -> None:
     assert short.amounts() == {}
 
 
+@pytest.mark.long
 def test_a_look_ahead_that_is_too_short_blocks_the_run_as_well(shop: Shop) -> None:
     short = redeclared(shop, window=Window(days_back=2))
     run_id = short.staged(short.planned(LATE))
@@ -91,6 +92,7 @@ def test_a_look_ahead_that_is_too_short_blocks_the_run_as_well(shop: Shop) -> No
     )
 
 
+@pytest.mark.long
 def test_a_dry_run_is_proven_too(shop: Shop) -> None:
     short = redeclared(shop, window=Window(days_back=1, days_ahead=1))
     request = PlanRequest(table=RECENT, days=LATE, reason="look", by="ana", mode=Mode.DRY_RUN)
@@ -98,6 +100,7 @@ def test_a_dry_run_is_proven_too(shop: Shop) -> None:
     assert state_of(short.ws, run_id) is RunState.BLOCKED
 
 
+@pytest.mark.long
 def test_an_author_can_opt_out_or_only_be_warned(shop: Shop) -> None:
     window = Window(days_back=1, days_ahead=1)
     silent = redeclared(shop, window=window, gates=(warm_up_proof(partitions=0),))
@@ -133,6 +136,7 @@ def test_gating_again_keeps_the_proof_of_the_same_files(shop: Shop) -> None:
     assert state_of(shop.ws, run_id) is RunState.PASSED
 
 
+@pytest.mark.long
 def test_the_example_of_the_readme_is_proven(
     tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:

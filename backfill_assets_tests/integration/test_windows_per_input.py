@@ -82,6 +82,7 @@ def ws(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Iterato
     opened.close()
 
 
+@pytest.mark.long
 def test_a_slow_dimension_has_no_warm_up_of_its_own(ws: Workspace) -> None:
     planned = plan(ws, WORTH, RATED)
     assert planned.missing == {}
@@ -106,6 +107,7 @@ def test_a_slow_dimension_has_no_warm_up_of_its_own(ws: Workspace) -> None:
     assert [found.ranges for found in operations.stale_tables(ws)] == [()] * 5
 
 
+@pytest.mark.long
 def test_the_proof_reads_each_input_longer_by_its_own_measure(ws: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     # A published run of these windows would be cited; this is about what is computed without one.
     monkeypatch.setattr(prove, "cited_proof", lambda *_: None)
@@ -119,6 +121,7 @@ def test_the_proof_reads_each_input_longer_by_its_own_measure(ws: Workspace, mon
     assert found.verdict == "the same 1 row with 30 more days back of sales, and 7 more days back of rates"
 
 
+@pytest.mark.long
 def test_a_corrected_day_of_the_dimension_restates_exactly_that_day(ws: Workspace) -> None:
     land(ws, "rates", "corrected.jsonl", [rated(MARCH, rate=3)])
     (found,) = [each for each in operations.stale_tables(ws) if each.table == WORTH]
@@ -149,6 +152,7 @@ def test_a_corrected_day_of_the_dimension_restates_exactly_that_day(ws: Workspac
     assert [each.ranges for each in operations.stale_tables(ws)] == [()] * 5
 
 
+@pytest.mark.long
 def test_a_corrected_sale_reaches_the_31_days_that_read_it(ws: Workspace) -> None:
     request = SetRequest(reason="what if", by="ana", because=(("bronze.sales", DayRange.inclusive(MARCH, MARCH)),))
     planned = operations.plan_set(ws, request)

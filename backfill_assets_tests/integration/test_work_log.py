@@ -62,12 +62,14 @@ def test_what_stops_a_run_is_a_line_with_the_error(shop: Shop, capsys: pytest.Ca
     assert failed[0]["stage"] == "agree" and failed[0]["error"] == "NotApproved" and failed[0]["message"]
 
 
+@pytest.mark.long
 def test_without_the_setting_nothing_is_written(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
     run_id = shop.planned()
     execute(shop.ws, run_id, STAGED_AND_GATED, actor="ana")
     assert logged(capsys.readouterr().err) == []
 
 
+@pytest.mark.long
 def test_a_command_writes_lines_in_place_of_its_progress(tmp_path: Path, shop: Shop) -> None:
     run_id = shop.planned()
     done = subprocess.run(
