@@ -18,24 +18,37 @@ STAY: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "faults/test_crashes.py": {
         "test_nothing_is_lost_wherever_it_is_killed": ("publish",),
     },
-    "faults/test_fuzz.py": {
-        "test_every_record_of_hostile_files_is_accounted_for": ("few",),
-        "test_the_accounts_of_a_source_that_changes_its_mind_close_after_whatever_is_done": ("few",),
-    },
     "faults/test_interleavings.py": {
         "test_in_every_order_of_the_phases_nothing_is_amiss": (
             "backfill x live",
             "restage x cancel",
             "vacuum x foreign restore",
         ),
+        "test_without_any_one_guard_something_is_amiss": (
+            "compare",
+            "fence",
+            "approval",
+            "leases",
+            "vacuum-open-publications",
+            "asked-once",
+        ),
+    },
+    "integration/test_broken_tables.py": {
+        "test_a_damaged_table_keeps_no_other_one_from_being_looked_after": ("a log of garbage", "gone"),
     },
     "integration/test_cited_proofs.py": {
         "test_a_published_proof_is_cited_and_nothing_is_computed_again": ("days between others",),
     },
     "integration/test_contracts.py": {
         "test_a_lift_that_breaks_its_contract_is_refused_before_anything_is_published": (
-            "of_the_key-computes sale_id, which belongs to the key or is the event time",
             "failing-its function failed: KeyError: 'nett'",
+        ),
+    },
+    "integration/test_dagster_acts.py": {
+        "test_what_cannot_be_planned_is_refused_in_one_sentence": (
+            "typed0-the requester has no name",
+            "typed4-the reason is empty. Next: say the reason",
+            "typed6-only one end of the range was given",
         ),
     },
     "integration/test_dagster_colours.py": {
@@ -50,18 +63,16 @@ STAY: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "integration/test_follow.py": {
         "test_whatever_is_published_undone_and_killed_the_month_ends_as_the_sum_of_its_days": ("0", "3"),
     },
-    "integration/test_follow_replay.py": {
-        "test_every_affected_month_is_asked_for_once_none_is_missed_and_none_is_stuck": ("short",),
-    },
     "integration/test_gates.py": {
-        "test_keys_whose_hashes_collide_are_told_apart": ("0-key_hash", "1-key_hash32"),
+        "test_keys_whose_hashes_collide_are_told_apart": ("1-key_hash32",),
+        "test_accepted_rows_of_equal_partitions_need_not_be_read": ("0",),
+        "test_one_pass_measures_what_a_plain_reading_counts": ("0",),
         "test_rows_that_differ_have_other_checksums": ("left0-right0",),
     },
     "integration/test_hostile_words.py": {
         "test_a_manifest_that_cannot_be_read_is_one_sentence": (
             "<lambda>-a manifest of format 99; this code reads formats up to",
             "<lambda>-it lacks 'target'",
-            "<lambda>-cannot be read0",
         ),
         "test_no_word_of_a_statement_withdraws_anything_or_shows_a_traceback": ("0", "21", "27"),
         "test_no_word_of_any_command_changes_anything_or_shows_a_traceback": ("0", "3", "12", "21"),
@@ -80,14 +91,18 @@ STAY: Mapping[str, Mapping[str, tuple[str, ...]]] = {
             "0006-sqlite-INSERT INTO run_follows (run_id, publication_id) VALUES ('planned', 'pub-1')",
         ),
     },
-    "integration/test_many_changes.py": {
-        "test_a_feed_in_pieces_in_any_order_and_twice_is_what_its_own_order_says": ("short",),
-    },
     "integration/test_plan_is_run.py": {
         "test_a_run_is_not_measured_by_other_gates_than_were_agreed": ("False",),
     },
     "integration/test_publication_and_inputs.py": {
+        "test_a_transform_with_an_action_is_refused_with_its_name_and_the_action": (
+            "collect-<lambda>",
+            "write-<lambda>",
+        ),
         "test_an_event_dated_a_year_ahead_fills_no_year": ("True",),
+    },
+    "integration/test_start.py": {
+        "test_what_the_ledger_knows_is_shown_without_what_moves_rows": ("asked0",),
     },
     "integration/test_resume.py": {
         "test_a_process_that_was_given_up_changes_nothing_when_it_wakes_up": ("chunk 2 of 4: -recovers-FAILED",),

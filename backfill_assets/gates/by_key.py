@@ -9,7 +9,7 @@ kind alone hides no change.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import date
 from functools import reduce
@@ -119,10 +119,16 @@ class _Keys:
         names = _names_of(hashed)
         sums = (F.sum(name).alias(name) for name in (_WEIGHT, *(each.name for each in coded)))
         by = self.key if exactly else (self.column, _KEY)
-        grouped = reduce(DataFrame.unionAll, sides).groupBy(*by)
-        groups = grouped.agg(*sums, *(F.bit_xor(name).alias(name) for name in names))
-        counted = groups.groupBy(self.column).agg(*self._counts(names, coded)).collect()
-        return {row[self.column]: self._by_key(row.asDict()) for row in counted}
+        # Rows are brought together before they are grouped: few of one task share a key, so grouping them there first
+        # would make nothing smaller.
+        together = reduce(DataFrame.unionAll, sides).repartition(*by)
+        groups = together.groupBy(*by).agg(*sums, *(F.bit_xor(name).alias(name) for name in names))
+        # Most groups differ in the same way as many others, so that few rows are left to be counted.
+        ways = groups.select(self.column, *self._way(names), *(each.name for each in coded))
+        counted = ways.groupBy(*ways.columns).agg(F.count(F.lit(1)).alias(_KEYS)).groupBy(self.column)
+        return {
+            row[self.column]: self._by_key(row.asDict()) for row in counted.agg(*self._counts(names, coded)).collect()
+        }
 
     def _side(
         self, frame: DataFrame, weight: int, hashed: Sequence[Column], coded: Sequence[Coded], *, exactly: bool
@@ -154,25 +160,37 @@ class _Keys:
             *(value.alias(f"{_PAIR}{place}") for place, value in enumerate(packed)),
         )
 
+    def _way(self, names: Sequence[str]) -> Iterator[Column]:
+        """How a group differs: how many rows each side has, and a bit for each hash in which they differ."""
+        yield F.col(_WEIGHT).bitwiseAND(F.lit(_ONE_ACCEPTED - 1)).alias(_STAGED)
+        yield F.shiftrightunsigned(_WEIGHT, 32).alias(_ACCEPTED)
+        if names:
+            differ = [_half(0), *(_half(place) for place, _ in enumerate(self.values, start=1)), F.col(_ROW)]
+            for place in range(0, len(differ), _BITS):
+                bits = (
+                    F.shiftleft((each != 0).cast("bigint"), n) for n, each in enumerate(differ[place : place + _BITS])
+                )
+                yield reduce(Column.bitwiseOR, bits).alias(f"{_BITS_OF}{place // _BITS}")
+
     def _counts(self, names: Sequence[str], coded: Sequence[Coded]) -> Sequence[Column]:
-        staged = F.col(_WEIGHT).bitwiseAND(F.lit(_ONE_ACCEPTED - 1))
-        accepted = F.shiftrightunsigned(_WEIGHT, 32)
+        staged, accepted, keys = F.col(_STAGED), F.col(_ACCEPTED), F.col(_KEYS)
         both = (staged > 0) & (accepted > 0)
-        differs = reduce(Column.__or__, (F.col(name) != 0 for name in names), F.lit(False))
+        # Without accepted rows there are no hashes, and no column is known to differ.
+        differ = [_bit(place) for place in range(len(self.values) + 2)] if names else []
+        differs = reduce(Column.__or__, differ, F.lit(False))
         counts = {
             "added": accepted == 0,
             "removed": staged == 0,
             "changed": both & differs,
             "unchanged": both & ~differs,
-            "shared": (staged > 1) | (accepted > 1) | (both & (_half(0) != 0) if names else F.lit(False)),
+            "shared": (staged > 1) | (accepted > 1) | (both & differ[0] if differ else F.lit(False)),
+            **{f"moved_{n}": both & differ[place] for place, n in enumerate(self.values, start=1) if differ},
+            **{name: pair for each in coded for name, pair in each.pairs(differs)},
         }
-        # Without accepted rows there are no hashes, and no column is known to differ.
-        columns = {f"moved_{n}": both & (_half(place) != 0) for place, n in enumerate(self.values, start=1) if names}
         return [
-            F.sum(accepted).alias("accepted_rows"),
-            F.sum(F.greatest(staged - 1, F.lit(0))).alias("surplus"),
-            *(F.count_if(condition).alias(name) for name, condition in {**counts, **columns}.items()),
-            *(count for each in coded for count in each.counts(differs)),
+            F.sum(accepted * keys).alias("accepted_rows"),
+            F.sum(F.greatest(staged - 1, F.lit(0)) * keys).alias("surplus"),
+            *(F.sum(F.when(counted, keys).otherwise(0)).alias(name) for name, counted in counts.items()),
         ]
 
     def _by_key(self, row: Mapping[str, int]) -> ByKey:
@@ -186,7 +204,11 @@ class _Keys:
 
 
 _WEIGHT, _KEY, _ROW, _PAIR = "_weight", "_key_hash", "_row_hash", "_pair_"
+_STAGED, _ACCEPTED, _KEYS, _BITS_OF = "_staged", "_accepted", "_keys", "_bits_"
 _LOW_32_BITS = 0xFFFFFFFF
+
+_BITS = 62
+"""How many bits are kept in one number."""
 
 
 def _names_of(hashed: Sequence[Column]) -> tuple[str, ...]:
@@ -198,6 +220,11 @@ def _half(place: int) -> Column:
     """What the two sides' hashes of a column differ in, or those of the key, which has the first place."""
     pair = F.col(f"{_PAIR}{place // 2}")
     return F.shiftrightunsigned(pair, 32) if place % 2 else pair.bitwiseAND(F.lit(_LOW_32_BITS))
+
+
+def _bit(place: int) -> Column:
+    """Whether the two sides differ in the hash of this place."""
+    return F.getbit(f"{_BITS_OF}{place // _BITS}", F.lit(place % _BITS)) == 1
 
 
 def key_hash(fields: Sequence[StructField]) -> Column:

@@ -69,15 +69,15 @@ class Coded:
         ).otherwise(F.lit(len(self.values)))
         return F.shiftleft(code.cast("bigint"), _BEFORE if is_accepted else 0).alias(self.name)
 
-    def counts(self, changed: Column) -> Iterator[Column]:
-        """Counts of the pairs of values, for keys that are on one side or, where `changed`, on both."""
+    def pairs(self, changed: Column) -> Iterator[tuple[str, Column]]:
+        """Whether a key has moved from one value to another, by a name of the pair: for keys that are on one side or,
+        where `changed`, on both."""
         for before, after in self._pairs():
             of_pair = F.col(self.name) == F.lit((before << _BEFORE) + after)
-            counted = of_pair & changed if before and after else of_pair
-            yield F.count_if(counted).alias(f"{self.name}_{before}_{after}")
+            yield f"{self.name}_{before}_{after}", of_pair & changed if before and after else of_pair
 
     def found(self, row: Mapping[str, int]) -> Iterator[StateMove]:
-        """What these counts found, without the pairs of no rows."""
+        """What the counts of `pairs` found, without the pairs of no rows."""
         for before, after in self._pairs():
             if rows := row.get(f"{self.name}_{before}_{after}", 0):
                 yield StateMove(

@@ -98,6 +98,7 @@ def url(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterat
         yield address
 
 
+@pytest.mark.long
 def test_runs_of_commands_are_there_with_their_manifest_reason_and_requester(url: str) -> None:
     runs = ask(url, RUNS)["runsOrError"]["results"]
     assert [(run["jobName"], run["status"]) for run in runs] == [
@@ -114,6 +115,7 @@ def test_runs_of_commands_are_there_with_their_manifest_reason_and_requester(url
     assert tags["dagster/asset_partition_range_start"] == "2025-01-03"
 
 
+@pytest.mark.long
 def test_a_failed_gate_shows_on_its_days_and_a_passed_one_on_all(url: str) -> None:
     asset = ask(url, ASSET, path=["validation", "recent_sales"])["assetNodeOrError"]
     checks = {
@@ -141,6 +143,7 @@ def test_a_failed_gate_shows_on_its_days_and_a_passed_one_on_all(url: str) -> No
     ]
 
 
+@pytest.mark.long
 def test_the_page_of_a_gate_says_for_a_day_what_was_found(url: str) -> None:
     for day, success, said in (("2025-01-05", True, "0 of "), ("2025-01-10", False, "1 of ")):
         asked = {"assetKey": {"path": ["validation", "recent_sales"]}, "name": "plausible", "day": day}
@@ -152,6 +155,7 @@ def test_the_page_of_a_gate_says_for_a_day_what_was_found(url: str) -> None:
         assert found["evaluation"]["targetMaterialization"]["runId"] == found["runId"]
 
 
+@pytest.mark.long
 def test_the_table_that_readers_know_is_not_materialized_by_staging(url: str) -> None:
     published = ask(url, ASSET, path=["silver", "recent_sales"])["assetNodeOrError"]
     assert published["assetPartitionStatuses"]["ranges"] == []
@@ -161,6 +165,7 @@ def test_the_table_that_readers_know_is_not_materialized_by_staging(url: str) ->
     ]
 
 
+@pytest.mark.long
 def test_the_launchpad_names_what_is_missing_or_wrong_before_anything_starts(url: str) -> None:
     asked = {"first_day": "2025-01-03", "last_day": "2025-01-04", "reason": "a test", "requester": "ann"}
     for job, typed, wrong in (
@@ -176,11 +181,13 @@ def test_the_launchpad_names_what_is_missing_or_wrong_before_anything_starts(url
         assert (wrong or "") in "".join(messages)
 
 
+@pytest.mark.long
 def test_a_blocked_run_leaves_the_table_as_it_was_and_without_a_headline(url: str) -> None:
     latest = ask(url, LATEST, keys=[{"path": ["silver", "recent_sales"]}, {"path": ["bronze", "sales"]}])
     assert [each["latestRun"] for each in latest["assetsLatestInfo"]] == [None, None]
 
 
+@pytest.mark.long
 def test_the_numbers_of_a_partition_are_numbers_that_pages_plot(url: str) -> None:
     found = ask(url, PLOTTED, key={"path": ["validation", "recent_sales"]})["assetOrError"]
     (last,) = found["assetMaterializations"]

@@ -104,6 +104,7 @@ def test_a_publisher_that_slept_cannot_publish_over_newer_work_and_says_why(scen
     assert audit(scene.ws).problems == ()
 
 
+@pytest.mark.long
 def test_a_rollback_that_slept_cannot_take_newer_work_away(scene: Scene) -> None:
     with asleep(scene, "rollback second", BEFORE_COMMIT) as sleeper:
         recover(scene.ws, by="ops")
@@ -116,6 +117,7 @@ def test_a_rollback_that_slept_cannot_take_newer_work_away(scene: Scene) -> None
     assert audit(scene.ws).problems == ()
 
 
+@pytest.mark.long
 def test_a_publisher_that_slept_after_its_commit_finds_that_all_is_done(scene: Scene) -> None:
     with asleep(scene, "publish backfill", "SWAP_COMMITTED") as sleeper:
         (found,) = recover(scene.ws, by="ops")

@@ -23,6 +23,7 @@ from backfill_assets_tests.landing_examples import EVENTS
 SOME, OTHERS = ("line breaks in quotes", "odd values"), ("mixed line ends", "two members")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("names", "records", "empty_files"),
     [(SOME, 100, 1), (SOME, 500, None), (OTHERS, 500, None)],
@@ -46,6 +47,7 @@ def test_every_record_of_hostile_files_is_accounted_for(
     assert sum(tally.refused for tally in findings.tallies.values()) > 20
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("seed", "acts"), [(1, 4), (2, 14), (3, 14)], ids=["few", "many", "others"])
 def test_the_accounts_of_a_source_that_changes_its_mind_close_after_whatever_is_done(
     spark: SparkSession, tmp_path: Path, seed: int, acts: int

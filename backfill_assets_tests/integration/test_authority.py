@@ -168,6 +168,7 @@ def test_a_policy_that_was_tightened_since_counts(shop: Shop) -> None:
         shop.publish(run_of(shop.ws, "auto"))
 
 
+@pytest.mark.long
 def test_the_next_step_is_what_publication_would_ask_for(shop: Shop) -> None:
     run_id = run_of(shop.ws, "auto")
     loose = declared(shop, AUTO)
@@ -198,6 +199,7 @@ def test_reading_a_status_archives_nothing(shop: Shop) -> None:
     assert sorted(shop.ws.reference_archive.rglob("*")) == before
 
 
+@pytest.mark.long
 def test_a_domain_without_approvals_is_not_enough_where_rows_were_approved(shop: Shop) -> None:
     loose, run_id = declared(shop, AUTO), run_of(shop.ws, "auto")
     with pytest.raises(NotApproved, match="is not approved"):

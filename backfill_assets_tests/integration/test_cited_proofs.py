@@ -67,6 +67,7 @@ def test_what_was_not_published_is_not_cited(shop: Shop) -> None:
     assert cited_by(shop, shop.planned(LATE)) is None
 
 
+@pytest.mark.long
 def test_a_proof_by_longer_windows_is_not_cited(shop: Shop) -> None:
     shop.published(ONE)
     assert cited_by(shop, shop.planned(LATE)) is None

@@ -253,6 +253,7 @@ def test_a_contract_that_forgets_the_one_before_lands_nothing(store: Store) -> N
         assert len(tx.imports.records(SALES)) == 1
 
 
+@pytest.mark.long
 def test_a_load_that_was_planned_before_the_contract_changed_is_planned_again(store: Store) -> None:
     store.lands("one.jsonl", [sale(START, amount=1)])
     run = operations.plan_load(store.ws, SALES, partitions=None, by="ana", reason="landed")
@@ -262,6 +263,7 @@ def test_a_load_that_was_planned_before_the_contract_changed_is_planned_again(st
     assert "was planned with version 1 of the contract of bronze.sales, and the domain declares version 2" in said
 
 
+@pytest.mark.long
 def test_an_earlier_version_that_is_not_what_it_was_makes_old_runs_irreproducible_with_the_reason(
     store: Store,
 ) -> None:
@@ -310,6 +312,7 @@ def test_check_names_what_was_built_before_and_what_would_have_to_be_restated(st
     assert "amount" in report.tables[1].problems[0]
 
 
+@pytest.mark.long
 def test_rows_that_a_declared_reader_cannot_read_are_blocked_by_the_schema_gate(store: Store) -> None:
     store.lands("one.jsonl", [sale(START, amount=1)])
     store.loads()
@@ -366,6 +369,7 @@ def sorted_rows(store: Store, table: str) -> list[dict[str, Any]]:
     return rows
 
 
+@pytest.mark.long
 def test_an_edited_contract_version_of_a_landed_file_is_found(store: Store) -> None:
     store.becomes(shop_of(2))
     store.lands("one.jsonl", [sale(START, amount=1)])

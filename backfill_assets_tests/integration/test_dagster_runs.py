@@ -288,6 +288,7 @@ def dies_at(point: Point) -> Callable[[Point], None]:
     return reached
 
 
+@pytest.mark.long
 def test_what_recover_publishes_and_rolls_back_is_shown(loaded: Bench) -> None:
     changed = (date(2025, 1, 21), date(2025, 1, 22))
     run_id = loaded.plan(*changed)

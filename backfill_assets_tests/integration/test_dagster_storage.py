@@ -162,6 +162,7 @@ def test_every_partition_has_the_status_of_every_gate_and_none_stays_planned(ins
     assert index_of(instance, "SELECT count(*) FROM asset_check_executions WHERE execution_status = 'PLANNED'") == (0,)
 
 
+@pytest.mark.long
 def test_the_verdict_on_a_partition_is_kept_and_what_was_observed_where_it_failed(instance: DagsterInstance) -> None:
     record_run(instance, days(30), gates(1), failing=days(1))
     failed, passed = (evaluation(instance, day.isoformat()) for day in days(2))

@@ -64,6 +64,7 @@ def test_a_row_is_shown_in_every_version_with_what_is_behind_each(published_shop
     assert cells(page.text, "landed files") == ["january.jsonl", "january.jsonl"]
 
 
+@pytest.mark.long
 def test_a_rollback_is_in_the_history_of_the_row(published_shop: Shop) -> None:
     shop = published_shop
     run_id = shop.published(version="1.0.0")
@@ -131,6 +132,7 @@ def test_hostile_words_stay_words(published_shop: Shop, word: str) -> None:
     assert word in get(desk, f"/runs/{run_id}").words
 
 
+@pytest.mark.long
 def test_a_late_file_shows_in_the_calendar_at_once(published_shop: Shop) -> None:
     shop = published_shop
     shop.published(version="1.0.0")

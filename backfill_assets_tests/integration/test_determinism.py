@@ -122,6 +122,7 @@ def home(tmp_path: Path, stocked_home: Path) -> Path:
     return copy_home(stocked_home, tmp_path / "home")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("surroundings", SURROUNDINGS if is_thorough() else list(SURROUNDINGS)[:1])
 def test_other_surroundings_give_the_same_rows(
     home: Path, here: Mapping[str, str], spark: SparkSession, surroundings: str

@@ -132,6 +132,7 @@ def test_while_a_publication_is_open_another_one_on_the_table_is_refused(shop: S
     shop.publish(other)
 
 
+@pytest.mark.long
 def test_a_publisher_that_was_only_slow_cannot_commit_what_recover_gave_up(shop: Shop) -> None:
     run_id = shop.ready(MIDDLE)
     killed(shop, f"publish(ws, '{run_id}', by='ben')", DIE_BEFORE)

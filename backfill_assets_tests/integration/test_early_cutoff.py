@@ -101,6 +101,7 @@ def test_a_run_that_changes_nothing_commits_nothing_notifies_no_dependent_and_ca
     assert audit(shop.ws).problems == ()
 
 
+@pytest.mark.long
 def test_a_recovery_that_was_late_for_a_run_that_changes_nothing_writes_nothing_into_the_table(shop: Shop) -> None:
     """A publication without a swap has no mark in the table's log, so the ledger alone says how it ended."""
     seen: list[PublicationRecord] = []
@@ -211,6 +212,7 @@ def test_a_damaged_partition_is_seen_as_drift_and_replaced(shop: Shop) -> None:
     assert audit(shop.ws).problems == ()
 
 
+@pytest.mark.long
 def test_a_repair_replaces_files_even_when_their_rows_are_right(shop: Shop) -> None:
     one = DayRange.inclusive(FIFTH, FIFTH)
     request = PlanRequest(table=RECENT, days=one, reason="lost bits on this disk", by="ana", kind=Kind.REPAIR)

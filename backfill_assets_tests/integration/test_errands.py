@@ -111,6 +111,7 @@ def test_whoever_launches_the_job_of_a_sensor_with_whatever_tags_gets_what_the_l
     assert (run_of(hand, waiting).state, run_of(hand, ready).state) == (RunState.PASSED, RunState.PUBLISHED)
 
 
+@pytest.mark.long
 def test_what_cannot_be_published_is_given_up_with_the_reason_and_tried_again_when_it_is_cleared(
     hand: Hand, ticks: Ticks
 ) -> None:
@@ -246,6 +247,7 @@ def test_whatever_was_killed_is_ended_by_the_sensor_once_and_not_while_it_may_be
     assert audit(hand.ws).problems == ()
 
 
+@pytest.mark.long
 def test_an_approved_set_is_published_once_as_a_whole_and_its_runs_are_not_published_apart_from_it(
     hand: Hand, ticks: Ticks
 ) -> None:

@@ -198,6 +198,7 @@ def test_several_publications_are_followed_by_one_run(hand: Hand) -> None:
     assert hand.total() == BEFORE + 15
 
 
+@pytest.mark.long
 def test_what_else_a_dead_follow_up_followed_is_asked_for_again(hand: Hand) -> None:
     first, second = hand.published({FIFTH: 15}), hand.published({SIXTH: 20})
     (run_id,) = planned(hand)

@@ -15,6 +15,7 @@ from backfill_assets_tests.faults.outbox import is_followed_once
 from backfill_assets_tests.faults.replay import opened, replayed
 
 
+@pytest.mark.long
 @pytest.mark.timeout(3_600)
 @pytest.mark.parametrize(
     ("publications", "rollbacks", "seed"),

@@ -145,6 +145,17 @@ def test_one_pass_measures_what_a_plain_reading_counts(spark: SparkSession, seed
         assert {name: measured_as(found[day], name) for name in expected} == expected, (seed, day)
 
 
+def test_differences_that_need_more_bits_than_a_number_has_are_counted_as_well(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chance = random.Random(4)
+    new, old = random_rows(chance, doubled=False), random_rows(chance, doubled=False)
+    expected = measure(frame(spark, new), frame(spark, old), TABLE, schema=SCHEMA)
+    assert len({name for each in expected.values() for name in each.changed_columns}) == 3
+    monkeypatch.setattr(by_key, "_BITS", 2)
+    assert measure(frame(spark, new), frame(spark, old), TABLE, schema=SCHEMA) == expected
+
+
 def test_without_accepted_rows_everything_is_added(spark: SparkSession) -> None:
     rows: list[Value] = [(FIRST, "a", "open", 1, None), (FIRST, "b", "open", 1, None)]
     found = measure(frame(spark, rows), None, TABLE, schema=SCHEMA)[FIRST]
@@ -317,6 +328,7 @@ def test_rows_of_equal_partitions_that_share_a_key_are_still_counted(spark: Spar
     assert not results["unique_key"].passed
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kept", [1, 2])
 def test_a_key_of_which_one_of_two_accepted_rows_is_gone_has_changed(spark: SparkSession, kept: int) -> None:
     old = frame(spark, [(FIRST, "a", "open", 1, None), (FIRST, "a", "open", 2, None)])
@@ -355,6 +367,7 @@ def test_keys_whose_hashes_collide_are_told_apart(
     assert measure(new, old, TABLE, schema=SCHEMA) == expected
 
 
+@pytest.mark.long
 def test_two_keys_of_one_hash_are_an_added_and_a_removed_row(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:

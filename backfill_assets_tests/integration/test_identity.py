@@ -60,6 +60,7 @@ def test_versions_are_recorded_when_a_run_is_planned_and_staged_and_compared_whe
     assert document.versions.present == {**report.versions.staged, "python": "3.99"}
 
 
+@pytest.mark.long
 def test_a_manifest_of_an_earlier_format_is_run_with_the_package_that_it_names(shop: Shop) -> None:
     planned = operations.run_named(shop.ws, shop.planned()).manifest
     package = shop.ws.code.package_digest

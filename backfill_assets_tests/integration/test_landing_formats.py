@@ -103,6 +103,7 @@ def test_a_gzip_file_with_a_byte_order_mark_and_no_last_line_break_is_read(room:
     assert [(row["event_id"], row["_row"], row["_reason"]) for row in rows] == [("é1", 1, None), ("e2", 2, None)]
 
 
+@pytest.mark.long
 def test_a_line_of_five_megabytes_is_a_record_like_any_other(room: LandingRoom) -> None:
     long = "x" * 5_000_000
     rows = room.judge(json_lines(event(attributes={"text": long}), event("e2", attributes=long)), "a.jsonl")

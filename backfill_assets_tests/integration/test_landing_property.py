@@ -110,6 +110,7 @@ def check(room: LandingRoom, oracle: Oracle) -> None:
     assert sum(counts.accepted for counts in found) == len(oracle.versions())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(examples(12)))
 def test_counts_and_bronze_follow_from_the_order_of_arrival(
     spark: SparkSession, settings: Settings, clock: Clock, seed: int

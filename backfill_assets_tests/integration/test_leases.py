@@ -252,6 +252,7 @@ def working(shop: Shop, run_id: str, *, seconds: float) -> tuple[Shop, LeasedRun
     return real, LeasedRun(run_id=run_id, actor="ana", lease=lease, doing="counted")
 
 
+@pytest.mark.long
 def test_the_heart_beats_through_a_spark_job_that_is_longer_than_the_lease(shop: Shop) -> None:
     run_id = shop.planned(OUTPUT)
     real, work = working(shop, run_id, seconds=1)

@@ -170,6 +170,7 @@ def test_days_are_found_by_file_source_date_and_state(ledger: Ledger) -> None:
         assert reader.imports.days([]) == reader.imports.days(days=[]) == ()
 
 
+@pytest.mark.long
 def test_a_file_may_touch_five_thousand_days_and_many_files_are_loaded_at_once(ledger: Ledger) -> None:
     days = tuple(date(2000, 1, 1) + timedelta(days=number) for number in range(5_000))
     big = begin(ledger)

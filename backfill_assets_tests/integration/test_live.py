@@ -128,6 +128,7 @@ def test_a_blocked_day_stops_what_comes_after_it_and_is_listed_until_it_is_cance
     assert status(shop.ws).stuck == ()
 
 
+@pytest.mark.long
 def test_a_blocked_run_that_is_cleared_is_listed_again_only_when_a_gate_blocks_it_again(shop: Shop) -> None:
     lands(shop, "wrong.jsonl", NEW, amount=2_000)
     advanced(shop)

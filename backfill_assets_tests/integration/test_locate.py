@@ -60,6 +60,7 @@ def test_what_rests_on_a_period_is_what_has_read_it_by_the_windows_of_its_runs(s
     assert found.not_loaded_described is None
 
 
+@pytest.mark.long
 def test_a_restatement_of_a_part_stands_for_its_partitions(shop: Shop) -> None:
     run_id = shop.published(DayRange.inclusive(january(7), january(8)))
     found = located(shop, 6, 6)
@@ -81,6 +82,7 @@ def test_days_without_records_are_in_no_import_and_nothing_rests_on_them(shop: S
     assert (found.imports, found.partitions, found.next_step) == ((), (), None)
 
 
+@pytest.mark.long
 def test_a_key_that_a_file_moved_away_is_found_on_the_day_that_it_left(shop: Shop) -> None:
     moved = land_only(shop, "moved.jsonl", {**sale(january(9)), "sale_id": "sale-2026-01-06"})
     found = {each.import_id: each for each in located(shop, 6, 6).imports}[moved]

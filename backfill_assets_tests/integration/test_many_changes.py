@@ -106,6 +106,7 @@ def require_equal(room: LandingRoom, feed: Sequence[Change], *, duplicates: int)
     assert sum(each.rejected for each in counts) == 0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("length", ["short", "long"])
 def test_a_feed_in_pieces_in_any_order_and_twice_is_what_its_own_order_says(
     spark: SparkSession, settings: Settings, clock: Clock, length: str

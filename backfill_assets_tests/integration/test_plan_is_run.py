@@ -100,6 +100,7 @@ def test_a_run_is_not_measured_by_other_gates_than_were_agreed(shop: Shop, gated
     assert operations.run_named(shop.ws, run_id).state is RunState.PASSED
 
 
+@pytest.mark.long
 def test_a_table_that_publishes_by_policy_is_not_said_to_wait_for_a_person(shop: Shop) -> None:
     alone = redeclared(shop, policy=Policy(backfill="auto"))
     run_id = alone.staged(alone.planned(OUTPUT))
@@ -111,6 +112,7 @@ def test_a_table_that_publishes_by_policy_is_not_said_to_wait_for_a_person(shop:
     assert agree.policy is None
 
 
+@pytest.mark.long
 def test_the_proof_reads_as_many_more_days_as_the_plan_said(shop: Shop) -> None:
     run_id = shop.staged(shop.planned(DayRange(OUTPUT.start, OUTPUT.start + timedelta(days=2))))
     (prove,) = [stage for stage in operations.stages(shop.ws, run_id) if isinstance(stage, Prove)]

@@ -13,6 +13,7 @@ from urllib.error import URLError
 from urllib.parse import quote
 from urllib.request import urlopen
 
+import pytest
 import uvicorn
 
 from backfill_assets.application import look
@@ -47,6 +48,7 @@ def asked(port: int, expression: str) -> list[Any]:
     raise TimeoutError(expression)
 
 
+@pytest.mark.long
 def test_prometheus_scrapes_the_desk_and_evaluates_the_alerts(published_shop: Shop, tmp_path: Path) -> None:
     prometheus = program("prometheus")
     desk, own = listening(), listening()

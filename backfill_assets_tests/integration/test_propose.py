@@ -136,6 +136,7 @@ def test_a_newer_file_replaces_the_draft_and_the_last_one_is_published(shop: Sho
     assert audit(shop.ws).problems == ()
 
 
+@pytest.mark.long
 def test_who_has_landed_a_file_cannot_approve_what_it_asks_for(shop: Shop) -> None:
     one_more(shop, "cleo", CARNIVAL, by="cleo")
     set_id = proposed(shop)
@@ -217,6 +218,7 @@ def with_lateness(shop: Shop, most: int) -> Shop:
     return replace(shop, ws=replace(shop.ws, domain=domain))
 
 
+@pytest.mark.long
 def test_within_the_lateness_policy_restates_alone(late: Shop) -> None:
     shop = with_lateness(late, LATE)
     found = propose(shop)

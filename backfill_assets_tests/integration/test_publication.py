@@ -54,6 +54,7 @@ def test_warm_up_rows_are_read_and_never_published(shop: Shop) -> None:
     assert set(shop.amounts()) == set(MIDDLE)
 
 
+@pytest.mark.long
 def test_rows_carry_the_lineage_of_their_run(shop: Shop) -> None:
     run_id = shop.published(MIDDLE, version="0.9.0", reason="for lineage")
     row = shop.ws.lake.open(RECENT).to_pyarrow_table().to_pylist()[0]
@@ -129,6 +130,7 @@ def test_a_rollback_under_a_later_publication_is_refused(shop: Shop) -> None:
         operations.rollback(shop.ws, first, by="ben", reason="was wrong")
 
 
+@pytest.mark.long
 def test_a_wholly_replaced_run_is_superseded_and_comes_back_with_a_rollback(shop: Shop) -> None:
     first = shop.published(MIDDLE)
     second = shop.published(MIDDLE, version="0.9.0")

@@ -100,6 +100,7 @@ def test_without_a_word_a_plan_computes_with_the_present_references(ws: Workspac
     assert (stale(ws).kept, stale(ws).partitions) == ((), (date(2026, 1, 1),))
 
 
+@pytest.mark.long
 def test_as_recorded_reads_the_versions_and_the_window_that_the_replaced_rows_had(ws: Workspace) -> None:
     planned = plan(ws, FIRST, RECORDED)
     assert versions(planned) == [("tariff", "1", AS_RECORDED)]
@@ -315,6 +316,7 @@ def test_every_semantics_is_reproduced_and_undone(ws: Workspace, home: Path, sem
     assert amounts(ws) == before
 
 
+@pytest.mark.long
 def test_drift_is_looked_for_with_the_references_of_the_time(ws: Workspace) -> None:
     drift = plan(ws, FIRST, RECORDED, mode=Mode.RECONCILIATION).manifest.run_id
     operations.stage(ws, drift, actor="ana")

@@ -83,6 +83,7 @@ def test_a_run_is_rebuilt_from_its_own_inputs_and_release_after_both_have_moved_
     assert reproduced(shop, second).identical
 
 
+@pytest.mark.long
 def test_a_load_of_bronze_is_rebuilt_from_its_landed_files(shop: Shop) -> None:
     with shop.ws.ledger.read() as reader:
         (load,) = reader.runs.records(table=SALES)
@@ -101,6 +102,7 @@ def test_a_sample_is_spread_over_the_run_with_both_ends_in_it(shop: Shop) -> Non
     assert (seen[-1].done, seen[-1].total) == (3, 3)
 
 
+@pytest.mark.long
 def test_rows_that_no_longer_follow_are_shown_by_partition_column_and_example(shop: Shop) -> None:
     run_id = shop.published()
 

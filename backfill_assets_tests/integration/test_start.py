@@ -126,6 +126,7 @@ def test_what_the_ledger_knows_is_shown_without_what_moves_rows(home: Path, aske
     assert shown.ends_at_once
 
 
+@pytest.mark.long
 def test_a_status_without_anything_to_follow_knows_nothing_of_follow_ups_and_other_views(home: Path) -> None:
     plans = {"planning.request", "planning.stages", "publication.follow", "staleness.decide", "cli.views"}
     answer(home, "follow")

@@ -229,6 +229,7 @@ def test_every_commit_says_which_publication_it_is(lake: Lake) -> None:
     assert told[0]["created_by"] == "backfill_assets"
 
 
+@pytest.mark.long
 def test_a_store_that_is_away_for_a_moment_delays_a_swap_and_loses_nothing() -> None:
     with short_lived_store() as store:
         bucket = store.make_bucket("away")

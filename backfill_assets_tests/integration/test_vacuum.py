@@ -154,6 +154,7 @@ def test_a_run_that_was_rolled_back_can_be_published_again_within_the_horizon_on
     assert old.amounts()[SIXTH] == 40
 
 
+@pytest.mark.long
 def test_what_an_earlier_attempt_left_goes_and_the_candidate_stays(shop: Shop) -> None:
     run_id = shop.ready(MIDDLE)
     first = {path for path in shop.files() if run_id in path}

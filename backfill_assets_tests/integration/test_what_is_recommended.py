@@ -69,6 +69,7 @@ def test_a_rollback_is_recommended_when_no_later_publication_has_replaced_some_o
         operations.rollback(hand.ws, run_id, by="ben", reason="was right before")
 
 
+@pytest.mark.long
 def test_what_a_refusal_recommends_is_accepted_once_names_and_reason_are_filled_in(
     published_shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
