@@ -9,14 +9,19 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-from collections.abc import Mapping, Sequence
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from backfill_assets.lake.tables import Lake
 from backfill_assets.places import StoreUrl
-from backfill_assets_tests.s3_server import Store
+from backfill_assets_tests.s3_server import Store, running_store, spark_jars
+
+SWITCH = "BACKFILL_TEST_LAKE"
+"""`s3`: the homes of tests keep their lakes in an object store (`make test-s3`)."""
 
 BUCKETS = "BACKFILL_TEST_BUCKETS"
 """The folder of the buckets of the running store; set by the fixture that starts it, and inherited by processes."""
@@ -28,6 +33,31 @@ def use_store(patch: pytest.MonkeyPatch, store: Store) -> None:
     """Lets every home that is opened from now on keep its lake in a store."""
     for name, value in {BUCKETS: str(store.folder), **store.environment}.items():
         patch.setenv(name, value)
+
+
+@contextmanager
+def lakes_where_asked() -> Iterator[None]:
+    """In folders, unless the switch says otherwise: then in a store of their own, also in processes started meanwhile.
+
+    Raises:
+        NoStore: A store is asked for, and there is none.
+    """
+    wanted = os.environ.get(SWITCH, "folder")
+    if wanted not in ("folder", "s3"):
+        raise SystemExit(f"{SWITCH} is {wanted!r}; it can be folder or s3")
+    if wanted == "folder":
+        yield
+        return
+    spark_jars()
+    with running_store(folder=memory()) as store, pytest.MonkeyPatch.context() as patch:
+        use_store(patch, store)
+        yield
+
+
+def memory() -> str:
+    """A folder in memory, where there is one: what is killed is a process, not the machine."""
+    place = "/dev/shm"
+    return place if os.access(place, os.W_OK) else tempfile.gettempdir()
 
 
 def on_a_store() -> bool:
@@ -48,6 +78,19 @@ def copy_lake(template: Path, home: Path) -> None:
     """Gives a home the lake of another one, unless it is in the home's folder."""
     if on_a_store():
         shutil.copytree(_bucket(template), _bucket(home))
+
+
+def bring_back_lake(template: Path, home: Path) -> None:
+    """Makes the lake of a home what that of another one is, unless it is in the home's folder."""
+    if on_a_store():
+        shutil.rmtree(_bucket(home))
+        copy_lake(template, home)
+
+
+def forget_lake(home: Path) -> None:
+    """Removes the lake of a home that is not needed any more, unless it is in the home's folder."""
+    if on_a_store():
+        shutil.rmtree(_bucket(home))
 
 
 def folder_of(lake: Lake, table: str) -> Path:

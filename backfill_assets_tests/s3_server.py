@@ -123,18 +123,19 @@ def jars_setting() -> tuple[str, ...]:
 
 
 @contextmanager
-def running_store(*options: str) -> Iterator[Store]:
+def running_store(*options: str, folder: str | None = None) -> Iterator[Store]:
     """A running store, gone afterwards with everything in it.
 
     Args:
         options: Of the program, such as `--nometa`.
+        folder: Where its objects are; by default where temporary files are.
 
     Raises:
         NoStore: There is none, or it does not start.
     """
     found = program()
-    folder = Path(tempfile.mkdtemp(prefix="backfill-s3-"))
-    buckets = folder / "buckets"
+    own = Path(tempfile.mkdtemp(prefix="backfill-s3-", dir=folder))
+    buckets = own / "buckets"
     buckets.mkdir()
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -146,7 +147,7 @@ def running_store(*options: str) -> Iterator[Store]:
         yield store
     finally:
         store.stop()
-        shutil.rmtree(folder, ignore_errors=True)
+        shutil.rmtree(own, ignore_errors=True)
 
 
 def _await(port: int, process: subprocess.Popen[bytes], log: Path) -> None:

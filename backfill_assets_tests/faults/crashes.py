@@ -9,6 +9,7 @@ once with the recovery that follows killed as well. After that `recover` runs, a
 - vacuum leaves no file that is not needed.
 
     python -m backfill_assets_tests.faults.crashes --workers 2
+    BACKFILL_TEST_LAKE=s3 python -m backfill_assets_tests.faults.crashes --workers 2
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ from backfill_assets_tests.faults.homes import copied, opened, stock
 from backfill_assets_tests.faults.quick_java import make_archive
 from backfill_assets_tests.faults.scenario import TABLES, Notes, Scenario, held, seen
 from backfill_assets_tests.faults.scenarios import SCENARIOS
-from backfill_assets_tests.lakes import folder_of
+from backfill_assets_tests.lakes import folder_of, forget_lake, lakes_where_asked, memory
 from backfill_assets_tests.shop import SALES, Shop, shop_environment
 
 HOW = ("once", "twice", "in recovery too")
@@ -162,6 +163,7 @@ class Bench:
         except Exception as error:  # noqa: BLE001 - whatever it is, it is reported as a violation
             violations.append(f"{type(error).__name__}: {error}")
         shop.ws.close()
+        forget_lake(home)
         return Outcome(case=case, point=point, violations=tuple(violations), seconds=time.monotonic() - began)
 
     def _again(self, home: Path, case: Case, notes: Notes) -> None:
@@ -227,7 +229,7 @@ def _leaks(shop: Shop) -> Iterator[str]:
         root = folder_of(shop.ws.lake, table) / "_runs"
         there = {path for path in root.rglob("*") if path.is_file()}
         live = {folder_of(shop.ws.lake, table) / path for path in shop.live_paths(table)}
-        yield from (f"leaked: {path.relative_to(shop.ws.settings.home)}" for path in _unneeded(there, live))
+        yield from (f"leaked: {table} {path.relative_to(root)}" for path in _unneeded(there, live))
     landing = shop.ws.settings.landing / SALES.partition(".")[2]
     with shop.ws.ledger.read() as reader:
         used = {record.import_id for record in reader.imports.records(states=LIVE)}
@@ -253,7 +255,7 @@ def cases(names: Sequence[str], hows: Sequence[str], places: Mapping[str, int]) 
 
 def _worker(waiting: Queue[str], hows: Sequence[str]) -> list[Outcome]:
     """Takes scenarios from the queue until there are no more."""
-    with tempfile.TemporaryDirectory(prefix="crashes-", dir=_memory()) as folder, Victims() as victims:
+    with tempfile.TemporaryDirectory(prefix="crashes-", dir=memory()) as folder, Victims() as victims:
         environment = {**shop_environment(Path(folder) / "spark"), "BACKFILL_SPARK_MEMORY": "1g"}
         spark = open_spark(Settings.from_environment(environment))
         bench = Bench(Path(folder), spark, victims)
@@ -266,11 +268,6 @@ def _worker(waiting: Queue[str], hows: Sequence[str]) -> list[Outcome]:
                     _tell(outcomes[-1])
         spark.stop()
         return outcomes
-
-
-def _memory() -> str | None:
-    """Memory, where there is some for files: what is killed is a process, not the machine."""
-    return "/dev/shm" if Path("/dev/shm").is_dir() else None
 
 
 def _tell(outcome: Outcome) -> None:
@@ -305,6 +302,11 @@ def main() -> int:
     parser.add_argument("--scenario", action="append", choices=sorted(SCENARIOS))
     parser.add_argument("--how", action="append", choices=HOW)
     given = parser.parse_args()
+    with lakes_where_asked():
+        return _killed(given)
+
+
+def _killed(given: argparse.Namespace) -> int:
     names = given.scenario or list(SCENARIOS)
     began = time.monotonic()
     make_archive()

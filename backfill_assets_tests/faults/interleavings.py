@@ -15,13 +15,13 @@ catches up (`outbox`).
     python -m backfill_assets_tests.faults.interleavings --seed 4711
     python -m backfill_assets_tests.faults.interleavings --count 1000 --without compare
     python -m backfill_assets_tests.faults.interleavings --count 1000 --workers 2 --sweep
+    BACKFILL_TEST_LAKE=s3 python -m backfill_assets_tests.faults.interleavings --count 2000 --workers 2
 """
 
 from __future__ import annotations
 
 import argparse
 import multiprocessing
-import os
 import random
 import sys
 import tempfile
@@ -56,6 +56,7 @@ from backfill_assets_tests.faults.truths import (
     outcomes_are_told,
     readers_find_every_file,
 )
+from backfill_assets_tests.lakes import lakes_where_asked, memory
 
 SHARE = 250
 """How many seeds a worker takes at a time."""
@@ -222,9 +223,7 @@ def races(*, without: str | None = None, server: LedgerServer | None = None) -> 
         without: The guard to take away.
         server: Where the ledger is; by default a SQLite file.
     """
-    memory = Path("/dev/shm")
-    place = memory if os.access(memory, os.W_OK) else None
-    with tempfile.TemporaryDirectory(prefix="backfill-races-", dir=place) as folder:
+    with tempfile.TemporaryDirectory(prefix="backfill-races-", dir=memory()) as folder:
         prepared = Prepared.make(Path(folder), server)
         try:
             with stops_inside_swaps(), guards.without(without):
@@ -291,6 +290,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--without", choices=sorted(guards.GUARDS), help="take a guard away; stops at a violation")
     parser.add_argument("--sweep", action="store_true", help="take every guard away in turn: some seed has to fail")
     given = parser.parse_args(arguments)
+    with lakes_where_asked():
+        return _played(given)
+
+
+def _played(given: argparse.Namespace) -> int:
     if given.sweep:
         return _sweep(given.count, given.workers)
     if given.seed is not None:

@@ -12,6 +12,7 @@ from typing import Protocol
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.faults.scene import Gated, Scene, build, open_home, sharing, ticking
+from backfill_assets_tests.lakes import bring_back_lake, copy_lake, forget_lake
 
 
 class LedgerServer(Protocol):
@@ -50,6 +51,7 @@ class Prepared:
         scene = build(ws)
         ws.ledger._engine.dispose()
         shutil.copytree(home, folder / "master")
+        copy_lake(home, folder / "master")
         if server:
             server.remember()
         return Prepared(folder=folder, ws=ws, gated=scene.gated, attempts=scene.attempts, server=server)
@@ -60,11 +62,14 @@ class Prepared:
         self.ws.ledger._engine.dispose()
         shutil.rmtree(home)
         shutil.copytree(self.folder / "master", home)
+        bring_back_lake(self.folder / "master", home)
         if self.server:
             self.server.bring_back()
         ws = sharing(self.ws, clock=ticking(NOON + timedelta(days=1)))
         return Scene(ws=ws, gated={run: list(seen) for run, seen in self.gated.items()}, attempts=self.attempts)
 
     def close(self) -> None:
-        """Lets go of the ledger."""
+        """Lets go of the ledger and of both lakes."""
         self.ws.close()
+        for name in ("home", "master"):
+            forget_lake(self.folder / name)

@@ -17,6 +17,7 @@ from backfill_assets.clock import Clock
 from backfill_assets.ledger.store import Ledger
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.integration.postgres_server import NoPostgres, running_server
+from backfill_assets_tests.lakes import SWITCH as LAKE_SWITCH
 from backfill_assets_tests.lakes import use_store
 from backfill_assets_tests.ledgers import SERVER, copy_home, forget_ledgers_below, in_postgresql, url_of
 from backfill_assets_tests.month import CARNIVAL, open_month, stock_month
@@ -27,9 +28,6 @@ from backfill_assets_tests.waiting_runs import add_waiting_runs
 
 SWITCH = "BACKFILL_TEST_LEDGER"
 """`postgresql`: the homes of tests keep their ledgers, and Dagster its runs, in PostgreSQL (`make test-postgres`)."""
-
-LAKE_SWITCH = "BACKFILL_TEST_LAKE"
-"""`s3`: the homes of tests keep their lakes in an object store (`make test-s3`)."""
 
 _numbers = count(1)
 ONE_HOUR = timedelta(hours=1)

@@ -26,7 +26,7 @@ from backfill_assets.upkeep.audit import audit
 from backfill_assets_tests import operations
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.integration.conftest import ONE_HOUR
-from backfill_assets_tests.lakes import folder_of
+from backfill_assets_tests.lakes import folder_of, overwrite
 from backfill_assets_tests.ledgers import copy_home
 from backfill_assets_tests.shop import OUTPUT, RECENT, SALES, Shop, open_shop, sale, ticking_clock
 
@@ -193,7 +193,7 @@ def damaged(shop: Shop, day: date, amount: int) -> None:
     padding = size - len(written(0))
     while len(written(padding)) > size:
         padding -= 1
-    path.write_bytes(written(padding))
+    overwrite(shop.ws.lake, RECENT, file.path, written(padding))
     (path.parent / f".{path.name}.crc").unlink(missing_ok=True)
     assert path.stat().st_size == size
     assert shop.amounts()[day] == amount
