@@ -25,7 +25,7 @@ LONGER = $(addprefix backfill_assets_tests/acceptance/test_, traffic_fines.py tr
 # Tests that also run with the lake of every home in an object store.
 ON_A_STORE = $(addprefix backfill_assets_tests/integration/test_, doctor.py early_cutoff.py files.py lake_on_a_store.py \
 	leases.py publication.py reproduce.py resume.py rollback_of_sets.py rollback_with_dependents.py sets.py \
-	sets_half_way.py sets_publish_what_they_read.py sets_with_gaps.py swap.py tampering.py vacuum.py)
+	sets_half_way.py sets_publish_what_they_read.py sets_with_gaps.py store_away.py swap.py tampering.py vacuum.py)
 
 .PHONY: help setup demo test lint types tests unit test-long test-ui test-postgres test-s3 test-s3-faults test-cluster test-faults dev lock upgrade clean docs bench
 .DEFAULT_GOAL := help
@@ -39,7 +39,7 @@ help:
 	@echo "make test-ui  drive Dagster and the desk in Chromium (PYTEST_ARGS=--write-images writes docs/images anew)"
 	@echo "make test-postgres  the integration tests with the ledger of every home, and Dagster, in PostgreSQL"
 	@echo "make test-s3  the tests of publication, sets, resume, leases, recovery, vacuum, audit and reproduction with every lake"
-	@echo "              in an object store"
+	@echo "              in an object store, which also fails on purpose"
 	@echo "make test-s3-faults  kill everything, and play 2,000 interleavings, with every lake in an object store (an hour)"
 	@echo "make test-cluster  one restatement of a quarter in a folder and, with the lake in an object store, on this machine, a"
 	@echo "              standalone cluster and Spark Connect: equal rows and verdicts"

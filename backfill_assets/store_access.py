@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import timedelta
 
 from backfill_assets.errors import Refused
 from backfill_assets.places import StoreUrl
@@ -20,6 +21,16 @@ FROM_ENVIRONMENT = (
     "AWS_ALLOW_HTTP",
 )
 """The settings of a store, named as other programs name them; `BACKFILL_STORAGE_OPTIONS` may hold any of them."""
+
+PATIENCE = timedelta(seconds=60)
+"""How long a store that does not answer, or answers that it cannot (503), is asked again."""
+
+MOST_RETRIES = 1_000
+"""More than fit into the patience: it is the time that ends them."""
+
+FIRST_PAUSE = timedelta(milliseconds=200)
+LONGEST_PAUSE = timedelta(seconds=2)
+"""A store that is back is asked soon."""
 
 _PROVIDERS = "org.apache.hadoop.fs.s3a"
 
@@ -99,6 +110,16 @@ class StoreAccess:
             "AWS_ALLOW_HTTP": "true" if self.endpoint.startswith("http://") else "",
         }
         return {**{name: value for name, value in known.items() if value}, **self.further}
+
+    def for_delta_with_patience(self) -> Mapping[str, str]:
+        """Options of delta-rs, which by itself gives up a store that answers 503 after ten tries, in some seconds."""
+        patience = {
+            "max_retries": str(MOST_RETRIES),
+            "retry_timeout": f"{PATIENCE.total_seconds():.0f}s",
+            "backoff_config.init_backoff": f"{FIRST_PAUSE.total_seconds() * 1000:.0f}ms",
+            "backoff_config.max_backoff": f"{LONGEST_PAUSE.total_seconds() * 1000:.0f}ms",
+        }
+        return {**patience, **self.for_delta()}
 
     def for_spark(self, store: StoreUrl) -> Mapping[str, str]:
         """Options of Hadoop's s3a for one bucket.

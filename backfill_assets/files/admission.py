@@ -51,7 +51,7 @@ def require_one_winner(open_files: Callable[[], Files], *, writers: int = WRITER
                 winners[key] = [writer for writer, has_won in enumerate(won) if has_won]
         _judge(files, winners)
     finally:
-        files.remove(keys[: len(winners) + 1], within=FOLDER)
+        files.remove(keys[: len(winners) + 1])
 
 
 def _judge(files: Files, winners: Mapping[str, Sequence[int]]) -> None:

@@ -22,13 +22,10 @@ from backfill_assets.errors import StoreAway, StoreRefused
 from backfill_assets.files.port import FileState
 from backfill_assets.next_steps import Act, do, step
 from backfill_assets.places import StoreUrl
-from backfill_assets.store_access import StoreAccess
+from backfill_assets.store_access import FIRST_PAUSE, LONGEST_PAUSE, MOST_RETRIES, PATIENCE, StoreAccess
 
 if TYPE_CHECKING:
     from obstore import ObjectMeta
-
-PATIENCE = timedelta(seconds=60)
-"""How long a store that does not answer, or answers that it cannot (503), is asked again."""
 
 _CHUNK_BYTES = 8 * 1024 * 1024
 _BUFFER_BYTES = 256 * 1024
@@ -68,7 +65,11 @@ class StoreFiles:
             prefix=place.prefix or None,
             config=options,  # type: ignore[arg-type] # its names may have the prefix aws_
             client_options={"allow_http": allow_http, "timeout": timedelta(seconds=300)},
-            retry_config={"max_retries": 20, "retry_timeout": patience},
+            retry_config={
+                "max_retries": MOST_RETRIES,
+                "retry_timeout": patience,
+                "backoff": {"init_backoff": FIRST_PAUSE, "max_backoff": LONGEST_PAUSE, "base": 2},
+            },
         )
         return StoreFiles(place=place, _store=store)
 

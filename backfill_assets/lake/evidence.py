@@ -65,15 +65,16 @@ def append_validation(lake: Lake, table: str, rows: Iterable[ValidationRow], *, 
         return
     require_admitted(lake.root, lake.access)
     batch = pa.Table.from_pylist([asdict(row) for row in rows], schema=_VALIDATION_SCHEMA)
-    write_deltalake(
-        lake.url(name),
-        batch,
-        mode="append",
-        partition_by=[VALIDATION_PARTITION],
-        configuration=dict(TABLE_CONFIGURATION),
-        storage_options=lake.storage_options,
-        commit_properties=CommitProperties(app_transactions=[Transaction(app_id, 1)]),
-    )
+    with lake.answering(name):
+        write_deltalake(
+            lake.url(name),
+            batch,
+            mode="append",
+            partition_by=[VALIDATION_PARTITION],
+            configuration=dict(TABLE_CONFIGURATION),
+            storage_options=lake.storage_options,
+            commit_properties=CommitProperties(app_transactions=[Transaction(app_id, 1)]),
+        )
 
 
 def replace_quarantined(

@@ -13,6 +13,7 @@ import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
@@ -23,7 +24,7 @@ from deltalake.transaction import AddAction, RemoveAction
 from backfill_assets.errors import BackfillError, LostRace, MissingInput, OutcomeUnknown, Refused, TargetChanged
 from backfill_assets.identity import EMPTY_FILE_SET, DataFile, FileSet, digest_of_paths
 from backfill_assets.lake.schemas import schema_after
-from backfill_assets.lake.tables import Lake, changed_files, live_files, missing_files
+from backfill_assets.lake.tables import Lake, changed_files, in_one_line, live_files, missing_files
 from backfill_assets.next_steps import NAME, Act, do, step
 
 if TYPE_CHECKING:
@@ -112,7 +113,13 @@ def swap(lake: Lake, order: SwapOrder, *, wait: Callable[[float], None] = time.s
                 return _landed(lake, order)
             wait(_FIRST_WAIT_S * 2**attempt * (0.5 + random.random()))  # noqa: S311 - jitter, not a secret
         except Exception as error:
-            raise _unknown(order, error) from error
+            # A store may have taken a commit whose answer was lost, or take it yet. It would take the place of the next
+            # attempt, as another writer's: at most one of them lands.
+            if isinstance(lake.root, Path) or attempt == MOST_ATTEMPTS - 1:
+                raise _unknown(order, error) from error
+            if _has_landed(lake, order):
+                return _landed(lake, order)
+            wait(_FIRST_WAIT_S * 2**attempt)
         else:
             return _landed(lake, order)
     raise LostRace(
@@ -199,7 +206,7 @@ def fence(lake: Lake, table: str, publication_id: str, *, wait: Callable[[float]
             wait(_FIRST_WAIT_S * 2**attempt)
         except Exception as error:
             raise OutcomeUnknown(
-                f"publication {publication_id} could not be fenced off in the log of {table}: {error}.",
+                f"publication {publication_id} could not be fenced off in the log of {table}: {in_one_line(error)}.",
                 next_step=step("make the table writable again, then ", do(Act.RECOVER)),
                 table=table,
                 publication_id=publication_id,
@@ -377,7 +384,7 @@ def _given_up(order: SwapOrder) -> Refused:
 
 def _unknown(order: SwapOrder, error: Exception) -> OutcomeUnknown:
     return OutcomeUnknown(
-        f"the commit to {order.table} failed in a way that does not show whether it landed: {error}.",
+        f"the commit to {order.table} failed in a way that does not show whether it landed: {in_one_line(error)}.",
         next_step=do(Act.RECOVER),
         table=order.table,
         publication_id=order.publication_id,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -11,9 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from deltalake import CommitProperties, DeltaTable, Schema
-from deltalake.exceptions import TableNotFoundError
+from deltalake.exceptions import DeltaError, TableNotFoundError
 
-from backfill_assets.errors import BackfillError, MissingInput, Refused, UnreadableTable
+from backfill_assets.errors import BackfillError, MissingInput, Refused, StoreAway, UnreadableTable
 from backfill_assets.files.choose import files_at
 from backfill_assets.files.port import Files
 from backfill_assets.identity import DataFile, FileSet, digest_of_paths
@@ -37,6 +38,16 @@ TABLE_CONFIGURATION = {
 
 _MOST_CHARACTERS = 300
 """The maximum length of a library's message about a table that it cannot read."""
+
+
+_TREE = re.compile(r"\s*\n\s*(?:\x1b\[\d*m)?\u21b3(?:\x1b\[\d*m)?\s*")
+"""How delta-rs shows the causes of an error: a tree in colours, a line for each."""
+
+
+def in_one_line(error: Exception) -> str:
+    """What a library says of a table that it cannot read or write: its first line, and the causes that follow it."""
+    text = _TREE.sub(", ", str(error).strip()) or type(error).__name__
+    return text.partition("<?xml")[0].splitlines()[0][:_MOST_CHARACTERS].rstrip(" .,")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,16 +86,20 @@ class Lake:
     @property
     def storage_options(self) -> dict[str, str]:
         """What delta-rs needs to reach the place."""
-        return {} if isinstance(self.root, Path) else dict(self.access.for_delta())
+        return {} if isinstance(self.root, Path) else dict(self.access.for_delta_with_patience())
 
     def exists(self, table: str) -> bool:
         """Whether the table exists.
 
         Raises:
             UnreadableTable: Its folder cannot be read.
+            StoreRefused: The bucket of the lake is gone.
         """
         with self.reading(table):
-            return DeltaTable.is_deltatable(self.url(table), storage_options=self.storage_options)
+            found = DeltaTable.is_deltatable(self.url(table), storage_options=self.storage_options)
+        if not found and isinstance(self.root, StoreUrl):
+            self.files(table).stat("_delta_log")  # in a bucket that is gone there are no tables either
+        return found
 
     @contextmanager
     def reading(self, table: str) -> Iterator[None]:
@@ -100,13 +115,32 @@ class Lake:
         except Exception as error:  # deltalake has a dozen kinds of errors for a damaged log, some without a class
             if isinstance(self.root, StoreUrl):
                 self.files(table).stat("_delta_log")  # a store that is away is not a damaged table
-            reason = (str(error).strip() or type(error).__name__).splitlines()[0]
             raise UnreadableTable(
-                f"the table {table} cannot be read: {reason[:_MOST_CHARACTERS].rstrip('.')}.",
+                f"the table {table} cannot be read: {in_one_line(error)}.",
                 next_step=step(
                     f"restore what is damaged below {self.place(table)} from a backup, or make it readable; then ",
                     do(Act.AUDIT),
                 ),
+                table=table,
+            ) from error
+
+    @contextmanager
+    def answering(self, table: str) -> Iterator[None]:
+        """Converts what delta-rs reports of a store, while a table is created or appended to, into a sentence.
+
+        Raises:
+            StoreRefused: The store accepts the credentials no longer, or the bucket is gone.
+            StoreAway: It does not answer as it should.
+        """
+        try:
+            yield
+        except (OSError, DeltaError) as error:
+            if isinstance(self.root, Path):
+                raise
+            self.files(table).stat("_delta_log")
+            raise StoreAway(
+                f"the store of {self.place(table)} did not answer as it should: {in_one_line(error)}.",
+                next_step="the same command goes on where this one stopped",
                 table=table,
             ) from error
 
@@ -144,15 +178,16 @@ class Lake:
             Refused: It exists with columns that these do not follow from.
         """
         require_admitted(self.root, self.access)
-        handle = DeltaTable.create(
-            self.url(table),
-            schema=Schema.from_json(schema.json()),
-            mode="ignore",
-            partition_by=[partition_column],
-            configuration=dict(TABLE_CONFIGURATION),
-            storage_options=self.storage_options,
-            commit_properties=CommitProperties(custom_metadata={"created_by": "backfill_assets"}),
-        )
+        with self.answering(table):
+            handle = DeltaTable.create(
+                self.url(table),
+                schema=Schema.from_json(schema.json()),
+                mode="ignore",
+                partition_by=[partition_column],
+                configuration=dict(TABLE_CONFIGURATION),
+                storage_options=self.storage_options,
+                commit_properties=CommitProperties(custom_metadata={"created_by": "backfill_assets"}),
+            )
         _require_follows(table, schema_of(handle), schema, former, WAY_OUT)
         return handle
 

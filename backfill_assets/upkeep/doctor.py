@@ -153,7 +153,7 @@ def _rights(ws: Workspace) -> str:
             f"{files.place} cannot be written: {error.strerror}.", next_step="let this user write there"
         ) from error
     finally:
-        files.remove([path], within=FOLDER)
+        files.remove([path])
     if files.stat(path) is not None:
         raise Refused(f"a file in {files.place} could not be removed.", next_step="allow deletes below this place")
     return f"put, listed, read and removed a file in {files.place}"
@@ -208,6 +208,7 @@ def _spark_and_lake(ws: Workspace) -> str:
         raise
     finally:
         files.remove_folder(folder)
+        files.remove([f"{folder}/_"])  # and the folder above it, which is empty unless another doctor is at work
     if rows != 10 or not seen:
         raise Refused(
             f"Spark wrote 10 rows to {target}, and {rows} came back from {len(seen)} files that we see.",

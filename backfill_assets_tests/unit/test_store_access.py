@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 
 from backfill_assets.errors import Refused
+from backfill_assets.lake.tables import in_one_line
 from backfill_assets.places import StoreUrl, for_spark, place_of
 from backfill_assets.settings import Settings
 from backfill_assets.spark import spark_conf
-from backfill_assets.store_access import StoreAccess
+from backfill_assets.store_access import PATIENCE, StoreAccess
 
 SECRET = "a-secret/that+is=never-shown"
 GIVEN = {
@@ -108,3 +109,17 @@ def test_no_secret_is_printed_or_given_to_a_jvm_that_starts() -> None:
     ):
         for secret in (SECRET, GIVEN["AWS_ACCESS_KEY_ID"]):
             assert secret not in shown
+
+
+def test_delta_is_as_patient_as_our_own_calls_unless_an_option_says_otherwise() -> None:
+    usual = StoreAccess.of({"AWS_REGION": "eu-west-1"}).for_delta_with_patience()
+    assert usual["retry_timeout"] == f"{PATIENCE.total_seconds():.0f}s" and int(usual["max_retries"]) > 100
+    chosen = StoreAccess.of({"AWS_REGION": "eu-west-1", "retry_timeout": "5s"}).for_delta_with_patience()
+    assert chosen == {**usual, "retry_timeout": "5s"}
+
+
+def test_what_delta_says_of_a_store_is_one_line_without_colours() -> None:
+    then = "\n    \x1b[31m\u21b3\x1b[0m "
+    tree = f"Generic S3 error{then}Error performing PUT{then}503\n  <?xml version='1.0'?><Error>"
+    assert in_one_line(OSError(tree)) == "Generic S3 error, Error performing PUT, 503"
+    assert in_one_line(OSError()) == "OSError"

@@ -1,0 +1,146 @@
+"""A store fails in the middle of an operation: work waits for it, or ends in a sentence and goes on afterwards."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from backfill_assets.errors import BackfillError, ContractBroken, OutcomeUnknown
+from backfill_assets.ledger.states import RunState
+from backfill_assets.upkeep.audit import audit
+from backfill_assets_tests import operations
+from backfill_assets_tests.conftest import NOON
+from backfill_assets_tests.lakes import use_store
+from backfill_assets_tests.outages import Outage, Proxy, Way, proxied
+from backfill_assets_tests.s3_server import Store
+from backfill_assets_tests.shop import RECENT, Shop, open_shop, ticking_clock, usual_sales
+
+A_COMMIT = rf"PUT .*{RECENT.partition('.')[2]}/_delta_log/"
+STAGED = r"PUT .*\.parquet"
+REMOVED = r"POST .*[?&]delete"
+
+
+@pytest.fixture(scope="module")
+def proxy(store: Store) -> Iterator[Proxy]:
+    with proxied(store.port) as opened:
+        yield opened
+
+
+@pytest.fixture
+def far(
+    tmp_path: Path, store: Store, proxy: Proxy, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Shop]:
+    """A shop in which January has landed, with its lake in a store behind a proxy."""
+    use_store(monkeypatch, store)
+    monkeypatch.setenv("AWS_ENDPOINT_URL", proxy.endpoint)
+    opened = open_shop(tmp_path / "home", clock=ticking_clock(NOON), spark=spark)
+    opened.land("january.jsonl", usual_sales())
+    yield opened
+    proxy.end()
+    opened.ws.close()
+
+
+def one_sentence(error: BackfillError) -> str:
+    text = str(error)
+    assert "\n" not in text and "\x1b" not in text and error.exit_code == 1 and error.next_step
+    return text
+
+
+def goes_on(shop: Shop, run_id: str) -> None:
+    """Whatever is still to be done is done by the commands that were given before, or that a sentence named."""
+    if operations.run_named(shop.ws, run_id).state is RunState.PUBLISHING:
+        operations.recover(shop.ws, by="ops")
+    if operations.run_named(shop.ws, run_id).state is not RunState.PUBLISHED:
+        _worked_through(shop, run_id)
+    assert set(shop.amounts().values()) == {40}
+    assert audit(shop.ws).problems == ()
+
+
+def _worked_through(shop: Shop, run_id: str) -> None:
+    if operations.run_named(shop.ws, run_id).state in (RunState.PLANNED, RunState.FAILED):
+        operations.stage(shop.ws, run_id, actor="ana")
+        operations.gate(shop.ws, run_id, actor="ana")
+        operations.approve(shop.ws, run_id, by="ben")
+    shop.publish(run_id)
+
+
+def waited_for(shop: Shop, proxy: Proxy, seconds: float) -> None:
+    """The store answers 503 for a while, in the middle of staging, of publication and of vacuum."""
+    run_id = shop.planned()
+    with during(proxy, Outage(way=Way.ANSWERS, seconds=seconds, begins_at=STAGED)):
+        operations.stage(shop.ws, run_id, actor="ana")
+    operations.gate(shop.ws, run_id, actor="ana")
+    operations.approve(shop.ws, run_id, by="ben")
+    with during(proxy, Outage(way=Way.ANSWERS, seconds=seconds, begins_at=A_COMMIT)):
+        shop.publish(run_id)
+    goes_on(shop, run_id)
+    operations.cancel(shop.ws, shop.staged(shop.planned(reason="not needed")), by="ana", reason="a mistake")
+    long_after = replace(shop.ws, clock=lambda: NOON + timedelta(days=4_000))
+    with during(proxy, Outage(way=Way.ANSWERS, seconds=seconds, begins_at=REMOVED)):
+        operations.vacuum(long_after, by="ops")
+    goes_on(shop, run_id)
+
+
+@contextmanager
+def during(proxy: Proxy, outage: Outage) -> Iterator[None]:
+    """What is done while a store fails; requests have to meet it."""
+    proxy.begin(outage)
+    yield
+    assert proxy.met
+    proxy.end()
+
+
+@pytest.mark.long
+def test_a_short_outage_is_waited_for(far: Shop, proxy: Proxy) -> None:
+    waited_for(far, proxy, 2.0)
+
+
+@pytest.mark.long
+def test_a_store_that_answers_503_for_half_a_minute_is_waited_for(far: Shop, proxy: Proxy) -> None:
+    waited_for(far, proxy, 30.0)
+
+
+@pytest.mark.parametrize("way", [Way.LOSES_ANSWER, pytest.param(Way.CUTS, marks=pytest.mark.long)])
+def test_a_commit_whose_answer_is_lost_is_looked_for(far: Shop, proxy: Proxy, way: Way) -> None:
+    run_id = far.ready()
+    with during(proxy, Outage(way=way, seconds=0.3, begins_at=A_COMMIT)):
+        far.publish(run_id)
+    goes_on(far, run_id)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("status", "code", "message", "reason"),
+    [
+        ("403 Forbidden", "ExpiredToken", "The provided token has expired.", "have expired"),
+        ("403 Forbidden", "InvalidAccessKeyId", "This key does not exist.", "does not know these credentials"),
+        ("404 Not Found", "NoSuchBucket", "This bucket does not exist.", "no such bucket"),
+    ],
+)
+def test_credentials_that_end_in_the_middle_are_one_sentence_and_nothing_is_lost(
+    far: Shop, proxy: Proxy, status: str, code: str, message: str, reason: str
+) -> None:
+    run_id = far.planned()
+    outage = Outage(way=Way.ANSWERS, status=status, code=code, message=message, begins_at=STAGED)
+    with during(proxy, outage), pytest.raises(ContractBroken) as stopped:
+        operations.stage(far.ws, run_id, actor="ana")
+    # Hadoop passes on what the store says, for some answers only their code.
+    assert re.search(f"{code}|{message}", one_sentence(stopped.value))
+    assert operations.run_named(far.ws, run_id).state is RunState.FAILED
+    operations.stage(far.ws, run_id, actor="ana")
+    operations.gate(far.ws, run_id, actor="ana")
+    operations.approve(far.ws, run_id, by="ben")
+    with during(proxy, replace(outage, begins_at=A_COMMIT)), pytest.raises(OutcomeUnknown) as unknown:
+        far.publish(run_id)
+    assert reason in one_sentence(unknown.value)
+    with during(proxy, replace(outage, begins_at=".")):
+        report = operations.vacuum(far.ws, by="ops")
+    assert report.problems and all(reason in str(problem) for problem in report.problems)
+    goes_on(far, run_id)
