@@ -40,6 +40,8 @@ def spark_conf(settings: Settings) -> Mapping[str, str]:
         "spark.sql.files.openCostInBytes": "262144",
         "spark.sql.parquet.compression.codec": "zstd",
         "spark.sql.autoBroadcastJoinThreshold": "33554432",
+        # Spark gives a shuffle of less than 2 MiB to one core; such a shuffle may be exploded into a million rows.
+        "spark.sql.adaptive.coalescePartitions.minPartitionSize": "131072",
     }
     if settings.spark_remote:
         of_session = {name: value for name, value in tuning.items() if name.startswith("spark.sql.")}
@@ -50,6 +52,10 @@ def spark_conf(settings: Settings) -> Mapping[str, str]:
         # several tables in turns would compile theirs again every time.
         "spark.sql.codegen.cache.maxEntries": "500",
     }
+    if not isinstance(settings.lake, StoreUrl):
+        # Without a file of CRCs beside every file: a process is started to set the permissions of each. Files are
+        # verified by their sha256. Hadoop's access to stores needs its usual local file system for what it buffers.
+        started["spark.hadoop.fs.file.impl"] = "org.apache.hadoop.fs.RawLocalFileSystem"
     return {**tuning, **started, **settings.spark_conf, **JAVA_OPTIONS, **MEANING}
 
 

@@ -37,6 +37,8 @@ SPARK_ENVIRONMENT = {
             "spark.sql.codegen.wholeStage=false",
             "spark.sql.codegen.factoryMode=NO_CODEGEN",
             "spark.sql.adaptive.enabled=false",
+            # One session writes to folders and to stores, which no process of a user does; see `spark.spark_conf`.
+            "spark.hadoop.fs.s3a.fast.upload.buffer=array",
             *jars_setting(),
         )
     ),

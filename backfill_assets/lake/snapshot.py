@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import reduce
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -13,6 +14,10 @@ from backfill_assets.identity import FileSet
 from backfill_assets.lake.tables import Lake, missing_files
 from backfill_assets.next_steps import Act, do, step
 from backfill_assets.places import for_spark
+
+MOST_FOLDERS = 8
+"""Of so many attempts, each has a scan of its own, in which Spark takes the value of the partition from the folder: in
+one scan all files would need one folder structure. More scans would cost more than they save."""
 
 
 def read_files(
@@ -56,8 +61,21 @@ def read_files(
         # Not `createDataFrame([])`: that starts Python workers to convert no rows.
         nothing = (F.lit(None).cast(field.dataType).alias(field.name) for field in schema.fields)
         return spark.range(0).select(*nothing)
+    folders: dict[str, list[str]] = {}
+    for path in paths:
+        folders.setdefault(path.rpartition(f"/{partition_column}=")[0], []).append(path)
+    if len(folders) > MOST_FOLDERS:
+        return _of_many_folders(spark, paths, schema, partition_column)
+    frames = (
+        spark.read.schema(schema).option("basePath", folder).parquet(*within).select(*schema.fieldNames())
+        for folder, within in folders.items()
+    )
+    return reduce(DataFrame.unionAll, frames)
+
+
+def _of_many_folders(spark: SparkSession, paths: list[str], schema: StructType, partition_column: str) -> DataFrame:
+    """Rows of files below many folders: the value of their partition is found in the path, once more for every row."""
     in_files = StructType([field for field in schema.fields if field.name != partition_column])
-    # Spark's partition discovery needs one folder structure for all files; these are below one folder per run.
     folder = F.substring_index(F.col("_metadata.file_path"), f"{partition_column}=", -1)
     value = F.to_date(F.substring_index(folder, "/", 1))
     files = spark.read.schema(in_files).option("recursiveFileLookup", "true").parquet(*paths)
