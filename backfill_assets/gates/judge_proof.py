@@ -121,7 +121,7 @@ def scope_of_proof(grain: Grain, results: Iterable[GateResult]) -> str:
         return f"{describe(grain, again)}: computed again, the same rows; the other {rest}"
     cited = {str(result.observed[PROVEN_BY]) for result in found if PROVEN_BY in result.observed}
     if cited:
-        return f"cited from run {' and '.join(sorted(cited))}; {rest}"
+        return f"run {' and '.join(sorted(cited))} proved the same code, references and windows; {rest}"
     return f"nothing was compared: {found[0].verdict}" if found else "nothing was compared"
 
 

@@ -144,6 +144,8 @@ def test_a_review_warns_of_gates_that_only_inform() -> None:
         "10.0% of the accepted rows change or disappear, with 1 warning"
     )
     assert review.warnings == ("Gate wary is not met: 2006-07-01: too many.",)
+    for command in ("backfill rollback", "backfill cancel"):
+        assert f"{command} {found.run.run_id}" in review.on_yes
 
 
 def test_a_blocked_run_says_by_what_and_that_nothing_changes() -> None:
@@ -233,7 +235,9 @@ def test_what_a_proof_did_not_compare_is_said() -> None:
         "2006-07-01, 1 day: computed again, the same rows"
     )
     cited = [result(day, proven_by="bf-0") for day in days(3)]
-    assert outcome_of(Grain.DAILY, cited) == "cited from run bf-0; 3 days not computed again"
+    assert outcome_of(Grain.DAILY, cited) == (
+        "run bf-0 proved the same code, references and windows; 3 days not computed again"
+    )
     assert outcome_of(Grain.DAILY, [result(again)]) == ("nothing was compared: not asked for when the run was planned")
     failed = [replace(result(again, unchanged=10), passed=False), *shared]
     assert outcome_of(Grain.DAILY, failed) == "1 of 31 days failed"
