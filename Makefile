@@ -73,7 +73,7 @@ tests: setup
 	$(RUN) $(TRIED) backfill_assets_tests.faults.quick_java && $(PYTEST) -m "not long"
 
 test-long: setup
-	@cd "$(ROOT)" && tools/setup.sh postgresql eatmydata s3 prometheus
+	@cd "$(ROOT)" && tools/setup.sh postgresql eatmydata s3 prometheus readers
 	$(RUN) $(PYTEST) -m long backfill_assets_tests/integration backfill_assets_tests/faults backfill_assets_tests/acceptance
 
 test-ui: setup

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Which versions, and which files by hash, does a set-up install? Writes both locks from pyproject.toml.
+# Which versions, and which files by hash, does a set-up install? Writes both locks from pyproject.toml, and that of the
+# readers that are only tested.
 #
 #   tools/lock.sh [--upgrade]      (versions already locked stay unless they no longer fit, or --upgrade is given)
 #
@@ -24,11 +25,13 @@ compile() {
 
 compile requirements-build.lock --group pyproject.toml:build "$@"
 compile requirements.lock --all-extras --constraints requirements-build.lock "$@" pyproject.toml
+compile deploy/readers/requirements.lock "$@" deploy/readers/requirements.in
 
-if grep -nE '://|--(extra-)?index-url|--find-links|file:|@ |(^|[^a-z])/[a-z]' requirements-build.lock requirements.lock; then
+locks=(requirements-build.lock requirements.lock deploy/readers/requirements.lock)
+if grep -nE '://|--(extra-)?index-url|--find-links|file:|@ |(^|[^a-z])/[a-z]' "${locks[@]}"; then
     echo "The lines above name a place on the network or on this machine; a lock must not." >&2
     exit 1
 fi
-for lock in requirements-build.lock requirements.lock; do
+for lock in "${locks[@]}"; do
     echo "$lock: $(grep -cE '^[a-zA-Z0-9._-]+==' "$lock") packages"
 done

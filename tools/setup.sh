@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
 # What does this machine need before a command of the Makefile can run, and is it there?
 #
-#   tools/setup.sh [java] [python] [postgresql] [eatmydata] [s3] [prometheus] [chromium]  (java and python when nothing is named)
+#   tools/setup.sh [java] [python] [postgresql] [eatmydata] [s3] [prometheus] [readers] [chromium]
+#
+#   (java and python when nothing is named)
 #
 # java        Java 17 or newer: JAVA_HOME, the java on the PATH, the usual folders, else Debian's package.
 # python      .venv with exactly what the locks name, every file checked against its hash, and this project (editable).
@@ -12,6 +14,8 @@
 # eatmydata   lets tests write without waiting for the disk, which only a loss of power would show; slower without it.
 # prometheus  Debian's Prometheus and promtool for the tests of metrics and alerts, unpacked into the same cache and not
 #             installed, because the package starts a server; without them those tests are skipped.
+# readers     DuckDB, Polars and a deltalake of their own (deploy/readers/requirements.lock), which read published tables in
+#             a test, in the same cache; without them that test is skipped.
 # chromium    a browser for the tests of pages, which fail without it.
 #
 # Debian packages are installed only as root or where sudo asks for no password. Nothing is read from standard input.
@@ -347,6 +351,24 @@ ensure_prometheus() {
         say "PROMETHEUS IS NOT TESTED: Debian's package could not be fetched; install prometheus and run this again."
 }
 
+has_readers() { [ "$(cat "$CACHE/readers/lock.cksum" 2>/dev/null)" = "$(cksum <deploy/readers/requirements.lock)" ]; }
+
+fetch_readers() {
+    local uv=$VENV/bin/uv
+    [ -x "$uv" ] || return 1
+    say "Fetching DuckDB, Polars and deltalake for the test of other readers."
+    mkdir -p "$CACHE"
+    rm -rf "$CACHE/readers"
+    quietly "$VENV/bin/python" -m venv --without-pip "$CACHE/readers" && follow_pip &&
+        quietly "$uv" pip sync -p "$CACHE/readers/bin/python" --require-hashes deploy/readers/requirements.lock &&
+        cksum <deploy/readers/requirements.lock >"$CACHE/readers/lock.cksum"
+}
+
+ensure_readers() {
+    has_readers || fetch_readers ||
+        say "OTHER READERS ARE NOT TESTED: DuckDB and Polars could not be fetched; run this again with a package index."
+}
+
 has_chromium() {
     local program
     for program in chromium chromium-browser google-chrome /Applications/Chromium.app/Contents/MacOS/Chromium; do
@@ -377,8 +399,9 @@ for need in "$@"; do
     eatmydata) ensure_eatmydata ;;
     s3) ensure_s3 ;;
     prometheus) ensure_prometheus ;;
+    readers) ensure_readers ;;
     chromium) ensure_chromium ;;
-    *) stop "there is no '$need'; known are java, python, postgresql, eatmydata, s3, prometheus and chromium." ;;
+    *) stop "there is no '$need'; known are java, python, postgresql, eatmydata, s3, prometheus, readers and chromium." ;;
     esac
 done
 if [ -n "$java_asked" ] && [ -d "$VENV" ]; then
