@@ -246,9 +246,8 @@ def _on_yes(found: Reviewed) -> str:
     if run.state in EVER_PUBLISHED:
         return f"It is {run.state}: {run.meaning}.{follow}"
     return (
-        f"One commit swaps the files of {count_of(found.swapped, found.noun)} of {run.table}; backfill rollback "
-        f"{run.run_id} restores exactly the earlier files. Cancelled instead (backfill cancel {run.run_id}), it "
-        f"changes nothing.{follow}"
+        f"One commit swaps the files of {count_of(found.swapped, found.noun)} of {run.table}; a rollback of this "
+        f"run restores exactly the earlier files. Cancelled instead, it changes nothing.{follow}"
         if found.totals
         else f"Publication swaps the partitions of {run.table} that differ, in one commit.{follow}"
     )
