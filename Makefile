@@ -40,7 +40,7 @@ help:
 	@echo "make test-postgres  the integration tests with the ledger of every home, and Dagster, in PostgreSQL"
 	@echo "make test-s3  the tests of publication, sets, resume, leases, recovery, vacuum, audit and reproduction with every lake"
 	@echo "              in an object store, which also fails on purpose"
-	@echo "make test-s3-faults  kill everything, and play 2,000 interleavings, with every lake in an object store (an hour)"
+	@echo "make test-s3-faults  kill everything, and play 2,000 interleavings, with every lake in an object store"
 	@echo "make test-cluster  one restatement of a quarter in a folder and, with the lake in an object store, on this machine, a"
 	@echo "              standalone cluster and Spark Connect: equal rows and verdicts"
 	@echo "make test-faults  kill, race and confuse everything, at length; prints what was tried and what was found (RACES=...)"
