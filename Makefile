@@ -24,7 +24,7 @@ LONGER = $(addprefix backfill_assets_tests/acceptance/test_, traffic_fines.py tr
 
 # Tests that also run with the lake of every home in an object store.
 ON_A_STORE = $(addprefix backfill_assets_tests/integration/test_, doctor.py early_cutoff.py files.py lake_on_a_store.py \
-	leases.py publication.py reproduce.py resume.py rollback_of_sets.py rollback_with_dependents.py sets.py \
+	leases.py publication.py reproduce.py resume.py rollback_of_sets.py rollback_with_dependents.py same_command_again.py sets.py \
 	sets_half_way.py sets_publish_what_they_read.py sets_with_gaps.py store_away.py swap.py tampering.py vacuum.py)
 
 .PHONY: help setup demo test lint types tests unit test-long test-ui test-postgres test-s3 test-s3-faults test-cluster test-faults dev lock upgrade clean docs bench

@@ -14,6 +14,7 @@ from backfill_assets.application.parts import Part
 from backfill_assets.application.plan_load import days_without_events, plan_load
 from backfill_assets.application.recorder import Acting
 from backfill_assets.application.run import Run
+from backfill_assets.application.settle import settle_table
 from backfill_assets.domain import SourceTable
 from backfill_assets.errors import BackfillError, InvalidRange
 from backfill_assets.evidence.imports import import_document
@@ -127,6 +128,7 @@ def landed_report(
     next_steps: tuple[NextStep, ...] = ()
     built = None
     if builds:
+        settle_table(ws, table.name, acting)
         next_steps = tuple(questions(ws, table))
         run = plan_load(ws, table.name, partitions=None, by=acting.by, reason=f"landed by {acting.by}")
         if run is not None:
@@ -199,6 +201,7 @@ def load(ws: Workspace, source: str, first: date, last: date, acting: Acting, *,
             next_step=EARLIER_FIRST_DAY if days.start < known.start else "choose earlier days",
         )
     partitions = partitions_over(Grain.DAILY, days)
+    settle_table(ws, table.name, acting)
     silent = days_without_events(ws, table.name, partitions) if empty else ()
     run = plan_load(ws, table.name, partitions=partitions, by=acting.by, reason=reason, empty=silent)
     if run is None:

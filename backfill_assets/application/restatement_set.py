@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from backfill_assets.application.parts import Part
 from backfill_assets.application.recorder import Acting
 from backfill_assets.application.run import Run, erase_samples
+from backfill_assets.application.settle import rollback_under_way, settle
 from backfill_assets.errors import IllegalTransition, Refused
 from backfill_assets.evidence.recovered import ErasedSamples
 from backfill_assets.evidence.set_report import SetReport, set_report
@@ -21,7 +22,7 @@ from backfill_assets.people import require_person
 from backfill_assets.planning.filling import joined
 from backfill_assets.restatements.approve import approve_set
 from backfill_assets.restatements.publish import is_outdated, publish_set, rollback_set
-from backfill_assets.restatements.undo import rollback_with_dependents
+from backfill_assets.restatements.undo import complete_rollback, rollback_with_dependents
 from backfill_assets.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -98,7 +99,11 @@ class RestatementSet:
         return self.document()
 
     def publish(self, acting: Acting) -> SetDocument:
-        """Publishes the runs of the set in order, each recorded separately; see `restatements.publish.publish_set`."""
+        """Publishes the runs of the set in order, each recorded separately; see `restatements.publish.publish_set`.
+
+        If an earlier attempt did not learn the outcome of one, that is found out first.
+        """
+        settle(self.ws, self.run_ids, acting)
 
         def publish_one(run_id: str) -> None:
             Run(self.ws, run_id).execute(acting, (Part.PUBLISH,))
@@ -124,9 +129,17 @@ class RestatementSet:
         return ErasedSamples(run_id=None, set_id=self.set_id, erased=erased)
 
     def rollback(self, acting: Acting, *, reason: str, with_dependents: bool) -> SetDocument:
-        """Rolls back every table of the set, dependents first."""
+        """Rolls back every table of the set, dependents first.
+
+        If an earlier attempt did not learn the outcome of one, that is found out first.
+        """
         require_person("the one who rolls back", acting.by)
+        begun = rollback_under_way(self.ws, self.set_id) if with_dependents else None
+        settle(self.ws, (*self.run_ids, *(begun.dependents if begun else ())), acting)
         undo = rollback_with_dependents if with_dependents else rollback_set
-        for record in undo(self.ws, self.set_id, by=acting.by, reason=reason):
+        records = (
+            complete_rollback(self.ws, begun) if begun else undo(self.ws, self.set_id, by=acting.by, reason=reason)
+        )
+        for record in records:
             acting.recorder.landed(self.ws, record)
         return self.document()

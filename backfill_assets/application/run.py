@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from backfill_assets.application.parts import Part
 from backfill_assets.application.recorder import Acting
+from backfill_assets.application.settle import rollback_under_way, settle, undone
 from backfill_assets.domain import SourceTable
 from backfill_assets.evidence.publications import PublicationDocument, RollbackDocument, publication_document
 from backfill_assets.evidence.recovered import ErasedSamples
@@ -17,7 +18,7 @@ from backfill_assets.ledger.records import Action, PublicationRecord, RunRecord
 from backfill_assets.people import require_person
 from backfill_assets.publication.approve import approve_run
 from backfill_assets.publication.publish import rollback_run
-from backfill_assets.restatements.undo import rollback_with_dependents
+from backfill_assets.restatements.undo import complete_rollback, rollback_with_dependents
 from backfill_assets.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -90,23 +91,37 @@ class Run:
         return self.report()
 
     def publish(self, acting: Acting) -> PublicationDocument:
-        """Makes the gated and approved run visible to readers; see `publication.publish.publish_run`."""
+        """Makes the gated and approved run visible to readers; see `publication.publish.publish_run`.
+
+        If an earlier attempt did not learn its outcome, that is found out first.
+        """
         from backfill_assets.application.execute import require_ready
 
-        require_ready(self.ws, self.run_id)
-        self.execute(acting, (Part.PUBLISH,))
+        landed = settle(self.ws, self.run_ids, acting)
+        if not any(record.intent.action is Action.PUBLISH for record in landed):
+            require_ready(self.ws, self.run_id)
+            self.execute(acting, (Part.PUBLISH,))
         return publication_document(self._latest_publication())
 
     def rollback(self, acting: Acting, *, reason: str, with_dependents: bool) -> RollbackDocument:
-        """Undoes the publication; with dependents, first those that would be left without their input."""
+        """Undoes the publication; with dependents, first those that would be left without their input.
+
+        If an earlier attempt did not learn its outcome, that is found out first.
+        """
         require_person("the one who rolls back", acting.by)
-        if with_dependents:
-            records = rollback_with_dependents(self.ws, self.run_id, by=acting.by, reason=reason)
-        else:
-            records = [rollback_run(self.ws, self.run_id, by=acting.by, reason=reason)]
+        begun = rollback_under_way(self.ws, self.run_id) if with_dependents else None
+        landed = undone(settle(self.ws, (self.run_id, *(begun.dependents if begun else ())), acting))
+        records: Sequence[PublicationRecord] = ()
+        if begun:
+            records = complete_rollback(self.ws, begun)
+        elif all(record.intent.run_id != self.run_id for record in landed):
+            if with_dependents:
+                records = rollback_with_dependents(self.ws, self.run_id, by=acting.by, reason=reason)
+            else:
+                records = (rollback_run(self.ws, self.run_id, by=acting.by, reason=reason),)
         for record in records:
             acting.recorder.landed(self.ws, record)
-        *dependents, own = map(publication_document, records)
+        *dependents, own = map(publication_document, (*landed, *records))
         return RollbackDocument(publication=own, dependents=tuple(dependents))
 
     def reproduce(self, acting: Acting, *, sample: int | None) -> ReproductionReport:

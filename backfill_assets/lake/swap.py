@@ -385,7 +385,9 @@ def _given_up(order: SwapOrder) -> Refused:
 def _unknown(order: SwapOrder, error: Exception) -> OutcomeUnknown:
     return OutcomeUnknown(
         f"the commit to {order.table} failed in a way that does not show whether it landed: {in_one_line(error)}.",
-        next_step=do(Act.RECOVER),
+        next_step=step(
+            "when the table can be reached, give the same command again, which finds it out; or: ", do(Act.RECOVER)
+        ),
         table=order.table,
         publication_id=order.publication_id,
     )

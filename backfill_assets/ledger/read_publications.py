@@ -28,6 +28,9 @@ from backfill_assets.next_steps import Act, do
 ROLLBACK, ORDERED, ENDED = "rollback", "rollback_ordered", "rollback_ended"
 """The events of a rollback that takes dependents along: it is under way while it was ordered and has not ended."""
 
+OUTCOME_UNKNOWN = "publication_outcome_unknown"
+"""The event of a process that ends without knowing whether its swap landed."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StandingPublication:
@@ -229,6 +232,16 @@ class PublicationReads(Queries):
                     delta_version=row.delta_version, changed=row.changed, verified=row.verified
                 )
         return found
+
+    def is_unknown(self, publication_id: str) -> bool:
+        """Whether the process of a publication has ended without knowing whether the swap landed.
+
+        Cost: the events of the publication.
+        """
+        noted = select(events.c.sequence).where(
+            events.c.entity_id == publication_id, events.c.action == OUTCOME_UNKNOWN
+        )
+        return bool(self._values(noted.limit(1)))
 
     def rollbacks_under_way(self) -> tuple[RollbackOrder, ...]:
         """Rollbacks with dependents that were begun and have not ended, the first begun first.

@@ -15,7 +15,7 @@ from backfill_assets.ledger.approvals import ApprovalSteps
 from backfill_assets.ledger.event_log import Event, EventLog
 from backfill_assets.ledger.event_payloads import publication_payload
 from backfill_assets.ledger.publication_checks import PublicationChecks
-from backfill_assets.ledger.read_publications import ENDED, ORDERED, ROLLBACK, PublicationReads
+from backfill_assets.ledger.read_publications import ENDED, ORDERED, OUTCOME_UNKNOWN, ROLLBACK, PublicationReads
 from backfill_assets.ledger.read_runs import RunReads
 from backfill_assets.ledger.recorded_text import one_line, required_text
 from backfill_assets.ledger.records import Action, PublicationIntent, PublicationRecord, RollbackOrder
@@ -177,6 +177,14 @@ class PublicationWrites(PublicationReads):
         )
         if found.intent.action is Action.PUBLISH:
             self._move_by(publication_id, found.intent.run_id, RunState.PUBLISHING, RunState.PASSED, actor, why)
+
+    def note_unknown(self, publication_id: str, *, actor: str, why: str) -> None:
+        """The process of an open publication ends without knowing whether the swap landed; `recover` finds out.
+
+        Cost: the rows of the publication, and one event.
+        """
+        if self.header(publication_id).state is PublicationState.PUBLISHING:
+            self._log.append(_publication_event(publication_id, OUTCOME_UNKNOWN, actor, {"reason": why}))
 
     def order_rollback(self, order: RollbackOrder) -> None:
         """Notes a rollback that takes dependents along, before the first of them is undone.

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import datetime
 
 from backfill_assets.candidates.inputs import require_read_as_staged
 from backfill_assets.crash_points import Point
-from backfill_assets.errors import IllegalTransition, InputsMovedOn, OutcomeUnknown, Refused, Retryable
+from backfill_assets.errors import BackfillError, IllegalTransition, InputsMovedOn, OutcomeUnknown, Refused, Retryable
 from backfill_assets.lake.swap import Exchange, SwapOrder, require_as_expected, swap
 from backfill_assets.ledger.import_records import ImportDay
 from backfill_assets.ledger.records import Action, PublicationIntent, PublicationRecord, RunRecord
@@ -200,7 +200,8 @@ def swap_and_acknowledge(ws: Workspace, run: RunRecord, intent: PublicationInten
     carry = swap if intent.changes else require_as_expected
     try:
         version = carry(ws.lake, _order_of(ws, run, intent))
-    except OutcomeUnknown:
+    except OutcomeUnknown as error:
+        _note_unknown(ws, intent, by=by, why=error.recorded)
         raise
     except (Refused, Retryable) as error:
         with _outcome_known(intent, f"{error.message} So nothing was published"):
@@ -210,6 +211,13 @@ def swap_and_acknowledge(ws: Workspace, run: RunRecord, intent: PublicationInten
     ws.reached(Point.SWAP_COMMITTED)
     with _outcome_known(intent, f"the swap landed as version {version} of {intent.table} and readers see it"):
         return acknowledge(ws, run.manifest, intent, delta_version=version, by=by)
+
+
+def _note_unknown(ws: Workspace, intent: PublicationIntent, *, by: str, why: str) -> None:
+    """Notes that this process ends without knowing, so that the same request may find it out without waiting for it."""
+    # Without the note the publication is open as after a kill.
+    with suppress(BackfillError), ws.ledger.write() as tx:
+        tx.publications.note_unknown(intent.publication_id, actor=by, why=why)
 
 
 @contextmanager
