@@ -26,8 +26,9 @@ compile() {
 compile requirements-build.lock --group pyproject.toml:build "$@"
 compile requirements.lock --all-extras --constraints requirements-build.lock "$@" pyproject.toml
 compile deploy/readers/requirements.lock "$@" deploy/readers/requirements.in
+compile deploy/readers/requirements-spark.lock "$@" deploy/readers/requirements-spark.in
 
-locks=(requirements-build.lock requirements.lock deploy/readers/requirements.lock)
+locks=(requirements-build.lock requirements.lock deploy/readers/requirements{,-spark}.lock)
 if grep -nE '://|--(extra-)?index-url|--find-links|file:|@ |(^|[^a-z])/[a-z]' "${locks[@]}"; then
     echo "The lines above name a place on the network or on this machine; a lock must not." >&2
     exit 1

@@ -14,8 +14,9 @@
 # eatmydata   lets tests write without waiting for the disk, which only a loss of power would show; slower without it.
 # prometheus  Debian's Prometheus and promtool for the tests of metrics and alerts, unpacked into the same cache and not
 #             installed, because the package starts a server; without them those tests are skipped.
-# readers     DuckDB, Polars and a deltalake of their own (deploy/readers/requirements.lock), which read published tables in
-#             a test, in the same cache; without them that test is skipped.
+# readers     what reads published tables in a test, in the same cache: DuckDB, Polars and a deltalake of their own
+#             (deploy/readers/requirements.lock), and a Spark with Delta's connector (requirements-spark.lock and pom.xml, by
+#             Maven); without them those tests are skipped.
 # chromium    a browser for the tests of pages, which fail without it.
 #
 # Debian packages are installed only as root or where sudo asks for no password. Nothing is read from standard input.
@@ -364,9 +365,28 @@ fetch_readers() {
         cksum <deploy/readers/requirements.lock >"$CACHE/readers/lock.cksum"
 }
 
+spark_reader_sums() { cat deploy/readers/requirements-spark.lock deploy/readers/pom.xml | cksum; }
+
+has_spark_reader() { [ "$(cat "$CACHE/spark-reader/cksum" 2>/dev/null)" = "$(spark_reader_sums)" ]; }
+
+# A Spark of another version than ours, for which Delta's connector is built.
+fetch_spark_reader() {
+    local uv=$VENV/bin/uv folder=$CACHE/spark-reader
+    command -v mvn >/dev/null && [ -x "$uv" ] || return 1
+    say "Fetching Spark 4.1 with Delta's connector for the test of other readers (460 MB, once)."
+    mkdir -p "$CACHE"
+    rm -rf "$folder"
+    quietly "$VENV/bin/python" -m venv --without-pip "$folder" && follow_pip &&
+        quietly "$uv" pip sync -p "$folder/bin/python" --require-hashes deploy/readers/requirements-spark.lock &&
+        quietly mvn -q -B -f deploy/readers/pom.xml dependency:copy-dependencies -DoutputDirectory="$folder/jars" &&
+        spark_reader_sums >"$folder/cksum"
+}
+
 ensure_readers() {
     has_readers || fetch_readers ||
         say "OTHER READERS ARE NOT TESTED: DuckDB and Polars could not be fetched; run this again with a package index."
+    has_spark_reader || fetch_spark_reader ||
+        say "SPARK WITH DELTA'S CONNECTOR IS NOT TESTED: it could not be fetched; install Maven and run this again."
 }
 
 has_chromium() {
