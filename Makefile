@@ -23,9 +23,12 @@ LONGER = $(addprefix backfill_assets_tests/acceptance/test_, traffic_fines.py tr
 	restated_by_an_extract.py)
 
 # Tests that also run with the lake of every home in an object store.
-ON_A_STORE = $(addprefix backfill_assets_tests/integration/test_, doctor.py early_cutoff.py files.py lake_on_a_store.py \
-	leases.py publication.py reproduce.py resume.py rollback_of_sets.py rollback_with_dependents.py same_command_again.py sets.py \
-	sets_half_way.py sets_publish_what_they_read.py sets_with_gaps.py store_away.py swap.py tampering.py vacuum.py)
+ON_A_STORE = $(addprefix backfill_assets_tests/integration/test_, \
+	doctor.py early_cutoff.py files.py lake_on_a_store.py landing_changes.py landing_compacted.py \
+	landing_formats.py landing_land.py landing_split.py landing_statements.py landing_together.py \
+	leases.py publication.py reference_semantics.py references_on_a_store.py reproduce.py resume.py \
+	rollback_of_sets.py rollback_with_dependents.py same_command_again.py sets.py sets_half_way.py \
+	sets_publish_what_they_read.py sets_with_gaps.py store_away.py swap.py tampering.py vacuum.py)
 
 .PHONY: help setup demo test lint types tests unit test-long test-ui test-postgres test-s3 test-s3-faults test-cluster test-faults dev lock upgrade clean docs bench
 .DEFAULT_GOAL := help
@@ -38,8 +41,8 @@ help:
 	@echo "make test-long  the tests that 'make test' leaves out because they take longer (backfill_assets_tests/long_tests.py)"
 	@echo "make test-ui  drive Dagster and the desk in Chromium (PYTEST_ARGS=--write-images writes docs/images anew)"
 	@echo "make test-postgres  the integration tests with the ledger of every home, and Dagster, in PostgreSQL"
-	@echo "make test-s3  the tests of publication, sets, resume, leases, recovery, vacuum, audit and reproduction with every lake"
-	@echo "              in an object store, which also fails on purpose"
+	@echo "make test-s3  the tests of landing, publication, sets, resume, leases, recovery, vacuum, audit and reproduction with"
+	@echo "              every lake and its landed files in an object store, which also fails on purpose"
 	@echo "make test-s3-faults  kill everything, and play 2,000 interleavings, with every lake in an object store"
 	@echo "make test-cluster  one restatement of a quarter in a folder and, with the lake in an object store, on this machine, a"
 	@echo "              standalone cluster and Spark Connect: equal rows and verdicts"

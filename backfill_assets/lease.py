@@ -44,7 +44,7 @@ class LeaseTerms:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lease:
-    """The process that works on a run or a landed file.
+    """The process that works on a run or a landed file, or whose turn it is to land files.
 
     Attributes:
         holder: On whose behalf.
@@ -62,6 +62,20 @@ class Lease:
     def is_alive(self, at: datetime) -> bool:
         """Whether other processes have to respect the lease."""
         return self.until_at > at
+
+    @property
+    def is_orphaned(self) -> bool:
+        """Whether its process was one of this machine, and is gone."""
+        host, _, process = self.machine.rpartition(":")
+        if host != socket.gethostname() or not process.isdecimal():
+            return False
+        try:
+            os.kill(int(process), 0)
+        except ProcessLookupError:
+            return True
+        except PermissionError:  # it is somebody else's
+            return False
+        return False
 
     def sentence(self, at: datetime) -> str:
         """Who, since when, until when."""

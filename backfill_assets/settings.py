@@ -15,7 +15,7 @@ from decimal import Decimal
 from pathlib import Path
 
 from backfill_assets.errors import Refused
-from backfill_assets.places import Place, place_of
+from backfill_assets.places import Place, StoreUrl, place_of
 from backfill_assets.sensors import Sensor
 from backfill_assets.session_settings import require_tuning
 from backfill_assets.store_access import FROM_ENVIRONMENT, StoreAccess
@@ -24,6 +24,8 @@ DEFAULT_DOMAIN = "backfill_assets.domains.enforcement_sla"
 DEFAULT_FIRST_DAY = "1999-01-01"
 DEFAULT_LIVE_AT = time(5)
 JSON = "json"
+ARCHIVE = "reference_archive"
+"""The folder of every reference that was ever used."""
 
 PROJECT_ROOT = Path(__file__).resolve().parent.parent
 
@@ -34,9 +36,11 @@ class Settings:
 
     Attributes:
         home: The folder for everything that the project writes, unless another setting overrides it (`BACKFILL_HOME`).
-        reference: The folder of reference files (`BACKFILL_REFERENCE`).
+        reference: The place of reference files (`BACKFILL_REFERENCE`), a folder or `s3://bucket/prefix`.
+        reference_archive: The place of the bytes of every reference that was ever used
+            (`BACKFILL_REFERENCE_ARCHIVE`); by default below `home`, or below `reference` when that is in a store.
         lake: The place of the Delta tables (`BACKFILL_LAKE`), a folder or `s3://bucket/prefix`.
-        landing: The folder of landed files (`BACKFILL_LANDING`).
+        landing: The place of landed files (`BACKFILL_LANDING`), a folder or `s3://bucket/prefix`.
         ledger_url: A SQLAlchemy URL (`BACKFILL_LEDGER_URL`).
         dagster_url: The PostgreSQL database of Dagster's runs (`BACKFILL_DAGSTER_URL`), that of the ledger by default;
             empty when they are in files below `home`.
@@ -71,9 +75,10 @@ class Settings:
     """
 
     home: Path
-    reference: Path
+    reference: Place
+    reference_archive: Place
     lake: Place
-    landing: Path
+    landing: Place
     ledger_url: str
     dagster_url: str
     domain: str
@@ -99,6 +104,11 @@ class Settings:
     spark_conf: Mapping[str, str] = field(default_factory=dict)
     access: StoreAccess = field(default_factory=StoreAccess)
 
+    @property
+    def stores(self) -> frozenset[StoreUrl]:
+        """Where Spark reads and writes in object stores."""
+        return frozenset(place for place in (self.lake, self.landing) if isinstance(place, StoreUrl))
+
     @staticmethod
     def from_environment(environment: Mapping[str, str] | None = None) -> Settings:
         """Reads the settings.
@@ -112,11 +122,14 @@ class Settings:
         given = os.environ if environment is None else environment
         home = Path(given.get("BACKFILL_HOME") or default_home()).expanduser().resolve()
         ledger_url = given.get("BACKFILL_LEDGER_URL") or f"sqlite:///{home / 'ledger.db'}"
+        reference = _place(given, "BACKFILL_REFERENCE", home / "reference")
+        beside = home / ARCHIVE if isinstance(reference, Path) else reference / ARCHIVE
         return Settings(
             home=home,
-            reference=_path(given, "BACKFILL_REFERENCE", home / "reference"),
-            lake=place_of(given.get("BACKFILL_LAKE") or str(home / "lake"), variable="BACKFILL_LAKE"),
-            landing=_path(given, "BACKFILL_LANDING", home / "landing"),
+            reference=reference,
+            reference_archive=_place(given, "BACKFILL_REFERENCE_ARCHIVE", beside),
+            lake=_place(given, "BACKFILL_LAKE", home / "lake"),
+            landing=_place(given, "BACKFILL_LANDING", home / "landing"),
             ledger_url=ledger_url,
             dagster_url=_dagster_url(given, ledger_url),
             domain=given.get("BACKFILL_DOMAIN") or DEFAULT_DOMAIN,
@@ -150,27 +163,27 @@ def default_home() -> Path:
     return checkout if (PROJECT_ROOT / "pyproject.toml").exists() else Path.cwd() / "data"
 
 
-def _path(given: Mapping[str, str], name: str, default: Path) -> Path:
-    place = place_of(given.get(name) or str(default), variable=name)
-    if not isinstance(place, Path):
-        raise Refused(
-            f"{name} is {place}, and only the lake can be in an object store so far.",
-            next_step=f"set {name} to a folder, on a file system that every process of this home sees",
-        )
-    return place
+def _place(given: Mapping[str, str], name: str, default: Place) -> Place:
+    return place_of(given[name], variable=name) if given.get(name) else default
 
 
 def _drop(given: Mapping[str, str], home: Path) -> Path | None:
     """Files leave it when they have landed: nothing else may live in it, nor may it lie in what others write."""
     if not given.get("BACKFILL_DROP"):
         return None
-    drop = _path(given, "BACKFILL_DROP", home)
+    drop = place_of(given["BACKFILL_DROP"], variable="BACKFILL_DROP")
+    if not isinstance(drop, Path):
+        raise Refused(
+            f"BACKFILL_DROP is {drop}, and files are watched, and moved away when they have landed, in a folder only.",
+            next_step="set BACKFILL_DROP to a folder",
+        )
     for name, usual in (
         ("BACKFILL_LANDING", "landing"),
         ("BACKFILL_LAKE", "lake"),
         ("BACKFILL_REFERENCE", "reference"),
+        ("BACKFILL_REFERENCE_ARCHIVE", ARCHIVE),
     ):
-        other = place_of(given.get(name) or str(home / usual), variable=name)
+        other = _place(given, name, home / usual)
         if isinstance(other, Path) and (drop.is_relative_to(other) or other.is_relative_to(drop)):
             raise Refused(
                 f"BACKFILL_DROP is {drop}, and {name} is {other}: one lies in the other.",

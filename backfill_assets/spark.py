@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from backfill_assets.errors import WrongSession
 from backfill_assets.next_steps import Advice
-from backfill_assets.places import StoreUrl
 from backfill_assets.session_settings import JAVA, JAVA_OPTIONS, MEANING, wrong_settings
 from backfill_assets.settings import Settings
 
@@ -52,7 +51,7 @@ def spark_conf(settings: Settings) -> Mapping[str, str]:
         # several tables in turns would compile theirs again every time.
         "spark.sql.codegen.cache.maxEntries": "500",
     }
-    if not isinstance(settings.lake, StoreUrl):
+    if not settings.stores:
         # Without a file of CRCs beside every file: a process is started to set the permissions of each. Files are
         # verified by their sha256. Hadoop's access to stores needs its usual local file system for what it buffers.
         started["spark.hadoop.fs.file.impl"] = "org.apache.hadoop.fs.RawLocalFileSystem"
@@ -72,13 +71,13 @@ def open_spark(settings: Settings) -> SparkSession:
 
 
 def give_access(spark: SparkSession, settings: Settings) -> None:
-    """Lets a session reach the store of the lake; does nothing when the lake is a local folder.
+    """Lets a session reach the stores of the lake and of landed files; does nothing when both are local folders.
 
     They are settings of the open session, which hands them to every job: what is given to a JVM when it starts is shown
     by the list of processes. Over Spark Connect they reach the server in the same way.
     """
-    if isinstance(settings.lake, StoreUrl):
-        for name, value in settings.access.for_spark(settings.lake).items():
+    for store in settings.stores:
+        for name, value in settings.access.for_spark(store).items():
             spark.conf.set(name, value)
 
 

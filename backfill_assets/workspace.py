@@ -9,13 +9,15 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from backfill_assets.clock import Clock, system_clock
 from backfill_assets.crash_points import Reached, carry_on
-from backfill_assets.domain import Domain
+from backfill_assets.domain import Domain, Reference
 from backfill_assets.domain.load import load_domain
+from backfill_assets.errors import BackfillError
+from backfill_assets.files.choose import files_at
+from backfill_assets.files.port import Files
 from backfill_assets.lake.tables import Lake
 from backfill_assets.landing.contracts import ContractVersions
 from backfill_assets.ledger.store import Ledger
@@ -24,7 +26,7 @@ from backfill_assets.planning.manifest_parts import PinnedReference
 from backfill_assets.settings import Settings
 from backfill_assets.spark import give_access, open_spark, require_meaning
 from backfill_assets.transforms.code import DomainCode
-from backfill_assets.transforms.references import LoadedReference, archive, load_pinned, load_references
+from backfill_assets.transforms.references import LoadedReference, archive, file_name, load_pinned, load_references
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -103,9 +105,17 @@ class Workspace:
     @cached_property
     def references(self) -> Mapping[str, LoadedReference]:
         """The present reference documents, each copied to the archive when it is read."""
-        loaded = load_references(self.domain, self.settings.reference)
+        loaded = load_references(self.domain, self.reference_files)
         archive(loaded.values(), self.reference_archive)
         return loaded
+
+    def stamp_of(self, reference: Reference) -> str:
+        """Differs after any write to a reference document; empty when it cannot be looked at."""
+        try:
+            found = self.reference_files.stat(file_name(reference))
+        except (OSError, BackfillError):  # what is wrong with it is said where it is read
+            found = None
+        return found.stamp if found else ""
 
     def with_present_references(self) -> Workspace:
         """The same workspace with references and code read again, for a process that stays; the ledger is shared."""
@@ -114,9 +124,14 @@ class Workspace:
         return again
 
     @property
-    def reference_archive(self) -> Path:
-        """The folder with the bytes of every reference that was ever used."""
-        return self.settings.home / "reference_archive"
+    def reference_files(self) -> Files:
+        """The place of the present reference documents."""
+        return files_at(self.settings.reference, self.settings.access)
+
+    @property
+    def reference_archive(self) -> Files:
+        """The place with the bytes of every reference that was ever used."""
+        return files_at(self.settings.reference_archive, self.settings.access)
 
     @cached_property
     def graph(self) -> Graph:

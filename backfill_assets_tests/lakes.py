@@ -1,6 +1,6 @@
-"""Where do the homes of tests keep their lakes?
+"""Where do the homes of tests keep their lakes and their landed files?
 
-In a folder of the home; or, when a store is named in the environment, each in a bucket of its own. The tests' store
+In folders of the home; or, when a store is named in the environment, each in a bucket of its own. The tests' store
 keeps objects as plain files, so that tests can look at them, and damage them, in either case.
 """
 
@@ -17,11 +17,11 @@ from pathlib import Path
 import pytest
 
 from backfill_assets.lake.tables import Lake
-from backfill_assets.places import StoreUrl
+from backfill_assets.places import Place, StoreUrl
 from backfill_assets_tests.s3_server import Store, running_store, spark_jars
 
 SWITCH = "BACKFILL_TEST_LAKE"
-"""`s3`: the homes of tests keep their lakes in an object store (`make test-s3`)."""
+"""`s3`: the homes of tests keep their lakes and landed files in an object store (`make test-s3`)."""
 
 BUCKETS = "BACKFILL_TEST_BUCKETS"
 """The folder of the buckets of the running store; set by the fixture that starts it, and inherited by processes."""
@@ -66,12 +66,18 @@ def on_a_store() -> bool:
 
 
 def lake_environment(home: Path) -> Mapping[str, str]:
-    """What tells a process where the lake of a home is; the bucket is made when it is not there."""
+    """What tells a process where lake and landed files of a home are; the bucket is made when it is not there."""
     if not on_a_store():
         return {}
     bucket = _bucket(home)
     bucket.mkdir(exist_ok=True)
-    return {"BACKFILL_LAKE": f"s3://{bucket.name}/lake", **{name: os.environ[name] for name in ACCESS}}
+    places = {"BACKFILL_LAKE": f"s3://{bucket.name}/lake", "BACKFILL_LANDING": f"s3://{bucket.name}/landing"}
+    return {**places, **{name: os.environ[name] for name in ACCESS}}
+
+
+def reference_environment(home: Path) -> Mapping[str, str]:
+    """What tells a process that references are where the lake is; most tests keep theirs in the home."""
+    return {"BACKFILL_REFERENCE": f"s3://{_bucket(home).name}/reference"} if on_a_store() else {}
 
 
 def copy_lake(template: Path, home: Path) -> None:
@@ -95,7 +101,11 @@ def forget_lake(home: Path) -> None:
 
 def folder_of(lake: Lake, table: str) -> Path:
     """The folder that holds the files of a table."""
-    place = lake.place(table)
+    return folder_at(lake.place(table))
+
+
+def folder_at(place: Place) -> Path:
+    """The folder that holds the files of a place."""
     if isinstance(place, StoreUrl):
         return Path(os.environ[BUCKETS], place.bucket, place.prefix)
     return place

@@ -17,15 +17,19 @@ from backfill_assets.clock import Clock
 from backfill_assets.crash_points import carry_on
 from backfill_assets.domain import SourceTable, daily
 from backfill_assets.landing.archive import archive
-from backfill_assets.landing.attempt import Landing, new_lease
+from backfill_assets.landing.attempt import Landing
 from backfill_assets.landing.bronze import bronze_rows
 from backfill_assets.landing.contract import REASON, Bounds, judged
 from backfill_assets.landing.formats import ROW, records
 from backfill_assets.landing.imports import OnDuplicate, imports_for_days
 from backfill_assets.landing.land import Landed, land, land_files
+from backfill_assets.landing.place import incoming_folder, landing_files
+from backfill_assets.landing.turn import new_lease
 from backfill_assets.ledger.import_records import ImportRecord
 from backfill_assets.ledger.store import Ledger
+from backfill_assets.places import for_spark
 from backfill_assets.settings import Settings
+from backfill_assets.spark import give_access
 
 EVENTS = SourceTable(
     name="bronze.events",
@@ -124,10 +128,15 @@ class LandingRoom:
 
     def judge(self, content: bytes, name: str) -> list[dict[str, Any]]:
         """The judged records of one file, without a ledger."""
-        found = archive(self.write(content, name), landing=self.settings.landing, source=EVENTS)
+        found = archive(
+            self.write(content, name),
+            landing=landing_files(self.settings),
+            incoming=incoming_folder(self.settings),
+            source=EVENTS,
+        )
         raw = records(
             self.spark,
-            [self.settings.landing / found.stored_path],
+            [for_spark(self.settings.landing, found.stored_path)],
             kind=found.kind,
             probe=found.probed.found,
             source=EVENTS,
@@ -141,6 +150,7 @@ def landing_room(
     spark: SparkSession, settings: Settings, clock: Clock, source: SourceTable = EVENTS
 ) -> Iterator[LandingRoom]:
     settings.home.mkdir(parents=True, exist_ok=True)
+    give_access(spark, settings)
     with closing(Ledger.open(settings.ledger_url, clock=clock)) as ledger:
         yield LandingRoom(spark=spark, settings=settings, ledger=ledger, inbox=settings.home / "inbox", source=source)
 

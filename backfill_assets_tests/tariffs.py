@@ -25,6 +25,7 @@ from backfill_assets.staleness.document import StaleTable, stale_document
 from backfill_assets.staleness.ranges import Staleness
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests import operations
+from backfill_assets_tests.lakes import folder_at, reference_environment
 from backfill_assets_tests.shop import shop_environment, ticking_clock
 
 SALES, CHARGES, BILLS = "bronze.sales", "silver.charges", "gold.bills"
@@ -48,6 +49,7 @@ def environment(home: Path) -> Mapping[str, str]:
         **shop_environment(home),
         "BACKFILL_DOMAIN": "backfill_assets_tests.tariff_domain",
         "BACKFILL_FIRST_DAY": str(SOLD.start),
+        **reference_environment(home),
     }
 
 
@@ -58,7 +60,11 @@ def opened(home: Path, spark: SparkSession) -> Workspace:
 
 
 def write(home: Path, name: str, version: str, factor: int, days_back: int = 0) -> None:
-    path = home / "reference" / f"{name}.yaml"
+    write_file(folder_at(Settings.from_environment(environment(home)).reference), name, version, factor, days_back)
+
+
+def write_file(folder: Path, name: str, version: str, factor: int, days_back: int = 0) -> None:
+    path = folder / f"{name}.yaml"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(f'version: "{version}"\nfactor: {factor}\ndays_back: {days_back}\n', encoding="utf-8")
 

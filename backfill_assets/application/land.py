@@ -22,10 +22,11 @@ from backfill_assets.evidence.landed import LandReport, about_import, questions
 from backfill_assets.evidence.report import RunReport
 from backfill_assets.lake.evidence import replace_quarantined
 from backfill_assets.landing.archive import require_landable
-from backfill_assets.landing.attempt import Landing, Quarantine, is_about_a_file, new_lease
+from backfill_assets.landing.attempt import Landing, Quarantine, is_about_a_file
 from backfill_assets.landing.imports import OnDuplicate
 from backfill_assets.landing.land import Landed
 from backfill_assets.landing.land import land_files as land_in_order
+from backfill_assets.landing.turn import new_lease
 from backfill_assets.ledger.records import RunRecord
 from backfill_assets.next_steps import NAME, Act, Advice, NextStep, do, step
 from backfill_assets.people import require_person

@@ -33,7 +33,9 @@ from backfill_assets.errors import NotApproved, Refused
 from backfill_assets.evidence.imports import ImportDocument
 from backfill_assets.evidence.measured import Moves
 from backfill_assets.evidence.report import RunReport
+from backfill_assets.files.local import LocalFiles
 from backfill_assets.next_steps import Act, NextStep, do, step
+from backfill_assets.places import StoreUrl
 from backfill_assets.planning.partitions import DayRange, Grain, describe, partitions_over
 from backfill_assets.planning.request import Plan, PlanRequest
 from backfill_assets.settings import PROJECT_ROOT, Settings, default_home
@@ -154,6 +156,13 @@ def _prepare_home(ws: Workspace, settings: Settings, *, fresh: bool) -> None:
             "the ledger holds an earlier demo, and a demo removes nothing from a database server.",
             next_step="set BACKFILL_LEDGER_URL to an empty database",
         )
+    stores = [place for place in (settings.lake, settings.landing) if isinstance(place, StoreUrl)]
+    if stores and (is_used or any(ws.lake.exists(table) for table in ws.domain.tables)):
+        raise Refused(
+            f"{' and '.join(map(str, stores))} may hold an earlier demo, and a demo removes nothing from a store.",
+            next_step="set BACKFILL_LAKE and BACKFILL_LANDING to prefixes without anything, and BACKFILL_HOME to an "
+            "empty folder",
+        )
     ws.close()
     for name in _MADE_BY_A_RUN:
         _remove(home / name)
@@ -162,9 +171,10 @@ def _prepare_home(ws: Workspace, settings: Settings, *, fresh: bool) -> None:
     home.mkdir(parents=True, exist_ok=True)
     made = f"Everything here was made by `{words_of(do(Act.DEMO))}`, and the next one starts anew.\n"
     marker.write_text(made, encoding="utf-8")
-    shipped = PROJECT_ROOT / "data" / "reference"
-    if not settings.reference.exists() and shipped.exists():
-        shutil.copytree(shipped, settings.reference)
+    shipped = LocalFiles(PROJECT_ROOT / "data" / "reference")
+    if next(ws.reference_files.listed(), None) is None:
+        for each in shipped.listed():
+            ws.reference_files.put_if_absent(each.path, shipped.read(each.path))
 
 
 def _remove(path: Path) -> None:

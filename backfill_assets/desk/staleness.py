@@ -15,7 +15,7 @@ from backfill_assets.workspace import Workspace
 if TYPE_CHECKING:
     from backfill_assets.staleness.ranges import Staleness
 
-_Basis = tuple[str, date, tuple[tuple[str, int, int], ...]]
+_Basis = tuple[str, date, tuple[str, ...]]
 """What staleness depends on, besides the code of this process: the ledger, the day, and the reference files."""
 
 
@@ -89,12 +89,5 @@ class StalenessInBackground:
     def _basis(self) -> _Basis:
         with self.ws.ledger.read() as tx:
             head = tx.events.head()
-        stamps = []
-        for reference in self.ws.domain.references:
-            try:
-                held = (self.ws.settings.reference / f"{reference.name}.yaml").stat()
-            except OSError:
-                stamps.append((reference.name, 0, 0))
-            else:
-                stamps.append((reference.name, held.st_mtime_ns, held.st_size))
-        return head, self.ws.clock().date(), tuple(stamps)
+        stamps = tuple(map(self.ws.stamp_of, self.ws.domain.references))
+        return head, self.ws.clock().date(), stamps

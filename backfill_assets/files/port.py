@@ -1,4 +1,4 @@
-"""Port: what the lake may ask of the files in a place, whatever the place is.
+"""Port: what may be asked of the files in a place, whatever the place is.
 
 Paths are relative to the place, with forward slashes, and not URL-encoded. Nothing here changes a file: a file is put
 once, read, and removed.
@@ -7,6 +7,7 @@ once, read, and removed.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Protocol
@@ -95,6 +96,25 @@ class Files(Protocol):
 
         Returns:
             Whether it was put. An answer that was lost may be False although it was: who needs to know looks.
+        """
+        ...
+
+    def put(self, path: str, content: Path) -> None:
+        """Puts a whole file of any size, durably, in place of one that has this path.
+
+        Args:
+            path: Where it is put. Who reads it meanwhile finds one or the other.
+            content: The local file that holds its bytes, which must not be written again: a folder may share it.
+        """
+        ...
+
+    def create(self, path: str) -> AbstractContextManager[BinaryIO]:
+        """A new file, written from its beginning to its end.
+
+        It may be seen before it is whole, and is not made durable: something else says later that it counts.
+
+        Args:
+            path: Where it is written; what has this path is replaced.
         """
         ...
 

@@ -15,6 +15,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, cast
 
+from obstore import open_writer
 from obstore.exceptions import AlreadyExistsError, BaseError, PermissionDeniedError, UnauthenticatedError
 from obstore.store import S3Store
 
@@ -134,6 +135,17 @@ class StoreFiles:
                 return False
         return True
 
+    def put(self, path: str, content: Path) -> None:
+        """Puts the file, in parts when it is large."""
+        with self._answering():
+            self._store.put(path, content)
+
+    @contextmanager
+    def create(self, path: str) -> Iterator[BinaryIO]:
+        """A new object, which is there when all of it was written."""
+        with self._answering(), open_writer(self._store, path) as writer:
+            yield cast(BinaryIO, _Written(writer.write))
+
     def remove(self, paths: Iterable[str], *, within: str = "") -> None:  # noqa: ARG002 - a store has no folders
         """Removes files, a thousand per request."""
         chosen = list(paths)
@@ -203,6 +215,19 @@ class _Ranges(io.RawIOBase):
         wanted[: len(found)] = found
         self._position += len(found)
         return len(found)
+
+
+class _Written(io.RawIOBase):
+    """An object that is being written, as a file."""
+
+    def __init__(self, write: Callable[[bytes], int]) -> None:
+        self._write = write
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, content: object) -> int:
+        return self._write(bytes(cast(bytes, content)))
 
 
 def _parents(path: str) -> Iterator[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Sequence
 
 from backfill_assets.crash_points import Point, Reached, carry_on
@@ -11,8 +10,9 @@ from backfill_assets.landing.archive import remove_incoming
 from backfill_assets.landing.compacted import remove_half_built
 from backfill_assets.landing.conformed import conformed_folder
 from backfill_assets.landing.imports import LIVE
-from backfill_assets.landing.turn import TurnTaken, landing_turn
-from backfill_assets.lease import this_process
+from backfill_assets.landing.place import incoming_folder, landing_files
+from backfill_assets.landing.turn import TurnTaken, landing_turn, new_lease
+from backfill_assets.lease import LeaseTerms, this_process
 from backfill_assets.ledger.import_records import ImportRecord
 from backfill_assets.ledger.states import ImportState
 from backfill_assets.ledger.store import Ledger
@@ -46,8 +46,9 @@ def clean_up_landing(
     failed: list[ImportRecord] = []
     for source in sources:
         try:
-            with landing_turn(settings.landing, source, wait=False):
-                failed += fail_abandoned(ledger, settings, source, by, now, reached)
+            lease = new_lease(settings)
+            with landing_turn(ledger, source, lease, by=by, wait=False):
+                failed += fail_abandoned(ledger, settings, source, lease, by, now, reached)
         except TurnTaken:
             continue
     return tuple(failed)
@@ -57,18 +58,24 @@ def fail_abandoned(
     ledger: Ledger,
     settings: Settings,
     source: SourceTable,
+    lease: LeaseTerms,
     by: str,
     now: str | None = None,
     reached: Reached = carry_on,
 ) -> list[ImportRecord]:
     """Called with the turn: imports that are still LANDING belong to no process of this machine, and are failed unless
     the lease of another machine has not ended."""
-    remove_incoming(settings.landing, source)
-    remove_half_built(settings.landing, source)
+    landing = landing_files(settings)
+    remove_incoming(incoming_folder(settings), source)
+    remove_half_built(landing, source)
+    # Looked for before the ledger is asked which of them are used: none can be begun between the two and be removed.
+    every = conformed_folder(source)
+    there = {each.path.removeprefix(f"{every}/").partition("/")[0] for each in landing.listed(every)}
     with ledger.write() as tx:
-        landing = tx.imports.records(source.name, [ImportState.LANDING])
-        taken_over = _landed_together(tx, landing, now)
-        abandoned = [r for r in landing if r.import_id in taken_over or not _is_landed_elsewhere(tx, r)]
+        tx.turns.require(source.name, lease)
+        unfinished = tx.imports.records(source.name, [ImportState.LANDING])
+        taken_over = _landed_together(tx, unfinished, now)
+        abandoned = [r for r in unfinished if r.import_id in taken_over or not _is_landed_elsewhere(tx, r)]
         for record in abandoned:
             tx.imports.fail(record.import_id, note="landing stopped: its process is gone", actor=by)
     if abandoned:
@@ -77,9 +84,8 @@ def fail_abandoned(
         used = {record.import_id for record in tx.imports.records(source.name, [*LIVE, ImportState.LANDING])}
     # For every unused import, not only for those that were LANDING: a process that failed the others may have stopped
     # at this line.
-    for folder in conformed_folder(settings.landing, source, "").glob("*"):
-        if folder.name not in used:
-            shutil.rmtree(folder, ignore_errors=True)
+    for folder in there - used:
+        landing.remove_folder(conformed_folder(source, folder))
     with ledger.read() as tx:
         return [tx.imports.get(record.import_id) for record in abandoned]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -12,6 +11,7 @@ from pyspark.sql.types import DateType, IntegralType, StringType
 
 from backfill_assets.domain import Operation, SourceTable
 from backfill_assets.domain.operations import OPERATION
+from backfill_assets.files.port import Files
 from backfill_assets.landing.compacted import earlier_versions
 from backfill_assets.landing.conformed import valid_rows
 from backfill_assets.landing.standing import version_columns
@@ -26,7 +26,7 @@ _MANY = 200_000
 
 def affected_versions(
     spark: SparkSession,
-    landing: Path,
+    landing: Files,
     source: SourceTable,
     imports: Sequence[ImportRecord],
     others: Sequence[ImportRecord],

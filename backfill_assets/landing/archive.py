@@ -1,21 +1,24 @@
 """Archive of landed files: a content-addressed copy that never changes.
 
-Content-addressed: `<landing>/<source>/<sha256[:2]>/<sha256><suffix>`. A copy is written under a temporary name in the
-same folder, checked, flushed to the disk and renamed, so a name that exists always holds the complete content.
+Content-addressed: `<landing>/<source>/<sha256[:2]>/<sha256><suffix>`. A file is copied into a folder of this machine
+first, where its digest is taken and it is checked; then the whole copy is put into the landing place, so that a name
+that exists always holds the complete content.
 """
 
 from __future__ import annotations
 
 import hashlib
-import os
+import secrets
 import stat
-import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, BinaryIO
 
 from backfill_assets.domain import SourceTable
 from backfill_assets.errors import MissingInput, Refused, UnreadableFile
+from backfill_assets.files.port import Files
 from backfill_assets.landing.probe import FileKind, Format
 from backfill_assets.landing.versions import Probed, probe_versions
 from backfill_assets.wording import visible
@@ -112,12 +115,13 @@ def require_landable(path: Path) -> FileKind:
     return kind_of(path)
 
 
-def archive(path: Path, *, landing: Path, source: SourceTable) -> Archived:
-    """Copies a file into the landing folder, unless its content exists there already.
+def archive(path: Path, *, landing: Files, incoming: Path, source: SourceTable) -> Archived:
+    """Copies a file into the landing place, unless its content exists there already.
 
     Args:
         path: The offered file, as given by the person.
-        landing: The landing folder.
+        landing: The landing place.
+        incoming: The folder of this machine for copies that are not checked yet.
         source: The source table it is offered to.
 
     Raises:
@@ -126,15 +130,18 @@ def archive(path: Path, *, landing: Path, source: SourceTable) -> Archived:
         UnreadableFile: The file cannot be read at all; nothing of it is kept.
     """
     kind = require_landable(path)
-    folder = landing / source.short_name
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        sha256, size_bytes, found = _copy(path, folder, kind, source)
+        with _scratch(incoming, source) as copy:
+            with path.open("rb") as original, copy.open("wb") as written:
+                sha256, size_bytes = _pump(original, written)
+            found = probe_versions(copy, kind, source, name=path.name)
+            stored_path = f"{source.short_name}/{sha256[:2]}/{sha256}{kind.suffix}"
+            _store(copy, landing, stored_path)
     except PermissionError as error:
         raise Refused(f"{error.filename} cannot be read or written: permission denied.", path=str(path)) from error
     return Archived(
         original_path=str(path),
-        stored_path=f"{source.short_name}/{sha256[:2]}/{sha256}{kind.suffix}",
+        stored_path=stored_path,
         sha256=sha256,
         size_bytes=size_bytes,
         kind=kind,
@@ -142,48 +149,34 @@ def archive(path: Path, *, landing: Path, source: SourceTable) -> Archived:
     )
 
 
-def archive_text(text: str, *, landing: Path, source: SourceTable) -> tuple[str, str, int]:
+def archive_text(text: str, *, landing: Files, incoming: Path, source: SourceTable) -> tuple[str, str, int]:
     """Keeps a document of this project beside the raw files: its path in the archive, sha256 and size."""
     content = text.encode("utf-8")
     sha256 = hashlib.sha256(content).hexdigest()
     stored_path = f"{source.short_name}/{sha256[:2]}/{sha256}.json"
-    stored = landing / stored_path
-    stored.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile(dir=landing / source.short_name, prefix=".incoming-", delete=False) as copy:
-        copy.write(content)
-        copy.flush()
-        os.fsync(copy.fileno())
-    _store(Path(copy.name), stored)
+    with _scratch(incoming, source) as copy:
+        copy.write_bytes(content)
+        _store(copy, landing, stored_path)
     return stored_path, sha256, len(content)
 
 
-def _store(temporary: Path, stored: Path) -> None:
-    """Gives a complete copy its final name, unless that exists: then its content is the same."""
-    if stored.exists():
-        temporary.unlink()
-        return
-    temporary.chmod(0o444)
-    temporary.replace(stored)
-    _flush_folder(stored.parent)
+@contextmanager
+def _scratch(incoming: Path, source: SourceTable) -> Iterator[Path]:
+    """A new file of this machine, which is removed afterwards."""
+    folder = incoming / source.short_name
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / secrets.token_hex(8)
+    try:
+        yield path
+    finally:
+        path.unlink(missing_ok=True)
 
 
-def _copy(path: Path, folder: Path, kind: FileKind, source: SourceTable) -> tuple[str, int, Probed]:
-    """Copies under a temporary name and renames. The digest is of what was written, even if the original changes."""
-    with tempfile.NamedTemporaryFile(dir=folder, prefix=".incoming-", delete=False) as copy:
-        temporary = Path(copy.name)
-        try:
-            with path.open("rb") as original:
-                sha256, size_bytes = _pump(original, copy.file)
-            copy.flush()
-            os.fsync(copy.fileno())
-            found = probe_versions(temporary, kind, source, name=path.name)
-            stored = folder / sha256[:2] / f"{sha256}{kind.suffix}"
-            stored.parent.mkdir(exist_ok=True)
-            _store(temporary, stored)
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            raise
-    return sha256, size_bytes, found
+def _store(copy: Path, landing: Files, stored_path: str) -> None:
+    """Gives a complete copy its name, unless that exists: then its content is the same."""
+    if landing.stat(stored_path) is None:
+        copy.chmod(0o444)
+        landing.put(stored_path, copy)
 
 
 def _pump(original: BinaryIO, copy: IO[bytes]) -> tuple[str, int]:
@@ -195,21 +188,12 @@ def _pump(original: BinaryIO, copy: IO[bytes]) -> tuple[str, int]:
     return digest.hexdigest(), size_bytes
 
 
-def _flush_folder(folder: Path) -> None:
-    """Makes a rename durable: on POSIX that is a property of the folder, not of the file."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+def remove_incoming(incoming: Path, source: SourceTable) -> int:
+    """Removes the copies that killed processes of this machine left, and returns their number.
 
-
-def remove_incoming(landing: Path, source: SourceTable) -> int:
-    """Removes the temporary copies that a killed process left, and returns their number.
-
-    Only safe while no other process lands files of this source.
+    Only safe while no other process of this machine lands files of this source.
     """
-    left = tuple((landing / source.short_name).glob(".incoming-*"))
-    for temporary in left:
-        temporary.unlink(missing_ok=True)
+    left = tuple((incoming / source.short_name).glob("*"))
+    for copy in left:
+        copy.unlink(missing_ok=True)
     return len(left)

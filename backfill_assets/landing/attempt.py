@@ -7,7 +7,6 @@ all of them in one transaction. Until then nothing of them is used.
 from __future__ import annotations
 
 import re
-import secrets
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -20,18 +19,23 @@ from pyspark.sql import DataFrame, SparkSession
 from backfill_assets.crash_points import Point, Reached
 from backfill_assets.domain import SourceTable
 from backfill_assets.errors import AmbiguousOrder, BackfillError, TakenOver, UnreadableFile
+from backfill_assets.files.port import Files
+from backfill_assets.landing.abandoned import fail_abandoned
 from backfill_assets.landing.archive import Archived
 from backfill_assets.landing.classify import Account, account
 from backfill_assets.landing.compacted import compact
 from backfill_assets.landing.conformed import conformed_folder, rejected_rows, write_conformed
 from backfill_assets.landing.contract import Bounds
 from backfill_assets.landing.imports import LIVE, OnDuplicate
+from backfill_assets.landing.place import incoming_folder, landing_files
 from backfill_assets.landing.together import conform_together
+from backfill_assets.landing.turn import landing_turn
 from backfill_assets.landing.versions import records_by_version
 from backfill_assets.lease import LeaseTerms, renewed
 from backfill_assets.ledger.import_records import ImportRecord, KeyCounts, OfferedFile
 from backfill_assets.ledger.store import Ledger
 from backfill_assets.ledger.transactions import WriteTransaction
+from backfill_assets.places import for_spark
 from backfill_assets.settings import Settings
 
 Quarantine = Callable[[DataFrame, str], None]
@@ -74,9 +78,21 @@ class Landing:
         return self.open_session()
 
     @property
-    def folder(self) -> Path:
-        """The landing folder."""
-        return self.settings.landing
+    def landing(self) -> Files:
+        """The landing place."""
+        return landing_files(self.settings)
+
+    @property
+    def incoming(self) -> Path:
+        """The folder of this machine for copies that are not checked yet."""
+        return incoming_folder(self.settings)
+
+    @contextmanager
+    def turn(self) -> Iterator[None]:
+        """Holds the turn to land files of the source, with what killed processes left removed."""
+        with landing_turn(self.ledger, self.source, self.lease, by=self.by):
+            fail_abandoned(self.ledger, self.settings, self.source, self.lease, self.by)
+            yield
 
     def offered(self, archived: Archived, on_duplicate: OnDuplicate) -> OfferedFile:
         """An archived file as the ledger takes it in."""
@@ -103,32 +119,32 @@ class Landing:
 
     def conform(self, archived: Archived, record: ImportRecord) -> None:
         """Judges the records of a file and writes them beside the archive, as the present contract has them."""
-        stored, name = self.folder / archived.stored_path, Path(record.original_path).name
+        stored, name = for_spark(self.landing.place, archived.stored_path), Path(record.original_path).name
         raw = records_by_version(
             self.spark, stored, kind=archived.kind, probed=archived.probed, source=self.source, name=name
         )
         bounds = Bounds(first_day=self.settings.first_day, landed_at=record.first_seen_at)
-        folder = conformed_folder(self.folder, self.source, record.import_id)
-        write_conformed(raw, folder, source=self.source, record=record, bounds=bounds)
+        folder = conformed_folder(self.source, record.import_id)
+        write_conformed(raw, for_spark(self.landing.place, folder), source=self.source, record=record, bounds=bounds)
         self.reached(Point.LAND_CONFORMED)
 
     def conform_together(self, archived: Sequence[Archived], imports: Sequence[ImportRecord]) -> None:
         """The same for several files of the same moment, in one Spark job."""
         bounds = Bounds(first_day=self.settings.first_day, landed_at=imports[0].first_seen_at)
         files = list(zip(archived, imports, strict=True))
-        conform_together(self.spark, self.folder, self.source, files, bounds=bounds, attempt=self.lease.attempt)
+        conform_together(self.spark, self.landing, self.source, files, bounds=bounds, attempt=self.lease.attempt)
         self.reached(Point.LAND_CONFORMED)
 
     def account(self, imports: Sequence[ImportRecord]) -> Account:
         """Counts the records of these imports among all others, and quarantines those that are rejected."""
         imports, others = [self.present(record) for record in imports], self.others(imports)
-        compact(self.spark, self.folder, self.source, others, attempt=self.lease.attempt)
-        found = account(self.spark, self.folder, self.source, imports, others)
+        compact(self.spark, self.landing, self.source, others, attempt=self.lease.attempt)
+        found = account(self.spark, self.landing, self.source, imports, others)
         for record in imports:
             # A reprocessed file may have had rejected records that are valid now: the quarantined ones are replaced.
             if found.files[record.import_id].counts.rejected or record.on_duplicate == OnDuplicate.REPROCESS:
                 name = Path(record.original_path).name
-                rejected = rejected_rows(self.spark, self.folder, self.source, record, file_name=name)
+                rejected = rejected_rows(self.spark, self.landing, self.source, record, file_name=name)
                 self.quarantine(rejected, record.import_id)
                 self.reached(Point.LAND_QUARANTINED)
         return found
@@ -226,8 +242,3 @@ def _sparks_reason(error: BaseException) -> re.Match[str] | None:
 
 def _kind_of(error: BaseException) -> str:
     return error.recorded if isinstance(error, BackfillError) else type(error).__name__
-
-
-def new_lease(settings: Settings) -> LeaseTerms:
-    """The lease of a new attempt."""
-    return LeaseTerms(attempt=secrets.token_hex(4), length=settings.lease)

@@ -18,6 +18,7 @@ from backfill_assets.domain.operations import ENDED_BY, OPERATION, POSITION, VAL
 from backfill_assets.landing.conformed import ARRIVAL, IMPORT_ID, valid_rows
 from backfill_assets.landing.contract import happened_at
 from backfill_assets.landing.formats import ROW
+from backfill_assets.landing.place import landing_files
 from backfill_assets.landing.standing import (
     DECIDES,
     HAPPENED,
@@ -48,7 +49,7 @@ def bronze_rows(
 
     Args:
         spark: The session.
-        settings: Where the landing folder is.
+        settings: Where the landing place is.
         source: The source table.
         imports: What `imports_for_days` gives for these days.
         days: The days to build.
@@ -57,7 +58,7 @@ def bronze_rows(
         The contract's columns, the partition column, those of the changelog if the source has one, `_import_id` and
         `_row`: one row per key, or per key and position.
     """
-    versions = valid_rows(spark, settings.landing, source, imports)
+    versions = valid_rows(spark, landing_files(settings), source, imports)
     found = standing(versions.withColumn(HAPPENED, happened_at(source)), source, imports)
     found = found.where(_on(F.col(source.partition.column), days))
     kept = [*source.schema.fieldNames(), source.partition.column]

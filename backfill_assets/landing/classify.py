@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
-from pathlib import Path
 
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
@@ -19,6 +18,7 @@ from pyspark.sql import functions as F
 from backfill_assets.domain import Operation, SourceTable
 from backfill_assets.domain.operations import OPERATION, Ties
 from backfill_assets.errors import AmbiguousOrder
+from backfill_assets.files.port import Files
 from backfill_assets.landing.affected import PHASE, WITH, WITHOUT, affected_versions
 from backfill_assets.landing.conformed import IMPORT_ID, read_conformed, valid_rows
 from backfill_assets.landing.contract import REASON
@@ -108,7 +108,7 @@ _BECOMES, _IS_NO_MORE = "becomes ", "is no more "
 
 def account(
     spark: SparkSession,
-    landing: Path,
+    landing: Files,
     source: SourceTable,
     imports: Sequence[ImportRecord],
     others: Sequence[ImportRecord],
@@ -338,7 +338,7 @@ def _ambiguous(found: DataFrame, source: SourceTable, ids: Sequence[str]) -> Amb
 
 
 def recount(
-    spark: SparkSession, landing: Path, source: SourceTable, imports: Sequence[ImportRecord]
+    spark: SparkSession, landing: Files, source: SourceTable, imports: Sequence[ImportRecord]
 ) -> tuple[Mapping[str, ImportCounts], KeyCounts]:
     """The counts of these imports and of the keys, all over again: for when an import in their midst has changed.
 

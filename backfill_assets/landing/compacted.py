@@ -12,12 +12,9 @@ that are not larger than what has come so far: so there are few, and a record is
 from __future__ import annotations
 
 import json
-import os
-import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import reduce
-from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -25,6 +22,7 @@ from pyspark.sql.types import StructField, StructType, TimestampType
 
 from backfill_assets.domain import SourceTable
 from backfill_assets.domain.operations import OPERATION
+from backfill_assets.files.port import Files
 from backfill_assets.identity import document_digest, sha256_text
 from backfill_assets.landing.conformed import (
     ARRIVAL,
@@ -38,6 +36,7 @@ from backfill_assets.landing.conformed import (
 from backfill_assets.landing.formats import ROW
 from backfill_assets.landing.standing import HAPPENED, version_columns
 from backfill_assets.ledger.import_records import ImportRecord
+from backfill_assets.places import for_spark
 
 MOST_FOLDERS = 32
 """So many of the newest imports are read from their own folders."""
@@ -45,7 +44,6 @@ MOST_FOLDERS = 32
 ROWS_OF_A_FILE = 1_000_000
 
 _STANDS_FOR = "_stands_for.json"
-_BUILDING = ".building-"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,13 +51,13 @@ class Segment:
     """A folder with the versions of some imports.
 
     Attributes:
-        path: The folder.
+        path: The folder, relative to the landing place.
         imports: The imports, with what names the conformed files of each.
         files: The data files, with their sizes.
         rows: How many versions it has.
     """
 
-    path: Path
+    path: str
     imports: Mapping[str, str]
     files: Mapping[str, int]
     rows: int
@@ -87,7 +85,7 @@ def choose(segments: Sequence[Segment], wanted: Mapping[str, str]) -> Choice:
     """
     left = dict(wanted)
     used: list[tuple[Segment, frozenset[str]]] = []
-    for segment in sorted(segments, key=lambda each: (-len(each.imports), each.path.name)):
+    for segment in sorted(segments, key=lambda each: (-len(each.imports), each.path)):
         chosen = frozenset(each for each, files in segment.imports.items() if left.get(each) == files)
         if chosen:
             used.append((segment, chosen))
@@ -117,10 +115,11 @@ def to_merge(choice: Choice, rows: Mapping[str, int], can_be_compacted: frozense
 
 
 def earlier_versions(
-    spark: SparkSession, landing: Path, source: SourceTable, imports: Sequence[ImportRecord]
+    spark: SparkSession, landing: Files, source: SourceTable, imports: Sequence[ImportRecord]
 ) -> DataFrame:
     """The version columns of all valid records of these imports. Called with the turn of the source."""
     choice = choose(_segments(landing, source), _named(landing, source, imports))
+    where = {segment.path: for_spark(landing.place, segment.path) for segment, _ in choice.segments}
     folders = set(choice.folders)
     directly = [record for record in imports if record.import_id in folders]
     schema = _schema(source)
@@ -129,16 +128,16 @@ def earlier_versions(
         parts.append(valid_rows(spark, landing, source, directly).select(*version_columns(source)))
     whole = [segment for segment, chosen in choice.segments if len(chosen) == len(segment.imports)]
     if whole:
-        parts.append(spark.read.schema(schema).parquet(*(str(segment.path) for segment in whole)))
+        parts.append(spark.read.schema(schema).parquet(*(where[segment.path] for segment in whole)))
     for segment, chosen in choice.segments:
         if segment not in whole:
-            found = spark.read.schema(schema).parquet(str(segment.path))
+            found = spark.read.schema(schema).parquet(where[segment.path])
             parts.append(found.where(F.col(IMPORT_ID).isin(sorted(chosen))))
     return reduce(DataFrame.unionByName, parts)
 
 
 def compact(
-    spark: SparkSession, landing: Path, source: SourceTable, imports: Sequence[ImportRecord], *, attempt: str
+    spark: SparkSession, landing: Files, source: SourceTable, imports: Sequence[ImportRecord], *, attempt: str
 ) -> None:
     """Makes a segment of the newest of these imports when they are many, and removes segments that are not needed.
 
@@ -152,41 +151,43 @@ def compact(
         of_them = [record for record in imports if record.import_id in merged]
         _build(spark, landing, source, of_them, {each: named[each] for each in sorted(merged)}, rows, attempt)
         choice = choose(_segments(landing, source), named)
-    present = _folder(landing, source)
-    needed = {present, *(segment.path for segment, _ in choice.segments)}
-    for path in (*present.parent.glob("*"), *present.glob("*")):
-        if path not in needed:
-            shutil.rmtree(path, ignore_errors=True)
+    _remove_but(landing, source, {segment.path for segment, _ in choice.segments})
 
 
-def remove_half_built(landing: Path, source: SourceTable) -> None:
+def remove_half_built(landing: Files, source: SourceTable) -> None:
     """Removes what a killed process left. Called with the turn of the source."""
-    for building in _folder(landing, source).parent.glob(f"*/{_BUILDING}*"):
-        shutil.rmtree(building, ignore_errors=True)
+    held = landing.listed(_versions(source))
+    _remove_but(landing, source, {_folder_of(each.path) for each in held if _name_of(each.path) == _STANDS_FOR})
+
+
+def _remove_but(landing: Files, source: SourceTable, needed: Collection[str]) -> None:
+    """Removes every segment, of this and of other contracts, but those that are needed."""
+    depth = _folder(source).count("/") + 2
+    for folder in {"/".join(each.path.split("/")[:depth]) for each in landing.listed(_versions(source))} - set(needed):
+        landing.remove_folder(folder)
 
 
 def _build(
     spark: SparkSession,
-    landing: Path,
+    landing: Files,
     source: SourceTable,
     imports: Sequence[ImportRecord],
     named: Mapping[str, str],
     rows: Mapping[str, int],
     attempt: str,
 ) -> None:
-    folder = _folder(landing, source)
-    building = folder / f"{_BUILDING}{attempt}"
+    """Writes a segment; it counts from when the file that says what it stands for is there."""
+    folder = f"{_folder(source)}/{document_digest({'imports': dict(named)})[:16]}-{attempt}"
     many = sum(rows[import_id] for import_id in named)
     files = 1 + many // ROWS_OF_A_FILE
     found = earlier_versions(spark, landing, source, imports)
     spread = found.repartitionByRange(files, *source.key) if files > 1 else found.coalesce(1)
-    spread.sortWithinPartitions(*source.key).write.mode("overwrite").parquet(str(building))
-    segment = Segment(path=building, imports=named, files=_data_files(building), rows=many)
+    written = for_spark(landing.place, folder)
+    spread.sortWithinPartitions(*source.key).write.mode("overwrite").parquet(written)
+    held = {_name_of(each.path): each.size_bytes for each in landing.listed(folder)}
+    segment = Segment(path=folder, imports=named, files=_data_files(held), rows=many)
     document = {name: value for name, value in asdict(segment).items() if name != "path"}
-    (building / _STANDS_FOR).write_text(json.dumps(document), encoding="utf-8")
-    target = folder / document_digest({"imports": dict(named)})[:16]
-    shutil.rmtree(target, ignore_errors=True)
-    building.rename(target)
+    landing.put_if_absent(f"{folder}/{_STANDS_FOR}", json.dumps(document).encode())
 
 
 def _is_declared(source: SourceTable, record: ImportRecord) -> bool:
@@ -202,7 +203,12 @@ def _schema(source: SourceTable) -> StructType:
     return StructType([*(known[name] for name in (*names, *own)), StructField(HAPPENED, TimestampType())])
 
 
-def _folder(landing: Path, source: SourceTable) -> Path:
+def _versions(source: SourceTable) -> str:
+    """The folder of all segments, relative to the landing place."""
+    return f"{source.short_name}/versions"
+
+
+def _folder(source: SourceTable) -> str:
     """Where segments of the present contract are: other declarations give other versions of the same records."""
     lifts = {str(version): source.lift_from(version) for version in range(1, source.contract_version)}
     declared = {
@@ -216,38 +222,46 @@ def _folder(landing: Path, source: SourceTable) -> Path:
         "event_time": source.event_time,
         "operation": repr(source.operation),
     }
-    return landing / source.short_name / "versions" / document_digest(declared)[:16]
+    return f"{_versions(source)}/{document_digest(declared)[:16]}"
 
 
-def _segments(landing: Path, source: SourceTable) -> list[Segment]:
+def _segments(landing: Files, source: SourceTable) -> list[Segment]:
     """The segments that are whole."""
+    held: dict[str, dict[str, int]] = {}
+    for each in landing.listed(_folder(source)):
+        held.setdefault(_folder_of(each.path), {})[_name_of(each.path)] = each.size_bytes
     found = []
-    for path in sorted(_folder(landing, source).glob(f"*/{_STANDS_FOR}")):
-        if path.parent.name.startswith("."):
+    for folder, files in held.items():
+        if _STANDS_FOR not in files:
             continue
         try:
-            segment = Segment(path=path.parent, **json.loads(path.read_text(encoding="utf-8")))
+            segment = Segment(path=folder, **json.loads(landing.read(f"{folder}/{_STANDS_FOR}")))
         except (OSError, ValueError, TypeError):
             continue
-        if _data_files(segment.path) == segment.files:
+        if _data_files(files) == segment.files:
             found.append(segment)
     return found
 
 
-def _data_files(folder: Path) -> Mapping[str, int]:
-    with os.scandir(folder) as entries:
-        return {entry.name: entry.stat().st_size for entry in entries if entry.name.endswith(".parquet")}
+def _data_files(held: Mapping[str, int]) -> Mapping[str, int]:
+    return {name: size for name, size in held.items() if name.endswith(".parquet")}
 
 
-def _named(landing: Path, source: SourceTable, imports: Sequence[ImportRecord]) -> Mapping[str, str]:
+def _named(landing: Files, source: SourceTable, imports: Sequence[ImportRecord]) -> Mapping[str, str]:
     """What names the conformed files of each import: every attempt writes files of other names."""
-    return {record.import_id: _name_of(conformed_folder(landing, source, record.import_id)) for record in imports}
+    names: dict[str, list[str]] = {}
+    for each in landing.listed(conformed_folder(source)):
+        if each.path.endswith(".parquet"):
+            names.setdefault(_folder_of(each.path), []).append(_name_of(each.path))
+    return {
+        record.import_id: sha256_text("|".join(names.get(conformed_folder(source, record.import_id), ())))[:16]
+        for record in imports
+    }
 
 
-def _name_of(folder: Path) -> str:
-    try:
-        with os.scandir(folder) as entries:
-            names = sorted(entry.name for entry in entries if entry.name.endswith(".parquet"))
-    except FileNotFoundError:
-        names = []
-    return sha256_text("|".join(names))[:16]
+def _folder_of(path: str) -> str:
+    return path.rpartition("/")[0]
+
+
+def _name_of(path: str) -> str:
+    return path.rpartition("/")[2]

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import reduce
-from pathlib import Path
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -30,10 +29,12 @@ from backfill_assets.domain import SourceTable
 from backfill_assets.domain.lifting import lifted
 from backfill_assets.domain.operations import OPERATION
 from backfill_assets.errors import ContractBroken
+from backfill_assets.files.port import Files
 from backfill_assets.landing.contract import REASON, Bounds, judged
 from backfill_assets.landing.formats import IGNORED, RAW, ROW
 from backfill_assets.landing.versions import VersionedRecords
 from backfill_assets.ledger.import_records import ImportRecord
+from backfill_assets.places import for_spark
 
 IMPORT_ID = "_import_id"
 ARRIVAL = "_arrival"
@@ -65,25 +66,25 @@ def conformed_schema(source: SourceTable) -> StructType:
     )
 
 
-def conformed_folder(landing: Path, source: SourceTable, import_id: str) -> Path:
-    """The folder of one import's judged records."""
-    return landing / source.short_name / "conformed" / import_id
+def conformed_folder(source: SourceTable, import_id: str = "") -> str:
+    """The folder of one import's judged records, or that of all imports, relative to the landing place."""
+    return f"{source.short_name}/conformed/{import_id}".rstrip("/")
 
 
 def write_conformed(
-    found: Sequence[VersionedRecords], folder: Path, *, source: SourceTable, record: ImportRecord, bounds: Bounds
+    found: Sequence[VersionedRecords], folder: str, *, source: SourceTable, record: ImportRecord, bounds: Bounds
 ) -> None:
     """Judges every record of a landed file by its version of the contract, and writes them all as the present one.
 
     Args:
         found: What `versions.records_by_version` gives.
-        folder: The target; its content is replaced.
+        folder: The target, as Spark names it; its content is replaced.
         source: The contract.
         record: The import.
         bounds: The event times a record can have.
     """
     frame = conformed(found, source=source, owner=owner_of(record), bounds=bounds)
-    frame.write.mode("overwrite").parquet(str(folder))
+    frame.write.mode("overwrite").parquet(folder)
 
 
 def owner_of(record: ImportRecord) -> Mapping[str, Column]:
@@ -136,7 +137,7 @@ def content_hash(source: SourceTable) -> Column:
 
 
 def read_conformed(
-    spark: SparkSession, landing: Path, source: SourceTable, imports: Sequence[ImportRecord]
+    spark: SparkSession, landing: Files, source: SourceTable, imports: Sequence[ImportRecord]
 ) -> DataFrame:
     """Every judged record of these imports, lifted from the version of the contract that each was landed with."""
     if not imports:
@@ -166,7 +167,7 @@ def _require_known(source: SourceTable, record: ImportRecord) -> None:
 
 def _read_part(
     spark: SparkSession,
-    landing: Path,
+    landing: Files,
     source: SourceTable,
     version: int,
     imports: Sequence[ImportRecord],
@@ -174,7 +175,7 @@ def _read_part(
     is_present: bool,
 ) -> DataFrame:
     """The records of imports that are read in one version; those of an earlier contract have the present hashes."""
-    folders = [str(conformed_folder(landing, source, record.import_id)) for record in imports]
+    folders = [for_spark(landing.place, conformed_folder(source, record.import_id)) for record in imports]
     found = spark.read.schema(conformed_schema(source.at(version))).parquet(*folders)
     if is_present:
         return found
@@ -182,13 +183,13 @@ def _read_part(
     return whole.withColumn(CONTENT_HASH, content_hash(source)).select(*conformed_schema(source).fieldNames())
 
 
-def valid_rows(spark: SparkSession, landing: Path, source: SourceTable, imports: Sequence[ImportRecord]) -> DataFrame:
+def valid_rows(spark: SparkSession, landing: Files, source: SourceTable, imports: Sequence[ImportRecord]) -> DataFrame:
     """The valid records of these imports, every version of every key."""
     return read_conformed(spark, landing, source, imports).where(F.col(REASON).isNull())
 
 
 def rejected_rows(
-    spark: SparkSession, landing: Path, source: SourceTable, record: ImportRecord, *, file_name: str
+    spark: SparkSession, landing: Files, source: SourceTable, record: ImportRecord, *, file_name: str
 ) -> DataFrame:
     """The rejected records of one import, as the quarantine keeps them."""
     return (

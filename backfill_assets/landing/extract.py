@@ -18,7 +18,6 @@ from backfill_assets.crash_points import Point
 from backfill_assets.domain import Operation
 from backfill_assets.domain.changelog import is_current
 from backfill_assets.errors import Refused
-from backfill_assets.landing.abandoned import fail_abandoned
 from backfill_assets.landing.archive import Archived, archive, require_landable
 from backfill_assets.landing.attempt import Landing
 from backfill_assets.landing.bronze import bronze_rows
@@ -35,11 +34,11 @@ from backfill_assets.landing.statements import (
     require_columns,
     write_statement,
 )
-from backfill_assets.landing.turn import landing_turn
 from backfill_assets.landing.versions import probe_versions, records_by_version
 from backfill_assets.ledger.import_records import ImportRecord
 from backfill_assets.ledger.states import ImportState
 from backfill_assets.next_steps import NAME, Option, step
+from backfill_assets.places import for_spark
 from backfill_assets.planning.partitions import DayRange, count_of
 
 _MOST_SAMPLES = 5
@@ -142,7 +141,7 @@ def preview(work: Landing, paths: Sequence[Path], extract: Extract, *, now: date
     frame: DataFrame | None = None
     for path, kind, probed in zip(paths, kinds, probes, strict=True):
         raw = records_by_version(
-            work.spark, path.absolute(), kind=kind, probed=probed, source=work.source, name=path.name
+            work.spark, str(path.absolute()), kind=kind, probed=probed, source=work.source, name=path.name
         )
         record = _not_landed(work, path, now)
         bounds = Bounds(first_day=work.settings.first_day, landed_at=record.first_seen_at)
@@ -183,11 +182,10 @@ def land_extract(work: Landing, paths: Sequence[Path], extract: Extract) -> Land
     require_columns(work.source, extract.where)
     if extract.where:
         columns_condition(work, extract.where)  # values that are none are refused before anything is kept
-    with landing_turn(work.folder, work.source):
-        fail_abandoned(work.ledger, work.settings, work.source, work.by)
+    with work.turn():
         archived = []
         for path in paths:
-            archived.append(archive(path, landing=work.folder, source=work.source))
+            archived.append(archive(path, landing=work.landing, incoming=work.incoming, source=work.source))
             work.reached(Point.LAND_ARCHIVED)
         statement = _statement(extract, archived)
         offered = statement.offered(work)
@@ -196,6 +194,7 @@ def land_extract(work: Landing, paths: Sequence[Path], extract: Extract) -> Land
                 files=(), statement=known, withdrawn=0, current=0, records=0, outside=0, days=(), is_new=False
             )
         with work.ledger.write() as tx:
+            tx.turns.require(work.source.name, work.lease)
             imports = [
                 tx.imports.begin(each, actor=work.by, lease=work.lease)
                 for each in (*(work.offered(each, OnDuplicate.CORRECT) for each in archived), offered)
@@ -312,15 +311,15 @@ def _withdraw(
     work: Landing, files: Sequence[ImportRecord], stating: ImportRecord, extract: Extract, in_scope: Column
 ) -> Withdrawn:
     """Writes the keys that the files lack, and refuses when they are more than the source allows."""
-    offered = read_conformed(work.spark, work.folder, work.source, [work.present(record) for record in files])
+    offered = read_conformed(work.spark, work.landing, work.source, [work.present(record) for record in files])
     _require_keys(work, offered)
     before = _current(work, extract).where(in_scope)
     lacking = before.join(_keys(work, offered), on=list(work.source.key), how="left_anti").select(*work.source.key)
     write_statement(work, stating, lacking, Operation.WITHDRAW)
-    folder = conformed_folder(work.folder, work.source, stating.import_id)
+    folder = for_spark(work.landing.place, conformed_folder(work.source, stating.import_id))
     records, outside = _records_and_outside(work, offered, extract, in_scope)
     found = Withdrawn(
-        keys=work.spark.read.parquet(str(folder)).count(),
+        keys=work.spark.read.parquet(folder).count(),
         current=before.count(),
         records=records,
         outside=outside,

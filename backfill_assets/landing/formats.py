@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
@@ -47,13 +46,14 @@ _CSV_TEXT = {"quote": '"', "escape": '"'}
 
 
 def records(
-    spark: SparkSession, stored: Sequence[Path], *, kind: FileKind, probe: Probe, source: SourceTable
+    spark: SparkSession, stored: Sequence[str], *, kind: FileKind, probe: Probe, source: SourceTable
 ) -> Records:
     """The records of landed files, unchanged.
 
     Args:
         spark: The session.
-        stored: The raw copies. Several are read in one pass, and their records say in `_file` which they are from.
+        stored: The raw copies, as Spark names them. Several are read in one pass, and their records say in `_file`
+            which they are from.
         kind: Their format and compression.
         probe: The result of probing them, which is the same for all of them.
         source: The contract, for the names of its columns.
@@ -73,9 +73,9 @@ def records(
             return _parquet(spark, stored, probe, source)
 
 
-def _json_lines(spark: SparkSession, stored: Sequence[Path], kind: FileKind, source: SourceTable) -> Records:
+def _json_lines(spark: SparkSession, stored: Sequence[str], kind: FileKind, source: SourceTable) -> Records:
     names = source.schema.fieldNames()
-    lines = _of_files(spark.read.text(_paths(stored)), stored)
+    lines = _of_files(spark.read.text(list(stored)), stored)
     lines = _numbered(lines, in_one_piece=bool(kind.compression)) if len(stored) == 1 else _numbered_by_file(lines)
     text = F.when(F.is_valid_utf8("value"), F.col("value"))
     parsed = (
@@ -105,11 +105,7 @@ def _json_lines(spark: SparkSession, stored: Sequence[Path], kind: FileKind, sou
     return Records(frame=frame, text=F.make_valid_utf8(RAW))
 
 
-def _paths(stored: Sequence[Path]) -> list[str]:
-    return [str(path) for path in stored]
-
-
-def _of_files(frame: DataFrame, stored: Sequence[Path]) -> DataFrame:
+def _of_files(frame: DataFrame, stored: Sequence[str]) -> DataFrame:
     """What was just read, with the file and the place in it where several were read."""
     if len(stored) == 1:
         return frame
@@ -118,7 +114,7 @@ def _of_files(frame: DataFrame, stored: Sequence[Path]) -> DataFrame:
     )
 
 
-def _which(stored: Sequence[Path]) -> list[Column]:
+def _which(stored: Sequence[str]) -> list[Column]:
     return [F.col(FILE)] if len(stored) > 1 else []
 
 
@@ -151,7 +147,7 @@ def _numbered(lines: DataFrame, *, in_one_piece: bool) -> DataFrame:
     return numbered.withColumn(ROW, before + in_split + 1).drop("_id")
 
 
-def _csv(spark: SparkSession, stored: Sequence[Path], probe: Probe, source: SourceTable) -> Records:
+def _csv(spark: SparkSession, stored: Sequence[str], probe: Probe, source: SourceTable) -> Records:
     # Columns are read by position: a header may repeat a name, as long as the contract does not know it.
     positions = [f"_{position}" for position in range(len(probe.header))]
     schema = StructType([*_strings(positions).fields, StructField(BROKEN, StringType())])
@@ -165,7 +161,7 @@ def _csv(spark: SparkSession, stored: Sequence[Path], probe: Probe, source: Sour
             enforceSchema="true",
             **_CSV_TEXT,
         )
-        .csv(_paths(stored))
+        .csv(list(stored))
     )
     if len(stored) == 1:
         frame = rows.withColumn(ROW, F.monotonically_increasing_id() + 1)
@@ -188,9 +184,9 @@ def _csv(spark: SparkSession, stored: Sequence[Path], probe: Probe, source: Sour
     return Records(frame=chosen, text=F.coalesce(F.col(f"{RAW}.line"), F.to_csv(F.col(f"{RAW}.values"), _CSV_TEXT)))
 
 
-def _parquet(spark: SparkSession, stored: Sequence[Path], probe: Probe, source: SourceTable) -> Records:
+def _parquet(spark: SparkSession, stored: Sequence[str], probe: Probe, source: SourceTable) -> Records:
     schema = StructType([StructField(column.name, column.read_type) for column in probe.columns])
-    frame = spark.read.schema(schema).parquet(*_paths(stored))
+    frame = spark.read.schema(schema).parquet(*stored)
     known = {column.name: column for column in probe.columns}
     wanted = [name for name in source.schema.fieldNames() if name in known]
     chosen = frame.select(

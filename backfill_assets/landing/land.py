@@ -18,13 +18,12 @@ from pyspark.sql import SparkSession
 from backfill_assets.crash_points import Point, Reached, carry_on
 from backfill_assets.domain import SourceTable
 from backfill_assets.errors import BackfillError, Refused
-from backfill_assets.landing.abandoned import fail_abandoned
 from backfill_assets.landing.archive import Archived, archive
-from backfill_assets.landing.attempt import Landing, Quarantine, is_about_a_file, new_lease
+from backfill_assets.landing.attempt import Landing, Quarantine, is_about_a_file
 from backfill_assets.landing.classify import Account, recount
 from backfill_assets.landing.imports import LIVE, OnDuplicate
 from backfill_assets.landing.together import batches, can_land_together
-from backfill_assets.landing.turn import landing_turn
+from backfill_assets.landing.turn import new_lease
 from backfill_assets.ledger.import_records import ImportCounts, ImportDay, ImportRecord
 from backfill_assets.ledger.store import Ledger
 from backfill_assets.next_steps import Option, step
@@ -111,8 +110,7 @@ def land_files(
     """
     for batch in batches(paths):
         own = replace(work, lease=new_lease(work.settings))
-        with landing_turn(work.folder, work.source):
-            fail_abandoned(work.ledger, work.settings, work.source, work.by)
+        with own.turn():
             _land_batch(own, batch, on_duplicate, landed)
 
 
@@ -123,7 +121,7 @@ def _land_batch(
     refused: BackfillError | None = None
     for path in paths:
         try:
-            archived = archive(path, landing=work.folder, source=work.source)
+            archived = archive(path, landing=work.landing, incoming=work.incoming, source=work.source)
         except BackfillError as error:
             refused = error
             break
@@ -170,6 +168,7 @@ def _land_one(work: Landing, archived: Archived, on_duplicate: OnDuplicate) -> L
 
 def _begun(work: Landing, archived: Sequence[Archived], on_duplicate: OnDuplicate) -> list[ImportRecord]:
     with work.ledger.write() as tx:
+        tx.turns.require(work.source.name, work.lease)
         return [
             tx.imports.begin(work.offered(each, on_duplicate), actor=work.by, lease=work.lease) for each in archived
         ]
@@ -229,6 +228,7 @@ def _take_in(
 
 def _reopen(work: Landing, record: ImportRecord) -> tuple[ImportRecord, tuple[ImportDay, ...]]:
     with work.ledger.write() as tx:
+        tx.turns.require(work.source.name, work.lease)
         days = tx.imports.days([record.import_id])
         tx.imports.reopen(record.import_id, str(OnDuplicate.REPROCESS), work.by, lease=work.lease)
         return tx.imports.get(record.import_id), days
@@ -262,7 +262,7 @@ def _recounted(work: Landing, record: ImportRecord, found: Account) -> tuple[Acc
     with work.ledger.read() as tx:
         days = {(day.import_id, day.event_date) for day in tx.imports.days(source=work.source.name, states=LIVE)}
     present = replace(work.present(record), counts=found.files[record.import_id].counts)
-    counts, keys = recount(work.spark, work.folder, work.source, [*others, present])
+    counts, keys = recount(work.spark, work.landing, work.source, [*others, present])
     for other in others:
         keys -= other.keys
     again = replace(

@@ -287,11 +287,29 @@ def _probe_parquet(path: Path, source: SourceTable, name: str) -> Probe:
             next_step="get the file again from its source",
             path=name,
         ) from error
-    readable = {column.name: column.data_type for column in columns}
+    found = Probe(columns=columns, ignored_columns=_ignored(source, names))
+    require_types(found, source, name=name, columns=names)
+    return found
+
+
+def require_types(found: Probe, source: SourceTable, *, name: str, columns: tuple[str, ...] = ()) -> None:
+    """Refuses a Parquet file that lacks a column of a contract, or has one of another type.
+
+    Args:
+        found: The result of probing it, by this contract or another version of it.
+        source: The contract.
+        name: The file's name in messages.
+        columns: Its columns in their order; by default those that can be read before the others.
+
+    Raises:
+        UnreadableFile: It is so.
+    """
+    readable = {column.name: column.data_type for column in found.columns}
+    names = columns or (*readable, *(column for column in found.ignored_columns if column not in readable))
+    _require(source, names, found=f"its columns are: {_named(names)}", name=name)
     for column in names:
-        if column in wanted:
+        if column in source.schema.fieldNames():
             _refuse_type(source, column, readable.get(column), name)
-    return Probe(columns=columns, ignored_columns=_ignored(source, names))
 
 
 def _refuse_type(source: SourceTable, column: str, found: DataType | None, name: str) -> None:

@@ -20,7 +20,6 @@ from backfill_assets.domain import Operation, SourceTable
 from backfill_assets.domain.operations import OPERATION
 from backfill_assets.errors import Refused, UnknownName
 from backfill_assets.identity import canonical_json
-from backfill_assets.landing.abandoned import fail_abandoned
 from backfill_assets.landing.archive import archive_text
 from backfill_assets.landing.attempt import Landing
 from backfill_assets.landing.compacted import earlier_versions
@@ -39,10 +38,10 @@ from backfill_assets.landing.formats import ROW
 from backfill_assets.landing.imports import LIVE, STATEMENT, OnDuplicate
 from backfill_assets.landing.land import Landed
 from backfill_assets.landing.standing import DECIDES, KeyState, key_state, standing
-from backfill_assets.landing.turn import landing_turn
 from backfill_assets.ledger.import_records import ImportRecord, OfferedFile
 from backfill_assets.ledger.transactions import WriteTransaction
 from backfill_assets.next_steps import NAME, WHY, Act, Option, do, step
+from backfill_assets.places import for_spark
 from backfill_assets.planning.filling import joined, loads
 
 _QUOTED = 100
@@ -68,7 +67,9 @@ class Statement:
     def offered(self, work: Landing) -> OfferedFile:
         """The statement, kept in the archive, as the ledger takes it in."""
         text = canonical_json({**self.document, "source": work.source.name})
-        stored_path, sha256, size_bytes = archive_text(text, landing=work.folder, source=work.source)
+        stored_path, sha256, size_bytes = archive_text(
+            text, landing=work.landing, incoming=work.incoming, source=work.source
+        )
         return OfferedFile(
             source=work.source.name,
             sha256=sha256,
@@ -94,8 +95,7 @@ def withdraw(work: Landing, key: Mapping[str, str], *, reason: str) -> Landed:
     """
     require_key(work.source, key, complete=True)
     wanted = columns_condition(work, key)
-    with landing_turn(work.folder, work.source):
-        fail_abandoned(work.ledger, work.settings, work.source, work.by)
+    with work.turn():
         _require_current(work, key, wanted)
         statement = Statement(title="withdrawal", document={"statement": "withdrawal", "key": dict(key)}, reason=reason)
         values = [
@@ -119,8 +119,7 @@ def restore(work: Landing, import_id: str, key: Mapping[str, str], *, reason: st
         Refused: It is no statement of this source, or withdrew nothing that is not restored already.
     """
     require_key(work.source, key, complete=False)
-    with landing_turn(work.folder, work.source):
-        fail_abandoned(work.ledger, work.settings, work.source, work.by)
+    with work.turn():
         with work.ledger.read() as tx:
             record = tx.imports.get(import_id)
             statements = [each for each in tx.imports.records(work.source.name, LIVE) if each.format == STATEMENT]
@@ -131,7 +130,7 @@ def restore(work: Landing, import_id: str, key: Mapping[str, str], *, reason: st
                 import_id=import_id,
             )
         chosen = columns_condition(work, key)
-        keys = valid_rows(work.spark, work.folder, work.source, statements)
+        keys = valid_rows(work.spark, work.landing, work.source, statements)
         restored = keys.where(F.col(RESTORES) == import_id).select(*work.source.key)
         is_of_it = (F.col(IMPORT_ID) == import_id) & (F.col(OPERATION) == Operation.WITHDRAW)
         left = keys.where(is_of_it & chosen).select(*work.source.key)
@@ -164,8 +163,8 @@ def write_statement(
         own.get(field.name, F.lit(None)).cast(field.dataType).alias(field.name)
         for field in conformed_schema(work.source).fields
     ]
-    folder = conformed_folder(work.folder, work.source, record.import_id)
-    keys.select(*columns).write.mode("overwrite").parquet(str(folder))
+    folder = for_spark(work.landing.place, conformed_folder(work.source, record.import_id))
+    keys.select(*columns).write.mode("overwrite").parquet(folder)
     work.reached(Point.LAND_STATED)
 
 
@@ -190,6 +189,7 @@ def _state(
     offered = statement.offered(work)
     work.reached(Point.LAND_ARCHIVED)
     with work.ledger.write() as tx:
+        tx.turns.require(work.source.name, work.lease)
         record = tx.imports.begin(offered, actor=work.by, lease=work.lease)
     work.reached(Point.LAND_BEGUN)
     with work.attempting([record]):
@@ -263,7 +263,7 @@ def columns_condition(work: Landing, values: Mapping[str, str]) -> Column:
 def _require_current(work: Landing, key: Mapping[str, str], wanted: Column) -> None:
     imports = work.others([])
     is_truncate = F.coalesce(F.col(OPERATION) == Operation.TRUNCATE, F.lit(False))
-    versions = earlier_versions(work.spark, work.folder, work.source, imports).where(wanted | is_truncate)
+    versions = earlier_versions(work.spark, work.landing, work.source, imports).where(wanted | is_truncate)
     found = (
         standing(versions, work.source, imports)
         .where(F.col(DECIDES))

@@ -6,22 +6,24 @@ few batches. What becomes of each file is what would become of it alone, in the 
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator, Sequence
 from functools import reduce
 from pathlib import Path
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
 
 from backfill_assets.domain import SourceTable
+from backfill_assets.files.port import Files
 from backfill_assets.landing.archive import Archived
-from backfill_assets.landing.conformed import ARRIVAL, IMPORT_ID, conformed, conformed_folder
+from backfill_assets.landing.conformed import ARRIVAL, IMPORT_ID, conformed, conformed_folder, conformed_schema
 from backfill_assets.landing.contract import Bounds
 from backfill_assets.landing.formats import FILE, records
 from backfill_assets.landing.split import split_by
 from backfill_assets.landing.versions import VersionedRecords
 from backfill_assets.ledger.import_records import ImportRecord
+from backfill_assets.places import for_spark
 
 MOST_FILES = 250
 """Of a batch. A process that is killed lands its batch again; beyond this number the fixed costs do not matter."""
@@ -31,8 +33,6 @@ MOST_BYTES = 64 << 20
 
 _OF_GZIP = 8
 """A gzipped file counts as so many times its size."""
-
-_WHOLE = ".whole"
 
 _File = tuple[Archived, ImportRecord]
 
@@ -65,33 +65,26 @@ def can_land_together(archived: Archived) -> bool:
 
 
 def conform_together(
-    spark: SparkSession, landing: Path, source: SourceTable, files: Sequence[_File], *, bounds: Bounds, attempt: str
+    spark: SparkSession, landing: Files, source: SourceTable, files: Sequence[_File], *, bounds: Bounds, attempt: str
 ) -> None:
     """Judges the records of files and writes the conformed folder of each.
 
     Args:
         spark: The session.
-        landing: The landing folder.
+        landing: The landing place.
         source: The contract.
-        files: The archived files, no content twice, with their imports.
+        files: The archived files, no content twice, with their imports, which are new.
         bounds: The event times that their records can have.
         attempt: Names what is written until it is whole.
     """
-    building = conformed_folder(landing, source, f".building-{attempt}")
+    whole = conformed_folder(source, f".building-{attempt}")
     parts = [_part(spark, landing, source, alike, bounds) for alike in _alike(files)]
     if parts:
-        whole = building / _WHOLE
-        reduce(DataFrame.unionByName, parts).write.mode("overwrite").parquet(str(whole))
-        split_by(IMPORT_ID, whole, building, name=f"part-{attempt}")
-    for _, record in files:
-        built = building / record.import_id
-        folder = conformed_folder(landing, source, record.import_id)
-        shutil.rmtree(folder, ignore_errors=True)
-        if built.exists():
-            built.rename(folder)
-        else:  # it has no records
-            folder.mkdir(parents=True)
-    shutil.rmtree(building, ignore_errors=True)
+        reduce(DataFrame.unionByName, parts).write.mode("overwrite").parquet(for_spark(landing.place, whole))
+    schema = to_arrow_schema(conformed_schema(source), timezone="UTC")
+    folders = {record.import_id: conformed_folder(source, record.import_id) for _, record in files}
+    split_by(IMPORT_ID, landing, whole, folders, name=f"part-{attempt}", schema=schema)
+    landing.remove_folder(whole)
 
 
 def _alike(files: Sequence[_File]) -> Sequence[Sequence[_File]]:
@@ -106,13 +99,15 @@ def _alike(files: Sequence[_File]) -> Sequence[Sequence[_File]]:
     return tuple(found.values())
 
 
-def _part(spark: SparkSession, landing: Path, source: SourceTable, files: Sequence[_File], bounds: Bounds) -> DataFrame:
+def _part(
+    spark: SparkSession, landing: Files, source: SourceTable, files: Sequence[_File], bounds: Bounds
+) -> DataFrame:
     first = files[0][0]
     version = first.probed.version
     assert version is not None
     found = records(
         spark,
-        [landing / archived.stored_path for archived, _ in files],
+        [for_spark(landing.place, archived.stored_path) for archived, _ in files],
         kind=first.kind,
         probe=first.probed.found,
         source=source.at(version),

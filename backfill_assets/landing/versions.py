@@ -19,7 +19,7 @@ from backfill_assets.domain.contracts import NO_LIFT
 from backfill_assets.errors import UnreadableFile
 from backfill_assets.landing.contract import BROKEN, json_pair, required_columns
 from backfill_assets.landing.formats import Records, records
-from backfill_assets.landing.probe import FileKind, Format, Probe, probe
+from backfill_assets.landing.probe import FileKind, Format, Probe, probe, require_types
 
 SCHEMA_VERSION = "schema_version"
 _QUOTED_CHARACTERS = 100
@@ -126,7 +126,7 @@ def _give_other_rows(source: SourceTable, fitting: Sequence[int], known: Collect
 
 
 def records_by_version(
-    spark: SparkSession, stored: Path, *, kind: FileKind, probed: Probed, source: SourceTable, name: str
+    spark: SparkSession, stored: str, *, kind: FileKind, probed: Probed, source: SourceTable, name: str
 ) -> tuple[VersionedRecords, ...]:
     """The records of a landed file, unchanged, by the version that they are in.
 
@@ -146,11 +146,11 @@ def records_by_version(
     return tuple(_by_record(spark, stored, kind, probed.found, source, name))
 
 
-def _names_in(spark: SparkSession, stored: Path, source: SourceTable) -> set[str]:
+def _names_in(spark: SparkSession, stored: str, source: SourceTable) -> set[str]:
     """The names in the lines of a file that a version of the contract knows, and the one that names the version."""
     known = {SCHEMA_VERSION}.union(*(source.at(each).schema.fieldNames() for each in _every(source)))
     pair = json_pair(F.col("value"))
-    names = spark.read.text(str(stored)).select(
+    names = spark.read.text(stored).select(
         F.explode(F.map_keys(F.when(F.size(pair) == 2, F.get(pair, F.lit(0))))).alias("name")
     )
     return {row["name"] for row in names.where(F.col("name").isin(sorted(known))).distinct().collect()}
@@ -161,7 +161,7 @@ def _every(source: SourceTable) -> range:
 
 
 def _by_record(
-    spark: SparkSession, stored: Path, kind: FileKind, found: Probe, source: SourceTable, name: str
+    spark: SparkSession, stored: str, kind: FileKind, found: Probe, source: SourceTable, name: str
 ) -> Iterable[VersionedRecords]:
     read = {
         version: records(spark, [stored], kind=kind, probe=found, source=_reading(source, version))
@@ -172,7 +172,7 @@ def _by_record(
     present = {row["version"] for row in named.collect()}
     for version in sorted(present):
         if kind.format is Format.PARQUET:  # its columns have types, which each version has to be able to take
-            probe(stored, kind, _reading(source, version), name=name)
+            require_types(found, _reading(source, version), name=name)
         frame = read[version].frame.where(_named() == version)
         yield VersionedRecords(records=replace(read[version], frame=frame), version=version)
     others = latest.frame.where(~F.coalesce(_named().isin(list(read)), F.lit(False)))

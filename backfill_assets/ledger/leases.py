@@ -18,6 +18,8 @@ from backfill_assets.ledger.queries import Queries
 from backfill_assets.ledger.schema import leases
 from backfill_assets.next_steps import Act, do, wait_or_take_over
 
+_TURN = "turn to land "
+
 
 class LeaseReads(Queries):
     """Leases of runs and landed files."""
@@ -31,11 +33,12 @@ class LeaseReads(Queries):
         return None if row is None else rows.lease(row)
 
     def every(self) -> dict[str, Lease]:
-        """Every lease, by the run or the landed file that is worked on.
+        """Every lease, by the run or the landed file that is worked on; turns of sources are not among them.
 
         Cost: one row per process at work.
         """
-        return {row.work_id: rows.lease_of(row) for row in self._rows(select(leases).order_by(leases.c.work_id))}
+        of_work = select(leases).where(~leases.c.work_id.startswith(_TURN)).order_by(leases.c.work_id)
+        return {row.work_id: rows.lease_of(row) for row in self._rows(of_work)}
 
     def require_free(self, work_id: str, *, at: datetime) -> None:
         """Refuses to disturb a process whose lease has not ended.
@@ -89,6 +92,52 @@ class LeaseSteps(LeaseReads):
                 next_step=do(Act.STATUS),
                 work_id=work_id,
             )
+
+
+class TurnWrites(LeaseReads):
+    """The turn to land files of each source. It changes no state, so that there is no event of it."""
+
+    def __init__(self, log: EventLog, leases: LeaseSteps) -> None:
+        super().__init__(log.connection)
+        self._now, self._leases = log.now, leases
+
+    def take(self, source: str, terms: LeaseTerms, *, holder: str) -> bool:
+        """Takes the turn, unless another process has it and is alive as far as can be seen from here.
+
+        Cost: one primary key lookup, and one row.
+
+        Returns:
+            Whether it is these terms' now.
+        """
+        held = self.get(turn_of(source))
+        if held is not None and held.is_alive(self._now) and not held.is_orphaned:
+            return False
+        self._leases.take(turn_of(source), terms, holder=holder)
+        return True
+
+    def require(self, source: str, terms: LeaseTerms) -> None:
+        """Refuses a process that does not have the turn any more.
+
+        Cost: one primary key lookup.
+
+        Raises:
+            TakenOver: Another process has it, or had it.
+        """
+        self._leases.require(turn_of(source), terms.attempt)
+
+    def give_back(self, source: str, terms: LeaseTerms) -> None:
+        """Gives the turn back; does nothing if it was lost.
+
+        Cost: one primary key lookup, and one row.
+        """
+        held = self.get(turn_of(source))
+        if held is not None and held.attempt == terms.attempt:
+            self._leases.drop(turn_of(source))
+
+
+def turn_of(source: str) -> str:
+    """What the turn to land files of a source is called among the leases."""
+    return f"{_TURN}{source}"
 
 
 def renew(connection: Connection, clock: Clock, work_id: str, terms: LeaseTerms) -> bool:

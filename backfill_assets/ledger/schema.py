@@ -115,8 +115,9 @@ leases = Table(
     Column("since_at", UtcDateTime, nullable=False),
     Column("until_at", UtcDateTime, nullable=False),
 )
-"""The process that works on a run or a landed file, until when unless it is renewed. A renewal is not an event: it
-changes no state, and what an attempt may still do is decided by `runs.attempt`."""
+"""The process that works on a run or a landed file, or whose turn it is to land files of a source, until when unless it
+is renewed. A renewal is not an event: it changes no state, and what an attempt may still do is decided by
+`runs.attempt`."""
 
 approvals = Table(
     "approvals",

@@ -16,7 +16,7 @@ from backfill_assets.clock import Clock
 from backfill_assets.errors import Refused, Retryable
 from backfill_assets.lease import LeaseTerms
 from backfill_assets.ledger.connection import READ, WRITE, compact_log, connect_engine, transaction
-from backfill_assets.ledger.leases import renew
+from backfill_assets.ledger.leases import renew, turn_of
 from backfill_assets.ledger.transactions import ReadTransaction, WriteTransaction
 from backfill_assets.ledger.upgrade import upgrade
 
@@ -95,3 +95,7 @@ class Ledger:
         """
         with transaction(self._engine, WRITE) as connection:
             return renew(connection, self._clock, work_id, terms)
+
+    def renew_turn(self, source: str, terms: LeaseTerms) -> bool:
+        """The same of the turn to land files of a source."""
+        return self.renew_lease(turn_of(source), terms)

@@ -15,7 +15,7 @@ from backfill_assets.ledger.chain_checks import ChainChecks
 from backfill_assets.ledger.comments import CommentReads
 from backfill_assets.ledger.event_log import EventLog
 from backfill_assets.ledger.events import EventReads, EventWrites
-from backfill_assets.ledger.leases import LeaseReads, LeaseSteps
+from backfill_assets.ledger.leases import LeaseReads, LeaseSteps, TurnWrites
 from backfill_assets.ledger.read_bases import BasisReads
 from backfill_assets.ledger.read_candidates import CandidateReads
 from backfill_assets.ledger.read_imports import ImportReads
@@ -97,6 +97,7 @@ class WriteTransaction(ReadTransaction):
 
     Attributes:
         approvals: Who agreed to a run's manifest.
+        turns: Which process lands files of which source.
         now: The instant at which everything in the transaction happens.
     """
 
@@ -129,4 +130,5 @@ class WriteTransaction(ReadTransaction):
         self.sets = SetWrites(log, self.runs, run_steps, approval_steps)
         self.stuck = StuckWrites(log, outbox_steps)
         self.imports = ImportWrites(log, leases)
+        self.turns = TurnWrites(log, leases)
         self.events = EventWrites(log)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, cast
 
 from backfill_assets.domain import DerivedTable, Reference, Table
@@ -20,10 +19,11 @@ from backfill_assets.ledger.states import EVER_PUBLISHED, ApprovalState, RunStat
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.next_steps import ANOTHER_PERSON, Act, comment, do, step
 from backfill_assets.people import folded, require_person, same_person
+from backfill_assets.places import Place
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import CauseKind
 from backfill_assets.planning.policy import APPROVERS, Cause, Demand, Policy, demand
-from backfill_assets.transforms.references import LoadedReference, archive, load_reference
+from backfill_assets.transforms.references import LoadedReference, archive, file_name, load_reference
 from backfill_assets.workspace import Workspace
 
 
@@ -167,7 +167,7 @@ def _require_may_approve(ws: Workspace, run: RunRecord, asked: Demand, approver:
         )
     if not asked.groups:
         return None
-    path = ws.settings.reference / f"{APPROVERS}.yaml"
+    path = ws.settings.reference / file_name(WHO_APPROVES)
     loaded = _loaded(ws, path, run.manifest.table, asked)
     approvers = cast(Approvers, loaded.value)
     own = approvers.groups_of(approver)
@@ -188,9 +188,9 @@ def _approved_as(run: RunRecord) -> tuple[str, str, Mapping[str, str]]:
     return f"run {run.run_id}", run.run_id, {"run_id": run.run_id}
 
 
-def _loaded(ws: Workspace, path: Path, table: str, asked: Demand) -> LoadedReference:
+def _loaded(ws: Workspace, path: Place, table: str, asked: Demand) -> LoadedReference:
     try:
-        return load_reference(WHO_APPROVES, ws.settings.reference)
+        return load_reference(WHO_APPROVES, ws.reference_files)
     except MissingInput as error:
         group = asked.groups[0][0]
         raise NotApproved(

@@ -67,7 +67,7 @@ class Chooser:
                     next_step="name one of these" if declared else step("plan without ", Option("reference")),
                     reference=name,
                 )
-            found = find_version(declared[name], version, present=ws.references[name], folder=ws.reference_archive)
+            found = find_version(declared[name], version, present=ws.references[name], archived=ws.reference_archive)
             archive([found], ws.reference_archive)
             named[name] = replace(found.pinned, semantics=ReferenceSemantics.CORRECTED)
         return Chooser(ws=ws, asked=asked, named=named)

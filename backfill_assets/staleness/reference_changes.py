@@ -7,25 +7,25 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from backfill_assets.domain import DayRange, DerivedTable, Domain, Window
 from backfill_assets.errors import InvalidReference, MissingInput
+from backfill_assets.files.port import Files
 from backfill_assets.planning.manifest_parts import PinnedReference
 from backfill_assets.planning.partitions import Grain, compress
 from backfill_assets.staleness.decide import Narrow, Narrowed
 from backfill_assets.transforms.references import LoadedReference, load_pinned
 
 
-def narrowing(domain: Domain, table: DerivedTable, now: Mapping[str, LoadedReference], archive: Path) -> Narrow:
+def narrowing(domain: Domain, table: DerivedTable, now: Mapping[str, LoadedReference], archive: Files) -> Narrow:
     """What is known about changed references of a table.
 
     Args:
         domain: Declares how to find the days that changed.
         table: Declares how far around a day facts count.
         now: The references as they are now.
-        archive: The folder with every reference that was ever used.
+        archive: The place with every reference that was ever used.
     """
     declared = {reference.name: reference for reference in domain.references}
 

@@ -13,6 +13,8 @@ from pathlib import Path
 
 from backfill_assets.domain import Domain, Reference, ReferenceValue
 from backfill_assets.errors import InvalidReference, MissingInput, Refused, UnknownName
+from backfill_assets.files.local import LocalFiles
+from backfill_assets.files.port import Files
 from backfill_assets.next_steps import Option, step
 from backfill_assets.planning.manifest_parts import PinnedReference
 
@@ -38,51 +40,57 @@ class LoadedReference:
         return PinnedReference(name=self.name, version=self.value.version, sha256=self.sha256)
 
 
-def load_references(domain: Domain, folder: Path) -> Mapping[str, LoadedReference]:
-    """Every reference of the domain, from `<name>.yaml` in the folder.
+def load_references(domain: Domain, files: Files) -> Mapping[str, LoadedReference]:
+    """Every reference of the domain, from `<name>.yaml` in a place.
 
     Raises:
         MissingInput: A file does not exist.
         InvalidReference: A file is not YAML, or has invalid content.
     """
-    return {reference.name: load_reference(reference, folder) for reference in domain.references}
+    return {reference.name: load_reference(reference, files) for reference in domain.references}
 
 
-def load_reference(reference: Reference, folder: Path) -> LoadedReference:
-    """One reference, from `<name>.yaml` in the folder.
+def load_reference(reference: Reference, files: Files) -> LoadedReference:
+    """One reference, from `<name>.yaml` in a place.
 
     Raises:
         MissingInput: The file does not exist.
         InvalidReference: The file is not YAML, or has invalid content.
     """
-    put = f"put {reference.name}.yaml there, or set BACKFILL_REFERENCE to the folder that has it"
-    return _read(reference, folder / f"{reference.name}.yaml", next_step=put)
+    put = f"put {reference.name}.yaml there, or set BACKFILL_REFERENCE to the place that has it"
+    return _read(reference, files, file_name(reference), next_step=put)
 
 
-def _read(reference: Reference, path: Path, *, next_step: str = "name a YAML file that exists") -> LoadedReference:
+def file_name(reference: Reference) -> str:
+    """The name of the file that a reference is read from."""
+    return f"{reference.name}.yaml"
+
+
+def _read(
+    reference: Reference, files: Files, path: str, *, next_step: str = "name a YAML file that exists"
+) -> LoadedReference:
+    origin = str(files.place / path)
     try:
-        with path.open("rb") as file:
+        with files.open(path) as file:
             content = file.read(MOST_BYTES + 1)
     except OSError as error:
         raise MissingInput(
-            f"the reference {reference.name} cannot be read from {path}.", next_step=next_step, reference=reference.name
+            f"the reference {reference.name} cannot be read from {origin}.",
+            next_step=next_step,
+            reference=reference.name,
         ) from error
-    return _parsed(reference, content, origin=str(path))
+    return _parsed(reference, content, origin=origin)
 
 
-def archive(references: Iterable[LoadedReference], folder: Path) -> None:
+def archive(references: Iterable[LoadedReference], files: Files) -> None:
     """Archives the references' bytes under their sha256, so that a run can be repeated with them."""
     for reference in references:
-        path = _archived_path(folder, reference.name, reference.sha256)
-        if path.exists():
-            continue
-        path.parent.mkdir(parents=True, exist_ok=True)
-        unfinished = path.with_suffix(".unfinished")
-        unfinished.write_bytes(reference.content)
-        unfinished.replace(path)
+        path = _archived_path(reference.name, reference.sha256)
+        if files.stat(path) is None:
+            files.put_if_absent(path, reference.content)  # another process may just have put the same bytes there
 
 
-def load_pinned(domain: Domain, pinned: Iterable[PinnedReference], folder: Path) -> Mapping[str, LoadedReference]:
+def load_pinned(domain: Domain, pinned: Iterable[PinnedReference], files: Files) -> Mapping[str, LoadedReference]:
     """The references that a manifest names, from the archive.
 
     Raises:
@@ -92,27 +100,35 @@ def load_pinned(domain: Domain, pinned: Iterable[PinnedReference], folder: Path)
     parsers = {reference.name: reference for reference in domain.references}
     loaded: dict[str, LoadedReference] = {}
     for pin in pinned:
-        path = _archived_path(folder, pin.name, pin.sha256)
-        content = path.read_bytes() if path.exists() else b""
+        path = _archived_path(pin.name, pin.sha256)
+        content = _content(files, path)
         if hashlib.sha256(content).hexdigest() != pin.sha256 or pin.name not in parsers:
             raise MissingInput(
                 f"{pin.name} {pin.version} (sha256 {pin.sha256[:12]}) is what the rows are computed with, and the "
-                f"archive {folder} does not hold it as it was.",
+                f"archive {files.place} does not hold it as it was.",
                 next_step="restore the file in the archive, or plan with the present references",
                 reference=pin.name,
             )
-        loaded[pin.name] = _parsed(parsers[pin.name], content, origin=str(path))
+        loaded[pin.name] = _parsed(parsers[pin.name], content, origin=str(files.place / path))
     return loaded
 
 
-def find_version(reference: Reference, wanted: str, *, present: LoadedReference, folder: Path) -> LoadedReference:
+def _content(files: Files, path: str) -> bytes:
+    """The bytes of a file; none when it is not there."""
+    try:
+        return files.read(path)
+    except FileNotFoundError:
+        return b""
+
+
+def find_version(reference: Reference, wanted: str, *, present: LoadedReference, archived: Files) -> LoadedReference:
     """A version of a reference by name: the present one, an archived one, or a file that has it.
 
     Args:
         reference: The reference.
         wanted: A version, at least eight characters of the sha256 of one, or the path of a YAML file.
         present: The reference as it is now.
-        folder: The archive.
+        archived: The archive.
 
     Raises:
         UnknownName: No such version is known.
@@ -121,8 +137,9 @@ def find_version(reference: Reference, wanted: str, *, present: LoadedReference,
         Refused: Several documents have this version.
     """
     if wanted.endswith((".yaml", ".yml")):
-        return _read(reference, Path(wanted))
-    known = {each.sha256: each for each in (*_archived(reference, folder), present)}
+        path = Path(wanted).absolute()
+        return _read(reference, LocalFiles(path.parent), path.name)
+    known = {each.sha256: each for each in (*_archived(reference, archived), present)}
     found = [each for each in known.values() if _is_version(each, wanted)]
     if not found:
         versions = ", ".join(sorted({each.value.version for each in known.values()}))
@@ -145,20 +162,20 @@ def _is_version(loaded: LoadedReference, wanted: str) -> bool:
     return loaded.value.version == wanted or (len(wanted) >= _FEWEST_DIGITS and loaded.sha256.startswith(wanted))
 
 
-def _archived(reference: Reference, folder: Path) -> Iterator[LoadedReference]:
+def _archived(reference: Reference, files: Files) -> Iterator[LoadedReference]:
     """The archived versions of a reference that are intact and that the domain's parser accepts."""
-    for path in sorted((folder / reference.name).glob("*.yaml")):
-        content = path.read_bytes()
-        if hashlib.sha256(content).hexdigest() != path.stem:
+    for each in files.listed(reference.name):
+        content = files.read(each.path)
+        if each.path != _archived_path(reference.name, hashlib.sha256(content).hexdigest()):
             continue
         try:
-            yield _parsed(reference, content, origin=str(path))
+            yield _parsed(reference, content, origin=str(files.place / each.path))
         except InvalidReference:
             continue
 
 
-def _archived_path(folder: Path, name: str, sha256: str) -> Path:
-    return folder / name / f"{sha256}.yaml"
+def _archived_path(name: str, sha256: str) -> str:
+    return f"{name}/{sha256}.yaml"
 
 
 def _parsed(reference: Reference, content: bytes, *, origin: str) -> LoadedReference:

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from datetime import date
 
 from backfill_assets.errors import Refused
-from backfill_assets.files.local import sha256_of_file
 from backfill_assets.identity import EMPTY_FILE_SET
 from backfill_assets.lake.swap import Exchanged, exchanged
 from backfill_assets.lake.tables import changed_files, live_digests, missing_files
+from backfill_assets.landing.place import landing_files
 from backfill_assets.ledger.import_records import ImportRecord, KeyCounts
 from backfill_assets.ledger.records import PartitionVersion, PublicationRecord
 from backfill_assets.ledger.states import ImportState, PublicationState
@@ -216,13 +216,13 @@ def _table_against_ledger(
 def _landed_against_ledger(ws: Workspace, record: ImportRecord, looked: _Looked, *, is_quick: bool) -> Iterator[str]:
     if not record.counts.reconciles:
         yield f"{record.import_id}: its counts do not add up."
-    stored = ws.settings.landing / record.stored_path
+    landed = landing_files(ws.settings)
     try:
-        if not stored.exists():
+        if landed.stat(record.stored_path) is None:
             yield f"{record.import_id}: the landed file {record.stored_path} is gone."
         elif not is_quick:
             looked.size_bytes += record.size_bytes
-            if sha256_of_file(stored) != record.sha256:
+            if landed.digest(record.stored_path) != record.sha256:
                 yield f"{record.import_id}: the bytes of the landed file {record.stored_path} were changed."
     except OSError as error:
         yield f"{record.import_id}: the landed file {record.stored_path} cannot be read: {error.strerror}."

@@ -1,6 +1,7 @@
 """Doctor: whether everything that operations stand on is there, each part tried and not only looked up.
 
-What is tried in the lake's place is written below `_doctor/` and `_admission/`, and removed again.
+What is tried in the places of the lake and of landed files is written below `_doctor/` and `_admission/` there, and
+removed again.
 """
 
 from __future__ import annotations
@@ -22,8 +23,10 @@ from pyspark.sql import functions as F
 from backfill_assets.errors import BackfillError, Refused
 from backfill_assets.files.admission import ROUNDS, WRITERS, require_one_winner
 from backfill_assets.files.choose import files_at, open_files
+from backfill_assets.files.port import Files
+from backfill_assets.landing.place import landing_files
 from backfill_assets.next_steps import NextStep
-from backfill_assets.places import StoreUrl, for_spark
+from backfill_assets.places import Place, StoreUrl, for_spark
 from backfill_assets.workspace import Workspace
 
 OLDEST_JAVA = 17
@@ -76,11 +79,14 @@ def examine(ws: Workspace) -> DoctorReport:
         ("java", _java),
         ("ledger", _ledger),
         ("free space", _free_space),
-        ("rights in the lake", _rights),
+        ("rights in the lake", lambda ws: _rights(files_at(ws.settings.lake, ws.settings.access))),
+        ("rights in landing", lambda ws: _rights(landing_files(ws.settings))),
+        ("references", _references),
         ("one winner", _one_winner),
         ("spark", _spark),
         ("clock", _clock),
-        ("spark and the lake", _spark_and_lake),
+        ("spark and the lake", lambda ws: _with_spark(ws, ws.settings.lake)),
+        ("spark and landing", lambda ws: _with_spark(ws, ws.settings.landing)),
     )
     parts = tuple(_checked(part, partial(check, ws)) for part, check in tried)
     return DoctorReport(is_sound=all(each.health is not Health.FAILED for each in parts), parts=parts)
@@ -138,8 +144,8 @@ def _free_bytes(place: Path) -> int:
     return shutil.disk_usage(there).free
 
 
-def _rights(ws: Workspace) -> str:
-    files, path = files_at(ws.lake.root, ws.lake.access), f"{FOLDER}/{secrets.token_hex(8)}"
+def _rights(files: Files) -> str:
+    path = f"{FOLDER}/{secrets.token_hex(8)}"
     try:
         files.put_if_absent(path, path.encode())
         listed = [each.path for each in files.listed(FOLDER)]
@@ -157,6 +163,11 @@ def _rights(ws: Workspace) -> str:
     if files.stat(path) is not None:
         raise Refused(f"a file in {files.place} could not be removed.", next_step="allow deletes below this place")
     return f"put, listed, read and removed a file in {files.place}"
+
+
+def _references(ws: Workspace) -> str:
+    found = len(ws.references)
+    return f"{found} read from {ws.reference_files.place}, kept in {ws.reference_archive.place}"
 
 
 def _one_winner(ws: Workspace) -> str:
@@ -190,9 +201,9 @@ def _clock(ws: Workspace) -> str:
     return f"{apart.total_seconds():.1f} s from that of Spark's driver"
 
 
-def _spark_and_lake(ws: Workspace) -> str:
-    files, folder = files_at(ws.lake.root, ws.lake.access), f"{FOLDER}/{secrets.token_hex(8)}"
-    target = for_spark(ws.lake.root, folder)
+def _with_spark(ws: Workspace, place: Place) -> str:
+    files, folder = files_at(place, ws.settings.access), f"{FOLDER}/{secrets.token_hex(8)}"
+    target = for_spark(place, folder)
     try:
         session = ws.spark()
         session.range(10).write.parquet(target)
@@ -212,6 +223,6 @@ def _spark_and_lake(ws: Workspace) -> str:
     if rows != 10 or not seen:
         raise Refused(
             f"Spark wrote 10 rows to {target}, and {rows} came back from {len(seen)} files that we see.",
-            next_step="let Spark's executors and this process see the same lake",
+            next_step="let Spark's executors and this process see the same files there",
         )
     return f"wrote and read 10 rows in {target.rpartition('/' + FOLDER)[0]}"

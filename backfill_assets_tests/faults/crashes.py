@@ -32,7 +32,9 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from backfill_assets.crash_points import Point
+from backfill_assets.files.local import LocalFiles
 from backfill_assets.landing.imports import LIVE
+from backfill_assets.landing.place import incoming_folder
 from backfill_assets.ledger.import_records import KeyCounts
 from backfill_assets.ledger.states import ImportState, PublicationState, RunState, SetState
 from backfill_assets.settings import Settings
@@ -44,7 +46,7 @@ from backfill_assets_tests.faults.homes import copied, opened, stock
 from backfill_assets_tests.faults.quick_java import make_archive
 from backfill_assets_tests.faults.scenario import TABLES, Notes, Scenario, held, seen
 from backfill_assets_tests.faults.scenarios import SCENARIOS
-from backfill_assets_tests.lakes import folder_of, forget_lake, lakes_where_asked, memory
+from backfill_assets_tests.lakes import folder_at, folder_of, forget_lake, lakes_where_asked, memory
 from backfill_assets_tests.shop import SALES, Shop, shop_environment
 
 HOW = ("once", "twice", "in recovery too")
@@ -230,10 +232,11 @@ def _leaks(shop: Shop) -> Iterator[str]:
         there = {path for path in root.rglob("*") if path.is_file()}
         live = {folder_of(shop.ws.lake, table) / path for path in shop.live_paths(table)}
         yield from (f"leaked: {table} {path.relative_to(root)}" for path in _unneeded(there, live))
-    landing = shop.ws.settings.landing / SALES.partition(".")[2]
+    landing = folder_at(shop.ws.settings.landing) / SALES.partition(".")[2]
     with shop.ws.ledger.read() as reader:
         used = {record.import_id for record in reader.imports.records(states=LIVE)}
-    yield from (f"leaked: {path.name}" for path in landing.glob(".incoming-*"))
+    incoming = LocalFiles(incoming_folder(shop.ws.settings))
+    yield from (f"leaked: {each.path}" for each in incoming.listed())
     yield from (f"leaked: {path}" for path in (landing / "conformed").glob("*") if path.name not in used)
 
 

@@ -20,7 +20,9 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from backfill_assets.errors import Refused
+from backfill_assets.files.local import LocalFiles
 from backfill_assets.landing.imports import LIVE
+from backfill_assets.landing.place import incoming_folder
 from backfill_assets.ledger.import_records import ImportCounts
 from backfill_assets.settings import Settings
 from backfill_assets.spark import open_spark
@@ -112,7 +114,7 @@ class Room:
             self._findings.blame(file.kind, f"is not refused with one sentence: {said[:300]!r}")
         if not nothing_changed:
             self._findings.blame(file.kind, "changed the ledger although it was refused")
-        if list(self._room.settings.landing.rglob(".incoming-*")):
+        if list(LocalFiles(incoming_folder(self._room.settings)).listed()):
             self._findings.blame(file.kind, "left a temporary copy although it was refused")
 
     def close(self) -> None:

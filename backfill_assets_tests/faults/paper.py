@@ -28,6 +28,7 @@ from backfill_assets.gates.measure import Measured
 from backfill_assets.identity import DataFile, FileSet
 from backfill_assets.lake.checksums import checksum_text
 from backfill_assets.lake.tables import Lake
+from backfill_assets.landing.place import landing_files
 from backfill_assets.ledger.import_records import ImportCounts, ImportDay, ImportRecord, KeyCounts, OfferedFile
 from backfill_assets.planning.chunks import Chunk
 from backfill_assets.planning.manifest import Manifest
@@ -68,14 +69,13 @@ class Paper:
         """Takes a file of orders in, one a day; the latest arrival of a day wins."""
         text = json.dumps({day.isoformat(): row for day, row in orders.items()} | {"number": len(self.files)})
         digest = hashlib.sha256(text.encode()).hexdigest()
-        stored = Path("orders") / f"{digest}.jsonl"
-        (ws.settings.landing / "orders").mkdir(parents=True, exist_ok=True)
-        (ws.settings.landing / stored).write_text(text, encoding="utf-8")
+        stored = f"orders/{digest}.jsonl"
+        landing_files(ws.settings).put_if_absent(stored, text.encode())
         offered = OfferedFile(
             source="bronze.orders",
             sha256=digest,
             original_path=f"{len(self.files)}.jsonl",
-            stored_path=stored.as_posix(),
+            stored_path=stored,
             size_bytes=len(text),
             format="jsonl",
             compression="",

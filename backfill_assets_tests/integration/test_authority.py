@@ -21,6 +21,7 @@ from backfill_assets_tests import operations
 from backfill_assets_tests.advice import advised, worded
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.integration.conftest import ONE_HOUR
+from backfill_assets_tests.lakes import folder_at
 from backfill_assets_tests.ledgers import copy_home
 from backfill_assets_tests.shop import RECENT, Shop, open_shop, ticking_clock
 from backfill_assets_tests.waiting_runs import AUTO, declared, run_of
@@ -40,7 +41,7 @@ def shop(tmp_path: Path, waiting_home: Path, spark: SparkSession) -> Iterator[Sh
 
 
 def writes(shop: Shop, text: str) -> Path:
-    path = shop.ws.settings.reference / "approvers.yaml"
+    path = folder_at(shop.ws.settings.reference) / "approvers.yaml"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
     return path
@@ -114,7 +115,7 @@ def test_a_member_of_a_group_approves_and_the_event_says_on_what_grounds(shop: S
     operations.approve(shop.ws, run_id, by="Ben2")
     payload = last_approval(shop, run_id).payload
     assert (payload["groups"], payload["approvers_version"]) == (["finance"], "2026-11")
-    archived = shop.ws.reference_archive / "approvers" / f"{payload['approvers_sha256']}.yaml"
+    archived = folder_at(shop.ws.settings.reference_archive) / "approvers" / f"{payload['approvers_sha256']}.yaml"
     assert archived.read_bytes() == path.read_bytes()
     report = run_report(shop.ws, run_id)
     assert report.approved_for and report.approved_for.groups == ("finance",)
@@ -193,10 +194,10 @@ def test_reading_a_status_archives_nothing(shop: Shop) -> None:
     run_id = run_of(shop.ws, "finance")
     says(shop, finance="ben")
     operations.approve(shop.ws, run_id, by="ben")
-    before = sorted(shop.ws.reference_archive.rglob("*"))
+    before = sorted(folder_at(shop.ws.settings.reference_archive).rglob("*"))
     says(shop, "2", finance="ben, cara")
     assert next_step(shop, run_id) == PUBLISH.format(run=run_id)
-    assert sorted(shop.ws.reference_archive.rglob("*")) == before
+    assert sorted(folder_at(shop.ws.settings.reference_archive).rglob("*")) == before
 
 
 @pytest.mark.long

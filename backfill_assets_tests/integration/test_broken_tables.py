@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 
 from backfill_assets.errors import UnreadableTable
 from backfill_assets.evidence.status import status
+from backfill_assets.landing.place import landing_files
 from backfill_assets.ledger.states import RunState
 from backfill_assets.main import app
 from backfill_assets.problems import Problem
@@ -163,7 +164,7 @@ def test_a_manifest_that_cannot_be_read_is_named_and_everything_else_is_shown(sh
 def test_a_landed_file_that_is_gone_keeps_no_table_from_being_audited(shop: Shop) -> None:
     with shop.ws.ledger.read() as reader:
         landed = reader.imports.records()[0]
-    (shop.ws.settings.landing / landed.stored_path).unlink()
+    landing_files(shop.ws.settings).remove([landed.stored_path])
     found = audit(shop.ws)
     assert found.problems == (f"{landed.import_id}: the landed file {landed.stored_path} is gone.",)
     assert status(shop.ws).problems == ()

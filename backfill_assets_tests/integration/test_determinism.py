@@ -18,6 +18,7 @@ from backfill_assets.domain import TransformContext
 from backfill_assets.domains.enforcement_sla import DOMAIN
 from backfill_assets.domains.enforcement_sla.case_histories import generate_events
 from backfill_assets.domains.enforcement_sla.sla_clocks import case_sla_daily
+from backfill_assets.files.local import LocalFiles
 from backfill_assets.lake.checksums import checksum_of, row_hash, sums_of
 from backfill_assets.planning.manifest_parts import Kind, Mode
 from backfill_assets.planning.partitions import DayRange
@@ -69,7 +70,7 @@ SURROUNDINGS: Mapping[str, Mapping[str, str]] = {
 
 def deadlines(spark: SparkSession, days: DayRange) -> Mapping[str, str]:
     """The content checksum of some days of the reference domain's table, as this session computes it."""
-    loaded = load_references(DOMAIN, PROJECT_ROOT / "data" / "reference")
+    loaded = load_references(DOMAIN, LocalFiles(PROJECT_ROOT / "data" / "reference"))
     references = {name: reference.value for name, reference in loaded.items()}
     ctx = TransformContext(
         run_id="run",

@@ -15,6 +15,7 @@ from backfill_assets.domains.enforcement_sla.case_histories import generate_even
 from backfill_assets.domains.enforcement_sla.generator import DEFAULT_CASES, DEFAULT_SEED
 from backfill_assets.domains.enforcement_sla.sla_breaches import sla_breach_monthly
 from backfill_assets.domains.enforcement_sla.sla_clocks import SLA_STATES, case_sla_daily
+from backfill_assets.files.local import LocalFiles
 from backfill_assets.planning.manifest_parts import Kind, Mode
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.settings import PROJECT_ROOT
@@ -26,7 +27,7 @@ EVENT_COLUMNS = "event_id string, case_id string, jurisdiction string, event_typ
 
 @pytest.fixture(scope="module")
 def ctx(spark: SparkSession) -> TransformContext:
-    loaded = load_references(DOMAIN, PROJECT_ROOT / "data" / "reference")
+    loaded = load_references(DOMAIN, LocalFiles(PROJECT_ROOT / "data" / "reference"))
     references = {name: reference.value for name, reference in loaded.items()}
     return TransformContext(
         run_id="run",

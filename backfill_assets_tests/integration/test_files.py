@@ -66,6 +66,47 @@ def test_a_local_file_is_put_whole(files: Files, tmp_path: Path) -> None:
     assert state is not None and state.size_bytes == 10_240_000
 
 
+def test_what_is_put_replaces_what_was_there_and_readers_find_one_or_the_other(files: Files, tmp_path: Path) -> None:
+    for content in (b"first" * 3_000_000, b"second" * 3_000_000):  # in parts, on a store
+        given = tmp_path / content[:6].decode()
+        given.write_bytes(content)
+        files.put("a/b", given)
+        given.unlink()
+        assert files.digest("a/b") == hashlib.sha256(content).hexdigest()
+    assert [each.path for each in files.listed()] == ["a/b"]
+
+
+def test_a_file_is_put_from_another_file_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(18, "Invalid cross-device link")
+
+    given = tmp_path / "given"
+    given.write_bytes(b"content")
+    files = files_at(tmp_path / "place", StoreAccess())
+    with monkeypatch.context() as patch:
+        patch.setattr("os.link", refuse)
+        files.put("a/b", given)
+    assert bytes_of(files, "a/b") == b"content"
+    assert [each.path for each in files.listed()] == ["a/b"]
+
+
+def test_a_file_is_created_piece_by_piece(files: Files) -> None:
+    rows = pa.table({"n": range(100_000)})
+    with files.create("a/numbers.parquet") as file, pq.ParquetWriter(file, rows.schema) as writer:
+        for batch in rows.to_batches(10_000):
+            writer.write_batch(batch)
+    with files.open("a/numbers.parquet") as read:
+        assert pq.read_table(read).equals(rows)
+
+
+def test_what_was_not_created_to_its_end_is_not_in_a_store(store: Store) -> None:
+    files = files_at(StoreUrl(store.make_bucket("halves"), "lake"), StoreAccess.of(store.environment))
+    with pytest.raises(KeyboardInterrupt), files.create("a/b") as file:
+        file.write(b"half")
+        raise KeyboardInterrupt
+    assert list(files.listed()) == []
+
+
 def test_files_are_listed_at_any_depth_and_no_sibling_with_them(files: Files) -> None:
     for path in (f"{FOLDERS}/day=2026-01-02/b.parquet", f"{FOLDERS}/day=2026-01-01/a.parquet", f"{FOLDERS}c/x"):
         files.put_if_absent(path, path.encode())

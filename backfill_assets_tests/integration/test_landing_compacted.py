@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 from backfill_assets.clock import Clock
 from backfill_assets.landing import compacted
 from backfill_assets.settings import Settings
+from backfill_assets_tests.lakes import folder_at
 from backfill_assets_tests.landing_examples import LandingRoom, event, json_lines, landing_room
 
 
@@ -31,9 +32,10 @@ def test_a_process_that_dies_while_it_compacts_and_files_that_are_damaged_or_gon
         # It died after it had built the larger segment and before the one that this replaces was removed.
         shutil.copytree(kept, first, dirs_exist_ok=True)
         # Another one died while it was writing.
-        shutil.copytree(merged, merged.parent / ".building-dead")
+        half = Path(shutil.copytree(merged, merged.parent / "half"))
+        (half / "_stands_for.json").unlink()
         land(room, 6)
-        assert not list(merged.parent.glob(".*"))
+        assert not [path for path in half.rglob("*") if path.is_file()]
         assert first not in segments(room)
 
         for data in merged.glob("*.parquet"):
@@ -52,5 +54,5 @@ def land(room: LandingRoom, number: int) -> None:
 
 
 def segments(room: LandingRoom) -> list[Path]:
-    found = room.settings.landing.rglob("_stands_for.json")
-    return sorted(path.parent for path in found if not path.parent.name.startswith("."))
+    found = folder_at(room.settings.landing).rglob("_stands_for.json")
+    return sorted(path.parent for path in found)

@@ -8,7 +8,6 @@ import re
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -21,6 +20,7 @@ from pyspark.sql import SparkSession
 
 from backfill_assets.clock import Clock
 from backfill_assets.settings import Settings
+from backfill_assets_tests.lakes import folder_at, only_in_folders
 from backfill_assets_tests.landing_examples import LandingRoom, event, json_lines, landing_room, reasons
 
 TEN = datetime(2024, 5, 1, 10, 0)  # noqa: DTZ001  (Spark hands out UTC without a zone)
@@ -340,6 +340,7 @@ def test_event_times_are_read_as_python_reads_them(room: LandingRoom, texts: lis
 
 
 def test_the_raw_copy_is_read_only(room: LandingRoom) -> None:
+    only_in_folders("objects have no mode")
     room.judge(json_lines(event()), "a.jsonl")
-    (stored,) = (path for path in Path(room.settings.landing).rglob("*.jsonl"))
+    (stored,) = (path for path in folder_at(room.settings.landing).rglob("*.jsonl"))
     assert stored.stat().st_mode & 0o222 == 0

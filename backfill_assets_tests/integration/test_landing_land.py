@@ -21,7 +21,8 @@ from backfill_assets.landing.conformed import conformed_folder
 from backfill_assets.landing.days import pending_days
 from backfill_assets.landing.imports import OnDuplicate, imports_for_days
 from backfill_assets.landing.land import land
-from backfill_assets.landing.turn import landing_turn
+from backfill_assets.landing.place import landing_files
+from backfill_assets.landing.turn import landing_turn, new_lease
 from backfill_assets.ledger.import_records import ImportCounts, ImportRecord, OfferedFile
 from backfill_assets.ledger.states import ImportState
 from backfill_assets.settings import PROJECT_ROOT, Settings
@@ -236,13 +237,13 @@ def begin(room: LandingRoom) -> ImportRecord:
 
 def test_clean_up_fails_what_a_dead_process_left_and_nothing_that_is_under_way(room: LandingRoom) -> None:
     record = begin(room)
-    folder = conformed_folder(room.settings.landing, EVENTS, record.import_id)
-    folder.mkdir(parents=True)
-    with landing_turn(room.settings.landing, EVENTS):
+    landing, left = landing_files(room.settings), f"{conformed_folder(EVENTS, record.import_id)}/half.parquet"
+    landing.put_if_absent(left, b"half")
+    with landing_turn(room.ledger, EVENTS, new_lease(room.settings), by="ada"):
         assert clean_up_landing(room.ledger, room.settings, [EVENTS], by="recover") == ()
     (failed,) = clean_up_landing(room.ledger, room.settings, [EVENTS], by="recover")
     assert (failed.import_id, failed.state) == (record.import_id, ImportState.FAILED)
-    assert not folder.exists()
+    assert landing.stat(left) is None
     assert clean_up_landing(room.ledger, room.settings, [EVENTS], by="recover") == ()
 
 
@@ -287,7 +288,7 @@ KILLED = """
     from backfill_assets.landing import land as landing
     from backfill_assets.ledger.store import Ledger
     from backfill_assets.settings import Settings
-    from backfill_assets.spark import open_spark
+    from backfill_assets.spark import give_access, open_spark
     from backfill_assets_tests.landing_examples import EVENTS
 
     settings = Settings.from_environment()
@@ -296,8 +297,10 @@ KILLED = """
     def die(*_):
         os.kill(os.getpid(), signal.SIGKILL)
 
-    landing.land(ledger=ledger, spark=open_spark(settings), settings=settings, source=EVENTS, path=Path(sys.argv[1]),
-                 by="ada", quarantine=die)
+    spark = open_spark(settings)
+    give_access(spark, settings)
+    landing.land(ledger=ledger, spark=spark, settings=settings, source=EVENTS, path=Path(sys.argv[1]), by="ada",
+                 quarantine=die)
 """
 
 
@@ -318,7 +321,7 @@ def test_a_killed_landing_loses_nothing_and_the_file_lands_afterwards(room: Land
     assert killed.returncode == -signal.SIGKILL, killed.stderr.decode()
     (left,) = room.imports()
     assert left.state is ImportState.LANDING
-    assert (room.settings.landing / left.stored_path).read_bytes() == path.read_bytes()
+    assert landing_files(room.settings).read(left.stored_path) == path.read_bytes()
     (failed,) = clean_up_landing(room.ledger, room.settings, [EVENTS], by="recover")
     assert failed.state is ImportState.FAILED
     landed = room.land_path(path)

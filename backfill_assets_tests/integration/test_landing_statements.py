@@ -13,6 +13,7 @@ from backfill_assets.clock import Clock
 from backfill_assets.errors import Refused, UnknownName
 from backfill_assets.landing.extract import Extract, LandedExtract, land_extract, preview
 from backfill_assets.landing.land import Landed
+from backfill_assets.landing.place import landing_files
 from backfill_assets.landing.statements import restore, withdraw
 from backfill_assets.ledger.import_records import KeyCounts
 from backfill_assets.ledger.states import ImportState
@@ -129,7 +130,7 @@ def test_too_much_is_refused_unless_a_person_confirms_it(room: LandingRoom) -> N
 @pytest.mark.long
 def test_a_preview_says_what_would_be_withdrawn_and_keeps_nothing(room: LandingRoom) -> None:
     room.land(content(on(1), on(2), on(3, 1)))
-    before = sorted(path for path in room.settings.landing.rglob("*"))
+    before = list(landing_files(room.settings).listed())
     path = room.write(content(on(1)), "new.jsonl")
     found = preview(room.work(), [path], Extract(days=ALL, where={}, reason="r"), now=LANDED_AT)
     assert (found.keys, found.current, found.by_day) == (2, 3, {DAYS[0]: 1, DAYS[1]: 1})
@@ -140,7 +141,7 @@ def test_a_preview_says_what_would_be_withdrawn_and_keeps_nothing(room: LandingR
     others = Extract(days=ALL, where={"place": "p1"}, reason="r")
     assert preview(room.work(), [path], others, now=LANDED_AT).outside == 1
     assert found.sample == ({"event_id": "k2"}, {"event_id": "k3"})
-    assert sorted(path for path in room.settings.landing.rglob("*")) == before
+    assert list(landing_files(room.settings).listed()) == before
     assert len(room.imports()) == 1
 
 

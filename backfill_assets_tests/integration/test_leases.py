@@ -17,7 +17,7 @@ from backfill_assets.candidates.run_lease import LeasedRun, holding_lease
 from backfill_assets.errors import AtWork, IllegalTransition, Refused, TakenOver
 from backfill_assets.landing.abandoned import clean_up_landing
 from backfill_assets.landing.archive import archive
-from backfill_assets.landing.turn import landing_turn
+from backfill_assets.landing.place import incoming_folder, landing_files
 from backfill_assets.lease import LeaseTerms
 from backfill_assets.ledger.states import ImportState, RunState
 from backfill_assets.ledger.store import Ledger
@@ -278,12 +278,12 @@ def test_a_spark_job_is_stopped_when_its_lease_was_taken_away(shop: Shop) -> Non
 
 
 def test_a_landing_of_a_dead_process_of_this_machine_is_ended_at_once(shop: Shop) -> None:
-    """The turn is a lock of the operating system: its holder is the only process here that lands."""
+    """Who has the turn is the only process here that lands."""
     source = shop.ws.domain.source_table("sales")
     path = shop.folder / "late.jsonl"
     path.write_text('{"sale_id": "late", "sold_at": "2026-01-05T12:00:00Z", "amount": 5}\n', encoding="utf-8")
-    with landing_turn(shop.ws.settings.landing, source):
-        archived = archive(path, landing=shop.ws.settings.landing, source=source)
+    settings = shop.ws.settings
+    archived = archive(path, landing=landing_files(settings), incoming=incoming_folder(settings), source=source)
     offered = replace(an_offered_file(archived.sha256), source=source.name, stored_path=archived.stored_path)
     with shop.ws.ledger.write() as writer:
         here = writer.imports.begin(offered, actor="ana", lease=LeaseTerms(attempt="l1", length=TWO_MINUTES))

@@ -29,6 +29,7 @@ from backfill_assets.staleness.document import stale_document
 from backfill_assets.staleness.ranges import Cause
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests import operations
+from backfill_assets_tests.lakes import folder_at
 from backfill_assets_tests.ledgers import copy_home
 from backfill_assets_tests.tariffs import (
     AS_RECORDED,
@@ -57,6 +58,7 @@ from backfill_assets_tests.tariffs import (
     versions,
     window,
     write,
+    write_file,
 )
 
 
@@ -180,7 +182,7 @@ def test_what_was_never_published_has_no_references_as_recorded(home: Path, ws: 
 
 def test_a_version_that_is_gone_from_the_archive_is_refused_before_anything_is_written(ws: Workspace) -> None:
     (used,) = {pinned.sha256 for pinned in plan(ws, FIRST, RECORDED).manifest.references}
-    (ws.reference_archive / "tariff" / f"{used}.yaml").unlink()
+    (folder_at(ws.settings.reference_archive) / "tariff" / f"{used}.yaml").unlink()
     with ws.ledger.read() as tx:
         before = len(tx.runs.records())
     with pytest.raises(MissingInput, match=r"tariff 1 .* is what the rows are computed with, and the archive") as no:
@@ -197,10 +199,8 @@ def test_a_corrected_version_is_one_that_was_used_before_or_a_file(home: Path, w
     assert (versions(planned), window(planned)) == ([("tariff", "1", CORRECTED)], Window(days_back=0))
     by_digest = AskedReferences(semantics=CORRECTED, named=(("tariff", planned.manifest.references[0].sha256[:12]),))
     assert versions(plan(ws, january(5, 6), by_digest)) == versions(planned)
-    write(home / "elsewhere", "tariff", "1-restated", factor=7)
-    file = AskedReferences(
-        semantics=CORRECTED, named=(("tariff", str(home / "elsewhere" / "reference" / "tariff.yaml")),)
-    )
+    write_file(home / "elsewhere", "tariff", "1-restated", factor=7)
+    file = AskedReferences(semantics=CORRECTED, named=(("tariff", str(home / "elsewhere" / "tariff.yaml")),))
     restated = plan(ws, january(5, 6), file)
     published(ws, restated)
     assert charged(ws, january(5, 6)) == {70}

@@ -23,6 +23,7 @@ from backfill_assets.upkeep.audit import audit
 from backfill_assets_tests import operations
 from backfill_assets_tests.advice import advised, worded
 from backfill_assets_tests.example_domain import recent_sales, sales_monthly
+from backfill_assets_tests.lakes import folder_at
 from backfill_assets_tests.month import (
     CARNIVAL,
     FEBRUARY,
@@ -159,7 +160,7 @@ def test_a_set_is_approved_by_a_person_who_may_approve_every_run_of_it(late: Sho
     planned = planned_set(shop)
     (agree,) = [stage for stage in planned.stages if isinstance(stage, Agree)]
     assert agree.whom == "of finance and of platform"
-    reference = shop.ws.settings.reference / "approvers.yaml"
+    reference = folder_at(shop.ws.settings.reference) / "approvers.yaml"
     reference.parent.mkdir(parents=True, exist_ok=True)
     reference.write_text('version: "1"\ngroups: {finance: [ben, dora], platform: [cara, dora]}\n', encoding="utf-8")
     set_id = planned.manifest.set_id

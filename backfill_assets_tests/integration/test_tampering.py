@@ -20,7 +20,7 @@ from backfill_assets.upkeep.audit import audit
 from backfill_assets_tests import operations
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.integration.conftest import ONE_HOUR
-from backfill_assets_tests.lakes import folder_of, only_in_folders, overwrite
+from backfill_assets_tests.lakes import folder_at, folder_of, only_in_folders, overwrite
 from backfill_assets_tests.ledger_examples import disarm, tamper
 from backfill_assets_tests.ledgers import copy_home
 from backfill_assets_tests.seams import Seam
@@ -190,7 +190,7 @@ def test_an_edit_whose_time_of_modification_was_set_back_is_not_published(shop: 
 def test_bytes_of_a_landed_file_that_changed_are_found(shop: Shop) -> None:
     with shop.ws.ledger.read() as reader:
         (landed,) = reader.imports.records()
-    path = shop.ws.settings.landing / landed.stored_path
+    path = folder_at(shop.ws.settings.landing) / landed.stored_path
     path.chmod(0o644)
     path.write_bytes(path.read_bytes().replace(b'"amount": 10', b'"amount": 99', 1))
     assert "the bytes of the landed file" in problems(shop)

@@ -27,6 +27,7 @@ from backfill_assets.domains.enforcement_sla.references import (
     JurisdictionCalendar,
     SlaPolicy,
 )
+from backfill_assets.files.local import LocalFiles
 from backfill_assets.planning.manifest_parts import PinnedReference
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.settings import PROJECT_ROOT
@@ -199,14 +200,14 @@ class References:
             path.write_text(yaml.safe_dump(document), encoding="utf-8")
 
     def loaded(self) -> Mapping[str, LoadedReference]:
-        loaded = load_references(DOMAIN, self.folder)
-        archive(loaded.values(), self.archive)
+        loaded = load_references(DOMAIN, LocalFiles(self.folder))
+        archive(loaded.values(), LocalFiles(self.archive))
         return loaded
 
     def narrowed(self, name: str = "jurisdiction_calendar") -> Narrowed | None:
         table = DOMAIN.derived_table("silver.case_sla_daily")
         used = tuple(self.before[reference].pinned for reference in table.references)
-        return narrowing(DOMAIN, table, self.loaded(), self.archive)(name, used)
+        return narrowing(DOMAIN, table, self.loaded(), LocalFiles(self.archive))(name, used)
 
     def pinned(self, name: str) -> PinnedReference:
         return self.before[name].pinned

@@ -21,6 +21,7 @@ from backfill_assets.domains.enforcement_sla.references import (
     parse_sla_policy,
 )
 from backfill_assets.errors import InvalidReference
+from backfill_assets.files.local import LocalFiles
 from backfill_assets.settings import PROJECT_ROOT
 from backfill_assets.transforms.references import load_references
 from backfill_assets_tests.searches import examples
@@ -224,7 +225,7 @@ def test_a_hostile_reference_document_is_refused_with_one_short_sentence(
 ) -> None:
     _write(tmp_path, "jurisdiction_calendar", content)
     with pytest.raises(InvalidReference) as refused:
-        load_references(DOMAIN, tmp_path)
+        load_references(DOMAIN, LocalFiles(tmp_path))
     said = refused.value.message
     assert sentence in said
     assert said.startswith(str(tmp_path / "jurisdiction_calendar.yaml"))
@@ -261,7 +262,7 @@ def test_a_reference_document_with_any_edit_is_read_or_refused_with_one_sentence
         end = chance.choice([start, start + 1, start + chance.randrange(40), len(whole)])
         _write(tmp_path, name, whole[:start] + chance.choice(odd) + whole[end:])
         try:
-            load_references(DOMAIN, tmp_path)
+            load_references(DOMAIN, LocalFiles(tmp_path))
         except InvalidReference as error:
             refused += 1
             assert "\n" not in error.message

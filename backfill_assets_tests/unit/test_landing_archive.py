@@ -11,9 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from backfill_assets.errors import MissingInput, Refused, UnreadableFile
+from backfill_assets.files.local import LocalFiles
 from backfill_assets.landing.archive import Archived, archive, kind_of, remove_incoming
 from backfill_assets.landing.probe import Format
-from backfill_assets.landing.turn import TurnTaken, landing_turn
 from backfill_assets_tests.landing_examples import EVENTS, event, json_lines
 
 HEADER = b"event_id,event_time,place,attributes\n"
@@ -22,11 +22,17 @@ HEADER = b"event_id,event_time,place,attributes\n"
 def offer(tmp_path: Path, content: bytes, name: str) -> Archived:
     path = tmp_path / name
     path.write_bytes(content)
-    return archive(path, landing=tmp_path / "landing", source=EVENTS)
+    return offer_path(tmp_path, path)
+
+
+def offer_path(tmp_path: Path, path: Path) -> Archived:
+    return archive(path, landing=LocalFiles(tmp_path / "landing"), incoming=tmp_path / "incoming", source=EVENTS)
 
 
 def kept(tmp_path: Path) -> list[Path]:
-    return [path for path in (tmp_path / "landing").rglob("*") if path.is_file()]
+    """What is in the landing place, and what is left of what came in."""
+    folders = (tmp_path / "landing", tmp_path / "incoming")
+    return [path for folder in folders for path in folder.rglob("*") if path.is_file()]
 
 
 def test_a_file_is_kept_under_the_digest_of_its_content(tmp_path: Path) -> None:
@@ -72,13 +78,12 @@ def test_a_name_that_declares_no_format_is_refused(tmp_path: Path, name: str) ->
 
 
 def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
-    landing = tmp_path / "landing"
     with pytest.raises(MissingInput, match="there is no file"):
-        archive(tmp_path / "nothing.jsonl", landing=landing, source=EVENTS)
+        offer_path(tmp_path, tmp_path / "nothing.jsonl")
     with pytest.raises(Refused, match="is a folder"):
-        archive(tmp_path, landing=landing, source=EVENTS)
+        offer_path(tmp_path, tmp_path)
     with pytest.raises(Refused, match="is a folder"):
-        archive(Path(), landing=landing, source=EVENTS)
+        offer_path(tmp_path, Path())
 
 
 def parquet(tmp_path: Path, table: pa.Table) -> bytes:
@@ -161,13 +166,6 @@ def test_a_blank_text_file_has_no_records(tmp_path: Path, content: bytes, name: 
 
 def test_what_a_killed_copy_left_behind_is_removed(tmp_path: Path) -> None:
     found = offer(tmp_path, json_lines(event()), "a.jsonl")
-    (tmp_path / "landing" / "events" / ".incoming-xyz").write_bytes(b"half")
-    assert remove_incoming(tmp_path / "landing", EVENTS) == 1
+    (tmp_path / "incoming" / "events" / "0123").write_bytes(b"half")
+    assert remove_incoming(tmp_path / "incoming", EVENTS) == 1
     assert kept(tmp_path) == [tmp_path / "landing" / found.stored_path]
-
-
-def test_one_process_at_a_time_has_the_turn(tmp_path: Path) -> None:
-    with landing_turn(tmp_path, EVENTS), pytest.raises(TurnTaken), landing_turn(tmp_path, EVENTS, wait=False):
-        pass
-    with landing_turn(tmp_path, EVENTS, wait=False):
-        pass

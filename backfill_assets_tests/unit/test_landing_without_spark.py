@@ -18,11 +18,13 @@ from backfill_assets.application.recorder import Acting, Unrecorded
 from backfill_assets.clock import Clock
 from backfill_assets.crash_points import carry_on
 from backfill_assets.errors import BackfillError, UnreadableFile
-from backfill_assets.landing.attempt import Landing, new_lease
+from backfill_assets.files.local import LocalFiles
+from backfill_assets.landing.attempt import Landing
 from backfill_assets.landing.extract import Extract, land_extract, preview
 from backfill_assets.landing.imports import OnDuplicate
 from backfill_assets.landing.land import land_files
 from backfill_assets.landing.statements import restore, withdraw
+from backfill_assets.landing.turn import new_lease
 from backfill_assets.ledger.store import Ledger
 from backfill_assets.planning.partitions import days_between
 from backfill_assets.settings import Settings
@@ -78,7 +80,7 @@ def test_a_file_that_lacks_a_column_of_the_key(work: Landing, tmp_path: Path, na
         pq.write_table(pa.table({"event_time": ["2024-05-01T10:00:00Z"]}), path)
     with pytest.raises(BackfillError, match="has no column event_id"):
         act(work, path)
-    assert not [each for each in work.folder.rglob("*") if each.is_file() and each.name != ".turn"]
+    assert not [*work.landing.listed(), *LocalFiles(work.incoming).listed()]
 
 
 @pytest.mark.parametrize(

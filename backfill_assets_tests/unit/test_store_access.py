@@ -56,10 +56,24 @@ def test_a_url_that_programs_read_differently_is_refused_and_not_repeated(text: 
     assert "password" not in str(refusal.value)
 
 
-@pytest.mark.parametrize("name", ["BACKFILL_LANDING", "BACKFILL_REFERENCE"])
-def test_only_the_lake_can_be_in_a_store(name: str) -> None:
-    with pytest.raises(Refused, match=f"{name} is s3://bucket/x, and only the lake can be in an object store"):
-        Settings.from_environment({name: "s3://bucket/x"})
+def test_landed_files_and_references_can_be_in_a_store() -> None:
+    given = {"BACKFILL_LANDING": "s3://files/landed", "BACKFILL_REFERENCE": "s3://bucket/references"}
+    settings = Settings.from_environment(given)
+    assert settings.landing == StoreUrl("files", "landed")
+    assert settings.stores == {StoreUrl("files", "landed")}
+    assert settings.reference_archive == StoreUrl("bucket", "references/reference_archive")
+    elsewhere = Settings.from_environment({**given, "BACKFILL_REFERENCE_ARCHIVE": "s3://bucket/kept"})
+    assert elsewhere.reference_archive == StoreUrl("bucket", "kept")
+
+
+def test_the_archive_of_references_in_a_folder_is_in_the_home(tmp_path: Path) -> None:
+    settings = Settings.from_environment({"BACKFILL_HOME": str(tmp_path), "BACKFILL_REFERENCE": "elsewhere"})
+    assert settings.reference_archive == tmp_path / "reference_archive"
+
+
+def test_the_drop_folder_is_no_store() -> None:
+    with pytest.raises(Refused, match=r"BACKFILL_DROP is s3://bucket/x, and files are watched.*in a folder only"):
+        Settings.from_environment({"BACKFILL_DROP": "s3://bucket/x"})
 
 
 def test_one_block_reaches_delta_and_spark() -> None:
