@@ -4,6 +4,8 @@ PORT ?= 3000
 PYTEST_ARGS ?=
 WORKERS ?= 2
 RACES ?= 4000
+HOW ?= once
+PART ?= 1/1
 SIZE ?= small
 BENCH_ARGS ?=
 
@@ -43,7 +45,8 @@ help:
 	@echo "make test-postgres  the integration tests with the ledger of every home, and Dagster, in PostgreSQL"
 	@echo "make test-s3  the tests of landing, publication, sets, resume, leases, recovery, vacuum, audit and reproduction with"
 	@echo "              every lake and its landed files in an object store, which also fails on purpose"
-	@echo "make test-s3-faults  kill everything, and play 2,000 interleavings, with every lake in an object store"
+	@echo "make test-s3-faults  kill every operation at each of its places, and play 2,000 interleavings, with every lake in an"
+	@echo "              object store (PART=1/3 for the first of three sittings; HOW=twice or HOW='in recovery too' kills again)"
 	@echo "make test-cluster  one restatement of a quarter in a folder and, with the lake in an object store, on this machine, a"
 	@echo "              standalone cluster and Spark Connect: equal rows and verdicts"
 	@echo "make test-faults  kill, race and confuse everything, at length; prints what was tried and what was found (RACES=...)"
@@ -96,7 +99,8 @@ test-s3: setup
 
 test-s3-faults: setup
 	@cd "$(ROOT)" && tools/setup.sh eatmydata s3
-	$(RUN) BACKFILL_TEST_LAKE=s3 $(TRIED) backfill_assets_tests.faults.crashes --workers $(WORKERS)
+	$(RUN) BACKFILL_TEST_LAKE=s3 $(TRIED) backfill_assets_tests.faults.crashes --workers $(WORKERS) \
+		--how "$(HOW)" --part $(PART)
 	$(RUN) BACKFILL_TEST_LAKE=s3 $(TRIED) backfill_assets_tests.faults.interleavings --count 2000 --workers $(WORKERS)
 
 test-cluster: setup

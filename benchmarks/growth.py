@@ -33,15 +33,16 @@ def measure(world: World, *, items: int, times: Sequence[int]) -> Sequence[Figur
 
 def peaks() -> dict[str, int]:
     """The peak resident memory in MiB of this process and of Spark's JVM so far; read from /proc, so on Linux only."""
-    found = {"python": _peak(os.getpid())}
+    found = {"python": peak_mib(os.getpid())}
     for status in Path("/proc").glob("[0-9]*/status"):
         text = status.read_text(encoding="utf-8", errors="replace")
         if "Name:\tjava" in text and f"PPid:\t{os.getpid()}\n" in text:
-            found["jvm"] = _peak(int(status.parent.name))
+            found["jvm"] = peak_mib(int(status.parent.name))
     return found
 
 
-def _peak(pid: int) -> int:
+def peak_mib(pid: int) -> int:
+    """The peak resident memory of a process."""
     for line in Path(f"/proc/{pid}/status").read_text(encoding="utf-8").splitlines():
         if line.startswith("VmHWM:"):
             return int(line.split()[1]) // 1024

@@ -9,7 +9,9 @@ once with the recovery that follows killed as well. After that `recover` runs, a
 - vacuum leaves no file that is not needed.
 
     python -m backfill_assets_tests.faults.crashes --workers 2
-    BACKFILL_TEST_LAKE=s3 python -m backfill_assets_tests.faults.crashes --workers 2
+    BACKFILL_TEST_LAKE=s3 python -m backfill_assets_tests.faults.crashes --workers 2 --how once --part 1/3
+
+A part is every so manyth operation, for where all of them take too long for one sitting; the parts together are all.
 """
 
 from __future__ import annotations
@@ -251,6 +253,19 @@ def _unneeded(there: Iterable[Path], live: set[Path]) -> Sequence[Path]:
     ]
 
 
+def part(typed: str) -> tuple[int, int]:
+    """The number of a part, and of how many: `2/3`."""
+    number, _, of = typed.partition("/")
+    if not (number.isdecimal() and of.isdecimal() and 1 <= int(number) <= int(of)):
+        raise argparse.ArgumentTypeError(f"{typed!r} is no part; such as 2/3")
+    return int(number), int(of)
+
+
+def chosen(names: Sequence[str], number: int, of: int) -> Sequence[str]:
+    """The scenarios of a part, those that start Spark first, because they take longest; all parts together are all."""
+    return sorted(names, key=lambda name: not SCENARIOS[name].needs_spark)[number - 1 :: of]
+
+
 def cases(names: Sequence[str], hows: Sequence[str], places: Mapping[str, int]) -> list[Case]:
     """Every place of every scenario, killed in every way."""
     return [Case(scenario=n, visit=visit, how=how) for n in names for visit in range(places[n]) for how in hows]
@@ -304,13 +319,14 @@ def main() -> int:
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--scenario", action="append", choices=sorted(SCENARIOS))
     parser.add_argument("--how", action="append", choices=HOW)
+    parser.add_argument("--part", type=part, default=(1, 1), help="such as 2/3: the second of three parts")
     given = parser.parse_args()
     with lakes_where_asked():
         return _killed(given)
 
 
 def _killed(given: argparse.Namespace) -> int:
-    names = given.scenario or list(SCENARIOS)
+    names = chosen(given.scenario or list(SCENARIOS), *given.part)
     began = time.monotonic()
     make_archive()
     context = multiprocessing.get_context("spawn")
@@ -319,7 +335,7 @@ def _killed(given: argparse.Namespace) -> int:
         ProcessPoolExecutor(given.workers, mp_context=context) as pool,
     ):
         waiting = manager.Queue()
-        for name in sorted(names, key=lambda name: not SCENARIOS[name].needs_spark):  # the long ones first
+        for name in names:
             waiting.put(name)
         workers = [pool.submit(_worker, waiting, given.how or HOW) for _ in range(given.workers)]
         outcomes = [outcome for worker in workers for outcome in worker.result()]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from argparse import ArgumentTypeError
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from pyspark.sql import SparkSession
 import backfill_assets
 from backfill_assets.crash_points import Point
 from backfill_assets_tests import operations
-from backfill_assets_tests.faults.crashes import Bench, Case, Outcome, cases, table
+from backfill_assets_tests.faults.crashes import Bench, Case, Outcome, cases, chosen, part, table
 from backfill_assets_tests.faults.dying import Victims
 from backfill_assets_tests.faults.scenarios import SCENARIOS
 
@@ -76,6 +77,15 @@ def test_a_recovery_that_does_nothing_would_be_noticed(bench: Bench, monkeypatch
     outcome = bench.run(case)
     assert isinstance(outcome, Outcome)
     assert any("is still PUBLISHING" in violation for violation in outcome.violations)
+
+
+def test_the_parts_of_the_command_are_all_of_it_and_none_twice() -> None:
+    parts = [chosen(list(SCENARIOS), number, 3) for number in (1, 2, 3)]
+    assert sorted(name for each in parts for name in each) == sorted(SCENARIOS)
+    assert part("2/3") == (2, 3)
+    for typed in ("0/3", "4/3", "1", "x/y"):
+        with pytest.raises(ArgumentTypeError):
+            part(typed)
 
 
 def test_every_scenario_is_named_for_the_command() -> None:
