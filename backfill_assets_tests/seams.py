@@ -16,6 +16,7 @@ class Seam(StrEnum):
     COMMIT = "backfill_assets.lake.swap._commit"
     COMMIT_PROPERTIES = "backfill_assets.lake.swap.CommitProperties"
     REQUIRE_FILES = "backfill_assets.lake.swap._require_files"
+    WRITE_STAGED = "backfill_assets.candidates.stage.write_staged"
     SWAP_OF_PUBLICATIONS = "backfill_assets.publication.publish.swap"
     FENCE_OF_RECOVERY = "backfill_assets.publication.recover.fence"
     REQUIRE_AGREED = "backfill_assets.publication.publish.require_agreed"

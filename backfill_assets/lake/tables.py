@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 TABLE_CONFIGURATION = {
     # The log is evidence: `audit` compares every commit with the ledger, so none may be removed by age.
     "delta.enableExpiredLogCleanup": "false",
+    # A cleanup that somebody asks for, such as delta-rs' `cleanup_metadata`, heeds only this.
+    "delta.logRetentionDuration": "interval 36500 days",
     # The ledger decides which files a rollback or a reproduction may need, not their age.
     "delta.deletedFileRetentionDuration": "interval 3650 days",
 }
