@@ -18,7 +18,7 @@ from backfill_assets.errors import BackfillError, ContractBroken, TakenOver
 from backfill_assets.lease import LeaseTerms, renewed
 from backfill_assets.ledger.states import RunState
 from backfill_assets.next_steps import Act, do, step
-from backfill_assets.transforms.apply import recorded_reason, spark_reason
+from backfill_assets.spark_causes import recorded_reason, spark_reason
 from backfill_assets.workspace import Workspace
 
 

@@ -45,7 +45,7 @@ from backfill_assets.workspace import Workspace
 ASKS, AGREES = "ana", "ben"
 MARKER = "DEMO"
 _MADE_BY_A_RUN = (
-    *("lake", "landing", "dagster", "demo_files", "reference_archive", "logs", "reports"),
+    *("lake", "landing", "landing_in_progress", "dagster", "demo_files", "reference_archive", "logs", "reports"),
     *("ledger.db", "last_audit.json", MARKER),
 )
 

@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from backfill_assets.crash_points import Point, Reached
 from backfill_assets.domain import SourceTable
-from backfill_assets.errors import AmbiguousOrder, BackfillError, TakenOver, UnreadableFile
+from backfill_assets.errors import AmbiguousOrder, BackfillError, ContractBroken, TakenOver, UnreadableFile
 from backfill_assets.files.port import Files
 from backfill_assets.landing.abandoned import fail_abandoned
 from backfill_assets.landing.archive import Archived
@@ -37,6 +37,7 @@ from backfill_assets.ledger.store import Ledger
 from backfill_assets.ledger.transactions import WriteTransaction
 from backfill_assets.places import for_spark
 from backfill_assets.settings import Settings
+from backfill_assets.spark_causes import spark_reason
 
 Quarantine = Callable[[DataFrame, str], None]
 """Keeps the rejected records of an import, given its id; doing it again for the same import changes nothing."""
@@ -221,6 +222,11 @@ class Landing:
         except BaseException as error:
             found = _sparks_reason(error)
             self._fail(imports, f"landing stopped: {found.group(1) if found else _kind_of(error)}")
+            if found is None and isinstance(error, (PySparkException, Py4JError)):
+                raise ContractBroken(
+                    f"Spark stopped while it landed files of {self.source.name}: {spark_reason(error)}",
+                    next_step="fix the cause, then give the same command again",
+                ) from error
             if found is None:
                 raise
             names = ", ".join(Path(record.original_path).name for record in imports)

@@ -16,4 +16,4 @@ def landing_files(settings: Settings) -> Files:
 
 def incoming_folder(settings: Settings) -> Path:
     """The folder of this machine for copies of files that are not checked yet."""
-    return settings.home / "incoming"
+    return settings.home / "landing_in_progress"

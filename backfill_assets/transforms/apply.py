@@ -6,10 +6,9 @@ the output partitions are dropped (so that warm-up is never published) and the l
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
-from pyspark.errors import AnalysisException, PySparkException
+from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
@@ -23,10 +22,8 @@ from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import PinnedInput
 from backfill_assets.planning.partitions import Grain, partitions_over
 from backfill_assets.spark import require_meaning
+from backfill_assets.spark_causes import recorded_reason, spark_reason
 from backfill_assets.transforms.actions import without_actions
-from backfill_assets.transforms.spark_causes import root_cause
-
-_ERROR_CLASS = re.compile(r"\[([A-Z][A-Z0-9_.]{3,})\] (.*)")
 
 
 def apply_transform(
@@ -127,32 +124,3 @@ def input_version(inputs: tuple[PinnedInput, ...]) -> str:
         f"{pinned.table}@{document_digest([[p.partition.isoformat(), p.digest] for p in pinned.partitions])[:16]}"
         for pinned in inputs
     )
-
-
-def spark_reason(error: Exception) -> str:
-    """Why Spark stopped, in one line and without a stack: its error class, its message, and what caused it.
-
-    The message of an error that a transform raises itself (`raise_error`) is shown alone.
-    """
-    reason, cause = _own_reason(error), root_cause(error)
-    if cause is None or "USER_RAISED_EXCEPTION" in str(error) or cause.partition(": ")[2] in reason:
-        return reason
-    return f"{reason}; caused by {cause}"
-
-
-def _own_reason(error: Exception) -> str:
-    text = str(error)
-    found = _ERROR_CLASS.search(text)
-    if found is None:
-        return text.strip().splitlines()[0].strip()
-    name, sentence = found.groups()
-    sentence = sentence.partition(" SQLSTATE:")[0].strip()
-    return sentence if name == "USER_RAISED_EXCEPTION" else f"{sentence} [{name}]"
-
-
-def recorded_reason(error: Exception) -> str:
-    """Why Spark stopped, as the ledger keeps it permanently: the error's class, because messages quote values."""
-    if isinstance(error, AnalysisException):
-        return _own_reason(error)  # about columns and types, before any row was read
-    found = _ERROR_CLASS.search(str(error))
-    return f"{found.group(1) if found else type(error).__name__} (its message is shown where the run was started)"

@@ -23,7 +23,7 @@ from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.next_steps import Act, Option, do, step
 from backfill_assets.planning.partitions import describe
 from backfill_assets.progress import Listener, no_listener
-from backfill_assets.transforms.apply import spark_reason
+from backfill_assets.spark_causes import spark_reason
 from backfill_assets.upkeep.rebuild import MOST_SAMPLED, Difference, Rebuilding, Rebuilt, rebuild
 from backfill_assets.versions import Versions, present_versions, staged_versions
 from backfill_assets.workspace import Workspace

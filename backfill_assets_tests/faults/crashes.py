@@ -48,7 +48,7 @@ from backfill_assets_tests.faults.homes import copied, opened, stock
 from backfill_assets_tests.faults.quick_java import make_archive
 from backfill_assets_tests.faults.scenario import TABLES, Notes, Scenario, held, seen
 from backfill_assets_tests.faults.scenarios import SCENARIOS
-from backfill_assets_tests.lakes import folder_at, folder_of, forget_lake, lakes_where_asked, memory
+from backfill_assets_tests.lakes import files_below, folder_at, folder_of, forget_lake, lakes_where_asked, memory
 from backfill_assets_tests.shop import SALES, Shop, shop_environment
 
 HOW = ("once", "twice", "in recovery too")
@@ -239,7 +239,8 @@ def _leaks(shop: Shop) -> Iterator[str]:
         used = {record.import_id for record in reader.imports.records(states=LIVE)}
     incoming = LocalFiles(incoming_folder(shop.ws.settings))
     yield from (f"leaked: {each.path}" for each in incoming.listed())
-    yield from (f"leaked: {path}" for path in (landing / "conformed").glob("*") if path.name not in used)
+    unused = (path for path in (landing / "conformed").glob("*") if path.name not in used)
+    yield from (f"leaked: {path}" for folder in unused for path in files_below(folder))
 
 
 def _unneeded(there: Iterable[Path], live: set[Path]) -> Sequence[Path]:

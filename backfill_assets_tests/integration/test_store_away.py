@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,18 +15,20 @@ from pyspark.sql import SparkSession
 
 from backfill_assets.application.recorder import Acting, Unrecorded
 from backfill_assets.application.subjects import subject_of
-from backfill_assets.errors import BackfillError, ContractBroken, OutcomeUnknown
-from backfill_assets.ledger.states import RunState
+from backfill_assets.errors import BackfillError, ContractBroken, OutcomeUnknown, StoreRefused
+from backfill_assets.landing.imports import OnDuplicate
+from backfill_assets.ledger.states import ImportState, RunState
 from backfill_assets.upkeep.audit import audit
 from backfill_assets_tests import operations
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.lakes import use_store
 from backfill_assets_tests.outages import Outage, Proxy, Way, proxied
 from backfill_assets_tests.s3_server import Store
-from backfill_assets_tests.shop import RECENT, Shop, open_shop, ticking_clock, usual_sales
+from backfill_assets_tests.shop import RECENT, SALES, Shop, open_shop, ticking_clock, usual_sales
 
 A_COMMIT = rf"PUT .*{RECENT.partition('.')[2]}/_delta_log/"
 STAGED = r"PUT .*\.parquet"
+ARCHIVED, CONFORMED = r"PUT .*/landing/sales/../", r"PUT .*/landing/sales/conformed/"
 BEN = Acting(by="ben", recorder=Unrecorded())
 REMOVED = r"POST .*[?&]delete"
 
@@ -72,8 +75,22 @@ def _worked_through(shop: Shop, run_id: str) -> None:
     subject_of(shop.ws, run_id).publish(BEN)
 
 
+def late_sale(shop: Shop, number: int) -> Path:
+    path = shop.folder / f"late-{number}.jsonl"
+    record = {"sale_id": f"late-{number}", "sold_at": "2026-01-14T12:00:00Z", "amount": number}
+    path.write_text(json.dumps(record) + "\n", encoding="utf-8")
+    return path
+
+
+def landed(shop: Shop, path: Path) -> ImportState:
+    return operations.land(shop.ws, SALES, path, on_duplicate=OnDuplicate.IGNORE, by="ana").record.state
+
+
 def waited_for(shop: Shop, proxy: Proxy, seconds: float) -> None:
-    """The store answers 503 for a while, in the middle of staging, of publication and of vacuum."""
+    """The store answers 503 for a while, in the middle of landing, of staging, of publication and of vacuum."""
+    for number, at in enumerate((ARCHIVED, CONFORMED)):
+        with during(proxy, Outage(way=Way.ANSWERS, seconds=seconds, begins_at=at)):
+            assert landed(shop, late_sale(shop, number)) is ImportState.LANDED
     run_id = shop.planned()
     with during(proxy, Outage(way=Way.ANSWERS, seconds=seconds, begins_at=STAGED)):
         operations.stage(shop.ws, run_id, actor="ana")
@@ -128,8 +145,14 @@ def test_a_commit_whose_answer_is_lost_is_looked_for(far: Shop, proxy: Proxy, wa
 def test_credentials_that_end_in_the_middle_are_one_sentence_and_nothing_is_lost(
     far: Shop, proxy: Proxy, status: str, code: str, message: str, reason: str
 ) -> None:
-    run_id = far.planned()
     outage = Outage(way=Way.ANSWERS, status=status, code=code, message=message, begins_at=STAGED)
+    for number, (at, error) in enumerate(((ARCHIVED, StoreRefused), (CONFORMED, ContractBroken))):
+        path = late_sale(far, number)
+        with during(proxy, replace(outage, begins_at=at)), pytest.raises(error) as refused:
+            landed(far, path)
+        assert re.search(f"{code}|{message}|{reason}", one_sentence(refused.value))
+        assert landed(far, path) is ImportState.LANDED
+    run_id = far.planned()
     with during(proxy, outage), pytest.raises(ContractBroken) as stopped:
         operations.stage(far.ws, run_id, actor="ana")
     # Hadoop passes on what the store says, for some answers only their code.

@@ -79,7 +79,7 @@ FLOORS = (
         *("crash_points", "next_steps", "documents", "widening", "sensors", "places", "store_access"),
     ),
     ("files", "planning", "settings", "session_settings"),
-    ("domain", "lake", "ledger", "spark"),
+    ("domain", "lake", "ledger", "spark", "spark_causes"),
     ("landing", "transforms", "gates"),
     ("workspace",),
     ("candidates", "staleness"),

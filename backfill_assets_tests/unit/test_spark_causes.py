@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from backfill_assets.transforms.spark_causes import innermost, root_cause
+from backfill_assets.spark_causes import innermost, root_cause
 
 STACK = """An error occurred while calling o1.save.
 : org.apache.spark.SparkException: [TASK_WRITE_FAILED] Task failed while writing rows.
