@@ -8,12 +8,13 @@ are staged.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 
 from backfill_assets.domain.gates import WARM_UP
-from backfill_assets.errors import BackfillError
-from backfill_assets.gates.judge_proof import proven_by_rows
+from backfill_assets.errors import BackfillError, Refused
+from backfill_assets.gates.judge_proof import named_proofs, proven_by_rows
 from backfill_assets.ledger.chain import hash_of
 from backfill_assets.ledger.event_payloads import gates_payload
 from backfill_assets.ledger.records import EventRecord, GateResult, RunRecord
@@ -22,7 +23,7 @@ from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.manifest import Manifest
 
 _LATEST_RUNS = 10
-"""How many earlier runs of the table are looked at."""
+"""How many earlier runs of the table are looked at, each with the run that it cites."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,15 +48,34 @@ def cited_proof(tx: ReadTransaction, manifest: Manifest) -> Citation | None:
         tx: The transaction.
         manifest: Of the run that needs a proof.
     """
-    for run in tx.runs.records(table=manifest.table, states=EVER_PUBLISHED, limit=_LATEST_RUNS, unreadable=_not_cited):
-        if run.run_id == manifest.run_id or terms_of(run.manifest) != terms_of(manifest):
-            continue
-        results = tx.candidates.gate_results(run.run_id)
-        proof = [result for result in results if result.gate == WARM_UP]
-        proven_on = proven_by_rows(proof)
-        if proven_on is not None and is_as_recorded(run, results, tx.events.entries(entity_id=run.run_id)):
-            return Citation(run_id=run.run_id, proven_on=proven_on)
+    latest = tx.runs.records(table=manifest.table, states=EVER_PUBLISHED, limit=_LATEST_RUNS, unreadable=_not_cited)
+    looked_at = {manifest.run_id}
+    for run in latest:
+        for each in (run, *_cited_by(tx, run)):
+            if each.run_id in looked_at:
+                continue
+            looked_at.add(each.run_id)
+            if found := _proof_of(tx, each, manifest):
+                return found
     return None
+
+
+def _cited_by(tx: ReadTransaction, run: RunRecord) -> Iterator[RunRecord]:
+    """The run whose proof a run cites. It is only where to look: nothing else of the run that cites is believed."""
+    for cited in named_proofs(tx.candidates.gate_results(run.run_id)):
+        with suppress(Refused):
+            yield tx.runs.get(cited)
+
+
+def _proof_of(tx: ReadTransaction, run: RunRecord, manifest: Manifest) -> Citation | None:
+    """The proof that a run has computed itself, if it was published and proved the terms of this manifest."""
+    if run.state not in EVER_PUBLISHED or terms_of(run.manifest) != terms_of(manifest):
+        return None
+    results = tx.candidates.gate_results(run.run_id)
+    proven_on = proven_by_rows(result for result in results if result.gate == WARM_UP)
+    if proven_on is None or not is_as_recorded(run, results, tx.events.entries(entity_id=run.run_id)):
+        return None
+    return Citation(run_id=run.run_id, proven_on=proven_on)
 
 
 def terms_of(manifest: Manifest) -> tuple[object, ...]:

@@ -105,6 +105,11 @@ def proven_by_rows(results: Iterable[GateResult]) -> str | None:
     return str(shown[0]["proven_on"]) if shown else None
 
 
+def named_proofs(results: Iterable[GateResult]) -> tuple[str, ...]:
+    """The runs whose proofs results cite, which is one, or none where the run proved its window itself."""
+    return tuple(sorted({str(result.observed[PROVEN_BY]) for result in results if PROVEN_BY in result.observed}))
+
+
 def scope_of_proof(grain: Grain, results: Iterable[GateResult]) -> str:
     """What a proof that holds compared and what it did not, in words.
 
@@ -119,9 +124,8 @@ def scope_of_proof(grain: Grain, results: Iterable[GateResult]) -> str:
         return f"{describe(grain, again)}: computed again, the same rows"
     if again:
         return f"{describe(grain, again)}: computed again, the same rows; the other {rest}"
-    cited = {str(result.observed[PROVEN_BY]) for result in found if PROVEN_BY in result.observed}
-    if cited:
-        return f"run {' and '.join(sorted(cited))} proved the same code, references and windows; {rest}"
+    if cited := named_proofs(found):
+        return f"run {' and '.join(cited)} proved the same code, references and windows; {rest}"
     return f"nothing was compared: {found[0].verdict}" if found else "nothing was compared"
 
 

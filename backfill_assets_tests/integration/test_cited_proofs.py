@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from backfill_assets.candidates import prove
+from backfill_assets.candidates import cite, prove
 from backfill_assets.candidates.cite import cited_proof
 from backfill_assets.ledger.records import GateResult
 from backfill_assets.ledger.states import RunState
@@ -60,6 +60,37 @@ def test_a_citation_is_of_the_run_that_computed(shop: Shop) -> None:
     second = shop.published(LATE, reason="the second")
     assert {result.observed["proven_by"] for result in proofs(shop, second).values()} == {first}
     assert cited_by(shop, shop.planned(LATE, reason="the third")) == first
+
+
+def test_a_proof_is_found_through_the_runs_that_cite_it(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cite, "_LATEST_RUNS", 1)
+    first = shop.published()
+    shop.published(LATE, reason="the second")
+    third = shop.planned(LATE, reason="the third")
+    assert cited_by(shop, third) == first
+    assert cited_by(shop, third, code_digest="0" * 64) is None
+    url = shop.ws.settings.ledger_url
+    tamper(url, "UPDATE gate_results SET verdict = 'proven' WHERE gate = 'warm_up' AND run_id = :run", run=first)
+    assert cited_by(shop, third) is None
+
+
+def test_a_citation_that_was_edited_to_name_another_release_is_not_followed(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cite, "_LATEST_RUNS", 1)
+    first = shop.published()
+    edit(shop.ws)
+    second = shop.published(reason="edited")
+    third = shop.published(LATE, reason="the third")
+    fourth = shop.planned(LATE, reason="the fourth")
+    assert cited_by(shop, fourth) == second
+    url = shop.ws.settings.ledger_url
+    tamper(
+        url,
+        f"UPDATE gate_results SET observed = replace(observed, '{second}', '{first}') WHERE run_id = :run",
+        run=third,
+    )
+    assert cited_by(shop, fourth) is None
 
 
 def test_what_was_not_published_is_not_cited(shop: Shop) -> None:
