@@ -4,9 +4,12 @@
 
 B1 compares a governed restatement with the bare script: the same transform, the same files read, the same days
 overwritten; with a release that changes no row, one in a hundred, and all of them. B6 says where its time goes. B2
-compares a publication and a rollback with a Delta overwrite of the same days. B5 shows how time grows with rows.
+compares a publication and a rollback with a Delta overwrite of the same days, B3 a governed run with stock Dagster,
+which has a run for every day. B5 shows how time grows with rows, B8 how long the first task takes. B9, with the traffic
+fines, compares the bare script with DuckDB. B4 is `planning.py`, B7 `landing.py`, B10 `commands.py`.
+
 The small size shows that everything still runs; only a larger one says how fast it is. Results are written to
-`results.json` and `RESULTS.md` in the folder of `--results`. B4 is `benchmarks/planning.py`.
+`results.json` and `RESULTS.md` in the folder of `--results`.
 """
 
 from __future__ import annotations
@@ -18,7 +21,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import commands
 import growth
+import per_partition
 import publications
 import restatements
 import traffic_fines
@@ -36,6 +41,7 @@ class Size:
         partitions: The numbers of partitions that are published.
         growth: By what the rows of a day are multiplied.
         rounds: How often each pair is measured.
+        stock_runs: How many days are computed by a run of stock Dagster of their own.
     """
 
     days: int
@@ -43,18 +49,26 @@ class Size:
     partitions: tuple[int, ...]
     growth: tuple[int, ...]
     rounds: int
+    stock_runs: int
 
+
+MOST_OF_A_SMALL_DAY = 1_000
+"""Rows of a day for what is about the number of runs, not of rows."""
 
 SIZES = {
-    "small": Size(days=4, items=500, partitions=(30,), growth=(1, 3), rounds=1),
-    "medium": Size(days=30, items=20_000, partitions=(30, 365), growth=(1, 3, 10), rounds=3),
-    "full": Size(days=365, items=137_000, partitions=(30, 365, 3_650), growth=(1, 3, 10, 30), rounds=3),
+    "small": Size(days=4, items=500, partitions=(30,), growth=(1, 3), rounds=1, stock_runs=1),
+    "medium": Size(days=30, items=20_000, partitions=(30, 365), growth=(1, 3, 10), rounds=3, stock_runs=5),
+    "full": Size(days=365, items=137_000, partitions=(30, 365, 3_650), growth=(1, 3, 10, 30), rounds=3, stock_runs=10),
 }
 
 BENCHES: Mapping[str, Callable[[World, Size], Sequence[Figure]]] = {
     "B1": lambda world, size: restatements.measure(world, days=size.days, items=size.items, rounds=size.rounds),
     "B2": lambda world, size: publications.measure(world, partitions=size.partitions, rounds=size.rounds),
+    "B3": lambda world, size: per_partition.measure(
+        world, days=size.days, items=min(size.items, MOST_OF_A_SMALL_DAY), runs=size.stock_runs
+    ),
     "B5": lambda world, size: growth.measure(world, items=size.items // 10, times=size.growth),
+    "B8": lambda world, size: commands.first_tasks(world, rounds=size.rounds),
 }
 
 

@@ -31,7 +31,7 @@ class World:
     @contextmanager
     def home(self, name: str, *, days: int, items: Callable[[int], int]) -> Iterator[Workspace]:
         """A home whose source has so many items on each day, by the number of the day."""
-        ws = _workspace(self.folder / name)
+        ws = workspace(self.folder / name)
         try:
             _land(ws, days, items)
             yield ws
@@ -42,7 +42,7 @@ class World:
 @contextmanager
 def opened(folder: Path) -> Iterator[World]:
     """A world with a Spark session, which is stopped afterwards."""
-    ws = _workspace(folder / "session")
+    ws = workspace(folder / "session")
     try:
         ws.spark()
         yield World(folder=folder, ws=ws)
@@ -56,7 +56,8 @@ def output(days: int) -> DayRange:
     return DayRange(FIRST_DAY + timedelta(days=2), FIRST_DAY + timedelta(days=2 + days))
 
 
-def _workspace(home: Path) -> Workspace:
+def workspace(home: Path) -> Workspace:
+    """A home of the made-up domain, made if there is none."""
     home.mkdir(parents=True, exist_ok=True)
     environment = {
         **os.environ,

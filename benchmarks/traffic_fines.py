@@ -4,7 +4,8 @@
 
 Lands and loads the whole log, publishes July to September 2006 under 2.4.1, then in one warmed-up Spark session
 measures the bare script (read the same files, call the same transform, overwrite a folder per day) and the governed run
-(stage, gate, publish), in turns, several times. Absolute times vary from machine to machine; the ratio is the result.
+(stage, gate, publish), in turns, several times; then the bare script and DuckDB (`by_hand`). Absolute times vary from
+machine to machine; the ratio is the result.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from collections.abc import Sequence
 from datetime import date
 from pathlib import Path
 
+import by_hand
 from figures import Figure, Watch
 from growth import peaks
 from restatements import bare, compared, governed, planned
@@ -63,7 +65,8 @@ def measure(home: Path, log: Path, *, rounds: int) -> Sequence[Figure]:
         governed(ws, watch, load.run_id, "load 4,918 bronze days")
         governed(ws, watch, planned(ws, SILVER, QUARTER, "2.4.1"), "first publication")
         bare(ws, watch, SILVER, QUARTER, "3.1.0", "bare script (warm-up)")
-        return compared(ws, SILVER, QUARTER, "3.1.0", "a quarter of the traffic fines", rounds=rounds, goal=GOAL)
+        figures = compared(ws, SILVER, QUARTER, "3.1.0", "a quarter of the traffic fines", rounds=rounds, goal=GOAL)
+        return [*figures, *by_hand.measure(ws, SILVER, QUARTER, "3.1.0", rounds=rounds)]
     finally:
         ws.close()
 

@@ -1,0 +1,192 @@
+"""B8 and B10: how long people wait for commands.
+
+    .venv/bin/python benchmarks/commands.py [--rounds 3] [--cases 400]
+
+B8 is the time from the start of `backfill run` to the first task of Spark, by Spark's own log of events, with a Spark
+of its own and with a server of Spark Connect that stays up. B10 is what one corrected event costs until the third table
+has it: land it and build its day, plan what depends on it, compute, agree, publish, follow, and ask for the audit and
+the report. Cold is a process for every command, warm is all of them in one process.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from figures import Figure, Watch
+from small_world import SILVER, World, opened, output
+from typer.testing import CliRunner
+
+from backfill_assets.main import app
+from backfill_assets.planning.request import PlanRequest
+from backfill_assets_tests import operations
+from backfill_assets_tests.clusters import connect
+
+BACKFILL = Path(sys.executable).with_name("backfill")
+SOURCE = "case_events"
+COLD, WARM, CONNECTED = 45, 15, 3
+"""The goals, in seconds: a small restatement cold and warm, and the first task on a server that stays up."""
+
+Run = Callable[..., str]
+"""Runs a command of the command line, and returns what it printed."""
+
+
+def main() -> None:
+    """Measures, and prints the figures as JSON."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--cases", type=int, default=400)
+    asked = parser.parse_args()
+    folder = Path(tempfile.mkdtemp(prefix="backfill-commands-"))
+    try:
+        with opened(folder / "made-up") as world:
+            figures = [*first_tasks(world, rounds=asked.rounds)]
+        figures += small_restatements(folder, cases=asked.cases, rounds=asked.rounds)
+    finally:
+        shutil.rmtree(folder)
+    print(json.dumps({"load": os.getloadavg(), "figures": [figure.document for figure in figures]}, indent=2))
+
+
+def first_tasks(world: World, *, rounds: int) -> Sequence[Figure]:
+    """B8, with a Spark of its own and with a server; on the server the first run, which warms it up, is left out."""
+    watch = Watch()
+    alone, server = "B8: first task, with a Spark of its own", "B8: first task, with a server that stays up"
+    with world.home("commands", days=3, items=lambda _: 100) as ws, _log_of_spark(world.folder / "events") as events:
+        home = {
+            "BACKFILL_HOME": str(ws.settings.home),
+            "BACKFILL_DOMAIN": "bench_domain",
+            "BACKFILL_FIRST_DAY": ws.settings.first_day.isoformat(),
+            "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]),
+        }
+
+        def run(what: str, more: Mapping[str, str]) -> None:
+            request = PlanRequest(table=SILVER, days=output(3), reason="benchmark", by="ana")
+            run_id = operations.plan(ws, request).manifest.run_id
+            began = time.time()
+            _printed(["run", run_id, "--by", "ana"], {**home, **more})
+            took = min(at for at in _launched(events) if at > began) - began
+            watch.seconds.setdefault(what, []).append(took)
+            print(f"{took:8.2f} s  {what}", flush=True)
+
+        with connect(world.folder, ()) as of_server:
+            run("warm-up", of_server)
+            for _ in range(rounds):
+                run(alone, {})
+                run(server, of_server)
+    return [
+        Figure(name="B8", what="the first task, with a Spark of its own", seconds=watch.seconds[alone]),
+        Figure(
+            name="B8", what="the first task, with a server that stays up", seconds=watch.seconds[server], goal=CONNECTED
+        ),
+    ]
+
+
+def small_restatements(folder: Path, *, cases: int, rounds: int) -> Sequence[Figure]:
+    """B10, in a home that the demo leaves behind."""
+    environment = {"BACKFILL_HOME": str(folder / "demo")}
+    _printed(["demo", "--cases", str(cases)], environment)
+    watch = Watch()
+
+    def cold(*words: str) -> str:
+        return _printed(words, environment)
+
+    def warm(*words: str) -> str:
+        done = CliRunner().invoke(app, list(words), env=environment, catch_exceptions=False)
+        if done.exit_code:
+            raise RuntimeError(f"backfill {' '.join(words)}: {done.output}")
+        return done.stdout
+
+    for number in range(rounds + 1):
+        # The first warm one pays for the start of Spark.
+        kinds: Mapping[str, Run] = {"warm": warm, "cold": cold} if number else {"started": warm}
+        for kind, run in kinds.items():
+            with watch.on(f"{kind}: everything"):
+                _restate(run, watch, kind, _corrected(folder, kind, number))
+    parts = [name for name in watch.seconds if not name.startswith("started")]
+    goals = {"cold: everything": COLD, "warm: everything": WARM}
+    return [
+        Figure(name="B10", what=f"one corrected event, {name}", seconds=watch.seconds[name], goal=goals.get(name))
+        for name in parts
+    ]
+
+
+def _restate(run: Run, watch: Watch, kind: str, corrected: Path) -> None:
+    """Lands a corrected event and brings it through the tables."""
+
+    def step(name: str, *words: str) -> Any:
+        with watch.on(f"{kind}: {name}"):
+            return json.loads(run(*words, "--json"))
+
+    day = json.loads(corrected.read_text(encoding="utf-8"))["event_time"][:10]
+    step("land", "land", SOURCE, str(corrected), "--by", "ana")
+    because = f"bronze.{SOURCE}:{day}..{day}"
+    name = step("plan", "plan", "--because", because, "--reason", "a correction", "--by", "ana")["set_id"]
+    step("run", "run", name, "--by", "ana")
+    step("approve", "approve", name, "--by", "ben")
+    step("publish", "publish", name, "--by", "ben")
+    step("follow", "follow", "--by", "ben")
+    step("audit", "audit")
+    step("report", "report", name)
+
+
+def _corrected(folder: Path, kind: str, number: int) -> Path:
+    """A file with one event of the demo, which happened at another minute of its day."""
+    (exported,) = (folder / "demo").glob("demo_files/*_2025-06.jsonl")
+    records = (json.loads(line) for line in exported.read_text(encoding="utf-8").splitlines() if line.startswith("{"))
+    event = next(each for each in records if str(each.get("event_time", "")).startswith(f"2025-06-{20 + number}T"))
+    minute = {"started": 10, "warm": 20, "cold": 30}[kind]
+    path = folder / f"{kind}-{number}.jsonl"
+    event["event_time"] = f"{event['event_time'][:11]}12:{minute}:00Z"
+    path.write_text(json.dumps(event) + "\n", encoding="utf-8")
+    return path
+
+
+@contextmanager
+def _log_of_spark(folder: Path) -> Iterator[Path]:
+    """Every Spark that starts meanwhile, a server as well, writes its events into files of a folder."""
+    folder.mkdir()
+    conf = folder.with_name("conf")
+    conf.mkdir()
+    settings = ("spark.eventLog.enabled true", f"spark.eventLog.dir file://{folder}", "spark.eventLog.compress false")
+    (conf / "spark-defaults.conf").write_text("\n".join(settings) + "\n", encoding="utf-8")
+    before = os.environ.get("SPARK_CONF_DIR")
+    os.environ["SPARK_CONF_DIR"] = str(conf)
+    try:
+        yield folder
+    finally:
+        if before is None:
+            del os.environ["SPARK_CONF_DIR"]
+        else:
+            os.environ["SPARK_CONF_DIR"] = before
+
+
+def _launched(events: Path) -> Iterator[float]:
+    """When tasks were launched, in seconds since 1970."""
+    for path in events.rglob("*"):
+        if path.is_file():
+            for line in path.read_text(encoding="utf-8").splitlines():
+                if line.startswith('{"Event":"SparkListenerTaskStart"'):
+                    yield json.loads(line)["Task Info"]["Launch Time"] / 1000
+
+
+def _printed(words: Sequence[str], environment: Mapping[str, str]) -> str:
+    done = subprocess.run(
+        [BACKFILL, *words], env={**os.environ, **environment}, capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        raise RuntimeError(f"backfill {' '.join(words)}: {done.stdout}{done.stderr}")
+    return done.stdout
+
+
+if __name__ == "__main__":
+    main()
