@@ -117,8 +117,13 @@ def _watched_steps(watch: Watch, prefix: str) -> Iterator[None]:
             setattr(evaluate, name, act)
 
 
-def bare(ws: Workspace, watch: Watch, table: str, days: DayRange, version: str, what: str) -> None:
-    """The backfill without this package: read the same files, call the same transform, overwrite the same days."""
+def bare(
+    ws: Workspace, watch: Watch, table: str, days: DayRange, version: str, what: str, *, others_stay: bool = False
+) -> None:
+    """The backfill without this package: read the same files, call the same transform, overwrite the same days.
+
+    Without `others_stay`, the folder holds these days alone afterwards, which is quicker.
+    """
     declared = ws.domain.derived_table(table)
     references: Mapping[str, object] = {name: loaded.value for name, loaded in ws.references.items()}
     ((argument, source),) = declared.inputs.items()
@@ -144,4 +149,5 @@ def bare(ws: Workspace, watch: Watch, table: str, days: DayRange, version: str, 
         # The date is in the paths of the files, and a script would write it into its rows.
         events = events.withColumn(source.partition.column, F.to_date(source.event_time))
         rows = declared.release(version).function(**{argument: events}, ctx=ctx)
-        rows.repartition(column).write.partitionBy(column).mode("overwrite").parquet(str(target))
+        written = rows.repartition(column).write.partitionBy(column).mode("overwrite")
+        written.option("partitionOverwriteMode", "dynamic" if others_stay else "static").parquet(str(target))

@@ -1,6 +1,6 @@
 """Stock Dagster: an asset whose runs compute one day each, with the transform of the made-up domain and no governance.
 
-`per_partition` names the home whose bronze files it reads, by `BENCH_HOME`, and where its days go, by `BENCH_OUTPUT`.
+`per_partition` names the home whose bronze files it reads, by `BENCH_HOME`; its days go to the folder `bare` there.
 """
 
 import os
@@ -20,7 +20,7 @@ def items(context: dg.AssetExecutionContext) -> None:
     """The items of one day, read, computed and written as a script would."""
     day = date.fromisoformat(context.partition_key)
     ws = workspace(Path(os.environ["BENCH_HOME"]))
-    bare(ws, Watch(), SILVER, DayRange.inclusive(day, day), "3.0.0", f"{day}")
+    bare(ws, Watch(), SILVER, DayRange.inclusive(day, day), "3.0.0", f"{day}", others_stay=True)
 
 
 defs = dg.Definitions(assets=[items])
