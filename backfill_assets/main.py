@@ -34,7 +34,11 @@ def _desk(ws: Workspace, port: int | None, ready: Callable[[str], None]) -> None
     serve_desk(ws, port, ready)
 
 
-_SURROUNDINGS = Surroundings(recording=_in_dagster, serving=_desk)
+def _meanwhile() -> None:
+    import backfill_assets.orchestration.dagster_ahead  # noqa: F401
+
+
+_SURROUNDINGS = Surroundings(recording=_in_dagster, serving=_desk, meanwhile=_meanwhile)
 app.info.context_settings = {**(app.info.context_settings or {}), "obj": _SURROUNDINGS}
 
 

@@ -47,9 +47,9 @@ JAVA: Mapping[str, str] = {"user.timezone": "UTC", "user.language": "en"}
 
 _JAVA_OPTIONS = " ".join([*(f"-D{name}={value}" for name, value in JAVA.items()), "-Duser.country=US"])
 
-JAVA_OPTIONS: Mapping[str, str] = {
-    f"spark.{process}.defaultJavaOptions": _JAVA_OPTIONS for process in ("driver", "executor")
-}
+DRIVER = "spark.driver.defaultJavaOptions"
+
+JAVA_OPTIONS: Mapping[str, str] = {DRIVER: _JAVA_OPTIONS, "spark.executor.defaultJavaOptions": _JAVA_OPTIONS}
 """How `JAVA` is passed to the processes of Spark; given `extraJavaOptions` come after these."""
 
 TUNING = (

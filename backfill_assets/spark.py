@@ -10,9 +10,10 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from backfill_assets import java_classes
 from backfill_assets.errors import WrongSession
 from backfill_assets.next_steps import Advice
-from backfill_assets.session_settings import JAVA, JAVA_OPTIONS, MEANING, wrong_settings
+from backfill_assets.session_settings import DRIVER, JAVA, JAVA_OPTIONS, MEANING, wrong_settings
 from backfill_assets.settings import Settings
 
 if TYPE_CHECKING:
@@ -51,11 +52,12 @@ def spark_conf(settings: Settings) -> Mapping[str, str]:
         # several tables in turns would compile theirs again every time.
         "spark.sql.codegen.cache.maxEntries": "500",
     }
+    java = {**JAVA_OPTIONS, DRIVER: f"{JAVA_OPTIONS[DRIVER]} {java_classes.options()}".rstrip()}
     if not settings.stores:
         # Without a file of CRCs beside every file: a process is started to set the permissions of each. Files are
         # verified by their sha256. Hadoop's access to stores needs its usual local file system for what it buffers.
         started["spark.hadoop.fs.file.impl"] = "org.apache.hadoop.fs.RawLocalFileSystem"
-    return {**tuning, **started, **settings.spark_conf, **JAVA_OPTIONS, **MEANING}
+    return {**tuning, **started, **settings.spark_conf, **java, **MEANING}
 
 
 def open_spark(settings: Settings) -> SparkSession:

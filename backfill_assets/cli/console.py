@@ -7,6 +7,7 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
@@ -112,12 +113,15 @@ def _bar(console: Console) -> Bar:
     )
 
 
-def quiet_spark(settings: Settings, *, quiet: bool) -> Callable[[], SparkSession]:
+def quiet_spark(
+    settings: Settings, *, quiet: bool, meanwhile: Callable[[], None] = lambda: None
+) -> Callable[[], SparkSession]:
     """Opens Spark with its log going to `<home>/logs/spark.log`; the terminal belongs to the command.
 
     Args:
         settings: What it is opened with.
         quiet: Do not say that it is started, which takes some seconds.
+        meanwhile: Done in those seconds, in which this process only waits.
     """
 
     def opened() -> SparkSession:
@@ -130,7 +134,8 @@ def quiet_spark(settings: Settings, *, quiet: bool) -> Callable[[], SparkSession
             return active
         logging.getLogger().addFilter(is_not_of_py4j)
         PlainConsole(stderr=True, quiet=quiet).print("starting Spark", style="dim")
-        with stderr_to(settings.home / "logs" / "spark.log"):
+        with stderr_to(settings.home / "logs" / "spark.log"), ThreadPoolExecutor(max_workers=1) as beside:
+            beside.submit(meanwhile)
             return open_spark(settings)
 
     return opened

@@ -32,10 +32,12 @@ class Surroundings:
     Attributes:
         recording: Opens what records their work.
         serving: Serves the desk.
+        meanwhile: Imports what the recorder needs and Spark does not, while Spark starts.
     """
 
     recording: Recording
     serving: Serving
+    meanwhile: Callable[[], None]
 
 
 def acting_name(by: str) -> str:
@@ -116,7 +118,8 @@ def opened(*, quiet: bool = True, looks: bool = False) -> Iterator[Session]:
     with ExitStack() as stack:
         # Lines of JSON take the place of what a person reads: what collects them reads standard error as well.
         quiet = quiet or bool(settings.log)
-        ws = Workspace.open(settings, open_session=quiet_spark(settings, quiet=quiet), conditions=not looks)
+        open_session = quiet_spark(settings, quiet=quiet, meanwhile=surroundings().meanwhile)
+        ws = Workspace.open(settings, open_session=open_session, conditions=not looks)
         stack.callback(ws.close)
         recorder = stack.enter_context(LazyRecorder(lambda: surroundings().recording(settings)))
         yield Session(ws=ws, recorder=recorder, quiet=quiet, _stack=stack)

@@ -78,7 +78,7 @@ FLOORS = (
         *("errors", "identity", "wording", "columns", "clock", "lease", "people", "problems", "progress", "versions"),
         *("crash_points", "next_steps", "documents", "widening", "sensors", "places", "store_access"),
     ),
-    ("files", "planning", "settings", "session_settings"),
+    ("files", "planning", "settings", "session_settings", "java_classes"),
     ("domain", "lake", "ledger", "spark", "spark_causes"),
     ("landing", "transforms", "gates"),
     ("workspace",),
