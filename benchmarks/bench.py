@@ -67,7 +67,7 @@ BENCHES: Mapping[str, Callable[[World, Size], Sequence[Figure]]] = {
     "B3": lambda world, size: per_partition.measure(
         world, days=size.days, items=min(size.items, MOST_OF_A_SMALL_DAY), runs=size.stock_runs
     ),
-    "B5": lambda world, size: growth.measure(world, items=size.items // 10, times=size.growth),
+    "B5": lambda world, size: growth.measure(world, items=size.items, times=size.growth),
     "B8": lambda world, size: commands.first_tasks(world, rounds=size.rounds),
 }
 

@@ -106,6 +106,7 @@ def results(figures: Sequence[Figure], *, size: str, rounds: int, spark: Any) ->
 
 def write(found: Mapping[str, Any], folder: Path) -> None:
     """Writes the results as JSON and as a table."""
+    folder.mkdir(parents=True, exist_ok=True)
     (folder / "results.json").write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
     (folder / "RESULTS.md").write_text(as_table(found), encoding="utf-8")
 
