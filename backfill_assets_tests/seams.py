@@ -14,6 +14,7 @@ class Seam(StrEnum):
 
     COMPARE = "backfill_assets.lake.swap._compare"
     COMMIT = "backfill_assets.lake.swap._commit"
+    IS_LANDED = "backfill_assets.lake.swap.is_landed"
     COMMIT_PROPERTIES = "backfill_assets.lake.swap.CommitProperties"
     REQUIRE_FILES = "backfill_assets.lake.swap._require_files"
     WRITE_STAGED = "backfill_assets.candidates.stage.write_staged"

@@ -125,7 +125,7 @@ def story(
         desk = DeskPages(page=browsing.new_page(), address=at_desk)
         elsewhere: list[str] = []
         desk.page.on("request", lambda asked: elsewhere.append(asked.url) if is_elsewhere(asked.url, at_desk) else None)
-        run_id = tell(pages, desk, pictures)
+        run_id = tell(pages, desk, pictures, homes.browser)
         yield Told(home=homes.browser, run_id=run_id, desk=desk, elsewhere=elsewhere)
 
 
@@ -133,7 +133,7 @@ def is_elsewhere(url: str, desk: str) -> bool:
     return urlsplit(url).scheme not in ("data", "about") and not url.startswith(desk)
 
 
-def tell(pages: DagsterPages, desk: DeskPages, pictures: Pictures) -> str:
+def tell(pages: DagsterPages, desk: DeskPages, pictures: Pictures, home: Terminal) -> str:
     """Plans, reads, approves, publishes, lets gold follow, and rolls back; the run's id."""
     pages.switch("follow", on=False)
     planned = pages.launch(
@@ -160,6 +160,10 @@ def tell(pages: DagsterPages, desk: DeskPages, pictures: Pictures) -> str:
 
     pages.switch("follow", on=True)
     pages.wait_for_runs(FOLLOW, succeeded=1)
+    # The command `follow` says that nothing is left when it ends; the sensor says so at its next tick.
+    followed = workspace(home.home)
+    told.wait_until_followed(followed)
+    followed.close()
     assert pages.launch("roll_back", id=run_id, by="ben", reason=REGRET)
     pages.wait_for_runs(FOLLOW, succeeded=2)
     return run_id

@@ -13,8 +13,9 @@ from backfill_assets.application.land import land_files
 from backfill_assets.application.recorder import Acting, Unrecorded
 from backfill_assets.application.subjects import Subject, subject_of
 from backfill_assets.crash_points import Point
-from backfill_assets.errors import IllegalTransition, NotApproved, OutcomeUnknown
+from backfill_assets.errors import IllegalTransition, NotApproved, OutcomeUnknown, StoreRefused
 from backfill_assets.lake.swap import SwapOrder
+from backfill_assets.lake.tables import Lake
 from backfill_assets.ledger.states import PublicationState, RunState, SetState
 from backfill_assets.upkeep.audit import audit
 from backfill_assets_tests import operations
@@ -25,6 +26,7 @@ from backfill_assets_tests.seams import Seam
 from backfill_assets_tests.shop import RECENT, SALES, Shop, sale
 
 BEN = Acting(by="ben", recorder=Unrecorded())
+EXPIRED = "the credentials have expired"
 UNKNOWN = r"does not show whether it landed.*give the same command again.*backfill recover"
 
 both_ways = pytest.mark.parametrize("landed", [True, False], ids=["landed", "lost"])
@@ -37,7 +39,7 @@ def shop(month: Shop) -> Shop:
 
 @contextmanager
 def unknown_at(table: str, *, landed: bool) -> Iterator[None]:
-    """The first commit to a table is answered with an error, whether the table took it or not."""
+    """A commit to a table is answered with an error, whether the table took it or not, and its log cannot be asked."""
     commit: Callable[[DeltaTable, SwapOrder], None] = Seam.COMMIT.present
 
     def answer(handle: DeltaTable, order: SwapOrder) -> None:
@@ -46,10 +48,15 @@ def unknown_at(table: str, *, landed: bool) -> Iterator[None]:
             return
         if landed:
             commit(handle, order)
-        raise OSError("the credentials have expired")
+        raise OSError(EXPIRED)
+
+    def asked(_lake: Lake, _table: str, _publication_id: str) -> bool:
+        # A lake in a store asks at once; in a folder nothing asks here.
+        raise StoreRefused(EXPIRED, next_step="set new credentials")
 
     with pytest.MonkeyPatch.context() as patch:
         Seam.COMMIT.put(patch, answer)
+        Seam.IS_LANDED.put(patch, asked)
         with refused(OutcomeUnknown, match=UNKNOWN):
             yield
 
