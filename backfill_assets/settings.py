@@ -268,6 +268,9 @@ def _sensors(given: Mapping[str, str]) -> frozenset[Sensor] | None:
 
 def _tuning(given: Mapping[str, str], name: str) -> Mapping[str, str]:
     pairs = _pairs(given, name)
+    for key in pairs:
+        if not key.startswith("spark."):
+            raise Refused(f"{name} holds {key!r}, which is not of Spark: write spark.NAME=value;spark.NAME=value.")
     require_tuning(pairs, variable=name)
     return pairs
 

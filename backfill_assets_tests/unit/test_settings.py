@@ -87,6 +87,7 @@ def test_a_place_for_dagsters_runs_that_is_none_is_refused_without_its_password(
         ("BACKFILL_CHUNK_PARTITIONS", "0", "BACKFILL_CHUNK_PARTITIONS is '0'"),
         ("BACKFILL_DAGSTER_DAYS", "0", "BACKFILL_DAGSTER_DAYS is '0', which is not a whole number of at least 1"),
         ("BACKFILL_SPARK_SHUFFLE_PARTITIONS", "many", "BACKFILL_SPARK_SHUFFLE_PARTITIONS is 'many'"),
+        ("BACKFILL_SPARK_CONF", '{"spark.x": "-Da=b"}', "write spark.NAME=value;spark.NAME=value"),
         ("BACKFILL_SPARK_CONF", "spark.ui", "BACKFILL_SPARK_CONF holds 'spark.ui', which is not key=value"),
     ],
 )
