@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import date
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, or_, select
 
 from backfill_assets.errors import (
     IllegalTransition,
@@ -194,22 +194,23 @@ class PublicationChecks(Queries):
                 next_step=usual_step(intent.run_id, state),
                 ids={"run_id": intent.run_id},
             )
-        undone = self._publications.get(intent.undoes or "")
-        is_its_publication = undone.intent.run_id == intent.run_id and undone.intent.action is Action.PUBLISH
+        undone = self._publications.header(intent.undoes or "")
+        is_its_publication = undone.run_id == intent.run_id and undone.action is Action.PUBLISH
         if undone.state is not PublicationState.PUBLISHED or not is_its_publication:
             raise IllegalTransition(
-                f"publication {undone.intent.publication_id} ({undone.intent.action} of run {undone.intent.run_id}) is "
+                f"publication {undone.publication_id} ({undone.action} of run {undone.run_id}) is "
                 f"{undone.state}; only a standing publication of run {intent.run_id} can be undone.",
                 next_step=do(Act.STATUS, intent.run_id),
-                publication_id=undone.intent.publication_id,
+                publication_id=undone.publication_id,
                 run_id=intent.run_id,
             )
-        _must_be_declared(intent, undone.intent.table, [change.partition for change in undone.intent.changes])
-        if len(intent.changes) != len(undone.intent.changes):
+        changed = self._publications.changed_partitions(undone.publication_id)
+        _must_be_declared(intent, undone.table, changed)
+        if len(intent.changes) != len(changed):
             raise Refused(
-                f"a rollback undoes all {len(undone.intent.changes)} partitions of a publication, "
+                f"a rollback undoes all {len(changed)} partitions of a publication, "
                 f"and this one names {len(intent.changes)}.",
-                publication_id=undone.intent.publication_id,
+                publication_id=undone.publication_id,
             )
 
     def _must_expect_what_is_accepted(self, intent: PublicationIntent) -> None:
@@ -231,11 +232,17 @@ class PublicationChecks(Queries):
             )
 
     def _states_of_versions(self, intent: PublicationIntent) -> Versions:
+        """The accepted versions of the partitions, and those that the intent names: not all that there ever were."""
+        named = {version for change in intent.changes for version in (change.expected_version, change.restores or 0)}
         held = partition_versions
         columns = (held.c.partition_date, held.c.version, held.c.state, held.c.replaces)
         found: dict[tuple[date, int], tuple[VersionState, int]] = {}
         for batch in batches(_expected_versions(intent)):
-            chosen = select(*columns).where(held.c.table_name == intent.table, held.c.partition_date.in_(batch))
+            chosen = select(*columns).where(
+                held.c.table_name == intent.table,
+                held.c.partition_date.in_(batch),
+                or_(held.c.state == VersionState.ACCEPTED, held.c.version.in_(named)),
+            )
             found.update(((row.partition_date, row.version), (row.state, row.replaces)) for row in self._rows(chosen))
         return found
 

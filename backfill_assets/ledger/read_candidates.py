@@ -11,7 +11,7 @@ from backfill_assets.identity import FileSet
 from backfill_assets.ledger import rows
 from backfill_assets.ledger.provenance import inputs_of, provenance_of
 from backfill_assets.ledger.queries import Queries, batches
-from backfill_assets.ledger.records import CandidatePartition, ChunkRecord, GateResult
+from backfill_assets.ledger.records import CandidatePartition, ChunkRecord, GateResult, PassedGate
 from backfill_assets.ledger.schema import candidate_partitions, chunk_runs, gate_results, runs
 from backfill_assets.ledger.states import ChunkState
 from backfill_assets.planning.estimates import Pace
@@ -105,6 +105,17 @@ class CandidateReads(Queries):
         found = gate_results
         chosen = select(found).where(found.c.run_id == run_id).order_by(found.c.partition_date, found.c.gate)
         return tuple(rows.gate_result(row) for row in self._rows(chosen))
+
+    def passed_gates(self, run_id: str) -> frozenset[PassedGate]:
+        """The gates that passed: partition, name, and the digest of the files that were judged.
+
+        Cost: one index range: one short row per partition and gate that passed.
+        """
+        found = gate_results
+        chosen = select(found.c.partition_date, found.c.gate, found.c.digest).where(
+            found.c.run_id == run_id, found.c.passed
+        )
+        return frozenset((row.partition_date, row.gate, row.digest) for row in self._rows(chosen))
 
     def files(self, run_ids: Iterable[str]) -> dict[str, dict[date, FileSet]]:
         """The files of the candidates of these runs, by run and partition.

@@ -137,6 +137,9 @@ class GateResult:
     observed: Mapping[str, Any] = field(default_factory=dict)
 
 
+PassedGate = tuple[date, str, str]
+"""A gate that passed in a staged partition: the partition, the gate, and the digest of the files that were measured."""
+
 NEEDS_COMMENT = "needs_comment"
 """What a gate observes, beside its counts, when the approver of the run has to write a comment about it."""
 

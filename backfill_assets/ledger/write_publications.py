@@ -110,7 +110,7 @@ class PublicationWrites(PublicationReads):
         if found.state is PublicationState.PUBLISHED:
             return found
         self._log.change(
-            _step(found, PublicationState.PUBLISHED),
+            _step(publication_id, found.intent.run_id, PublicationState.PUBLISHED),
             _publication_event(publication_id, "publication_finished", actor, {"delta_version": delta_version}),
             also={"delta_version": delta_version, "finished_at": self._log.now},
         )
@@ -142,17 +142,17 @@ class PublicationWrites(PublicationReads):
                 self._move_by(intent.publication_id, run_id, RunState.PUBLISHED, RunState.SUPERSEDED, actor)
 
     def _roll_back(self, intent: PublicationIntent, actor: str) -> None:
-        undone = self.get(str(intent.undoes))
+        undone = self.header(str(intent.undoes))
         self._supersede_unseen(self._versions.roll_back_expected(intent), intent, actor)
         restored = self._versions.accept_restored(intent)
         self._log.change(
-            _step(undone, PublicationState.ROLLED_BACK),
+            _step(undone.publication_id, undone.run_id, PublicationState.ROLLED_BACK),
             _publication_event(
-                undone.intent.publication_id, "publication_rolled_back", actor, {"undone_by": intent.publication_id}
+                undone.publication_id, "publication_rolled_back", actor, {"undone_by": intent.publication_id}
             ),
             also={"note": f"undone by {intent.publication_id}"},
         )
-        self._outbox.withdraw(undone.intent.publication_id, actor=actor, why=f"undone by {intent.publication_id}")
+        self._outbox.withdraw(undone.publication_id, actor=actor, why=f"undone by {intent.publication_id}")
         self._move_by(intent.publication_id, intent.run_id, RunState.PUBLISHED, RunState.ROLLED_BACK, actor)
         self._approvals.withdraw(intent.run_id, actor, f"rolled back: {intent.reason}")
         for run_id in restored:
@@ -171,7 +171,7 @@ class PublicationWrites(PublicationReads):
         found = self.get(publication_id)
         why = required_text("the reason", reason)
         self._log.change(
-            _step(found, PublicationState.ABANDONED),
+            _step(publication_id, found.intent.run_id, PublicationState.ABANDONED),
             _publication_event(publication_id, "publication_abandoned", actor, {"reason": why}),
             also={"finished_at": self._log.now, "note": why},
         )
@@ -227,8 +227,7 @@ def _publication_event(publication_id: str, action: str, actor: str, payload: di
     return Event(actor=actor, entity="publication", entity_id=publication_id, action=action, payload=payload)
 
 
-def _step(found: PublicationRecord, ends: PublicationState) -> Step:
-    publication_id = found.intent.publication_id
+def _step(publication_id: str, run_id: str, ends: PublicationState) -> Step:
     begins = PublicationState.PUBLISHED if ends is PublicationState.ROLLED_BACK else PublicationState.PUBLISHING
     return Step(
         table=publications,
@@ -236,6 +235,6 @@ def _step(found: PublicationRecord, ends: PublicationState) -> Step:
         name=f"publication {publication_id}",
         begins=begins,
         ends=ends,
-        next_step=do(Act.STATUS, found.intent.run_id),
-        ids={"publication_id": publication_id, "run_id": found.intent.run_id},
+        next_step=do(Act.STATUS, run_id),
+        ids={"publication_id": publication_id, "run_id": run_id},
     )

@@ -60,7 +60,7 @@ def publish_run(ws: Workspace, run_id: str, *, by: str) -> PublicationRecord:
         changes, verified = changes_for(
             manifest,
             tx.candidates.of_run(run_id),
-            tx.candidates.gate_results(run_id),
+            tx.candidates.passed_gates(run_id),
             tx.versions.accepted(manifest.table, manifest.partitions),
         )
         intent = PublicationIntent(
@@ -153,11 +153,8 @@ def rollback_intent(ws: Workspace, tx: ReadTransaction, run: RunRecord, *, by: s
         TargetChanged: Some of its partitions were published again since.
     """
     table = run.manifest.table
-    published = [
-        record
-        for record in tx.publications.records(run_id=run.run_id, states=[PublicationState.PUBLISHED])
-        if record.intent.action is Action.PUBLISH
-    ]
+    standing = tx.publications.headers(run_id=run.run_id, states=[PublicationState.PUBLISHED])
+    published = [header.publication_id for header in standing if header.action is Action.PUBLISH]
     if not published:
         raise IllegalTransition(
             f"run {run.run_id} has no publication to undo: it is {run.state}.",
@@ -165,9 +162,9 @@ def rollback_intent(ws: Workspace, tx: ReadTransaction, run: RunRecord, *, by: s
             run_id=run.run_id,
             state=str(run.state),
         )
-    undone = published[0].intent.publication_id
+    undone = published[0]
     # With its set even a run that changed nothing is undone: its equal rows were computed from the set's inputs.
-    if not published[0].intent.changes and run.manifest.member_of is None:
+    if not tx.publications.changed_partitions(undone) and run.manifest.member_of is None:
         raise IllegalTransition(
             f"run {run.run_id} changed nothing: all of its partitions were equal to the accepted ones, so there is "
             f"nothing to undo.",

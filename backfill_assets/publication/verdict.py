@@ -5,7 +5,7 @@ It is evaluated in the ledger transaction that writes the intent, so that it sti
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import date
 
 from backfill_assets.errors import GateFailed, IllegalTransition, TargetChanged
@@ -13,9 +13,9 @@ from backfill_assets.identity import EMPTY_FILE_SET
 from backfill_assets.ledger.provenance import NOTHING_RECORDED
 from backfill_assets.ledger.records import (
     CandidatePartition,
-    GateResult,
     PartitionChange,
     PartitionVersion,
+    PassedGate,
     RunRecord,
     VerifiedPartition,
 )
@@ -68,7 +68,7 @@ def require_publishable(run: RunRecord) -> None:
 def changes_for(
     manifest: Manifest,
     candidates: Mapping[date, CandidatePartition],
-    results: Iterable[GateResult],
+    passed: Collection[PassedGate],
     accepted: Mapping[date, PartitionVersion],
 ) -> tuple[tuple[PartitionChange, ...], tuple[VerifiedPartition, ...]]:
     """What publishing the candidate would do to each declared partition.
@@ -82,7 +82,7 @@ def changes_for(
         TargetChanged: A partition's accepted version is not the one that the candidate was compared with.
     """
     _require_every_partition(manifest, candidates)
-    _require_gates(manifest, candidates, results)
+    _require_gates(manifest, candidates, passed)
     _require_same_target(manifest, candidates, accepted)
     changes: list[PartitionChange] = []
     verified: list[VerifiedPartition] = []
@@ -133,14 +133,11 @@ def _require_every_partition(manifest: Manifest, candidates: Mapping[date, Candi
 
 
 def _require_gates(
-    manifest: Manifest, candidates: Mapping[date, CandidatePartition], results: Iterable[GateResult]
+    manifest: Manifest, candidates: Mapping[date, CandidatePartition], passed: Collection[PassedGate]
 ) -> None:
-    passed: set[tuple[date, str]] = set()
-    for result in results:
-        if result.passed and result.digest == candidates[result.partition].files.digest:
-            passed.add((result.partition, result.gate))
     blocking = [gate.name for gate in manifest.gates if gate.blocking]
-    lacking = [(p, gate) for p in manifest.partitions for gate in blocking if (p, gate) not in passed]
+    digests = {partition: candidates[partition].files.digest for partition in manifest.partitions}
+    lacking = [(p, gate) for p, digest in digests.items() for gate in blocking if (p, gate, digest) not in passed]
     if lacking:
         gates = sorted({gate for _, gate in lacking})
         days = describe(manifest.grain, (partition for partition, _ in lacking))
