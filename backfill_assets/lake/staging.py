@@ -75,8 +75,10 @@ def write_staged(
     relative = f"{RUNS_FOLDER}/{run_id}/{attempt}"
     alike = same or {}
     shuffled = frame.drop(*alike).hint("rebalance", F.col(partition_column))
+    # Spark sorts what it writes to folders; sorted here, rows are moved without what is the same in all of them.
     (
-        shuffled.select("*", *(F.lit(value).alias(name) for name, value in alike.items()))
+        shuffled.sortWithinPartitions(partition_column)
+        .select("*", *(F.lit(value).alias(name) for name, value in alike.items()))
         .write.partitionBy(partition_column)
         .mode("error")
         .parquet(for_spark(lake.place(table), relative))
