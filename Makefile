@@ -76,7 +76,7 @@ types: setup
 
 tests: setup
 	@cd "$(ROOT)" && tools/setup.sh postgresql eatmydata s3 prometheus
-	$(RUN) $(TRIED) backfill_assets_tests.faults.quick_java && $(PYTEST) -m "not long"
+	$(RUN) $(PYTEST) -m "not long"
 
 test-long: setup
 	@cd "$(ROOT)" && tools/setup.sh postgresql eatmydata s3 prometheus readers

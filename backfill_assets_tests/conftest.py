@@ -13,7 +13,6 @@ from backfill_assets.clock import Clock
 from backfill_assets.settings import PROJECT_ROOT, Settings
 from backfill_assets.spark import open_spark
 from backfill_assets_tests import long_tests
-from backfill_assets_tests.java_options import java_options
 from backfill_assets_tests.ledgers import home_environment
 from backfill_assets_tests.quick_py4j import remember_java_names, remember_settings
 from backfill_assets_tests.quick_writers import nothing_slow_at_the_writers_turn
@@ -26,6 +25,9 @@ remember_settings()
 
 NOON = datetime(2026, 1, 15, 12, 0, tzinfo=UTC)
 
+SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""What tests ask of Java: their processes are short, and wait neither for good code nor for threads."""
+
 SPARK_ENVIRONMENT = {
     "BACKFILL_SPARK_MASTER": "local[2]",
     "BACKFILL_SPARK_MEMORY": "3g",
@@ -33,7 +35,7 @@ SPARK_ENVIRONMENT = {
     # Tests have little data and short processes: compiling for them, in Java and in Spark, takes longer than it saves.
     "BACKFILL_SPARK_CONF": ";".join(
         (
-            f"spark.driver.extraJavaOptions={java_options()}",
+            f"spark.driver.extraJavaOptions={SHORT_LIVED}",
             "spark.sql.codegen.wholeStage=false",
             "spark.sql.codegen.factoryMode=NO_CODEGEN",
             "spark.sql.adaptive.enabled=false",

@@ -45,7 +45,6 @@ from backfill_assets.upkeep.audit import audit
 from backfill_assets_tests import operations
 from backfill_assets_tests.faults.dying import RECOVER, Victims
 from backfill_assets_tests.faults.homes import copied, opened, stock
-from backfill_assets_tests.faults.quick_java import make_archive
 from backfill_assets_tests.faults.scenario import TABLES, Notes, Scenario, held, seen
 from backfill_assets_tests.faults.scenarios import SCENARIOS
 from backfill_assets_tests.lakes import files_below, folder_at, folder_of, forget_lake, lakes_where_asked, memory
@@ -329,7 +328,6 @@ def main() -> int:
 def _killed(given: argparse.Namespace) -> int:
     names = chosen(given.scenario or list(SCENARIOS), *given.part)
     began = time.monotonic()
-    make_archive()
     context = multiprocessing.get_context("spawn")
     with (
         context.Manager() as manager,

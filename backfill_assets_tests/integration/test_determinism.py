@@ -27,7 +27,7 @@ from backfill_assets.settings import PROJECT_ROOT, Settings
 from backfill_assets.spark import open_spark
 from backfill_assets.transforms.references import load_references
 from backfill_assets_tests import operations
-from backfill_assets_tests.java_options import java_options
+from backfill_assets_tests.conftest import SHORT_LIVED
 from backfill_assets_tests.ledgers import copy_home
 from backfill_assets_tests.searches import is_thorough
 from backfill_assets_tests.shop import OUTPUT, RECENT, Shop, open_shop, shop_environment, ticking_clock
@@ -43,7 +43,7 @@ SURROUNDINGS: Mapping[str, Mapping[str, str]] = {
     "four cores, eleven shuffle partitions, adaptive plans, compiled, three days per chunk, the far east, Turkish": {
         "BACKFILL_SPARK_CONF": ";".join(
             (
-                f"spark.driver.extraJavaOptions={java_options()}",
+                f"spark.driver.extraJavaOptions={SHORT_LIVED}",
                 "spark.sql.codegen.wholeStage=true",
                 "spark.sql.adaptive.enabled=true",
             )
