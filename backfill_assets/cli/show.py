@@ -23,7 +23,7 @@ _STATE_STYLE = {
     "ROLLED_BACK": "yellow",
     "PUBLISHING": "yellow",
 }
-_NEVER_BROKEN = ("run", "set", "import", "gate", "partition", "state", "action", "at", "verdict")
+_NEVER_BROKEN = ("run", "set", "import", "gate", "partition", "state", "action", "at")
 
 
 def show(console: Console, *parts: RenderableType | NextStep) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
+from io import StringIO
 
 import pytest
 from py4j import java_gateway
 from rich.console import Console
 
 from backfill_assets.cli.console import is_not_of_py4j, progress_listener, quiet_spark
+from backfill_assets.cli.show import listing, show
 from backfill_assets.cli.show_status import imports_view
 from backfill_assets.evidence.imports import ImportDocument
 from backfill_assets.ledger.states import ImportState
@@ -79,3 +81,16 @@ def test_landed_files_are_listed_with_the_reason_of_a_statement_where_there_is_o
         lines = capsys.readouterr().out.splitlines()
         assert lines[1].split()[-len(heads) :] == heads
         assert ("issued in error" in lines[-1]) is ("note" in heads)
+
+
+@pytest.mark.parametrize("width", [100, 160])
+def test_a_long_verdict_leaves_room_for_what_its_gate_demands(width: int) -> None:
+    outcome = "2025-02-19, 2025-03-10, 3 days: computed again, the same rows; the other 86 days not computed again"
+    demands = (
+        "seams between chunks, or 3 partitions of a run in one chunk, are the same with exactly the declared window"
+    )
+    columns = ["gate", "verdict", "on failure", "demands, or the first failure"]
+    console = Console(width=width, file=StringIO())
+    show(console, listing("gates", columns, [["warm_up", outcome, "blocks", demands]]))
+    assert isinstance(console.file, StringIO)
+    assert len(console.file.getvalue().splitlines()) <= 6
