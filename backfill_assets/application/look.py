@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from backfill_assets.evidence.status import StatusDocument
     from backfill_assets.evidence.timeline import Timeline
     from backfill_assets.ledger.records import CandidatePartition
+    from backfill_assets.progress import Listener
     from backfill_assets.staleness.document import StaleDocument
     from backfill_assets.staleness.ranges import Staleness
     from backfill_assets.upkeep.audit import AuditReport
@@ -81,11 +82,11 @@ def check(ws: Workspace) -> CheckReport:
     return check_everything(ws)
 
 
-def doctor(ws: Workspace) -> DoctorReport:
+def doctor(ws: Workspace, listener: Listener) -> DoctorReport:
     """Whether everything that operations stand on is there."""
     from backfill_assets.upkeep.doctor import examine
 
-    return examine(ws)
+    return examine(ws, listener)
 
 
 def audit(ws: Workspace, *, head: str | None, is_quick: bool) -> AuditReport:

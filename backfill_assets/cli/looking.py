@@ -179,11 +179,12 @@ def doctor(as_json: Json = False) -> None:
     """Try everything that operations stand on: Java, Spark and its jars, ledger, clock, space, the lake's store."""
     with answering(as_json) as console:
         from backfill_assets.application import look
+        from backfill_assets.cli.console import progress_listener
         from backfill_assets.cli.show import show
         from backfill_assets.cli.show_upkeep import doctor_view
 
-        with opened(looks=True) as session:
-            document = look.doctor(session.ws)
+        with opened(looks=True) as session, progress_listener("this set-up", quiet=as_json) as listener:
+            document = look.doctor(session.ws, listener)
         print_json(document) if as_json else show(console, *doctor_view(document))
         if not document.is_sound:
             raise typer.Exit(1)

@@ -20,13 +20,14 @@ from pathlib import Path
 
 from pyspark.sql import functions as F
 
-from backfill_assets.errors import BackfillError, Refused
+from backfill_assets.errors import BackfillError, Refused, StoreAway
 from backfill_assets.files.admission import ROUNDS, WRITERS, require_one_winner
 from backfill_assets.files.choose import files_at, open_files
 from backfill_assets.files.port import Files
 from backfill_assets.landing.place import landing_files
 from backfill_assets.next_steps import NextStep
 from backfill_assets.places import Place, StoreUrl, for_spark
+from backfill_assets.progress import Listener, Progress, no_listener
 from backfill_assets.workspace import Workspace
 
 OLDEST_JAVA = 17
@@ -73,30 +74,55 @@ class DoctorReport:
     parts: tuple[CheckedPart, ...]
 
 
-def examine(ws: Workspace) -> DoctorReport:
-    """Tries every part; one that fails keeps no other from being tried."""
-    tried: tuple[tuple[str, Callable[[Workspace], str | None]], ...] = (
-        ("java", _java),
-        ("ledger", _ledger),
-        ("free space", _free_space),
-        ("rights in the lake", lambda ws: _rights(files_at(ws.settings.lake, ws.settings.access))),
-        ("rights in landing", lambda ws: _rights(landing_files(ws.settings))),
-        ("references", _references),
-        ("one winner", _one_winner),
-        ("spark", _spark),
-        ("clock", _clock),
-        ("spark and the lake", lambda ws: _with_spark(ws, ws.settings.lake)),
-        ("spark and landing", lambda ws: _with_spark(ws, ws.settings.landing)),
+def examine(ws: Workspace, listener: Listener = no_listener) -> DoctorReport:
+    """Tries every part; one that fails keeps no other from being tried, but for those of a store that does not answer.
+
+    Args:
+        ws: Whose settings are tried.
+        listener: Told what is being tried: a store that does not answer is asked for a minute.
+    """
+    lake, landing = ws.settings.lake, ws.settings.landing
+    tried: tuple[tuple[str, Place | None, Callable[[Workspace], str | None]], ...] = (
+        ("java", None, _java),
+        ("ledger", None, _ledger),
+        ("free space", None, _free_space),
+        ("rights in the lake", lake, lambda ws: _rights(files_at(lake, ws.settings.access))),
+        ("rights in landing", landing, lambda ws: _rights(landing_files(ws.settings))),
+        ("references", ws.reference_files.place, _references),
+        ("one winner", lake, _one_winner),
+        ("spark", None, _spark),
+        ("clock", None, _clock),
+        ("spark and the lake", lake, lambda ws: _with_spark(ws, lake)),
+        ("spark and landing", landing, lambda ws: _with_spark(ws, landing)),
     )
-    parts = tuple(_checked(part, partial(check, ws)) for part, check in tried)
-    return DoctorReport(is_sound=all(each.health is not Health.FAILED for each in parts), parts=parts)
+    parts: list[CheckedPart] = []
+    is_away = False
+    for number, (part, place, check) in enumerate(tried):
+        listener(Progress(step="try", done=number, total=len(tried), sentence=part))
+        if is_away and isinstance(place, StoreUrl):
+            parts.append(CheckedPart(part=part, health=Health.FAILED, found="not tried: the store does not answer"))
+            continue
+        try:
+            parts.append(_checked(part, partial(check, ws)))
+        except StoreAway as error:
+            is_away = True
+            parts.append(_failed(part, error))
+    listener(Progress(step="try", done=len(tried), total=len(tried), sentence="everything was tried"))
+    return DoctorReport(is_sound=all(each.health is not Health.FAILED for each in parts), parts=tuple(parts))
+
+
+def _failed(part: str, error: BackfillError) -> CheckedPart:
+    return CheckedPart(part=part, health=Health.FAILED, found=error.message, next_step=error.next_step)
 
 
 def _checked(part: str, check: Callable[[], str | None]) -> CheckedPart:
+    """What a check found, or why it failed; only a store that does not answer is raised."""
     try:
         found = check()
+    except StoreAway:
+        raise
     except BackfillError as error:
-        return CheckedPart(part=part, health=Health.FAILED, found=error.message, next_step=error.next_step)
+        return _failed(part, error)
     except Exception as error:  # noqa: BLE001 - whatever a library says is what was found; nothing goes on with it
         said = str(error).strip().partition("\n")[0][:300] or type(error).__name__
         return CheckedPart(part=part, health=Health.FAILED, found=f"{type(error).__name__}: {said}")
@@ -148,16 +174,17 @@ def _rights(files: Files) -> str:
     path = f"{FOLDER}/{secrets.token_hex(8)}"
     try:
         files.put_if_absent(path, path.encode())
+    except OSError as error:
+        raise Refused(
+            f"{files.place} cannot be written: {error.strerror}.", next_step="let this user write there"
+        ) from error
+    try:
         listed = [each.path for each in files.listed(FOLDER)]
         if path not in listed or files.read(path) != path.encode():
             raise Refused(
                 f"a file that was put into {files.place} is not listed, or holds something else.",
                 next_step="use a store whose listings show what was written at once",
             )
-    except OSError as error:
-        raise Refused(
-            f"{files.place} cannot be written: {error.strerror}.", next_step="let this user write there"
-        ) from error
     finally:
         files.remove([path])
     if files.stat(path) is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import time
 from collections import namedtuple
 from dataclasses import replace
 from datetime import timedelta
@@ -16,10 +17,11 @@ from pyspark.sql import SparkSession
 from backfill_assets.clock import system_clock
 from backfill_assets.places import StoreUrl
 from backfill_assets.settings import Settings
-from backfill_assets.store_access import StoreAccess
+from backfill_assets.store_access import PATIENCE, StoreAccess
 from backfill_assets.upkeep.doctor import DoctorReport, Health, examine
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.s3_server import SECRET_KEY, Store
+from backfill_assets_tests.servers import free_port
 from backfill_assets_tests.shop import shop_environment
 
 EVERYTHING = {
@@ -73,6 +75,19 @@ def test_a_bucket_that_is_not_there_is_named_and_the_rest_is_tried(ws: Workspace
     assert found.keys() == {*rights, "one winner", *spark}
     assert "there is no such bucket (NoSuchBucket). make it, or name another one" in found["rights in the lake"]
     assert SECRET_KEY not in str(found)
+
+
+@pytest.mark.long
+def test_a_store_that_does_not_answer_is_waited_for_once_and_what_is_being_tried_is_told(ws: Workspace) -> None:
+    told: list[str] = []
+    nobody = Store(port=free_port(), folder=ws.settings.home, command=())
+    began = time.monotonic()
+    found = failed(examine(in_store(ws, "away", nobody), lambda progress: told.append(progress.sentence)))
+    assert time.monotonic() - began < 1.5 * PATIENCE.total_seconds()
+    assert "does not answer" in found.pop("rights in the lake")
+    assert set(found.values()) == {"not tried: the store does not answer "}
+    assert found.keys() == {"rights in landing", "one winner", "spark and the lake", "spark and landing"}
+    assert told[-1] == "everything was tried" and set(told[:-1]) == EVERYTHING
 
 
 def test_no_java_no_space_and_a_clock_that_is_wrong_are_each_named(
