@@ -82,11 +82,13 @@ def _expected(expected: PlannedCost) -> str:
     time = f", {_duration(expected.seconds)} to stage" if expected.seconds is not None else ""
     if expected.at_least_seconds is not None and expected.at_most_seconds is not None:
         least, most = _duration(expected.at_least_seconds), _duration(expected.at_most_seconds)
-        time += f", {least} to {most} at the pace of the latest runs"
+        time += f", {least if least == most else f'{least} to {most}'} at the pace of the latest runs"
     return f"about {expected.rows:,} rows{size}{time} (from {expected.based_on})"
 
 
 def _duration(seconds: float) -> str:
+    if seconds < 1:
+        return "less than 1 s"
     return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
 
 
