@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 from pyspark.sql.types import StructType
 
 from backfill_assets.identity import EMPTY_FILE_SET, DataFile, FileSet
+from backfill_assets.lake.checksums import FORM
 from backfill_assets.lake.lineage import DERIVED_LINEAGE
 from backfill_assets.lake.tables import Lake
 from backfill_assets.ledger.records import CandidatePartition, GateResult, PartitionVersion
@@ -58,9 +59,9 @@ def _write(lake: Lake, table: str, relative: str, amount: int) -> DataFile:
 
 
 def checksum_of(amounts: Iterable[int]) -> str:
-    """Stands for the content checksum of a partition, which begins with the number of rows."""
+    """Stands for the content checksum of a partition, which begins with its form and the number of rows."""
     held = sorted(amounts)
-    return f"{len(held)}:{held}"
+    return f"{FORM}:{len(held)}:{held}"
 
 
 def compared(

@@ -97,7 +97,7 @@ def stage(ledger: Ledger, run_id: str, days: Iterable[date] = DAYS) -> None:
         writer.runs.take(run_id, RunState.STAGING, actor="runner", attempt="a1")
         writer.candidates.start_chunk(run_id, 1, tuple(days), attempt="a1")
         writer.candidates.finish_chunk(
-            run_id, 1, input_rows=10, output_rows=9, candidates=staged(run_id, days), attempt="a1", checksum="xx64:1"
+            run_id, 1, input_rows=10, output_rows=9, candidates=staged(run_id, days), attempt="a1", checksum="c2:1"
         )
         writer.runs.move(run_id, RunState.STAGED, actor="runner", attempt="a1")
 
@@ -135,7 +135,7 @@ def publication_of(
                 expected=before.files if before else EMPTY_FILE_SET,
                 new=files_of(run_id, day),
                 rows=3,
-                checksum=f"sum-{run_id}-{day}",
+                checksum=f"c2:{run_id}-{day}",
                 provenance=made_from(run_id),
             )
         )

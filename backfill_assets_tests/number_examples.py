@@ -58,7 +58,7 @@ def gated(ws: Workspace, run_id: str, table: str, days: Iterable[date], number: 
     ]
     with ledger.write() as writer:
         writer.candidates.finish_chunk(
-            run_id, 1, input_rows=1, output_rows=1, candidates=candidates, attempt="a1", checksum="xx64:1"
+            run_id, 1, input_rows=1, output_rows=1, candidates=candidates, attempt="a1", checksum="c2:1"
         )
         writer.runs.move(run_id, RunState.STAGED, actor="runner", attempt="a1")
     digests = {candidate.partition: candidate.files.digest for candidate in candidates}

@@ -12,7 +12,7 @@ from datetime import date
 
 from backfill_assets.candidates.rows import rows_of
 from backfill_assets.domain import SourceTable, Table
-from backfill_assets.lake.checksums import partition_checksums
+from backfill_assets.lake.checksums import is_known, partition_checksums
 from backfill_assets.lake.staging import contract_of
 from backfill_assets.lake.tables import changed_files, missing_files
 from backfill_assets.ledger.records import PartitionVersion
@@ -46,7 +46,7 @@ def _is_recorded(table: Table, version: PartitionVersion) -> bool:
     """Whether the ledger has the digests of the bytes, and a checksum of rows that are still read as they were then."""
     # Files of an earlier contract are lifted as they are read, which gives their rows other values.
     lifted = isinstance(table, SourceTable) and contract_of(version.files) != table.contract_version
-    return bool(version.checksum) and not lifted and all(file.sha256 for file in version.files.files)
+    return is_known(version.checksum) and not lifted and all(file.sha256 for file in version.files.files)
 
 
 def _altered(ws: Workspace, table: Table, versions: list[PartitionVersion]) -> bool:

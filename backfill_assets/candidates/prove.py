@@ -27,7 +27,7 @@ from backfill_assets.gates.measure import Measured, measure
 from backfill_assets.gates.proven import Proven
 from backfill_assets.gates.sample import sample_rows
 from backfill_assets.identity import FileSet
-from backfill_assets.lake.checksums import NO_ROWS, partition_checksums
+from backfill_assets.lake.checksums import NO_ROWS, is_known, partition_checksums
 from backfill_assets.ledger.records import ChunkRecord
 from backfill_assets.ledger.sampled import SampledRow
 from backfill_assets.planning.graph import windows_of
@@ -101,7 +101,7 @@ def _by_citation(manifest: Manifest, cited: Citation) -> Proven:
 
 def _at_the_seams(work: _Proving, stage: Prove, chunks: Iterable[ChunkRecord]) -> Proven:
     """Seams between chunks by the checksums that staging recorded, the others by computing each alone."""
-    checksums = {chunk.number: chunk.seam_checksum for chunk in chunks}
+    checksums = {chunk.number: chunk.seam_checksum for chunk in chunks if is_known(chunk.seam_checksum)}
     calls = list(stage.alone)
     unlike: list[date] = []
     for again in stage.between_chunks:

@@ -32,7 +32,7 @@ from backfill_assets.crash_points import Point
 from backfill_assets.domain import DerivedTable, SourceTable, Table
 from backfill_assets.errors import ContractBroken, IllegalTransition
 from backfill_assets.identity import EMPTY_FILE_SET, FileSet
-from backfill_assets.lake.checksums import checksum_of, row_hash, sums_of
+from backfill_assets.lake.checksums import checksum_of, hash_columns, sums_of
 from backfill_assets.lake.staging import attempt_of, write_staged
 from backfill_assets.lake.tables import missing_files
 from backfill_assets.lease import LeaseTerms
@@ -283,15 +283,15 @@ def _stage_rows(work: Staging, stage: Compute) -> int:
 
 def _content_of(table: Table, chunk: Chunk) -> Sequence[Column]:
     """What is observed of the rows of a chunk while they are written, without a further pass."""
-    hashes = row_hash(business_schema(table))
+    hashes = hash_columns(business_schema(table))
     if chunk.seam is None:
         return F.count(F.lit(1)).alias("rows"), *sums_of(hashes)
     of_seam = _of_seam(table, chunk.seam)
     return (
         F.count_if(~of_seam).alias("rows"),
-        *sums_of(F.when(~of_seam, hashes)),
+        *sums_of(F.when(~of_seam, each) for each in hashes),
         F.count_if(of_seam).alias("seam_rows"),
-        *sums_of(F.when(of_seam, hashes), prefix="seam_"),
+        *sums_of((F.when(of_seam, each) for each in hashes), prefix="seam_"),
     )
 
 

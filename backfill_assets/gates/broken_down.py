@@ -27,7 +27,7 @@ from pyspark.sql.types import (
 from backfill_assets.domain import Breakdown, DerivedTable
 from backfill_assets.domain.breakdown import ROWS
 from backfill_assets.errors import ContractBroken
-from backfill_assets.lake.checksums import checksum_of, row_hash, sums_of
+from backfill_assets.lake.checksums import HASHES, SUMS, checksum_of, hash_columns, sums_of
 from backfill_assets.ledger.sampled import BreakdownCell
 
 MOST_CELLS = 2_000
@@ -94,7 +94,7 @@ def _side(
         after.alias("is_after"),
         *(F.col(name).cast("string").alias(f"by_{name}") for name in breakdown.by),
         *(amount.alias(f"of_{name}") for name, amount in zip(breakdown.measures, amounts, strict=True)),
-        row_hash(schema).alias("row_hash"),
+        *hash_columns(schema),
     )
 
 
@@ -123,13 +123,12 @@ def _summed(both: DataFrame, breakdown: Breakdown, by: Sequence[str]) -> tuple[B
     amounts = [f"of_{name}" for name in breakdown.measures]
     # First by what sides a row is on, so that a row is added up once; then few sums are divided among the sides.
     by_sides = both.groupBy(*keys, *(f"is_{side}" for side in _SIDES)).agg(
-        F.count(F.lit(1)).alias(ROWS), *(F.sum(name).alias(name) for name in amounts), *sums_of(F.col("row_hash"))
+        F.count(F.lit(1)).alias(ROWS), *(F.sum(name).alias(name) for name in amounts), *sums_of(HASHES)
     )
     sums: list[Column] = []
     for side in _SIDES:
         of_side = F.col(f"is_{side}")
-        sums += [F.sum(F.when(of_side, F.col(n))).alias(f"{side}_{n}") for n in (ROWS, *amounts, "low", "high")]
-        sums.append(F.bit_xor(F.when(of_side, F.col("mixed"))).alias(f"{side}_mixed"))
+        sums += [F.sum(F.when(of_side, F.col(n))).alias(f"{side}_{n}") for n in (ROWS, *amounts, *SUMS)]
     rows = by_sides.groupBy(*keys).agg(*sums).orderBy(*keys).limit(MOST_CELLS + 1).collect()
     return tuple(_cell(row, breakdown, by) for row in rows)
 

@@ -20,7 +20,7 @@ from pyspark.sql.types import StructField, StructType
 
 from backfill_assets.domain import Table
 from backfill_assets.gates.state_moves import Coded, StateMove, coded_columns
-from backfill_assets.lake.checksums import hashed_values, row_hash
+from backfill_assets.lake.checksums import canonical, row_hash
 
 _ONE_ACCEPTED = 1 << 32
 """The weight of an accepted row; that of a staged one is 1. Their sum counts the rows of either side."""
@@ -150,13 +150,13 @@ class _Keys:
 
     def _hashes(self) -> tuple[Column, ...]:
         """The hash of a row, and those of its key and its other columns, two of 32 bits in every number."""
-        halves = [key_hash32(self._key_fields), *map(_hash32, self.values)]
+        halves = [key_hash32(self._key_fields), *(_hash32(self.schema[name]) for name in self.values)]
         pairs = [halves[place : place + 2] for place in range(0, len(halves), 2)]
         packed = (
             reduce(Column.bitwiseOR, (F.shiftleft(each, 32 * half) for half, each in enumerate(pair))) for pair in pairs
         )
         return (
-            row_hash(self.schema).alias(_ROW),
+            row_hash(self.schema.fields).alias(_ROW),
             *(value.alias(f"{_PAIR}{place}") for place, value in enumerate(packed)),
         )
 
@@ -229,14 +229,13 @@ def _bit(place: int) -> Column:
 
 def key_hash(fields: Sequence[StructField]) -> Column:
     """The 64-bit hash of a key: equal keys have equal ones."""
-    return F.xxhash64(*hashed_values(fields))
+    return row_hash(fields)
 
 
 def key_hash32(fields: Sequence[StructField]) -> Column:
-    """A hash of a key by another function, as a number without a sign."""
-    return F.hash(*hashed_values(fields)).cast("bigint").bitwiseAND(F.lit(_LOW_32_BITS))
+    """A hash of columns by another function, as a number without a sign."""
+    return F.hash(*canonical(fields)).cast("bigint").bitwiseAND(F.lit(_LOW_32_BITS))
 
 
-def _hash32(name: str) -> Column:
-    """A hash of one column as a number without a sign; the flag keeps a null apart from any value."""
-    return F.hash(F.col(name), F.col(name).isNull()).cast("bigint").bitwiseAND(F.lit(_LOW_32_BITS))
+def _hash32(field: StructField) -> Column:
+    return key_hash32([field])

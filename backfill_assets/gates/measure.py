@@ -20,7 +20,7 @@ from backfill_assets.domain import Table
 from backfill_assets.gates.by_key import ByKey, compare_keys
 from backfill_assets.gates.conditions import violations
 from backfill_assets.gates.state_moves import StateMove, added_up
-from backfill_assets.lake.checksums import NO_ROWS, checksum_of, partition_checksums, row_hash, sums_of
+from backfill_assets.lake.checksums import HASHES, NO_ROWS, checksum_of, hash_columns, partition_checksums, sums_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,11 +85,9 @@ def contents(staged: DataFrame, table: Table, *, schema: StructType) -> Mapping[
     column, flags = table.partition.column, violations(table)
     counted = (F.count_if(F.col(f"bad_{name}")).alias(f"bad_{name}") for name in flags)
     found = (
-        staged.select(
-            column, row_hash(schema).alias("row_hash"), *(flag.alias(f"bad_{name}") for name, flag in flags.items())
-        )
+        staged.select(column, *hash_columns(schema), *(flag.alias(f"bad_{name}") for name, flag in flags.items()))
         .groupBy(column)
-        .agg(F.count(F.lit(1)).alias("rows"), *sums_of(F.col("row_hash")), *counted)
+        .agg(F.count(F.lit(1)).alias("rows"), *sums_of(HASHES), *counted)
         .collect()
     )
     return {

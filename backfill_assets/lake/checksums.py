@@ -1,63 +1,108 @@
 """Content checksums: order-independent over the business columns, equal for sets of files with the same rows.
 
-It is a sum, so the checksum of a chunk is that of its partitions together, however rows are split and ordered.
+Rows are hashed in a canonical form: a sequence of parts from which every value can be read back, so that rows with
+other values have another form. Two hashes of 64 bits are taken of a form and added up, so that the checksum of a chunk
+is that of its partitions together, however rows are split and ordered. Comparison by key, early cutoff, reproduction,
+the proof of windows and the versions of a landed key use this form; `docs/guarantees.md` says what its hashes promise.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import date
 from typing import Any
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import DoubleType, FloatType, StructField, StructType
+from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType, VariantType
+
+FORM = "c2"
+"""The version of the canonical form and of its hashes, with which every checksum begins."""
 
 _LOW_32_BITS = 0xFFFFFFFF
 
-
-def checksum_text(rows: int, low: int, high: int, mixed: int) -> str:
-    """The content checksum as text: row count, two sums and the exclusive or of row hashes."""
-    return f"xx64:{rows}:{low:x}:{high:x}:{mixed & 0xFFFFFFFFFFFFFFFF:016x}"
+SUMS = ("low_0", "high_0", "low_1", "high_1")
+"""The aggregates of a checksum besides `rows`: the sums of both halves of both hashes."""
 
 
-NO_ROWS = checksum_text(0, 0, 0, 0)
+def is_known(checksum: str) -> bool:
+    """Whether a recorded checksum has the present form. One of another form says nothing about rows."""
+    return checksum.startswith(f"{FORM}:")
+
+
+def checksum_text(rows: int, *sums: int) -> str:
+    """The content checksum as text: its form, the row count, and the sums of both halves of the two row hashes."""
+    return ":".join((FORM, str(rows), *(f"{each:x}" for each in sums)))
+
+
+NO_ROWS = checksum_text(0, 0, 0, 0, 0)
 """The checksum of a partition without rows."""
 
 
-def row_hash(schema: StructType) -> Column:
-    """A 64-bit hash of a row's business columns."""
-    return F.xxhash64(*hashed_values(schema.fields))
+def canonical(fields: Iterable[StructField]) -> list[Column]:
+    """The values of columns as parts to be hashed in this order.
 
+    Spark's hashes skip nulls and do not hash the length of an array. So every value, at any depth, is preceded by a
+    flag that says whether it is null, and every array by its length: no sequence of parts belongs to two rows. The
+    hashes themselves cover the length of a text, and take zeros of either sign and all NaNs for the same number.
 
-def hashed_values(fields: Iterable[StructField]) -> list[Column]:
-    """What is hashed of columns, so that equal values have equal hashes.
-
-    Spark's hash skips nulls, so a flag per column keeps (null, 'a') and ('a', null) apart; zeros and NaNs of floating
-    columns are normalized before hashing.
+    Raises:
+        TypeError: A column is a map or a variant, whose equal values can be stored differently.
     """
-    parts: list[Column] = []
-    for column in fields:
-        value = F.col(column.name)
-        if isinstance(column.dataType, (FloatType, DoubleType)):
-            value = F.when(F.isnan(value), F.lit(float("nan"))).otherwise(value + F.lit(0.0))
-        parts += [value, F.col(column.name).isNull()]
-    return parts
+    return [part for field in fields for part in _parts(F.col(field.name), field.dataType)]
 
 
-def sums_of(row_hashes: Column, prefix: str = "") -> tuple[Column, ...]:
-    """The aggregates of a checksum, named `low`, `high` and `mixed`; null hashes add nothing."""
-    return (
-        F.sum(row_hashes.bitwiseAND(F.lit(_LOW_32_BITS).cast("bigint"))).alias(f"{prefix}low"),
-        F.sum(F.shiftrightunsigned(row_hashes, 32)).alias(f"{prefix}high"),
-        F.bit_xor(row_hashes).alias(f"{prefix}mixed"),
+def _parts(value: Column, kind: DataType) -> Iterator[Column]:
+    yield value.isNull()
+    match kind:
+        case StructType():
+            for field in kind.fields:
+                yield from _parts(value.getField(field.name), field.dataType)
+        case ArrayType():
+            yield F.size(value)
+            yield F.transform(value, lambda each: _together(_parts(each, kind.elementType)))
+        case MapType() | VariantType():
+            raise TypeError(f"{kind.simpleString()} has no canonical form")
+        case _:
+            yield value
+
+
+def _together(parts: Iterable[Column]) -> Column:
+    return F.struct(*(part.alias(f"_{place}") for place, part in enumerate(parts)))
+
+
+def row_hash(fields: Iterable[StructField]) -> Column:
+    """A 64-bit hash of columns: equal values have equal ones."""
+    return F.xxhash64(*canonical(fields))
+
+
+HASHES = ("_row_hash_0", "_row_hash_1")
+"""What the two hashes of a row are called as columns."""
+
+
+def hash_columns(schema: StructType) -> tuple[Column, Column]:
+    """The two 64-bit hashes of a row's business columns that a checksum adds up, named `HASHES`.
+
+    The second begins with a part of its own, so that rows whose first hashes agree by chance differ in it.
+    """
+    first, second = HASHES
+    return row_hash(schema.fields).alias(first), F.xxhash64(F.lit(1), *canonical(schema.fields)).alias(second)
+
+
+def sums_of(hashes: Iterable[str | Column], prefix: str = "") -> tuple[Column, ...]:
+    """The aggregates of a checksum, of the columns of `hash_columns`; null hashes add nothing."""
+    halves = (
+        half
+        for value in hashes
+        for each in [F.col(value) if isinstance(value, str) else value]
+        for half in (each.bitwiseAND(F.lit(_LOW_32_BITS).cast("bigint")), F.shiftrightunsigned(each, 32))
     )
+    return tuple(F.sum(half).alias(f"{prefix}{name}") for half, name in zip(halves, SUMS, strict=True))
 
 
 def checksum_of(found: Mapping[str, Any], prefix: str = "") -> str:
     """The checksum from the aggregates and `rows` with a prefix; aggregates over no rows are null."""
-    rows, low, high, mixed = (found[f"{prefix}{name}"] or 0 for name in ("rows", "low", "high", "mixed"))
-    return checksum_text(rows, low, high, mixed)
+    return checksum_text(found[f"{prefix}rows"] or 0, *(found[f"{prefix}{name}"] or 0 for name in SUMS))
 
 
 def partition_checksums(rows: DataFrame, column: str, schema: StructType) -> Mapping[date, str]:
@@ -68,6 +113,6 @@ def partition_checksums(rows: DataFrame, column: str, schema: StructType) -> Map
         column: The partition column.
         schema: The business columns, the partition column included.
     """
-    hashed = rows.select(column, row_hash(schema).alias("row_hash"))
-    found = hashed.groupBy(column).agg(F.count(F.lit(1)).alias("rows"), *sums_of(F.col("row_hash"))).collect()
+    hashed = rows.select(column, *hash_columns(schema))
+    found = hashed.groupBy(column).agg(F.count(F.lit(1)).alias("rows"), *sums_of(HASHES)).collect()
     return {row[column]: checksum_of(row.asDict()) for row in found}

@@ -10,6 +10,7 @@ from datetime import date
 
 from backfill_assets.errors import GateFailed, IllegalTransition, TargetChanged
 from backfill_assets.identity import EMPTY_FILE_SET
+from backfill_assets.lake.checksums import is_known
 from backfill_assets.ledger.provenance import NOTHING_RECORDED
 from backfill_assets.ledger.records import (
     CandidatePartition,
@@ -115,11 +116,13 @@ def changes_for(
 def is_verified(kind: Kind, candidate: CandidatePartition, accepted: PartitionVersion) -> bool:
     """Whether the accepted files hold exactly the candidate's rows. The checksum begins with their number.
 
-    The present content of the files counts, not only that at their acceptance: a damaged file is replaced.
+    The present content of the files counts, not only that at their acceptance: a damaged file is replaced. Where the
+    latter was recorded in an earlier form, nothing is known of it, and the present content decides alone.
     """
-    if kind in ALWAYS_SWAPPED:
+    if kind in ALWAYS_SWAPPED or not is_known(candidate.checksum):
         return False
-    return candidate.checksum == candidate.compared_checksum == accepted.checksum != ""
+    at_acceptance = accepted.checksum if is_known(accepted.checksum) else candidate.compared_checksum
+    return candidate.checksum == candidate.compared_checksum == at_acceptance
 
 
 def _require_every_partition(manifest: Manifest, candidates: Mapping[date, CandidatePartition]) -> None:

@@ -1,7 +1,7 @@
 """A published run, computed once more into a scratch folder and compared with what was recorded.
 
 Chunk by chunk: what was written is read back, and its content checksums are compared with the recorded ones. Rows are
-only looked at where those differ.
+only looked at where those differ, or were recorded in an earlier form, which says nothing about rows.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from backfill_assets.domain import SourceTable, Table
 from backfill_assets.gates.measure import Measured, measure
 from backfill_assets.gates.sample import sample_rows
 from backfill_assets.identity import EMPTY_FILE_SET, FileSet
-from backfill_assets.lake.checksums import NO_ROWS
+from backfill_assets.lake.checksums import NO_ROWS, is_known
 from backfill_assets.lake.scratch import SCRATCH_FOLDER, remove_scratch, scratch
 from backfill_assets.lake.staging import attempt_of, write_staged
 from backfill_assets.lake.tables import missing_files
@@ -194,23 +194,29 @@ def _compare(work: Rebuilding, partitions: Sequence[date], staged: Mapping[date,
     table, candidates = work.table, work.candidates
     schema = business_schema(table)
     rebuilt = measure(work.read(list(staged.values())), None, table, schema=schema)
-    differing = [p for p in partitions if _of(rebuilt, p).checksum != candidates[p].checksum]
+    suspects = [p for p in partitions if _of(rebuilt, p).checksum != candidates[p].checksum]
     rows = sum(found.rows for found in rebuilt.values())
-    kept = [p for p in differing if not missing_files(work.ws.lake, table.name, [candidates[p].files])]
+    kept = [p for p in suspects if not missing_files(work.ws.lake, table.name, [candidates[p].files])]
     if not kept:
-        alone = tuple(_difference(candidates[p], _of(rebuilt, p)) for p in differing)
+        alone = tuple(_difference(candidates[p], _of(rebuilt, p)) for p in suspects)
         return Rebuilt(rows=rows, differences=alone)
     new = work.read([staged.get(p, EMPTY_FILE_SET) for p in kept])
     old = work.read([candidates[p].files for p in kept])
     compared = measure(new, old, table, schema=schema)
+    same = {p for p in kept if not is_known(candidates[p].checksum) and _is_equal(_of(compared, p))}
     return Rebuilt(
         rows=rows,
         differences=tuple(
             _compared(candidates[p], _of(compared, p)) if p in kept else _difference(candidates[p], _of(rebuilt, p))
-            for p in differing
+            for p in suspects
+            if p not in same
         ),
         sample=sample_rows(new, old, table, most=MOST_SAMPLED),
     )
+
+
+def _is_equal(found: Measured) -> bool:
+    return found.checksum == (found.accepted_checksum or NO_ROWS)
 
 
 def _of(measured: Mapping[date, Measured], partition: date) -> Measured:

@@ -208,8 +208,8 @@ def _violations(table: Table, row: Row | None) -> Mapping[str, int]:
 def checksum(row: Row | None) -> str:
     """Stands for the content checksum of a partition."""
     if row is None:
-        return checksum_text(0, 0, 0, 0)
-    return checksum_text(1, int(hashlib.sha256(repr(row).encode()).hexdigest()[:8], 16), 0, 0)
+        return checksum_text(0, 0, 0, 0, 0)
+    return checksum_text(1, int(hashlib.sha256(repr(row).encode()).hexdigest()[:8], 16), 0, 0, 0)
 
 
 @contextmanager

@@ -99,6 +99,15 @@ def test_what_was_not_published_is_not_cited(shop: Shop) -> None:
 
 
 @pytest.mark.long
+def test_a_proof_by_checksums_of_an_earlier_form_is_not_cited(shop: Shop) -> None:
+    first = shop.published()
+    later = shop.planned(LATE, reason="after the upgrade")
+    assert cited_by(shop, later) == first
+    changed = "UPDATE candidate_partitions SET checksum = 'xx64:1:1:2:0000000000000003' WHERE run_id = :run"
+    tamper(shop.ws.settings.ledger_url, changed, run=first)
+    assert cited_by(shop, later) is None
+
+
 def test_a_proof_by_longer_windows_is_not_cited(shop: Shop) -> None:
     shop.published(ONE)
     assert cited_by(shop, shop.planned(LATE)) is None

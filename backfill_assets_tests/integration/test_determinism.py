@@ -12,14 +12,13 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
 from backfill_assets.domain import TransformContext
 from backfill_assets.domains.enforcement_sla import DOMAIN
 from backfill_assets.domains.enforcement_sla.case_histories import generate_events
 from backfill_assets.domains.enforcement_sla.sla_clocks import case_sla_daily
 from backfill_assets.files.local import LocalFiles
-from backfill_assets.lake.checksums import checksum_of, row_hash, sums_of
+from backfill_assets.lake.checksums import partition_checksums
 from backfill_assets.planning.manifest_parts import Kind, Mode
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import AskedLimits, PlanRequest
@@ -89,13 +88,7 @@ def deadlines(spark: SparkSession, days: DayRange) -> Mapping[str, str]:
         if e.happened_at.date() < days.end
     ]
     frame: DataFrame = case_sla_daily.release("3.1.0").function(spark.createDataFrame(made, EVENTS), ctx)
-    sums = (
-        frame.withColumn("hash", row_hash(frame.schema))
-        .groupBy("business_date")
-        .agg(F.count(F.lit(1)).alias("rows"), *sums_of(F.col("hash")))
-        .collect()
-    )
-    return {str(row["business_date"]): checksum_of(row.asDict()) for row in sums}
+    return {str(day): checksum for day, checksum in partition_checksums(frame, "business_date", frame.schema).items()}
 
 
 def shop_sums(shop: Shop, chunk: int) -> Mapping[str, str]:

@@ -11,9 +11,12 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
+from pyspark.sql.types import ArrayType, DateType, LongType, StructField, StructType
 
 from backfill_assets.crash_points import Point
+from backfill_assets.domain import DerivedTable, Domain, TransformContext, daily, derived_table
 from backfill_assets.errors import IllegalTransition, TargetChanged
 from backfill_assets.evidence.report import run_report
 from backfill_assets.ledger.records import PublicationRecord
@@ -23,10 +26,13 @@ from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets.publication.recover import end_publication
 from backfill_assets.upkeep.audit import audit
+from backfill_assets.upkeep.reproduce import reproduce_run
 from backfill_assets_tests import operations
 from backfill_assets_tests.conftest import NOON
+from backfill_assets_tests.example_domain import sales
 from backfill_assets_tests.integration.conftest import ONE_HOUR
 from backfill_assets_tests.lakes import folder_of, overwrite
+from backfill_assets_tests.ledger_examples import tamper
 from backfill_assets_tests.ledgers import copy_home
 from backfill_assets_tests.shop import OUTPUT, RECENT, SALES, Shop, open_shop, sale, ticking_clock
 
@@ -235,3 +241,95 @@ def test_a_run_that_only_verified_is_superseded_with_what_it_verified(shop: Shop
     operations.rollback(shop.ws, later, by="ben", reason="try")
     assert operations.run_named(shop.ws, run_id).state is RunState.PUBLISHED
     assert audit(shop.ws).problems == ()
+
+
+RANGES = StructType(
+    [
+        StructField("day", DateType(), nullable=False),
+        StructField("range", StructType([StructField("low", LongType()), StructField("high", LongType())])),
+        StructField("amounts", ArrayType(LongType())),
+    ]
+)
+
+
+def _ranges(sales: DataFrame, ctx: TransformContext) -> DataFrame:
+    """The amount taken for the upper end, and no amount at all: both wrong."""
+    of_day = sf.col("sold_on").alias("day")
+    wrong = sf.struct(sf.lit(None).cast("long").alias("low"), sf.col("amount").alias("high"))
+    return sales.select(of_day, wrong.alias("range"), sf.array().cast("array<bigint>").alias("amounts"))
+
+
+def ranges_of(version: str, function: object) -> DerivedTable:
+    """The table of ranges, whose present release has this version and computes this."""
+    declare = derived_table(
+        name="silver.ranges",
+        inputs={"sales": sales},
+        key=("day",),
+        partition=daily("day"),
+        schema=RANGES,
+        transform="ranges",
+        version=version,
+    )
+    return declare(function)  # type: ignore[arg-type]
+
+
+def test_a_value_that_moves_inside_a_nested_column_is_published(shop: Shop) -> None:
+    """Spark's hash takes {null, 7} for {7, null}, and [] for [null]."""
+
+    def corrected(sales: DataFrame, ctx: TransformContext) -> DataFrame:
+        right = sf.struct(sf.col("amount").alias("low"), sf.lit(None).cast("long").alias("high"))
+        amounts = sf.array(sf.lit(None).cast("long")).alias("amounts")
+        return sales.select(sf.col("sold_on").alias("day"), right.alias("range"), amounts)
+
+    seen = []
+    for version, function in (("1.0.0", _ranges), ("1.1.0", corrected)):
+        domain = Domain(
+            name="example",
+            package="backfill_assets_tests.example_domain",
+            sources=(sales,),
+            derived=(ranges_of(version, function),),
+        )
+        changed = replace(shop, ws=replace(shop.ws, domain=domain))
+        run_id = changed.staged(changed.planned(table="silver.ranges", reason=version))
+        operations.approve(changed.ws, run_id, by="ben")
+        record = changed.publish(run_id)
+        assert tuple(change.partition for change in record.intent.changes) == tuple(OUTPUT), version
+        rows = changed.ws.lake.open("silver.ranges").to_pyarrow_table(columns=["range", "amounts"]).to_pylist()
+        seen.append(rows[0])
+    assert seen == [
+        {"range": {"low": None, "high": 10}, "amounts": []},
+        {"range": {"low": 10, "high": None}, "amounts": [None]},
+    ]
+    with shop.ws.ledger.read() as tx:
+        measured = tx.candidates.of_run(run_id)
+    assert all(each.checksum != each.compared_checksum for each in measured.values())
+
+
+EARLIER_FORM = "'xx64:' || row_count || ':1:2:0000000000000003'"
+
+
+def with_checksums_of_an_earlier_form(shop: Shop) -> None:
+    """Every recorded checksum as releases recorded it whose hash did not see nulls inside nested values."""
+    url = shop.ws.settings.ledger_url
+    for table in ("partition_versions", "candidate_partitions", "publication_changes"):
+        tamper(url, f"UPDATE {table} SET checksum = {EARLIER_FORM}")
+    tamper(url, "UPDATE chunk_runs SET seam_checksum = 'xx64:1:1:2:0000000000000003' WHERE seam_checksum <> ''")
+
+
+def test_checksums_of_an_earlier_form_say_nothing_and_rows_are_compared(shop: Shop) -> None:
+    first = shop.published()
+    with_checksums_of_an_earlier_form(shop)
+    shop.land("late.jsonl", [sale(FIFTH, amount=7, sale_id="late")])
+    shop.published(reason="after the upgrade")
+    record = last_publication(shop)
+    assert tuple(change.partition for change in record.intent.changes) == MOVED
+    assert {found.partition for found in record.intent.verified} == set(OUTPUT) - set(MOVED)
+    assert reproduce_run(shop.ws, first, by="ana").identical
+
+
+def test_a_candidate_measured_in_an_earlier_form_is_never_equal(shop: Shop) -> None:
+    run_id = shop.ready(reason="gated before the upgrade")
+    with_checksums_of_an_earlier_form(shop)
+    tamper(shop.ws.settings.ledger_url, "UPDATE candidate_partitions SET compared_checksum = checksum")
+    shop.publish(run_id)
+    assert {change.partition for change in last_publication(shop).intent.changes} == set(OUTPUT)
