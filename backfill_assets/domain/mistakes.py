@@ -13,6 +13,7 @@ from typing import Protocol
 
 from pyspark.sql.types import DataType, StringType, StructType
 
+from backfill_assets.domain.column_types import check_columns, check_identifying
 from backfill_assets.domain.gates import (
     AcceptedValues,
     ComparedWithAccepted,
@@ -95,19 +96,28 @@ def require_columns(table: Declared, columns: Iterable[str], role: str) -> None:
             raise wrong(table, f"{role} {column!r} is not a column of its schema")
 
 
-def check_table(table: Declared) -> None:
-    """Refuses impossible names, doubled or reserved columns, and a key that is empty or not in the schema."""
+def check_table(table: Declared, *, partition: str | None = None) -> None:
+    """Refuses impossible names and types, doubled or reserved columns, and a key that is empty or not in the schema.
+
+    Args:
+        table: The declaration.
+        partition: The name of a partition column that is derived and not part of the schema.
+    """
     if not TABLE_NAME.fullmatch(table.name):
         raise InvalidDeclaration(f"a table is named layer.table with lower-case letters, digits and _: {table.name!r}.")
     names = table.schema.fieldNames()
     if len(set(names)) != len(names):
         raise wrong(table, "its schema names a column twice")
-    reserved = [name for name in names if name.startswith("_")]
+    reserved = [name for name in (*names, *([partition] if partition else [])) if name.startswith("_")]
     if reserved:
         raise wrong(table, f"columns that begin with _ are kept for lineage: {', '.join(reserved)}")
+    if partition in names:
+        raise wrong(table, f"its partition column {partition!r} is derived, so not in the schema")
+    check_columns(table.name, table.schema, partition=partition)
     if not table.key:
         raise wrong(table, "it has no key")
     require_columns(table, table.key, "key column")
+    check_identifying(table.name, table.schema, table.key, "key column")
 
 
 def check_policy(table: Declared, policy: Policy) -> None:

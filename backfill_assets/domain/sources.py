@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from pyspark.sql.types import AtomicType, StringType, StructType, TimestampType
+from pyspark.sql.types import StringType, StructType, TimestampType
 
 from backfill_assets.domain.breakdown import check_breakdown
+from backfill_assets.domain.column_types import check_identifying
 from backfill_assets.domain.contracts import EARLIER, LIFT, NO_LIFT, Compute, Lift, check_versions, name_at, normalized
 from backfill_assets.domain.gates import Gate
 from backfill_assets.domain.lateness import Lateness
@@ -91,7 +92,7 @@ class SourceTable:
 
     def __post_init__(self) -> None:
         require_types(self, {**OF_EVERY_TABLE, **OF_A_SOURCE})
-        check_table(self)
+        check_table(self, partition=self.partition.column)
         check_policy(self, self.policy)
         if self.plausible_gap_days < 0:
             raise wrong(self, f"plausible_gap_days is {self.plausible_gap_days}; a gap cannot be shorter than no days")
@@ -101,8 +102,6 @@ class SourceTable:
             raise wrong(self, f"its event time {self.event_time!r} is not a timestamp")
         if any(not isinstance(self.schema[column].dataType, StringType) for column in self.json_columns):
             raise wrong(self, "a JSON column has to be a string")
-        if self.partition.column in self.schema.fieldNames():
-            raise wrong(self, f"its partition column {self.partition.column!r} is derived, so not in the schema")
         if self.partition.grain is not Grain.DAILY:
             raise wrong(self, "a source table has daily partitions")
         self._check_changes()
@@ -161,8 +160,7 @@ class SourceTable:
         require_columns(self, self.order, "an order column")
         if len(set(self.order)) != len(self.order) or set(self.order) & set(self.key):
             raise wrong(self, "its order names a column twice, or one of its key")
-        if nested := [name for name in self.order if not isinstance(self.schema[name].dataType, AtomicType)]:
-            raise wrong(self, f"values of its order column {nested[0]!r} cannot be ordered")
+        check_identifying(self.name, self.schema, self.order, "order column")
         if self.ties != Ties.REFUSE and not self.order:
             raise wrong(self, "it says what breaks ties, and has no order in which there could be any")
         if self.operation is None:

@@ -233,9 +233,14 @@ def key_hash(fields: Sequence[StructField]) -> Column:
 
 
 def key_hash32(fields: Sequence[StructField]) -> Column:
-    """A hash of columns by another function, as a number without a sign."""
-    return F.hash(*canonical(fields)).cast("bigint").bitwiseAND(F.lit(_LOW_32_BITS))
+    """A hash of a key by another function, as a number without a sign."""
+    return _unsigned(F.hash(*canonical(fields)))
 
 
 def _hash32(field: StructField) -> Column:
-    return key_hash32([field])
+    """A hash of one column as a number without a sign."""
+    return _unsigned(F.hash(*canonical([field])))
+
+
+def _unsigned(value: Column) -> Column:
+    return value.cast("bigint").bitwiseAND(F.lit(_LOW_32_BITS))

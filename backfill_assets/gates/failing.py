@@ -67,22 +67,22 @@ def _violating(staged: DataFrame, table: Table, failed: Mapping[str, Sequence[da
     for gate in table.gates:
         if isinstance(gate, UniqueKey) and gate.name in failed:
             same = Window.partitionBy(table.partition.column, *gate.columns).orderBy(*gate.columns)
-            rows = rows.withColumn("nth", F.row_number().over(same))
+            rows = rows.withColumn("_nth", F.row_number().over(same))
             # A key is listed once, even if several rows share it.
-            conditions[gate.name] = F.col("nth") == 2
+            conditions[gate.name] = F.col("_nth") == 2
     if not conditions:
         return []
     partitions = sorted({partition for name in conditions for partition in failed[name][:_MOST_PARTITIONS]})
     violated = F.array_compact(F.array(*(F.when(condition, F.lit(name)) for name, condition in conditions.items())))
-    first = Window.partitionBy("gate").orderBy(*key)
+    first = Window.partitionBy("_gate").orderBy(*key)
     chosen = (
         rows.where(F.col(table.partition.column).isin(partitions))
-        .select(*key, F.explode(violated).alias("gate"))
-        .withColumn("place", F.row_number().over(first))
-        .where(F.col("place") <= MOST_KEYS)
-        .orderBy("gate", "place")
+        .select(*key, F.explode(violated).alias("_gate"))
+        .withColumn("_place", F.row_number().over(first))
+        .where(F.col("_place") <= MOST_KEYS)
+        .orderBy("_gate", "_place")
     )
     return [
-        FailingKey(gate=row["gate"], partition=row[table.partition.column], key=texts(row, key))
+        FailingKey(gate=row["_gate"], partition=row[table.partition.column], key=texts(row, key))
         for row in chosen.collect()
     ]

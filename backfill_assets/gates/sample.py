@@ -21,6 +21,8 @@ from backfill_assets.ledger.sampled import SampledRow, Values
 
 MOST_ROWS = 20
 
+_AFTER, _BEFORE, _KIND, _PLACE = "_after", "_before", "_kind", "_place"
+
 
 def sample_rows(
     staged: DataFrame, accepted: DataFrame, table: Table, *, most: int = MOST_ROWS
@@ -39,12 +41,13 @@ def sample_rows(
     column, key = table.partition.column, key_columns(table)
     values = [field.name for field in table.schema.fields if field.name not in key]
     amount = _ranked_by(table)
-    after = staged.select(*key, _as_struct(values).alias("after"), amount.alias("new_amount"))
-    before = accepted.select(*key, _as_struct(values).alias("before"), amount.alias("old_amount"))
-    differing = [(~F.col(f"after.{name}").eqNullSafe(F.col(f"before.{name}"))).cast("int") for name in values]
-    moves = F.abs(F.coalesce("new_amount", F.lit(0)) - F.coalesce("old_amount", F.lit(0)))
+    # Columns of a table never begin with _, so that these are not taken for some of its key.
+    after = staged.select(*key, _as_struct(values).alias(_AFTER), amount.alias("_new_amount"))
+    before = accepted.select(*key, _as_struct(values).alias(_BEFORE), amount.alias("_old_amount"))
+    differing = [_differs(name).cast("int") for name in values]
+    moves = F.abs(F.coalesce("_new_amount", F.lit(0)) - F.coalesce("_old_amount", F.lit(0)))
     rank: list[Column | str] = [
-        F.col("before").isNull() | F.col("after").isNull(),
+        F.col(_BEFORE).isNull() | F.col(_AFTER).isNull(),
         moves.desc(),
         sum(differing, F.lit(0)).desc(),
         F.xxhash64(*key),
@@ -52,35 +55,39 @@ def sample_rows(
     ]
     found = (
         after.join(before, on=key, how="full_outer")
-        .where(~F.col("after").eqNullSafe(F.col("before")))
-        .withColumn("kind", _kind(table, values))
-        .withColumn("place", F.row_number().over(Window.partitionBy("kind").orderBy(*rank)))
-        .where(F.col("place") <= most)
+        .where(~F.col(_AFTER).eqNullSafe(F.col(_BEFORE)))
+        .withColumn(_KIND, _kind(table, values))
+        .withColumn(_PLACE, F.row_number().over(Window.partitionBy(_KIND).orderBy(*rank)))
+        .where(F.col(_PLACE) <= most)
         .orderBy(*rank)
         .collect()
     )
-    there = Counter(RowKind(row["kind"]) for row in found)
+    there = Counter(RowKind(row[_KIND]) for row in found)
     given = places(there, most)
-    moved = [row for row in found if row["place"] <= given[RowKind(row["kind"])]]
+    moved = [row for row in found if row[_PLACE] <= given[RowKind(row[_KIND])]]
     return tuple(
         SampledRow(
             partition=row[column],
             key=texts(row, key),
-            before=texts(row["before"], values) if row["before"] is not None else None,
-            after=texts(row["after"], values) if row["after"] is not None else None,
+            before=texts(row[_BEFORE], values) if row[_BEFORE] is not None else None,
+            after=texts(row[_AFTER], values) if row[_AFTER] is not None else None,
         )
         for row in moved
     )
+
+
+def _differs(name: str) -> Column:
+    return ~F.col(f"{_AFTER}.{name}").eqNullSafe(F.col(f"{_BEFORE}.{name}"))
 
 
 def _kind(table: Table, values: Sequence[str]) -> Column:
     """How a row differs."""
     breakdown = table.breakdown if isinstance(table, DerivedTable) else None
     telling = dict.fromkeys([*(breakdown.by if breakdown else ()), *(c.column for c in coded_columns(table, values))])
-    moved = (~F.col(f"after.{name}").eqNullSafe(F.col(f"before.{name}")) for name in telling if name in values)
+    moved = (_differs(name) for name in telling if name in values)
     return (
-        F.when(F.col("before").isNull(), F.lit(str(RowKind.ADDED)))
-        .when(F.col("after").isNull(), F.lit(str(RowKind.REMOVED)))
+        F.when(F.col(_BEFORE).isNull(), F.lit(str(RowKind.ADDED)))
+        .when(F.col(_AFTER).isNull(), F.lit(str(RowKind.REMOVED)))
         .when(reduce(Column.__or__, moved, F.lit(False)), F.lit(str(RowKind.STATE)))
         .otherwise(F.lit(str(RowKind.CHANGED)))
     )
@@ -97,7 +104,7 @@ def _ranked_by(table: Table) -> Column:
 
 def _as_struct(values: Sequence[str]) -> Column:
     # A table may have only its key, but a struct needs a field.
-    return F.struct(*values) if values else F.struct(F.lit(True).alias("present"))
+    return F.struct(*values) if values else F.struct(F.lit(True).alias("_present"))
 
 
 def key_columns(table: Table) -> list[str]:

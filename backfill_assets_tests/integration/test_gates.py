@@ -17,6 +17,7 @@ from pyspark.sql.types import DateType, DoubleType, IntegerType, StringType, Str
 from backfill_assets.domain import (
     DerivedTable,
     TransformContext,
+    UniqueKey,
     accepted,
     compared,
     daily,
@@ -32,6 +33,7 @@ from backfill_assets.gates.sample import sample_rows
 from backfill_assets.gates.sampling import most_moved
 from backfill_assets.gates.state_moves import NONE_OF_THESE
 from backfill_assets.identity import EMPTY_FILE_SET
+from backfill_assets.lake.checksums import NO_ROWS
 from backfill_assets.ledger.records import CandidatePartition
 from backfill_assets_tests.example_domain import sales
 
@@ -166,7 +168,7 @@ def test_a_partition_that_lost_all_rows_is_all_removed(spark: SparkSession) -> N
     rows: list[Value] = [(FIRST, "a", "open", 1, None)]
     found = measure(frame(spark, []), frame(spark, rows), TABLE, schema=SCHEMA)[FIRST]
     assert (found.rows, found.removed, found.accepted_rows) == (0, 1, 1)
-    assert found.checksum.startswith("xx64:0:0:0:")
+    assert found.checksum == NO_ROWS
 
 
 def test_the_checksum_depends_on_the_rows_and_not_on_their_order(spark: SparkSession) -> None:
@@ -291,6 +293,25 @@ def test_accepted_rows_that_would_disappear_are_named_too(spark: SparkSession) -
     found = failing_keys(new, old, table, judge(table.gates, [candidate], measured, {}))
     assert {row.gate for row in found} == {"compared_with_accepted"}
     assert len({row.key["id"] for row in found}) == 5
+
+
+def test_columns_of_any_name_are_compared_and_shown(spark: SparkSession) -> None:
+    """A key of columns that are called like what the comparison adds to rows."""
+    names = ("place", "kind", "gate", "nth", "before", "after", "rows", "low")
+    fields = [StructField(name, StringType(), nullable=False) for name in names]
+    schema = StructType([SCHEMA["day"], *fields, StructField("count", IntegerType())])
+    table = replace(TABLE, key=("day", *names), schema=schema, gates=(expression("positive", "count > 0"), UniqueKey()))
+    values = tuple(f"{name} of the key" for name in names)
+    nullable = StructType([replace_nullable(field) for field in schema.fields])
+    old, new = (spark.createDataFrame([(FIRST, *values, count)], nullable) for count in (1, -1))
+    (shown,) = sample_rows(new, old, table)
+    assert shown.key == {"day": str(FIRST), **dict(zip(names, values, strict=True))}
+    assert (shown.before, shown.after) == ({"count": "1"}, {"count": "-1"})
+    candidate = CandidatePartition(run_id="r", partition=FIRST, files=EMPTY_FILE_SET, rows=2)
+    twice = new.unionAll(new)
+    results = judge(table.gates, [candidate], measure(twice, None, table, schema=schema), {})
+    found = failing_keys(twice, None, table, results)
+    assert [(row.gate, row.key) for row in found] == [("positive", shown.key)] * 2 + [("unique_key", shown.key)]
 
 
 def test_where_every_gate_passes_no_row_is_looked_at(spark: SparkSession) -> None:

@@ -36,7 +36,7 @@ MISTAKES: Mistakes = {
     ),
     "an order by values that are no single values": (
         lambda: source(schema=FEED, order=("tags",)),
-        "bronze.events: values of its order column 'tags' cannot be ordered",
+        "bronze.events: its order column 'tags' is array<string>, which has no order",
     ),
     "ties that are broken by chance": (
         lambda: source(schema=FEED, order=("lsn",), ties="any"),
