@@ -40,7 +40,8 @@ help:
 	@echo "make test     set up everything, then lint, types and tests (PYTEST_ARGS=... for pytest)"
 	@echo "              WORKERS=... for other than two processes, here and in the four below"
 	@echo "make unit     only the unit tests"
-	@echo "make test-long  the tests that 'make test' leaves out because they take longer (backfill_assets_tests/long_tests.py)"
+	@echo "make test-long  the tests that 'make test' leaves out because they take longer (backfill_assets_tests/long_tests.py;"
+	@echo "              PART=1/3 for the first of three parts)"
 	@echo "make test-ui  drive Dagster and the desk in Chromium (PYTEST_ARGS=--write-images writes docs/images anew)"
 	@echo "make test-postgres  the integration tests with the ledger of every home, and Dagster, in PostgreSQL"
 	@echo "make test-s3  the tests of landing, publication, sets, resume, leases, recovery, vacuum, audit and reproduction with"
@@ -80,7 +81,7 @@ tests: setup
 
 test-long: setup
 	@cd "$(ROOT)" && tools/setup.sh postgresql eatmydata s3 prometheus readers
-	$(RUN) $(PYTEST) -m long backfill_assets_tests/integration backfill_assets_tests/faults backfill_assets_tests/acceptance
+	$(RUN) $(PYTEST) -m long --part $(PART) backfill_assets_tests/integration backfill_assets_tests/faults backfill_assets_tests/acceptance
 
 test-ui: setup
 	@cd "$(ROOT)" && tools/setup.sh eatmydata chromium

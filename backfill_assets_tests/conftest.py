@@ -50,9 +50,16 @@ SPARK_ENVIRONMENT = {
 TRAFFIC_FINES = PROJECT_ROOT.parent / "shared" / "datasets" / "traffic_fines"
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks what `make test` leaves to `make test-long`, before `-m` chooses."""
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`--part 2/3`: the second of three parts of the modules."""
+    parser.addoption("--part", default="1/1", help="run the tests of one part of the modules, such as 2/3")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Marks what `make test` leaves to `make test-long`, before `-m` chooses, and chooses a part of the modules."""
     long_tests.mark(items)
+    items[:] = long_tests.in_part(items, config.getoption("--part"))
 
 
 @pytest.fixture(scope="session", autouse=True)

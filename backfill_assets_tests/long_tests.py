@@ -1,13 +1,14 @@
 """Which tests does `make test` leave to `make test-long`, so that one can run it while thinking?
 
 Those marked as long, most members of families that show one promise from many sides, and most tests with a second
-database. Of every promise its central tests stay (`unit/test_long_tests.py`); `.ci/run` runs both. Those in `browser`
+database. Of every promise its central tests stay (`unit/test_long_tests.py`); `.ci/run` runs a third of the others, by the day. Those in `browser`
 need Chromium, and are run by `make test-ui` alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePosixPath
 
 import pytest
@@ -165,3 +166,16 @@ def mark(items: Iterable[pytest.Item]) -> None:
             item.add_marker("long")
         if len(members) > 1 and len(left_out) == len(members):
             raise pytest.UsageError(f"of {name} nothing stays: {', '.join(stays[name])} is not among its tests")
+
+
+def in_part(items: Sequence[pytest.Item], part: str) -> list[pytest.Item]:
+    """The tests of one part of the modules, such as `2/3`; a module is in the same part on every machine.
+
+    Raises:
+        UsageError: There is no such part.
+    """
+    number, _, parts = part.partition("/")
+    if not (number.isdecimal() and parts.isdecimal() and 1 <= int(number) <= int(parts)):
+        raise pytest.UsageError(f"--part is {part!r}, and has to be a part such as 2/3")
+    of_module = (zlib.crc32(item.nodeid.partition("::")[0].encode()) % int(parts) + 1 for item in items)
+    return [item for item, found in zip(items, of_module, strict=True) if found == int(number)]
