@@ -90,14 +90,14 @@ def hash_columns(schema: StructType) -> tuple[Column, Column]:
 
 
 def sums_of(hashes: Iterable[str | Column], prefix: str = "") -> tuple[Column, ...]:
-    """The aggregates of a checksum, of the columns of `hash_columns`; null hashes add nothing."""
+    """The aggregates of a checksum, of the columns of `hash_columns` or only the first; null hashes add nothing."""
     halves = (
         half
         for value in hashes
         for each in [F.col(value) if isinstance(value, str) else value]
         for half in (each.bitwiseAND(F.lit(_LOW_32_BITS).cast("bigint")), F.shiftrightunsigned(each, 32))
     )
-    return tuple(F.sum(half).alias(f"{prefix}{name}") for half, name in zip(halves, SUMS, strict=True))
+    return tuple(F.sum(half).alias(f"{prefix}{name}") for half, name in zip(halves, SUMS, strict=False))
 
 
 def checksum_of(found: Mapping[str, Any], prefix: str = "") -> str:
