@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from backfill_assets import java_classes
 from backfill_assets.errors import WrongSession
 from backfill_assets.next_steps import Advice
-from backfill_assets.session_settings import DRIVER, JAVA, JAVA_OPTIONS, MEANING, wrong_settings
+from backfill_assets.session_settings import DRIVER, JAVA, JAVA_OPTIONS, MEANING, SOUND, wrong_settings
 from backfill_assets.settings import Settings
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def spark_conf(settings: Settings) -> Mapping[str, str]:
     }
     if settings.spark_remote:
         of_session = {name: value for name, value in tuning.items() if name.startswith("spark.sql.")}
-        return {**of_session, **settings.spark_conf, **MEANING}
+        return {**of_session, **settings.spark_conf, **MEANING, **SOUND}
     started = {
         "spark.master": settings.spark_master,
         # A restatement with its gates takes about 80 generated classes. Spark keeps 100 of them, so a session that runs
@@ -57,7 +57,7 @@ def spark_conf(settings: Settings) -> Mapping[str, str]:
         # Without a file of CRCs beside every file: a process is started to set the permissions of each. Files are
         # verified by their sha256. Hadoop's access to stores needs its usual local file system for what it buffers.
         started["spark.hadoop.fs.file.impl"] = "org.apache.hadoop.fs.RawLocalFileSystem"
-    return {**tuning, **started, **settings.spark_conf, **java, **MEANING}
+    return {**tuning, **started, **settings.spark_conf, **java, **MEANING, **SOUND}
 
 
 def open_spark(settings: Settings) -> SparkSession:

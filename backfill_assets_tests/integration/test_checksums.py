@@ -8,8 +8,11 @@ from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from itertools import combinations
+from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -142,3 +145,27 @@ def test_a_checksum_names_its_form_and_one_of_another_form_is_unknown(spark: Spa
 def test_a_type_without_a_canonical_form_is_not_hashed() -> None:
     with pytest.raises(TypeError, match="map<string,int>"):
         canonical([t.StructField("m", t.ArrayType(t.MapType(t.StringType(), t.IntegerType())))])
+
+
+def test_null_elements_of_arrays_that_files_hold_as_numbers_of_a_dictionary_are_hashed(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Spark's vectorized reader took what was in memory for the number of such an element, and stopped."""
+    many: list[int | None] = list(range(40))
+    held = [many] * 8 + [[None, 7, None]] * 8
+    path = tmp_path / "arrays.parquet"
+    table = pa.table({"value": pa.array(held, pa.list_(pa.int64())), DAY: [FIRST] * len(held)})
+    pq.write_table(table, path, row_group_size=8)
+    schema = t.StructType([t.StructField("value", t.ArrayType(t.LongType())), t.StructField(DAY, t.DateType())])
+    content = t.StructType([schema["value"]])
+    usual = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}
+    of_tests = {name: str(spark.conf.get(name)) for name in usual}
+    try:
+        for name, value in usual.items():
+            spark.conf.set(name, value)
+        found = partition_checksums(spark.read.schema(schema).parquet(str(path)), DAY, content)
+    finally:
+        for name, value in of_tests.items():
+            spark.conf.set(name, value)
+    plainly = spark.createDataFrame([(each, FIRST) for each in held], schema)
+    assert found == partition_checksums(plainly, DAY, content)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from backfill_assets.errors import Refused
-from backfill_assets.session_settings import JAVA, MEANING, session_digest, wrong_settings
+from backfill_assets.session_settings import JAVA, MEANING, SOUND, session_digest, wrong_settings
 from backfill_assets.settings import Settings
 from backfill_assets_tests.advice import advised
 
@@ -14,6 +14,7 @@ from backfill_assets_tests.advice import advised
     "name",
     [
         *MEANING,
+        *SOUND,
         "spark.driver.defaultJavaOptions",
         "spark.sql.legacy.sizeOfNull",
         "spark.sql.parquet.mergeSchema",
@@ -50,12 +51,13 @@ def test_settings_that_only_tune_stay_free() -> None:
 
 
 def test_a_session_is_held_to_every_fixed_setting_and_to_the_defaults_of_the_others() -> None:
-    given = {**MEANING, "spark.app.name": "x", "spark.sql.shuffle.partitions": "3"}
+    fixed = {**MEANING, **SOUND}
+    given = {**fixed, "spark.app.name": "x", "spark.sql.shuffle.partitions": "3"}
     assert list(wrong_settings(given, JAVA)) == []
     assert list(wrong_settings(given, {**JAVA, "user.timezone": "Etc/UTC"})) == []
-    for name in MEANING:
+    for name in fixed:
         (wrong,) = wrong_settings({**given, name: "other"}, JAVA)
-        assert str(wrong) == f"{name} is 'other' where {MEANING[name]!r} is expected"
+        assert str(wrong) == f"{name} is 'other' where {fixed[name]!r} is expected"
     (missing,) = wrong_settings({k: v for k, v in given.items() if k != "spark.sql.ansi.enabled"}, JAVA)
     assert str(missing) == "spark.sql.ansi.enabled is not set where 'true' is expected"
     (legacy,) = wrong_settings({**given, "spark.sql.legacy.sizeOfNull": "true"}, JAVA)
