@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
 from datetime import date
+from decimal import Decimal
 from enum import Enum
+from math import isfinite
 from typing import Any
 
 from backfill_assets.next_steps import Invocation, NextStep
@@ -20,7 +22,8 @@ def as_json(value: object, *, worded: Callable[[NextStep | Invocation], str] = s
     Args:
         value: A dataclass, which becomes an object with the names of its fields (`from_` without its underscore, which
             only Python needs); a mapping, a tuple, a list; a date or an instant, which becomes ISO 8601; a member of an
-            enum, which becomes its text; or a JSON value, which is left as it is.
+            enum, which becomes its text; a number that is not finite, which becomes `NaN`, `Infinity` or `-Infinity`;
+            or a JSON value, which is left as it is.
         worded: Says a next step in the words of the reader, as `application.command_line.words_of` does.
 
     Raises:
@@ -30,6 +33,8 @@ def as_json(value: object, *, worded: Callable[[NextStep | Invocation], str] = s
         return worded(value)
     if isinstance(value, Enum):
         return value.value
+    if isinstance(value, float) and not isfinite(value):
+        return str(Decimal(value))
     if value is None or isinstance(value, (str, int, float)):
         return value
     if isinstance(value, date):

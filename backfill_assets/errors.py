@@ -25,6 +25,7 @@ BackfillError
 ├── Retryable          nothing was changed; the same request may succeed later
 │   ├── LostRace              other writers committed first in every attempt
 │   ├── StoreAway             an object store does not answer
+│   ├── DiskFull              no space is left on a disk
 │   └── TurnTaken             another process is landing files of the source (landing.turn)
 ├── Interrupted        the command was stopped; what it had finished is kept
 ├── HalfWay            some tables of a set are changed and others are not; `backfill recover` ends it
@@ -164,6 +165,20 @@ class LostRace(Retryable):
 
 class StoreAway(Retryable):
     """An object store that does not answer, or answers that it cannot at present."""
+
+
+class DiskFull(Retryable):
+    """No space is left on a disk; the request goes on where there is some.
+
+    Args:
+        holds: What is on the disk, such as a path.
+    """
+
+    def __init__(self, holds: str) -> None:
+        super().__init__(
+            f"no space is left on the disk that holds {holds}.",
+            next_step="free some, then give the same command again",
+        )
 
 
 class Interrupted(BackfillError):

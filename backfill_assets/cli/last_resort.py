@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import sys
 import tempfile
 import traceback
 from pathlib import Path
 
 from backfill_assets.clock import system_clock
-from backfill_assets.errors import BackfillError, Unexpected
+from backfill_assets.errors import BackfillError, DiskFull, Unexpected
 from backfill_assets.next_steps import Act, do, step
 from backfill_assets.settings import Settings
 from backfill_assets.wording import visible
@@ -22,7 +23,6 @@ _LOG = "unexpected.log"
 _MOST_CHARACTERS = 300
 
 _MACHINE = {
-    errno.ENOSPC: "there is no space left on the device",
     errno.EDQUOT: "the disk quota is exhausted",
     errno.EROFS: "the file system is read-only",
     errno.EACCES: "permission denied",
@@ -33,13 +33,15 @@ _MACHINE = {
 }
 
 
-def unexpected(error: Exception) -> Unexpected:
+def unexpected(error: Exception) -> BackfillError:
     """An unforeseen error as one sentence; its details are written to a file below the home.
 
     Args:
         error: Anything but a `BackfillError`.
     """
     show_trace(error)
+    if _is_full(error):
+        return DiskFull(visible(str(getattr(error, "filename", None) or _fullest())))
     written = _write(error)
     where = f"details in {written}" if written else f"its details could not be written; {DEBUG}=1 shows them"
     return Unexpected(
@@ -83,8 +85,27 @@ def _write(error: Exception) -> str | None:
     return None
 
 
+def _is_full(error: Exception) -> bool:
+    """Whether a disk has no space: for a file, or for a database of Dagster's."""
+    in_sqlite = getattr(getattr(error, "orig", None), "sqlite_errorname", None)
+    return getattr(error, "errno", None) == errno.ENOSPC or in_sqlite == "SQLITE_FULL"
+
+
+def _fullest() -> Path:
+    """Of the folders that commands write into, the one with the least free space."""
+    settings = _settings()
+    chosen = (settings.home, settings.landing, settings.lake) if settings else ()
+    there = [place for place in chosen if isinstance(place, Path) and place.exists()]
+    return min((*there, Path(tempfile.gettempdir())), key=lambda place: shutil.disk_usage(place).free)
+
+
 def _logs() -> Path | None:
+    settings = _settings()
+    return settings.home / "logs" if settings else None
+
+
+def _settings() -> Settings | None:
     try:
-        return Settings.from_environment().home / "logs"
+        return Settings.from_environment()
     except (BackfillError, OSError, ValueError, RuntimeError):  # the settings may be what failed
         return None

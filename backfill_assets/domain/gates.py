@@ -217,7 +217,7 @@ class WarmUpProof:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moved:
     """A measure of the breakdown stays close to what the accepted rows say, month by month. A larger move blocks
-    nothing: it demands a written comment of the approver.
+    nothing: it demands a written comment of the approver. So does a sum that is not a finite number.
 
     Partitions without accepted rows do not count, because there is nothing that they could differ from.
 

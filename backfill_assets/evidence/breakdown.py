@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation, localcontext
 
 from backfill_assets.domain import Breakdown
 from backfill_assets.domain.breakdown import ROWS
@@ -20,7 +20,7 @@ class MeasuredCell:
     Attributes:
         month: The month of their partitions, such as `2006-07`; null for all months together.
         by: Their business dimensions as text; empty for all of them together.
-        before: The measures of the accepted rows by name.
+        before: The measures of the accepted rows by name; `NaN`, `Infinity` or `-Infinity` where a sum is not finite.
         after: The same of the new rows.
         differs: Whether any of these rows differ, even where the measures are the same.
     """
@@ -109,15 +109,17 @@ def _added_up(
 
 def _sum(measures: Iterable[Mapping[str, Number]]) -> Mapping[str, Number]:
     total: dict[str, Decimal] = {}
-    for each in measures:
-        for name, value in each.items():
-            total[name] = total.get(name, Decimal(0)) + Decimal(str(value))
+    with localcontext() as context:
+        context.traps[InvalidOperation] = False  # the sum of opposite infinities is NaN
+        for each in measures:
+            for name, value in each.items():
+                total[name] = total.get(name, Decimal(0)) + Decimal(str(value))
     return {name: number_of(value) for name, value in total.items()}
 
 
 def number_of(value: Decimal) -> Number:
-    """A number of JSON: whole where it is."""
-    return int(value) if value == value.to_integral_value() else float(value)
+    """The shortest kind of number: whole where it is."""
+    return int(value) if value.is_finite() and value == value.to_integral_value() else float(value)
 
 
 def _cell(cell: BreakdownCell, dimensions: Sequence[str], measures: Sequence[str]) -> MeasuredCell:

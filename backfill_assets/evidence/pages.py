@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import date, datetime
 from decimal import Decimal
 from functools import cache, partial
+from math import isfinite, isnan
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -150,13 +151,17 @@ def _count(value: int) -> str:
 
 
 def _number(value: Number) -> str:
-    return f"{value:,}" if isinstance(value, int) else f"{value:,.2f}"
+    if isinstance(value, int):
+        return f"{value:,}"
+    return f"{value:,.2f}" if isfinite(value) else str(Decimal(value))
 
 
 def change_in_words(before: Number, after: Number) -> str:
     """How far a measure moved, in its own unit and in percent."""
-    if before == after:
+    if before == after or (isnan(before) and isnan(after)):
         return "same"
+    if not (isfinite(before) and isfinite(after)):
+        return "not comparable"
     moved = f"{'+' if after > before else ''}{_number(number_of(Decimal(str(after)) - Decimal(str(before))))}"
     if not before:
         return moved
@@ -235,7 +240,8 @@ def columns_chart(changed: Mapping[str, int]) -> Markup:
 def breakdown_chart(measure: str, cells: Sequence[MeasuredCell]) -> Markup:
     """Where and when a measure moved: by dimensions and month, or year when there are many months.
 
-    The tables add up either, so that there is nothing to show of a single month.
+    The tables add up either, so that there is nothing to show of a single month. Sums that are not finite are in the
+    tables alone.
     """
     months = sorted({str(cell.month) for cell in cells})
     if len(months) < _FEWEST_MONTHS:
@@ -245,7 +251,8 @@ def breakdown_chart(measure: str, cells: Sequence[MeasuredCell]) -> Markup:
     moved: dict[str, dict[str, float]] = {}
     for cell in cells:
         found = moved.setdefault(_key(cell.by) or "all", dict.fromkeys(times, 0.0))
-        found[str(cell.month)[:length]] += float(cell.after[measure]) - float(cell.before[measure])
+        how_far = float(cell.after[measure]) - float(cell.before[measure])
+        found[str(cell.month)[:length]] += how_far if isfinite(how_far) else 0
     ranked = sorted(moved, key=lambda by: -sum(map(abs, moved[by].values())))[:_MOST_COMBINATIONS]
     rows = [
         (by, [Shaded(value=value, title=f"{by}, {at}: {value:+,.10g}") for at, value in moved[by].items()])

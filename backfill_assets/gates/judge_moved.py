@@ -32,12 +32,20 @@ def moved_verdict(gate: Moved, partition: date, cells: Iterable[BreakdownCell], 
         sentence = f"there are too many combinations of the dimensions to compare {gate.measure} by them"
         return Verdict(passed=False, sentence=sentence, observed={**observed, NEEDS_COMMENT: True})
     groups = _groups(gate, restated)
-    far = sum(_is_far(gate, before, after) for before, after in groups.values())
+    comparable = [sums for sums in groups.values() if all(map(Decimal.is_finite, sums))]
+    far = sum(_is_far(gate, before, after) for before, after in comparable)
+    incomparable = len(groups) - len(comparable)
     observed |= {"groups": len(groups), "moved_groups": far}
     where = f"{count_of(len(groups), 'group')} of {month:%Y-%m}"
-    if not far:
+    if not far and not incomparable:
         return Verdict(passed=True, sentence=f"{gate.measure} moved no further in {where}", observed=observed)
-    sentence = f"{gate.measure} moved by more than {gate.percent} % in {far:,} of {where}"
+    sentence = f"{gate.measure} moved by more than {gate.percent} % in {far:,} of {where}" if far else gate.measure
+    if incomparable:
+        observed["incomparable_groups"] = incomparable
+        of = "" if far else f" of {where}"
+        sentence += (
+            f"{', and' if far else ''} cannot be compared in {incomparable:,}{of}, where a sum is not a finite number"
+        )
     return Verdict(passed=False, sentence=sentence, observed={**observed, NEEDS_COMMENT: True})
 
 
@@ -46,8 +54,14 @@ def _groups(gate: Moved, cells: Sequence[BreakdownCell]) -> Mapping[tuple[str | 
     for cell in cells:
         group = tuple(cell.by[name] for name in gate.by)
         before, after = found.get(group, (Decimal(0), Decimal(0)))
-        found[group] = (before + Decimal(cell.before[gate.measure]), after + Decimal(cell.after[gate.measure]))
+        found[group] = (before + _amount(cell.before[gate.measure]), after + _amount(cell.after[gate.measure]))
     return found
+
+
+def _amount(text: str) -> Decimal:
+    """A sum; NaN for infinite ones, because opposite infinities cannot be added up."""
+    found = Decimal(text)
+    return found if found.is_finite() else Decimal("NaN")
 
 
 def _is_far(gate: Moved, before: Decimal, after: Decimal) -> bool:

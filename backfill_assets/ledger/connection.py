@@ -2,21 +2,27 @@
 
 A reading transaction sees one state of the ledger from its first query to its last. Writing transactions come one after
 the other: on SQLite by BEGIN IMMEDIATE, on PostgreSQL by locking the head of the event chain (see `writing`).
+
+A SQLite ledger on a full disk can be read: its processes share an index of the log in a file of 32 KiB, for which there
+may be no room, so a process that cannot make that file keeps the index for itself and locks the others out meanwhile.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import sqlite3
+import time
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy import Connection, Dialect, Engine, create_engine, event
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, OperationalError
 from sqlalchemy.exc import TimeoutError as NoFreeConnection
+from sqlalchemy.pool import ConnectionPoolEntry
 
-from backfill_assets.errors import OutcomeUnknown, Refused, Retryable
+from backfill_assets.errors import DiskFull, OutcomeUnknown, Refused, Retryable
 from backfill_assets.next_steps import Act, do
 
 WAIT_SECONDS = 60
@@ -29,6 +35,23 @@ SQLITE_PRAGMAS = (
     # What is erased is overwritten with zeros, and not only forgotten.
     "PRAGMA secure_delete = ON",
 )
+
+ALONE_PRAGMAS = (
+    "PRAGMA busy_timeout = 0",
+    "PRAGMA locking_mode = EXCLUSIVE",
+    "PRAGMA temp_store = MEMORY",
+    "PRAGMA journal_mode = WAL",
+)
+"""Before the others: the connection needs no file but the ledger's own, and nobody else can use it meanwhile."""
+
+ALONE_AGAIN_S = 0.02
+"""Two who want the file for themselves keep each other out until one lets go, so neither waits inside of SQLite."""
+
+_ALONE = "ledger_alone"
+_NOT_SHARED = "SQLITE_IOERR_SHM"
+_BUSY = "SQLITE_BUSY"
+_FULL = ("SQLITE_FULL", _NOT_SHARED)
+_SERVER_IS_FULL = "53100"
 
 READ: Mapping[str, Mapping[str, Any]] = {
     "sqlite": {"ledger_begin": "BEGIN"},
@@ -80,7 +103,7 @@ def transaction(engine: Engine, options: Mapping[str, Mapping[str, Any]]) -> Ite
         options: READ, WRITE or UPGRADE.
 
     Raises:
-        Retryable: The database is busy or cannot be reached; nothing was changed.
+        Retryable: The database is busy, cannot be reached or is on a full disk; nothing was changed.
         OutcomeUnknown: The connection was lost while committing.
     """
     try:
@@ -94,6 +117,8 @@ def transaction(engine: Engine, options: Mapping[str, Mapping[str, Any]]) -> Ite
                 raise
             _commit(open_transaction.commit)
     except OperationalError as error:
+        if _is_full(error):
+            raise DiskFull(f"the ledger {engine.url.database}") from error
         raise Retryable(
             f"the ledger could not be used, and nothing was changed in it: {error.orig}",
             next_step="check that its database is up and not locked by another program, then try again",
@@ -111,6 +136,11 @@ def compact_log(engine: Engine) -> None:
     if engine.dialect.name == "sqlite":
         with closing(engine.raw_connection()) as connection:
             connection.cursor().execute("PRAGMA wal_checkpoint(TRUNCATE)").close()
+
+
+def _is_full(error: DBAPIError) -> bool:
+    name, state = (getattr(error.orig, attribute, None) or "" for attribute in ("sqlite_errorname", "sqlstate"))
+    return name.startswith(_FULL) or state == _SERVER_IS_FULL
 
 
 def _commit(commit: Any) -> None:
@@ -157,18 +187,44 @@ def _sqlite_engine(address: URL) -> Engine:
     except OSError as error:
         raise Refused(f"the folder of the ledger, {folder}, cannot be created: {error.strerror}.") from error
     engine = create_engine(address)
-    event.listen(engine, "connect", _prepare_sqlite)
+    event.listen(engine, "do_connect", _connect_sqlite)
+    event.listen(engine, "checkin", _leave_sqlite_to_others)
     event.listen(engine, "begin", _begin_sqlite)
     return engine
 
 
-def _prepare_sqlite(connection: Any, _record: object) -> None:
+def _connect_sqlite(dialect: Dialect, record: ConnectionPoolEntry, given: Any, named: Any) -> Any:
+    try:
+        return _prepared(dialect.connect(*given, **named), SQLITE_PRAGMAS)
+    except sqlite3.OperationalError as error:
+        if not error.sqlite_errorname.startswith(_NOT_SHARED):
+            raise
+    record.info[_ALONE] = True
+    ends = time.monotonic() + WAIT_SECONDS
+    while True:
+        try:
+            return _prepared(dialect.connect(*given, **named), (*ALONE_PRAGMAS, *SQLITE_PRAGMAS))
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorname != _BUSY or time.monotonic() > ends:
+                raise
+        time.sleep(ALONE_AGAIN_S)
+
+
+def _prepared(connection: Any, pragmas: Iterable[str]) -> Any:
     # The driver would begin transactions by itself, and not before a SELECT; ours begin when we say so.
     connection.isolation_level = None
-    cursor = connection.cursor()
-    for pragma in SQLITE_PRAGMAS:
-        cursor.execute(pragma)
-    cursor.close()
+    try:
+        for pragma in pragmas:
+            connection.execute(pragma).close()
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _leave_sqlite_to_others(_connection: object, record: ConnectionPoolEntry) -> None:
+    if record.info.pop(_ALONE, False):
+        record.invalidate()
 
 
 def _begin_sqlite(connection: Connection) -> None:

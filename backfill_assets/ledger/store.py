@@ -13,7 +13,7 @@ from sqlalchemy import Engine
 from sqlalchemy.exc import DBAPIError
 
 from backfill_assets.clock import Clock
-from backfill_assets.errors import Refused, Retryable
+from backfill_assets.errors import DiskFull, Refused, Retryable
 from backfill_assets.lease import LeaseTerms
 from backfill_assets.ledger.connection import READ, WRITE, compact_log, connect_engine, transaction
 from backfill_assets.ledger.leases import renew, turn_of
@@ -38,10 +38,14 @@ class Ledger:
 
         Raises:
             Refused: A URL that cannot be a ledger, cannot be reached, or holds something else.
+            DiskFull: There is no space for a new ledger, or for its present shape.
         """
         engine = connect_engine(url)
         try:
             upgrade(engine)
+        except DiskFull:
+            engine.dispose()
+            raise
         except (Retryable, DBAPIError) as error:
             engine.dispose()
             cause = error.__cause__ if isinstance(error, Retryable) else error

@@ -10,7 +10,7 @@ from dagster import AssetKey, AssetMaterialization, AssetObservation, DagsterIns
 from backfill_assets.ledger.records import Action, PartitionChange, PartitionVersion, PublicationRecord
 from backfill_assets.orchestration.assets import published_key
 from backfill_assets.orchestration.batches import one_commit
-from backfill_assets.orchestration.colours import TableColours
+from backfill_assets.orchestration.colours import TableColours, as_accepted
 from backfill_assets.orchestration.links import report_link
 from backfill_assets.orchestration.partitions import key_of
 from backfill_assets.orchestration.recorded import DATA_VERSION_TAG
@@ -39,7 +39,7 @@ def report_landed(workspace: Workspace, record: PublicationRecord, *, instance: 
         "dagster/uri": workspace.lake.url(intent.table),
         **report_link(workspace.settings, intent.run_id),
     }
-    with one_commit(instance):
+    with as_accepted(), one_commit(instance):
         for change in intent.changes:
             partition = key_of(change.partition)
             if change.restores == 0:
@@ -58,7 +58,7 @@ def show_accepted(workspace: Workspace, *, instance: DagsterInstance) -> None:
     for table, versions in accepted.items():
         key = published_key(workspace.domain.table(table))
         shown = instance.get_materialized_partitions(key)
-        with one_commit(instance):
+        with as_accepted(), one_commit(instance):
             for partition, version in versions.items():
                 if key_of(partition) not in shown:
                     facts: dict[str, Any] = {
@@ -86,4 +86,5 @@ def _there(key: AssetKey, said: str, found: PartitionChange | PartitionVersion, 
 def _forget(instance: DagsterInstance, key: AssetKey, partitions: Sequence[str]) -> None:
     # Dagster's own storages cannot take a partition back; the observation says it there.
     if partitions and isinstance(instance.event_log_storage, TableColours):
-        instance.wipe_asset_partitions(key, partitions)
+        with as_accepted():
+            instance.wipe_asset_partitions(key, partitions)

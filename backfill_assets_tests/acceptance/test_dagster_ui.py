@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Iterator
 from datetime import date, timedelta
+from urllib.error import HTTPError
 
 import pytest
 from pyspark.sql import SparkSession
@@ -39,6 +41,11 @@ query Plotted($key: AssetKeyInput!) {
 }
 """
 LATEST = "query Latest($keys: [AssetKeyInput!]!) { assetsLatestInfo(assetKeys: $keys) { latestRun { status } } }"
+REPORT = """
+mutation Report($params: ReportRunlessAssetEventsParams!) {
+  reportRunlessAssetEvents(eventParams: $params) { __typename ... on PythonError { message } }
+}
+"""
 VALID = """
 query Valid($job: String!, $config: RunConfigData) {
   isPipelineConfigValid(
@@ -163,6 +170,18 @@ def test_the_table_that_readers_know_is_not_materialized_by_staging(url: str) ->
     assert bronze["assetPartitionStatuses"]["ranges"] == [
         {"startKey": "2025-01-01", "endKey": "2025-01-15", "status": "MATERIALIZED"}
     ]
+
+
+@pytest.mark.long
+def test_a_materialization_that_is_reported_by_hand_is_refused_and_paints_nothing(url: str) -> None:
+    reported = {"eventType": "ASSET_MATERIALIZATION", "partitionKeys": ["2025-01-05"], "description": "trust me"}
+    key = {"path": ["silver", "recent_sales"]}
+    with pytest.raises(HTTPError) as refused:
+        ask(url, REPORT, params={**reported, "assetKey": key})
+    found = json.load(refused.value)["data"]["reportRunlessAssetEvents"]
+    assert found["__typename"] == "PythonError", "its message is what the page shows"
+    assert "silver.recent_sales shows what the ledger has accepted" in found["message"]
+    assert ask(url, ASSET, **key)["assetNodeOrError"]["assetPartitionStatuses"]["ranges"] == []
 
 
 @pytest.mark.long

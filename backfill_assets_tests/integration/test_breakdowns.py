@@ -27,6 +27,7 @@ from backfill_assets.evidence.report import RunReport, run_report
 from backfill_assets.evidence.review import Level
 from backfill_assets.gates import broken_down
 from backfill_assets.gates.broken_down import break_down
+from backfill_assets.gates.judge_moved import moved_verdict
 from backfill_assets.gates.sample import sample_rows
 from backfill_assets.identity import canonical_json
 from backfill_assets.ledger.records import NEEDS_COMMENT, CandidatePartition, GateResult
@@ -121,6 +122,19 @@ def test_a_cell_whose_sums_are_the_same_differs_when_its_rows_do(spark: SparkSes
     cells = break_down(new, old, BY_STATE, schema=SCHEMA, new=())
     assert all(cell.before == cell.after for cell in cells)
     assert {cell.by["state"]: cell.differs for cell in cells} == {"a": True, "b": False}
+
+
+@pytest.mark.parametrize("value", ["NaN", "Infinity", "-Infinity"])
+def test_a_sum_that_is_not_finite_is_kept_as_such_and_needs_a_comment(spark: SparkSession, value: str) -> None:
+    old = frame(spark, [(FIRST, "k1", "a", 1, 0.5)])
+    new = frame(spark, [(FIRST, "k1", "a", 1, float(value)), (FIRST, "k2", "a", 1, 0.5)])
+    (cell,) = break_down(new, old, BY_STATE, schema=SCHEMA, new=())
+    assert cell.after["shared"] == value
+    verdict = moved_verdict(moved("shared", by=("state",), percent=5), FIRST, (cell,), is_new=False)
+    assert (
+        verdict.sentence == "shared cannot be compared in 1 of 1 group of 2026-01, where a sum is not a finite number"
+    )
+    assert verdict.observed[NEEDS_COMMENT] is True
 
 
 def test_too_many_combinations_are_kept_by_month_alone(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:

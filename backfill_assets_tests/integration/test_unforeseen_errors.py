@@ -95,7 +95,7 @@ def test_an_unforeseen_error_is_json_for_machines(person: Path, monkeypatch: pyt
 @pytest.mark.parametrize(
     ("number", "sentence"),
     [
-        (errno.ENOSPC, "stopped: there is no space left on the device: /lake/x"),
+        (errno.ENOSPC, "stopped: no space is left on the disk that holds /lake/x."),
         (errno.EACCES, "stopped: permission denied: /lake/x"),
         (errno.EROFS, "stopped: the file system is read-only: /lake/x"),
     ],

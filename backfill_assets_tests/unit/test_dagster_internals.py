@@ -48,6 +48,7 @@ METHODS = {
         "store_asset_check_event": "self event event_id",
         "store_event": "self event",
         "store_event_batch": "self events",
+        "wipe_asset": "self asset_key",
         "wipe_asset_cached_status": "self asset_key",
         "wipe_asset_partitions": "self asset_key partition_keys",
     },

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import copy
+import hashlib
 import random
 from collections.abc import Callable
 from dataclasses import FrozenInstanceError
 from datetime import date, datetime
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import yaml
 
+from backfill_assets.domain import Domain, Reference
 from backfill_assets.domains.enforcement_sla import DOMAIN
 from backfill_assets.domains.enforcement_sla.references import (
     DayKind,
@@ -22,8 +25,10 @@ from backfill_assets.domains.enforcement_sla.references import (
 )
 from backfill_assets.errors import InvalidReference
 from backfill_assets.files.local import LocalFiles
+from backfill_assets.planning.manifest_parts import PinnedReference
 from backfill_assets.settings import PROJECT_ROOT
-from backfill_assets.transforms.references import load_references
+from backfill_assets.transforms import strict_yaml
+from backfill_assets.transforms.references import MOST_BYTES, load_pinned, load_references
 from backfill_assets_tests.searches import examples
 
 CALENDAR: dict[str, Any] = {
@@ -215,7 +220,7 @@ _BOMB = "a0: &a0 [x, x]\n" + "".join(f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}]\n" for
         (b"- " * 3, "has to be a mapping"),
         (b"version: " + b"x" * 100_000, "lacks the key 'jurisdictions'"),
         (b"version: a\njurisdictions: [" + b"x, " * 10_000 + b"]", "has to be a mapping of keys to values, but is"),
-        (b"#" * (17 << 20), "is larger than the 16 MiB"),
+        (b"- 2006-01-01\n" * 200_000, "is 2.5 MiB large, and a reference can have 1 MiB at most"),
         (b"version: a\njurisdictions: {\x1b[31m: 1}", "special characters are not allowed"),
     ],
     ids=range(21),
@@ -231,6 +236,25 @@ def test_a_hostile_reference_document_is_refused_with_one_short_sentence(
     assert said.startswith(str(tmp_path / "jurisdiction_calendar.yaml"))
     assert "\n" not in said
     assert len(said) < 600
+
+
+def test_a_reference_that_is_too_large_is_refused_before_it_is_parsed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(strict_yaml, "parse_yaml", lambda content: pytest.fail(f"parsed {len(content):,} bytes"))
+    _write(tmp_path, "jurisdiction_calendar", b"- 2006-01-01\n" * (2 << 20))
+    with pytest.raises(InvalidReference, match=r"is 26\.0 MiB large, .* small facts that every plan parses") as refused:
+        load_references(DOMAIN, LocalFiles(tmp_path))
+    assert "land large tables as a source" in str(refused.value.next_step)
+
+
+def test_a_larger_version_that_was_used_before_there_was_the_limit_stays_readable(tmp_path: Path) -> None:
+    parsed = Reference(name="days", parse=lambda document: SimpleNamespace(version="1", days=document))
+    domain = Domain(name="d", package="d", sources=(), derived=(), references=(parsed,))
+    content = b"# " + b"x" * MOST_BYTES + b"\n[]\n"
+    pinned = PinnedReference(name="days", version="1", sha256=hashlib.sha256(content).hexdigest())
+    LocalFiles(tmp_path).put_if_absent(f"days/{pinned.sha256}.yaml", content)
+    assert load_pinned(domain, (pinned,), LocalFiles(tmp_path))["days"].content == content
 
 
 @pytest.mark.parametrize("name", ["jurisdiction_calendar", "sla_policy"])

@@ -69,3 +69,26 @@ def test_only_restated_days_of_the_own_month_count() -> None:
 
 def test_what_could_not_be_compared_by_group_needs_a_comment_as_well() -> None:
     assert not passes(moved("amount", by=("shop",), percent=5), cell("100", "100"))
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [("100", "NaN"), ("NaN", "NaN"), ("100", "Infinity"), ("-Infinity", "100"), ("Infinity", "-Infinity")],
+)
+def test_a_sum_that_is_not_finite_needs_a_comment(before: str, after: str) -> None:
+    gate = moved("amount", by=("shop",), percent=5)
+    cells = [cell(before, after, shop="a"), cell("100", "200", shop="b"), cell("100", "100", shop="c")]
+    assert not passes(gate, *cells)
+    verdict = moved_verdict(gate, JULY, cells, is_new=False)
+    assert verdict.sentence == (
+        "amount moved by more than 5 % in 1 of 3 groups of 2006-07, and cannot be compared in 1, "
+        "where a sum is not a finite number"
+    )
+    assert (verdict.observed["moved_groups"], verdict.observed["incomparable_groups"]) == (1, 1)
+    alone = moved_verdict(gate, JULY, cells[:1], is_new=False)
+    assert alone.sentence == "amount cannot be compared in 1 of 1 group of 2006-07, where a sum is not a finite number"
+
+
+def test_sums_of_opposite_infinities_need_a_comment() -> None:
+    cells = [cell("Infinity", "1", shop="a"), cell("-Infinity", "1", shop="b")]
+    assert not passes(moved("amount", percent=5), *cells)

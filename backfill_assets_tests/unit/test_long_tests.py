@@ -105,6 +105,10 @@ CENTRAL: Mapping[str, Sequence[str]] = {
         "integration/test_lake_on_a_store.py"
         "::test_a_table_is_published_undone_recovered_reproduced_and_audited_in_a_store",
     ),
+    "31": (
+        "integration/test_full_disk.py::test_a_home_on_a_full_disk_is_read_and_refuses_what_has_to_write",
+        "integration/test_full_disk.py::test_a_ledger_is_read_where_nothing_can_be_written",
+    ),
 }
 """The tests of each promise that are never left out as a whole. That landing stays within its memory takes minutes, and
 is tried by `make test-faults` alone."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import replace
 from datetime import date
@@ -15,6 +16,8 @@ from rich.console import Console
 from backfill_assets.application.command_line import words_of
 from backfill_assets.cli.show import show
 from backfill_assets.cli.show_runs import report_view
+from backfill_assets.documents import as_json
+from backfill_assets.evidence.breakdown import breakdown_document
 from backfill_assets.evidence.glossary import glossary
 from backfill_assets.evidence.matrices import matrices, states_in_words
 from backfill_assets.evidence.measured import (
@@ -36,6 +39,7 @@ from backfill_assets.evidence.pages import (
 from backfill_assets.evidence.report import RunReport
 from backfill_assets.evidence.review import Level, review_of, share_of_accepted
 from backfill_assets.ledger.records import GateResult
+from backfill_assets.ledger.sampled import BreakdownCell
 from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.partitions import Grain
 from backfill_assets_tests.report_examples import (
@@ -329,3 +333,40 @@ def test_a_measure_that_moved_shows_both_values_in_one_cell_and_is_sorted_by_the
 )
 def test_a_small_change_is_not_rounded_to_none(before: int, after: int, said: str) -> None:
     assert change_in_words(before, after) == said
+
+
+NAN, INFINITE = float("nan"), float("inf")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [(NAN, NAN, "same"), (INFINITE, INFINITE, "same"), (1, NAN, "not comparable"), (-INFINITE, 1.5, "not comparable")],
+)
+def test_a_sum_that_is_not_finite_is_not_subtracted(before: float, after: float, said: str) -> None:
+    assert change_in_words(before, after) == said
+
+
+def test_the_report_of_sums_that_are_not_finite_can_be_read_everywhere() -> None:
+    kept = [
+        BreakdownCell(
+            month=date(2006, month, 1),
+            is_new=is_new,
+            by={"shop": shop},
+            before={"rows": "10", "amount": before},
+            after={"rows": "10", "amount": after},
+            differs=True,
+        )
+        for is_new in (False, True)
+        for month in (7, 8)
+        for shop, before, after in [("a", "1", "NaN"), ("b", "Infinity", "-Infinity"), ("c", "-Infinity", "2")]
+    ]
+    found = replace(report(), breakdown=breakdown_document(kept, None))
+    text = html_page(found, worded=words_of)
+    assert "1 → NaN<br>" in text
+    assert "Infinity → -Infinity<br>" in text
+    assert not re.search(r"> *-?(nan|inf)\b|→ -?(nan|inf)\b", text)
+    assert markdown_page(found, worded=words_of)
+    console = Console(record=True, width=200, file=StringIO())
+    show(console, report_view(replace(found, manifest={"target": {"grain": "daily"}})))
+    values = json.loads(json.dumps(as_json(found, worded=words_of), allow_nan=False))
+    assert [each["after"]["amount"] for each in values["breakdown"]["new"][:3]] == ["NaN", "-Infinity", 2]
