@@ -63,12 +63,12 @@ class Record:
     """A record of a file.
 
     Attributes:
-        written: The record as messages quote it.
+        written: By column, what the file has.
         values: By column, its value or why it has none.
         broken: It is no record at all; the text has to occur in the reason.
     """
 
-    written: str
+    written: Mapping[str, Any]
     values: Mapping[str, Any]
     broken: str | None = None
 
@@ -100,7 +100,7 @@ def expected(content: bytes, name: str, schema: StructType, *, rounds: bool = Fa
     return list(read(text, schema, rounds))
 
 
-def _record(written: str, schema: StructType, value_of: Callable[[str, DataType], Any]) -> Record:
+def _record(written: Mapping[str, Any], schema: StructType, value_of: Callable[[str, DataType], Any]) -> Record:
     values = {}
     for column in schema:
         try:
@@ -184,7 +184,7 @@ def _json_lines(content: bytes, schema: StructType, rounds: bool) -> Iterator[Re
 
 
 def _json_record(line: bytes, schema: StructType, rounds: bool) -> Record:
-    written = repr(line[:400])
+    written = {"line": line}
     try:
         found = parsed(line.decode())
     except _HalfPair:
@@ -194,7 +194,7 @@ def _json_record(line: bytes, schema: StructType, rounds: bool) -> Record:
     members = dict(found) if isinstance(found, Members) else {}
     if not members or len(members) < len(found):
         return Record(written=written, values={}, broken="")
-    return _record(written, schema, lambda name, kind: from_json(members.get(name), kind, rounds=rounds))
+    return _record(members, schema, lambda name, kind: from_json(members.get(name), kind, rounds=rounds))
 
 
 def from_json(value: Any, kind: DataType, *, rounds: bool = False) -> Any:
@@ -233,16 +233,22 @@ _FIELD = re.compile(r'(?:"((?:[^"]|"")*)"|([^",\r\n][^,\r\n]*|))(,|\r\n|\n|\r|\Z
 
 def _csv(content: bytes, schema: StructType, rounds: bool) -> Iterator[Record]:
     header, *rows = csv_rows(content.decode("utf-8", "surrogateescape"))
+    _require(header, schema)
     for row in rows:
         yield _csv_record(header, row, schema, rounds)
 
 
 def _csv_record(header: Sequence[str], row: Sequence[str], schema: StructType, rounds: bool) -> Record:
-    written = repr(row)[:400]
     if len(row) != len(header) or re.search("[\ud800-\udfff]", "".join(row)):
-        return Record(written=written, values={}, broken="")
+        return Record(written={"row": row}, values={}, broken="")
     fields = dict(zip(header, row, strict=True))
-    return _record(written, schema, lambda name, kind: from_field(fields.get(name) or None, kind, rounds=rounds))
+    return _record(fields, schema, lambda name, kind: from_field(fields.get(name) or None, kind, rounds=rounds))
+
+
+def _require(columns: Sequence[str], schema: StructType) -> None:
+    for column in schema:
+        if column.name not in columns and not column.nullable:
+            raise FileRefused("has no column")
 
 
 def csv_rows(text: str) -> list[list[str]]:
@@ -433,12 +439,14 @@ def plain(column: pa.ChunkedArray) -> list[Any]:
 
 
 def _parquet(content: bytes, schema: StructType, rounds: bool) -> Iterator[Record]:
-    table = pq.read_table(io.BytesIO(content))
+    with pq.ParquetFile(io.BytesIO(content)) as file:
+        leaves = (file.schema.column(n) for n in range(len(file.schema.names)))
+        int96 = any(leaf.physical_type == "INT96" for leaf in leaves)
+        table = file.read()
+    _require(table.column_names, schema)
     for column in schema:
-        if column.name in table.column_names:
+        if column.name in table.column_names and not int96:  # which is an instant by convention
             _refuse_type(column.name, table.schema.field(column.name).type, column.dataType)
-        elif not column.nullable:
-            raise FileRefused(column.name)
     types = {name: table.schema.field(name).type for name in table.column_names}
     for row in zip(*(plain(table[name]) for name in types), strict=True):
         yield _parquet_record(types, dict(zip(types, row, strict=True)), schema, rounds)
@@ -447,7 +455,7 @@ def _parquet(content: bytes, schema: StructType, rounds: bool) -> Iterator[Recor
 def _parquet_record(
     types: Mapping[str, pa.DataType], values: Mapping[str, Any], schema: StructType, rounds: bool
 ) -> Record:
-    written = repr({name: (value, str(types[name])) for name, value in values.items()})
+    written = {name: (value, str(types[name])) for name, value in values.items()}
     return _record(
         written,
         schema,
