@@ -13,8 +13,8 @@ import io
 import json
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import date
 from decimal import Decimal
 from fractions import Fraction
@@ -23,24 +23,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    BooleanType,
-    ByteType,
-    DataType,
-    DateType,
-    DecimalType,
-    DoubleType,
-    FloatType,
-    IntegerType,
-    LongType,
-    ShortType,
-    StringType,
-    StructType,
-    TimestampNTZType,
-    TimestampType,
-)
+from pyspark.sql import types as T
 
 
 class FileRefused(Exception):
@@ -64,12 +47,14 @@ class Record:
 
     Attributes:
         written: By column, what the file has.
+        types: By column, as which type a Parquet file has it.
         values: By column, its value or why it has none.
         broken: It is no record at all; the text has to occur in the reason.
     """
 
     written: Mapping[str, Any]
-    values: Mapping[str, Any]
+    types: Mapping[str, pa.DataType] = field(default_factory=dict)
+    values: Mapping[str, Any] = field(default_factory=dict)
     broken: str | None = None
 
     @property
@@ -78,7 +63,7 @@ class Record:
         return tuple(name for name, value in self.values.items() if isinstance(value, Wrong))
 
 
-def expected(content: bytes, name: str, schema: StructType, *, rounds: bool = False) -> list[Record]:
+def expected(content: bytes, name: str, schema: T.StructType, *, rounds: bool = False) -> list[Record]:
     """Every record of a file, in order.
 
     Args:
@@ -91,42 +76,129 @@ def expected(content: bytes, name: str, schema: StructType, *, rounds: bool = Fa
         FileRefused: The file is refused as a whole.
     """
     if name.endswith(".parquet"):
-        return list(_parquet(content, schema, rounds))
-    text = gzip.decompress(content) if name.endswith(".gz") else content
-    if text.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        raise FileRefused("UTF-16")
-    text = text.removeprefix(codecs.BOM_UTF8)
-    read = _csv if name.removesuffix(".gz").endswith(".csv") else _json_lines
-    return list(read(text, schema, rounds))
+        found = _parquet(content, schema)
+    else:
+        text = gzip.decompress(content) if name.endswith(".gz") else content
+        if text.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+            raise FileRefused("UTF-16")
+        text = text.removeprefix(codecs.BOM_UTF8)
+        found = _csv(text, schema) if name.removesuffix(".gz").endswith(".csv") else _json_lines(text)
+    return [_judged(record, schema, rounds) if record.broken is None else record for record in found]
 
 
-def _record(written: Mapping[str, Any], schema: StructType, value_of: Callable[[str, DataType], Any]) -> Record:
-    values = {}
+def _judged(record: Record, schema: T.StructType, rounds: bool) -> Record:
+    values: dict[str, Any] = {}
     for column in schema:
         try:
-            value = value_of(column.name, column.dataType)
+            value = value_of(record.written.get(column.name), column.dataType, rounds=rounds)
             missing = value is None or (isinstance(value, str) and not value.strip(" "))
             values[column.name] = Wrong() if missing and not column.nullable else value
         except Wrong as wrong:
             values[column.name] = wrong
-    return Record(written=written, values=values)
+    return Record(written=record.written, types=record.types, values=values)
 
 
-def _needed(value: Any, nullable: bool) -> Any:
-    if value is None and not nullable:
-        raise Wrong
-    return value
+def _require(columns: Sequence[str], schema: T.StructType) -> None:
+    if any(column.name not in columns and not column.nullable for column in schema):
+        raise FileRefused("has no column")
 
 
-# --------------------------------------------------------------------------------------------------- JSON
+# ------------------------------------------------------------------------------------------------- values
 
 
 class Digits(str):
     """A JSON number as it was written."""
 
 
+class Field(str):
+    """A field of a CSV or a text of a Parquet file; it may be the JSON text of an array or a struct."""
+
+
 class Members(tuple[tuple[str, Any], ...]):
-    """A JSON object, as its members were written."""
+    """The members of a JSON object or of a struct of Parquet, as they were written."""
+
+
+def value_of(written: Any, kind: T.DataType, *, rounds: bool = False) -> Any:
+    """The value of what a file has: of JSON or of Parquet, whose timestamps are nanoseconds.
+
+    Raises:
+        Wrong: It has none.
+    """
+
+    def inner(written: Any, kind: T.DataType, nullable: bool) -> Any:
+        value = value_of(written, kind, rounds=rounds)
+        if value is None and not nullable:
+            raise Wrong
+        return value
+
+    match kind, written:
+        case _, None:
+            return None
+        case ((T.ArrayType() | T.StructType()), Field()):
+            found = _from_field(written)
+            return None if found is None else value_of(found, kind, rounds=rounds)
+        case T.ArrayType(), list():
+            return [inner(each, kind.elementType, kind.containsNull) for each in written]
+        case T.StructType(), Members():
+            members = dict(written)
+            if len(members) < len(written) or members.keys() - set(kind.names):
+                raise Wrong
+            return {each.name: inner(members.get(each.name), each.dataType, each.nullable) for each in kind}
+        case ((T.ArrayType() | T.StructType()), _):
+            raise Wrong
+        case _, str():
+            if _half_pair(written):  # of a byte that is no UTF-8
+                raise Wrong
+            return from_text(str(written), kind, rounds=rounds)
+        case _, (bool() | list() | Members()):
+            return from_text(compact(written), kind, rounds=rounds)
+        case T.BinaryType(), bytes():
+            return written
+        case _, bytes():
+            return value_of(Field(written.decode("utf-8", "surrogateescape")), kind, rounds=rounds)
+        case T.DateType(), int():
+            return written
+        case ((T.TimestampType() | T.TimestampNTZType()), int()):
+            if written % 1_000 and not rounds:
+                raise Wrong(misfit=True)
+            return written // 1_000
+    return from_number(written, kind, rounds=rounds)
+
+
+def from_number(number: int | float | Decimal, kind: T.DataType, *, rounds: bool = False) -> Any:
+    """The value of a number of Parquet.
+
+    Raises:
+        Wrong: It has none.
+    """
+    if not math.isfinite(number):
+        raise Wrong
+    match kind:
+        case T.DecimalType():
+            return decimal(Decimal(number), kind, rounds=rounds)
+        case T.FloatType() | T.DoubleType():
+            became = float(number) if isinstance(kind, T.DoubleType) else nearest_float(Fraction(number))
+            if Fraction(became) != Fraction(number) and not rounds:
+                raise Wrong(misfit=True)
+            return math.copysign(became, number)
+    if number != int(number):
+        raise Wrong(misfit=True)
+    return whole(int(number), kind)
+
+
+def _from_field(text: str) -> Any:
+    if not text.strip(" "):
+        return None
+    try:
+        found = parsed(text)
+    except ValueError as error:
+        raise Wrong from error
+    if found is None:
+        raise Wrong
+    return found
+
+
+# --------------------------------------------------------------------------------------------------- JSON
 
 
 class _HalfPair(ValueError):
@@ -149,19 +221,13 @@ def parsed(text: str) -> Any:
         ValueError: It is none, or holds half of a surrogate pair.
     """
     value = _DECODER.decode(text)
-    if _has_half_pair(value):
+    if _half_pair(compact(value)):
         raise _HalfPair
     return value
 
 
-def _has_half_pair(value: Any) -> bool:
-    match value:
-        case Members():
-            return any(_has_half_pair(name) or _has_half_pair(member) for name, member in value)
-        case list():
-            return any(map(_has_half_pair, value))
-        case _:
-            return isinstance(value, str) and re.search("[\ud800-\udfff]", value) is not None
+def _half_pair(text: str) -> bool:
+    return re.search("[\ud800-\udfff]", text) is not None
 
 
 def compact(value: Any) -> str:
@@ -173,57 +239,24 @@ def compact(value: Any) -> str:
             return "{" + ",".join(f"{compact(name)}:{compact(member)}" for name, member in value) + "}"
         case list():
             return "[" + ",".join(map(compact, value)) + "]"
-        case _:
-            return json.dumps(value, ensure_ascii=False)
+    return json.dumps(value, ensure_ascii=False)
 
 
-def _json_lines(content: bytes, schema: StructType, rounds: bool) -> Iterator[Record]:
+def _json_lines(content: bytes) -> Iterator[Record]:
     for line in re.split(rb"\r\n|\n|\r", content):
-        if line.strip(b" \t"):
-            yield _json_record(line, schema, rounds)
-
-
-def _json_record(line: bytes, schema: StructType, rounds: bool) -> Record:
-    written = {"line": line}
-    try:
-        found = parsed(line.decode())
-    except _HalfPair:
-        return Record(written=written, values={}, broken="the line holds half of a surrogate pair")
-    except ValueError:
-        return Record(written=written, values={}, broken="")
-    members = dict(found) if isinstance(found, Members) else {}
-    if not members or len(members) < len(found):
-        return Record(written=written, values={}, broken="")
-    return _record(members, schema, lambda name, kind: from_json(members.get(name), kind, rounds=rounds))
-
-
-def from_json(value: Any, kind: DataType, *, rounds: bool = False) -> Any:
-    """The value of a parsed JSON value.
-
-    Raises:
-        Wrong: It has none.
-    """
-
-    match kind, value:
-        case _, None:
-            return None
-        case ArrayType(), list():
-            found = (from_json(each, kind.elementType, rounds=rounds) for each in value)
-            return [_needed(each, kind.containsNull) for each in found]
-        case StructType(), Members():
-            members = dict(value)
-            if len(members) < len(value) or members.keys() - set(kind.names):
-                raise Wrong
-            return {
-                each.name: _needed(from_json(members.get(each.name), each.dataType, rounds=rounds), each.nullable)
-                for each in kind
-            }
-        case ((ArrayType() | StructType()), _):
-            raise Wrong
-        case _, str():
-            return from_text(str(value), kind, rounds=rounds)
-        case _:
-            return from_text(compact(value), kind, rounds=rounds)
+        if not line.strip(b" \t"):
+            continue
+        broken = ""
+        try:
+            found = parsed(line.decode())
+            if isinstance(found, Members) and len(dict(found)) == len(found):
+                yield Record(written=dict(found))
+                continue
+        except _HalfPair:
+            broken = "the line holds half of a surrogate pair"
+        except ValueError:
+            pass
+        yield Record(written={"line": line}, broken=broken)
 
 
 # --------------------------------------------------------------------------------------------------- CSV
@@ -231,24 +264,14 @@ def from_json(value: Any, kind: DataType, *, rounds: bool = False) -> Any:
 _FIELD = re.compile(r'(?:"((?:[^"]|"")*)"|([^",\r\n][^,\r\n]*|))(,|\r\n|\n|\r|\Z)')
 
 
-def _csv(content: bytes, schema: StructType, rounds: bool) -> Iterator[Record]:
+def _csv(content: bytes, schema: T.StructType) -> Iterator[Record]:
     header, *rows = csv_rows(content.decode("utf-8", "surrogateescape"))
     _require(header, schema)
     for row in rows:
-        yield _csv_record(header, row, schema, rounds)
-
-
-def _csv_record(header: Sequence[str], row: Sequence[str], schema: StructType, rounds: bool) -> Record:
-    if len(row) != len(header) or re.search("[\ud800-\udfff]", "".join(row)):
-        return Record(written={"row": row}, values={}, broken="")
-    fields = dict(zip(header, row, strict=True))
-    return _record(fields, schema, lambda name, kind: from_field(fields.get(name) or None, kind, rounds=rounds))
-
-
-def _require(columns: Sequence[str], schema: StructType) -> None:
-    for column in schema:
-        if column.name not in columns and not column.nullable:
-            raise FileRefused("has no column")
+        if len(row) != len(header) or _half_pair("".join(row)):
+            yield Record(written={"row": row}, broken="")
+        else:
+            yield Record(written={name: Field(text) for name, text in zip(header, row, strict=True) if text})
 
 
 def csv_rows(text: str) -> list[list[str]]:
@@ -278,27 +301,6 @@ def csv_rows(text: str) -> list[list[str]]:
     return rows
 
 
-def from_field(text: str | None, kind: DataType, *, rounds: bool = False) -> Any:
-    """The value of a text that may hold a JSON array or object.
-
-    Raises:
-        Wrong: It has none.
-    """
-    if text is None:
-        return None
-    if not isinstance(kind, ArrayType | StructType):
-        return from_text(text, kind, rounds=rounds)
-    if not text.strip(" "):
-        return None
-    try:
-        found = parsed(text)
-    except ValueError as error:
-        raise Wrong from error
-    if found is None:
-        raise Wrong
-    return from_json(found, kind, rounds=rounds)
-
-
 # -------------------------------------------------------------------------------------------------- texts
 
 _NUMBER = re.compile(r"[+-]?([0-9]+([.][0-9]*)?|[.][0-9]+)([eE][+-]?[0-9]{1,3})?")
@@ -306,34 +308,34 @@ _TIME = re.compile(
     r"([0-9]{4}-[0-9]{2}-[0-9]{2})[T ]([0-9]{2}):([0-9]{2})(?::([0-9]{2})(?:[.]([0-9]{1,9}))?)?"
     r"(Z|[+-][0-9]{2}(?::?[0-9]{2})?)?"
 )
-_BITS: Mapping[type[DataType], int] = {ByteType: 8, ShortType: 16, IntegerType: 32, LongType: 64}
+_BITS: Mapping[type[T.DataType], int] = {T.ByteType: 8, T.ShortType: 16, T.IntegerType: 32, T.LongType: 64}
 _EPOCH = date(1970, 1, 1).toordinal()
 
 
-def from_text(text: str, kind: DataType, *, rounds: bool = False) -> Any:
+def from_text(text: str, kind: T.DataType, *, rounds: bool = False) -> Any:
     """The value of a text, of any type but arrays and structs.
 
     Raises:
         Wrong: It has none.
     """
-    if isinstance(kind, StringType):
+    if isinstance(kind, T.StringType):
         return text
     if not text.strip(" "):
         return None
     match kind:
-        case ByteType() | ShortType() | IntegerType() | LongType():
+        case T.ByteType() | T.ShortType() | T.IntegerType() | T.LongType():
             return whole(int(_form(r"[+-]?[0-9]{1,19}", text)), kind)
-        case FloatType() | DoubleType():
+        case T.FloatType() | T.DoubleType():
             return _binary_number(_form(_NUMBER, text), kind)
-        case DecimalType():
+        case T.DecimalType():
             return decimal(Decimal(_form(_NUMBER, text)), kind, rounds=rounds)
-        case BooleanType():
+        case T.BooleanType():
             return _form("true|false", text) == "true"
-        case DateType():
+        case T.DateType():
             return _day(_form("[0-9]{4}-[0-9]{2}-[0-9]{2}", text))
-        case TimestampType() | TimestampNTZType():
-            return _instant(text, rounds=rounds, zoned=isinstance(kind, TimestampType))
-        case BinaryType():
+        case T.TimestampType() | T.TimestampNTZType():
+            return _instant(text, rounds=rounds, zoned=isinstance(kind, T.TimestampType))
+        case T.BinaryType():
             return base64.b64decode(_form("(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?", text))
     raise AssertionError(f"{kind} is not supported")
 
@@ -344,7 +346,7 @@ def _form(pattern: str | re.Pattern[str], text: str) -> str:
     return text
 
 
-def whole(number: int, kind: DataType) -> int:
+def whole(number: int, kind: T.DataType) -> int:
     """A number within the range of a type of whole numbers."""
     half = 1 << (_BITS[type(kind)] - 1)
     if not -half <= number < half:
@@ -352,7 +354,7 @@ def whole(number: int, kind: DataType) -> int:
     return number
 
 
-def decimal(number: Decimal, kind: DecimalType, *, rounds: bool = False) -> Decimal:
+def decimal(number: Decimal, kind: T.DecimalType, *, rounds: bool = False) -> Decimal:
     """The exact number, or the number rounded half up, with the scale of the type."""
     sign, digits, exponent = number.as_tuple()
     assert isinstance(exponent, int)
@@ -381,9 +383,9 @@ def nearest_float(number: Fraction) -> float:
     return float(min(finite, key=lambda each: (abs(Fraction(float(each)) - number), int(each.view(np.int32)) & 1)))
 
 
-def _binary_number(text: str, kind: DataType) -> float:
+def _binary_number(text: str, kind: T.DataType) -> float:
     number = Decimal(text)
-    value = float(text) if isinstance(kind, DoubleType) else nearest_float(Fraction(number))
+    value = float(text) if isinstance(kind, T.DoubleType) else nearest_float(Fraction(number))
     if math.isinf(value) or (value == 0 and number != 0):
         raise Wrong(misfit=True)
     return math.copysign(value, -1 if text.startswith("-") else 1)
@@ -438,102 +440,40 @@ def plain(column: pa.ChunkedArray) -> list[Any]:
     return found
 
 
-def _parquet(content: bytes, schema: StructType, rounds: bool) -> Iterator[Record]:
+def _parquet(content: bytes, schema: T.StructType) -> Iterator[Record]:
     with pq.ParquetFile(io.BytesIO(content)) as file:
         leaves = (file.schema.column(n) for n in range(len(file.schema.names)))
         int96 = any(leaf.physical_type == "INT96" for leaf in leaves)
         table = file.read()
     _require(table.column_names, schema)
-    for column in schema:
-        if column.name in table.column_names and not int96:  # which is an instant by convention
-            _refuse_type(column.name, table.schema.field(column.name).type, column.dataType)
     types = {name: table.schema.field(name).type for name in table.column_names}
+    for column in schema:
+        if column.name in types and not int96:  # which is an instant by convention
+            _refuse_local_time(column.name, types[column.name], column.dataType)
     for row in zip(*(plain(table[name]) for name in types), strict=True):
-        yield _parquet_record(types, dict(zip(types, row, strict=True)), schema, rounds)
+        yield Record(written={name: _typed(v, types[name]) for name, v in zip(types, row, strict=True)}, types=types)
 
 
-def _parquet_record(
-    types: Mapping[str, pa.DataType], values: Mapping[str, Any], schema: StructType, rounds: bool
-) -> Record:
-    written = {name: (value, str(types[name])) for name, value in values.items()}
-    return _record(
-        written,
-        schema,
-        lambda name, kind: from_arrow(values.get(name), types.get(name, pa.null()), kind, rounds=rounds),
-    )
-
-
-def _refuse_type(name: str, found: pa.DataType, kind: DataType) -> None:
-    """Refuses a timestamp whose instants are not known."""
-    if isinstance(kind, TimestampType) and pa.types.is_timestamp(found) and found.tz is None:
+def _refuse_local_time(name: str, found: pa.DataType, kind: T.DataType) -> None:
+    if isinstance(kind, T.TimestampType) and pa.types.is_timestamp(found) and found.tz is None:
         raise FileRefused(name)
-    if isinstance(kind, ArrayType) and pa.types.is_list(found):
-        _refuse_type(name, found.value_type, kind.elementType)
-    if isinstance(kind, StructType) and pa.types.is_struct(found):
+    if isinstance(kind, T.ArrayType) and pa.types.is_list(found):
+        _refuse_local_time(name, found.value_type, kind.elementType)
+    if isinstance(kind, T.StructType) and pa.types.is_struct(found):
         for each in kind:
-            _refuse_type(name, found.field(each.name).type, each.dataType)
+            _refuse_local_time(name, found.field(each.name).type, each.dataType)
 
 
-_TICKS = {"s": 10**6, "ms": 1_000, "us": 1}
-
-
-def from_arrow(value: Any, found: pa.DataType, kind: DataType, *, rounds: bool = False) -> Any:
-    """The value of a value of a Parquet file.
-
-    Args:
-        value: As `plain` gives it.
-        found: The type of the column in the file.
-        kind: That of the contract.
-        rounds: The source writes more digits than the contract keeps.
-
-    Raises:
-        Wrong: It has none.
-    """
-
-    if pa.types.is_dictionary(found):
-        found = found.value_type
-    match kind, value:
-        case _, None:
-            return None
-        case ArrayType(), list():
-            became = (from_arrow(each, found.value_type, kind.elementType, rounds=rounds) for each in value)
-            return [_needed(each, kind.containsNull) for each in became]
-        case StructType(), dict():
-            types = {each.name: each.type for each in found}
-            return {
-                to.name: _needed(from_arrow(value[to.name], types[to.name], to.dataType, rounds=rounds), to.nullable)
-                for to in kind
-            }
-        case BinaryType(), bytes() if pa.types.is_binary(found):
-            return value
-        case _, bytes():
-            try:
-                return from_field(value.decode(), kind, rounds=rounds)
-            except UnicodeDecodeError as error:
-                raise Wrong from error
-        case ((TimestampType() | TimestampNTZType()), int()):
-            if found.unit != "ns":
-                return value * _TICKS[found.unit]
-            if value % 1_000 and not rounds:
-                raise Wrong(misfit=True)
-            return value // 1_000
-        case ((DateType() | BooleanType()), _):
-            return value
-        case DecimalType(), _:
-            return decimal(Decimal(value), kind, rounds=rounds)
-        case ((FloatType() | DoubleType()), _):
-            return _to_binary_number(value, kind, rounds=rounds)
-        case _, float() if not math.isfinite(value):
-            raise Wrong
-        case _, (float() | Decimal()) if value != int(value):
-            raise Wrong(misfit=True)
-    return whole(int(value), kind)
-
-
-def _to_binary_number(value: int | float, kind: DataType, *, rounds: bool) -> float:
-    if isinstance(value, float) and not math.isfinite(value):
-        raise Wrong
-    became = float(value) if isinstance(kind, DoubleType) else nearest_float(Fraction(value))
-    if Fraction(became) != Fraction(value) and not rounds:
-        raise Wrong(misfit=True)
-    return math.copysign(became, value)
+def _typed(value: Any, found: pa.DataType) -> Any:
+    """What `value_of` takes of a plain value."""
+    if value is None:
+        return None
+    if pa.types.is_list(found):
+        return [_typed(each, found.value_type) for each in value]
+    if pa.types.is_struct(found):
+        return Members((each.name, _typed(value[each.name], each.type)) for each in found)
+    if pa.types.is_timestamp(found):
+        return value * {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9}[found.unit]
+    if pa.types.is_dictionary(found) or pa.types.is_string(found) or pa.types.is_large_string(found):
+        return Field(value.decode("utf-8", "surrogateescape"))
+    return value
