@@ -182,7 +182,7 @@ def from_number(number: int | float | Decimal, kind: T.DataType, *, rounds: bool
                 raise Wrong(misfit=True)
             return math.copysign(became, number)
     if number != int(number):
-        raise Wrong(misfit=True)
+        raise Wrong
     return whole(int(number), kind)
 
 

@@ -20,25 +20,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    BooleanType,
-    ByteType,
-    DataType,
-    DateType,
-    DecimalType,
-    DoubleType,
-    FloatType,
-    IntegerType,
-    LongType,
-    ShortType,
-    StringType,
-    StructField,
-    StructType,
-    TimestampNTZType,
-    TimestampType,
-)
+from pyspark.sql import types as T
 
 from backfill_assets_tests.faults.landing_oracle import storable
 
@@ -46,15 +28,15 @@ FORMATS = ("JSON lines", "CSV", "Parquet")
 ID, AT = "record_id", "at"
 """The key and the event time, which are right in every record that can be read."""
 
-WHOLE: dict[DataType, int] = {ByteType(): 8, ShortType(): 16, IntegerType(): 32, LongType(): 64}
+WHOLE: dict[T.DataType, int] = {T.ByteType(): 8, T.ShortType(): 16, T.IntegerType(): 32, T.LongType(): 64}
 DECIMALS = tuple(
-    DecimalType(*each) for each in ((10, 2), (38, 0), (38, 18), (38, 38), (18, 4), (5, 5), (20, 2), (1, 0))
+    T.DecimalType(*each) for each in ((10, 2), (38, 0), (38, 18), (38, 38), (18, 4), (5, 5), (20, 2), (1, 0))
 )
 OTHERS = (
-    StringType(), FloatType(), DoubleType(), BooleanType(), DateType(), TimestampType(), TimestampNTZType(),
-    BinaryType(),
+    T.StringType(), T.FloatType(), T.DoubleType(), T.BooleanType(), T.DateType(), T.TimestampType(),
+    T.TimestampNTZType(), T.BinaryType(),
 )  # fmt: skip
-ATOMIC: Sequence[DataType] = (*WHOLE, *OTHERS, *DECIMALS)
+ATOMIC: Sequence[T.DataType] = (*WHOLE, *OTHERS, *DECIMALS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,27 +51,27 @@ class Generated:
 # ---------------------------------------------------------------------------------------------- contracts
 
 
-def contract(chance: random.Random, *, columns: int, depth: int = 3) -> StructType:
+def contract(chance: random.Random, *, columns: int, depth: int = 3) -> T.StructType:
     """A contract of a key, an event time and columns of any types, nested to a depth."""
     kinds = chance.sample(ATOMIC, len(ATOMIC))
     flat = 0.7 if depth else 1
     kinds = [kinds[n % len(kinds)] if chance.random() < flat else nested_type(chance, depth) for n in range(columns)]
-    named = [StructField(f"{kind.typeName()}_{n}", kind, chance.random() < 0.7) for n, kind in enumerate(kinds)]
-    return StructType([StructField(ID, StringType(), False), StructField(AT, TimestampType(), False), *named])
+    named = [T.StructField(f"{kind.typeName()}_{n}", kind, chance.random() < 0.7) for n, kind in enumerate(kinds)]
+    return T.StructType([T.StructField(ID, T.StringType(), False), T.StructField(AT, T.TimestampType(), False), *named])
 
 
-def nested_type(chance: random.Random, depth: int) -> DataType:
+def nested_type(chance: random.Random, depth: int) -> T.DataType:
     """An array or a struct of atomic types, or of others of less depth."""
 
-    def inner() -> DataType:
+    def inner() -> T.DataType:
         if depth > 1 and chance.random() < 0.4:
             return nested_type(chance, depth - 1)
         return chance.choice(ATOMIC)
 
     if chance.random() < 0.5:
-        return ArrayType(inner(), chance.random() < 0.7)
+        return T.ArrayType(inner(), chance.random() < 0.7)
     names = chance.sample(("amount", "Code", "größe", "at"), chance.randint(1, 3))
-    return StructType([StructField(name, inner(), chance.random() < 0.7) for name in names])
+    return T.StructType([T.StructField(name, inner(), chance.random() < 0.7) for name in names])
 
 
 # -------------------------------------------------------------------------------------------------- texts
@@ -137,39 +119,35 @@ ZONES = ("Z", "+01:00", "+0100", "+01", "-11:30", "+05:45", "-03", "+14:00", "-0
 BAD_ZONES = ("", " Europe/Rome", "[Europe/Rome]", "+25:00", "+01:75", "z", " Z", "UTC", " EST", "+1", "+1:00")
 
 
-def text_of(chance: random.Random, kind: DataType, odd: bool) -> str:
+def text_of(chance: random.Random, kind: T.DataType, odd: bool) -> str:
     """A text of an atomic type; an odd one may be of another form, or at the end of what fits."""
-    if isinstance(kind, StringType):
+    if isinstance(kind, T.StringType):
         return chance.choice(STRINGS if chance.random() < 0.5 else PUBLIC)
     if odd and chance.random() < 0.6:
         return chance.choice(PUBLIC)
     number = number_of(chance, kind, odd)
     match kind:
-        case BooleanType():
+        case T.BooleanType():
             return chance.choice(["True", "1", "false ", "no"] if odd else ["true", "false"])
-        case DateType():
+        case T.DateType():
             day = _day(chance)
             return chance.choice([f" {day}", f"{day}T00:00:00", day.replace("-", "/"), f"{day}Z"]) if odd else day
-        case TimestampType() | TimestampNTZType():
-            zones = (ZONES, BAD_ZONES) if isinstance(kind, TimestampType) else (("",), ("Z", "+01:00"))
-            fraction = str(chance.randrange(10**9)).rjust(9, "0")[
-                : chance.choice([0, 1, 3, 6, 7, 9] if odd else [0, 3, 6])
-            ]
+        case T.TimestampType() | T.TimestampNTZType():
+            zones = (ZONES, BAD_ZONES) if isinstance(kind, T.TimestampType) else (("",), ("Z", "+01:00"))
+            digits = chance.choice([0, 1, 3, 6, 7, 9] if odd else [0, 3, 6])
+            fraction = f"{chance.randrange(10**9):09}"[:digits]
             seconds = f":{chance.randrange(60):02}" + (f".{fraction}" if fraction else "")
             if fraction and not odd and chance.random() < 0.2:
                 seconds = seconds.ljust(13, "0")
             clock = f"{chance.randrange(24):02}:{chance.randrange(60):02}{chance.choice([seconds, seconds, ''])}"
             return f"{_day(chance)}{chance.choice('T ')}{clock}{chance.choice(zones[odd and chance.random() < 0.5])}"
-        case BinaryType():
+        case T.BinaryType():
             encoded = base64.b64encode(chance.randbytes(chance.randint(1, 9))).decode()
-            return (
-                chance.choice([encoded.rstrip("="), encoded + "=", encoded[:2] + "\n" + encoded[2:]])
-                if odd
-                else encoded
-            )
-        case FloatType() | DoubleType():
+            wrong = [encoded.rstrip("="), encoded + "=", encoded[:2] + "\n" + encoded[2:]]
+            return chance.choice(wrong if odd else [encoded])
+        case T.FloatType() | T.DoubleType():
             return chance.choice([repr(number), f"{number:.3e}", f"{number:+.2f}", repr(number).upper()])
-        case DecimalType():
+        case T.DecimalType():
             return _spelled(chance, number)
     return chance.choice([str(number), f"{number:+}", f"{number:06}", str(number)])
 
@@ -198,20 +176,19 @@ def _spelled(chance: random.Random, number: Decimal) -> str:
     return text
 
 
-def number_of(chance: random.Random, kind: DataType, odd: bool) -> Any:
+def number_of(chance: random.Random, kind: T.DataType, odd: bool) -> Any:
     """A number that fits a type, or an odd one that nearly does or does not."""
     match kind:
-        case ByteType() | ShortType() | IntegerType() | LongType():
+        case T.ByteType() | T.ShortType() | T.IntegerType() | T.LongType():
             half = 1 << (WHOLE[kind] - 1)
             edge = (half, -half - 1, half * 3) if odd else (half - 1, -half)
             return chance.choice([*edge, chance.randrange(-half, half), chance.randrange(-100, 100)])
-        case FloatType() | DoubleType():
-            most = 300 if isinstance(kind, DoubleType) else 37
-            number = chance.choice(
-                [chance.uniform(-1e4, 1e4), chance.choice([1, -1]) * 10 ** chance.uniform(-most, most)]
-            )
+        case T.FloatType() | T.DoubleType():
+            most = 300 if isinstance(kind, T.DoubleType) else 37
+            large = chance.choice([1, -1]) * 10 ** chance.uniform(-most, most)
+            number = chance.choice([chance.uniform(-1e4, 1e4), large])
             return number * 10.0 ** chance.choice([-most / 2, most / 2, 0]) if odd and abs(number) < 1e100 else number
-        case DecimalType():
+        case T.DecimalType():
             digits = chance.randint(0, kind.precision + odd)
             exponent = -kind.scale - (chance.randrange(4) if odd else 0)
             return Decimal((chance.randrange(2), _digits(chance, digits), exponent))
@@ -234,7 +211,7 @@ _OBJECTS = (
 )  # fmt: skip
 
 
-def json_of(chance: random.Random, field: StructField, odd: bool) -> str:
+def json_of(chance: random.Random, field: T.StructField, odd: bool) -> str:
     """JSON text of a value."""
     kind = field.dataType
     if chance.random() < (0.1 if field.nullable else 0.1 * odd):
@@ -243,12 +220,12 @@ def json_of(chance: random.Random, field: StructField, odd: bool) -> str:
         return chance.choice([*_NO_JSON, *_OBJECTS, '"\\ud800"', '"\\udc00\\ud800 "', '{"\\udfff": 1}'])
     space = chance.choice(["", " "])
     match kind:
-        case ArrayType():
+        case T.ArrayType():
             count = chance.choice([0, 1, 1, 2, 3])
-            element = StructField("element", kind.elementType, kind.containsNull)
+            element = T.StructField("element", kind.elementType, kind.containsNull)
             at = chance.randrange(max(count, 1)) if odd else -1
             return "[" + f",{space}".join(json_of(chance, element, n == at) for n in range(count)) + "]"
-        case StructType():
+        case T.StructType():
             members = [each for each in kind if not each.nullable or chance.random() < 0.9]
             chance.shuffle(members)
             at = chance.randrange(max(len(members), 1)) if odd else -1
@@ -258,7 +235,7 @@ def json_of(chance: random.Random, field: StructField, odd: bool) -> str:
                 written.insert(chance.randrange(len(written) + 1), chance.choice(more))
             return "{" + f",{space}".join(written) + "}"
     text = text_of(chance, kind, odd)
-    if isinstance(kind, StringType) and chance.random() < 0.1:
+    if isinstance(kind, T.StringType) and chance.random() < 0.1:
         return chance.choice(_OBJECTS)
     if (_JSON_NUMBER.fullmatch(text) or text in ("true", "false")) and chance.random() < 0.7:
         return text
@@ -269,7 +246,7 @@ def _quoted(chance: random.Random, text: str) -> str:
     return json.dumps(text, ensure_ascii=chance.random() < 0.5)
 
 
-def _json_line(chance: random.Random, key: str, schema: StructType) -> bytes:
+def _json_line(chance: random.Random, key: str, schema: T.StructType) -> bytes:
     columns = [each for each in schema if each.name not in (ID, AT)]
     at = chance.randrange(len(columns)) if chance.random() < 0.5 else -1
     members = [f'"{ID}": "{key}"', f'"{AT}":"2024-05-01T10:00:00Z"', '"Extra": {"x": 1}']
@@ -301,7 +278,7 @@ BAD_BYTES = (
 )
 
 
-def _json_file(chance: random.Random, schema: StructType, keys: Sequence[str]) -> bytes:
+def _json_file(chance: random.Random, schema: T.StructType, keys: Sequence[str]) -> bytes:
     lines = [_json_line(chance, key, schema) for key in keys]
     endings = chance.choice([(b"\n",), (b"\r\n",), (b"\r",), (b"\n", b"\r\n", b"\r"), (b"\n", b"\n\n", b"\n  \r\n")])
     content = b"".join(line + chance.choice(endings) for line in lines)
@@ -312,18 +289,20 @@ def _json_file(chance: random.Random, schema: StructType, keys: Sequence[str]) -
 # ---------------------------------------------------------------------------------------------------- CSV
 
 
-def field_of(chance: random.Random, column: StructField, odd: bool) -> str:
+def field_of(chance: random.Random, column: T.StructField, odd: bool) -> str:
     """The field of a CSV."""
     if chance.random() < (0.1 if column.nullable else 0.1 * odd):
         return ""
-    if isinstance(column.dataType, ArrayType | StructType):
-        return json_of(chance, StructField(column.name, column.dataType, False), odd)
+    if isinstance(column.dataType, T.ArrayType | T.StructType):
+        return json_of(chance, T.StructField(column.name, column.dataType, False), odd)
     return text_of(chance, column.dataType, odd)
 
 
-def _csv_file(chance: random.Random, schema: StructType, keys: Sequence[str], endings: Sequence[str]) -> bytes:
+def _csv_file(chance: random.Random, schema: T.StructType, keys: Sequence[str], endings: Sequence[str]) -> bytes:
     columns = [each for each in schema if not each.nullable or chance.random() < 0.95]
-    columns += [StructField(name, StringType()) for name in chance.sample(["extra", "Record_Id"], chance.randrange(3))]
+    columns += [
+        T.StructField(name, T.StringType()) for name in chance.sample(["extra", "Record_Id"], chance.randrange(3))
+    ]
     chance.shuffle(columns)
     quotes_all, rows = chance.random() < 0.3, [[each.name for each in columns]]
     choices = [n for n, each in enumerate(columns) if each.name not in (ID, AT)]
@@ -357,34 +336,34 @@ _SIGNED, _UNSIGNED = (
 )
 
 
-def stored_as(chance: random.Random, kind: DataType, units: Sequence[str] = ("ms", "us", "ns")) -> pa.DataType:
+def stored_as(chance: random.Random, kind: T.DataType, units: Sequence[str] = ("ms", "us", "ns")) -> pa.DataType:
     """A type of Arrow whose values can become those of a type."""
     if chance.random() < 0.15:  # everything as text, as crawlers store it
         return chance.choice([pa.string(), pa.large_string()])
     match kind:
-        case StringType():
+        case T.StringType():
             return chance.choice([pa.string(), pa.dictionary(pa.int32(), pa.string()), pa.binary()])
-        case ByteType() | ShortType() | IntegerType() | LongType():
+        case T.ByteType() | T.ShortType() | T.IntegerType() | T.LongType():
             # pandas makes floats of whole numbers with gaps, databases decimals of NUMBER.
             return chance.choice([*_SIGNED, *_UNSIGNED, pa.float64(), pa.decimal128(20, 0), pa.decimal128(38, 2)])
-        case FloatType() | DoubleType():
+        case T.FloatType() | T.DoubleType():
             return chance.choice([pa.float32(), pa.float64(), pa.int32(), pa.int64(), pa.uint64()])
-        case DecimalType():
+        case T.DecimalType():
             scale = chance.choice([kind.scale, kind.scale, 0, 2, 10])
             other = pa.decimal128(chance.choice([38, max(scale, kind.precision)]), scale)
             return chance.choice([pa.decimal128(kind.precision, kind.scale), other, pa.int32(), pa.int64()])
-        case BooleanType():
+        case T.BooleanType():
             return pa.bool_()
-        case DateType():
+        case T.DateType():
             return pa.date32()
-        case TimestampType() | TimestampNTZType():
-            zone = chance.choice(["UTC", "America/New_York", "+01:00"]) if isinstance(kind, TimestampType) else None
+        case T.TimestampType() | T.TimestampNTZType():
+            zone = chance.choice(["UTC", "America/New_York", "+01:00"]) if isinstance(kind, T.TimestampType) else None
             return pa.timestamp(chance.choice(units), tz=zone)
-        case BinaryType():
+        case T.BinaryType():
             return chance.choice([pa.binary(), pa.large_binary()])
-        case ArrayType():
+        case T.ArrayType():
             return pa.list_(_dense(stored_as(chance, kind.elementType, units)))
-        case StructType():
+        case T.StructType():
             return pa.struct([(each.name, _dense(stored_as(chance, each.dataType, units))) for each in kind])
     raise AssertionError(kind)
 
@@ -393,20 +372,20 @@ def _dense(kind: pa.DataType) -> pa.DataType:
     return kind.value_type if pa.types.is_dictionary(kind) else kind  # pyarrow cannot read nested dictionaries back
 
 
-def stored_value(chance: random.Random, column: StructField, found: pa.DataType, odd: bool) -> Any:
+def stored_value(chance: random.Random, column: T.StructField, found: pa.DataType, odd: bool) -> Any:
     """A value of the `storable` type of a type of Arrow."""
     kind = column.dataType
     if chance.random() < (0.1 if column.nullable else 0.1 * odd):
         return None
     if pa.types.is_dictionary(found):
         found = found.value_type
-    if pa.types.is_string(found) or pa.types.is_large_string(found) or isinstance(kind, StringType):
+    if pa.types.is_string(found) or pa.types.is_large_string(found) or isinstance(kind, T.StringType):
         return chance.choice(BAD_BYTES) if odd and chance.random() < 0.3 else field_of(chance, column, odd).encode()
     if pa.types.is_integer(found):
         half = 1 << (found.bit_width - 1)
         least, most = (-half, half) if found in _SIGNED else (0, 2 * half)
         bound = 1 << (WHOLE.get(kind, 25) - 1)
-        if isinstance(kind, DecimalType):
+        if isinstance(kind, T.DecimalType):
             bound = 10 ** (kind.precision - kind.scale)
         return chance.randrange(least, most) if odd else chance.randrange(max(least, 1 - bound), min(most, bound))
     if pa.types.is_floating(found):
@@ -421,31 +400,31 @@ def stored_value(chance: random.Random, column: StructField, found: pa.DataType,
         number = Decimal((chance.randrange(2), _digits(chance, chance.randint(0, digits)), 0))
         return number.scaleb(-found.scale if odd else -min(scale, found.scale))
     match kind:
-        case BooleanType():
+        case T.BooleanType():
             return chance.random() < 0.5
-        case DateType():
+        case T.DateType():
             return chance.choice([-719162, -141428, -25569, 0, chance.randrange(-30_000, 50_000)])
-        case TimestampType() | TimestampNTZType():
+        case T.TimestampType() | T.TimestampNTZType():
             ticks = {"ms": 10**3, "us": 10**6, "ns": 10**9}[found.unit]
             seconds = chance.choice([0, -1, chance.randrange(-(10**9), 4 * 10**9), chance.randrange(2**31)])
             if found.unit != "ns" and chance.random() < 0.05:
                 seconds = -62_135_596_800  # the first moment of .NET's calendar
             step = 1_000 if found.unit == "ns" and not odd else 1
             return seconds * ticks + chance.randrange(0, ticks, step)
-        case BinaryType():
+        case T.BinaryType():
             return chance.randbytes(chance.randint(0, 5))
-        case ArrayType():
+        case T.ArrayType():
             count = chance.choice([0, 1, 1, 2, 3])
             at = chance.randrange(max(count, 1)) if odd else -1
-            element = StructField("element", kind.elementType, kind.containsNull)
+            element = T.StructField("element", kind.elementType, kind.containsNull)
             return [stored_value(chance, element, found.value_type, n == at) for n in range(count)]
-        case StructType():
+        case T.StructType():
             at = chance.randrange(len(kind)) if odd else -1
             return {m.name: stored_value(chance, m, found.field(m.name).type, n == at) for n, m in enumerate(kind)}
     raise AssertionError(kind)
 
 
-def _parquet_file(chance: random.Random, schema: StructType, keys: Sequence[str], *, zoneless: bool) -> bytes:
+def _parquet_file(chance: random.Random, schema: T.StructType, keys: Sequence[str], *, zoneless: bool) -> bytes:
     columns = [each for each in schema if each.name != AT and (not each.nullable or chance.random() < 0.95)]
     chance.shuffle(columns)
     # Hive, Impala and older Sparks write instants as INT96, which has no flag for local times.
@@ -486,7 +465,7 @@ def _array(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
 # -------------------------------------------------------------------------------------------------- files
 
 
-def file_of(chance: random.Random, schema: StructType, kind: str, *, count: int, prefix: str) -> Generated:
+def file_of(chance: random.Random, schema: T.StructType, kind: str, *, count: int, prefix: str) -> Generated:
     """A file of a format; one in fifteen has to be refused as a whole."""
     keys = [f"{prefix}-{n}" for n in range(count)]
     refused = chance.random() < 1 / 15
