@@ -156,10 +156,17 @@ class Comparison:
                 self._differs(kind, culprits[0], "another column is blamed", record, found=reason)
             for name in blamed:
                 self._findings.counts[kind, self._type(name)].update(("compared", "rejected"))
-                kind_of = self._room.source.schema[name].dataType
-                misfit = record.values[name].misfit and not isinstance(kind_of, ArrayType | StructType)
-                if misfit and not reason.startswith(f"{name} does not fit {kind_of.simpleString()}: "):
-                    self._differs(kind, name, "does not fit, and another reason is given", record, found=reason)
+                self._compare_reason(kind, name, record, reason)
+
+    def _compare_reason(self, kind: str, name: str, record: Record, reason: str) -> None:
+        """Of a value that is no array and no struct, a reason has the value, and the type if it has no room for it."""
+        type_of, written = self._room.source.schema[name].dataType, record.written.get(name)
+        if isinstance(type_of, ArrayType | StructType):
+            return
+        begins = f"{name} does not fit {type_of.simpleString()}: " if record.values[name].misfit else name
+        quoted = isinstance(written, str) and re.fullmatch("[!#-&(-~]{1,100}", written) is not None
+        if not reason.startswith(begins) or (quoted and not reason.endswith(f": '{written}'")):
+            self._differs(kind, name, f"another reason is given than {begins}", record, found=reason)
 
     def _compare_values(self, kind: str, record: Record, values: Mapping[str, Any], place: str = "") -> None:
         for name, value in record.values.items():

@@ -178,7 +178,7 @@ def from_number(number: int | float | Decimal, kind: T.DataType, *, rounds: bool
             return decimal(Decimal(number), kind, rounds=rounds)
         case T.FloatType() | T.DoubleType():
             became = float(number) if isinstance(kind, T.DoubleType) else nearest_float(Fraction(number))
-            if Fraction(became) != Fraction(number) and not rounds:
+            if (became == 0 and number != 0) or (Fraction(became) != Fraction(number) and not rounds):
                 raise Wrong(misfit=True)
             return math.copysign(became, number)
     if number != int(number):

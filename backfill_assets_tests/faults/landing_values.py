@@ -93,7 +93,8 @@ PUBLIC: Sequence[str] = (
     "120e-1", "1e2", "0e400", "1.5", "2.5",
     # Written in other alphabets, or by hand.
     "\u0663", "\uff15", "\u22125", " 5", "5 ", "5\n", "\t5", "5\u00a0", "\ufeff5", "yes", "tRue", "true ", "1 2", "",
-    " ", "   ",
+    " ", "   ", "\t", "\u00a0", "\n", "5\r\n", "\u22121", "1,5", "5'000", "½", "0x", "00", "000.0", "-.5", "+.5e-1",
+    "1" * 400, "0." + "0" * 60 + "1", "1." + "0" * 60, "1e-38", "1e-39", "3.5e38", "1.8e308", "5e-324", "2e-324",
     # Dates and times of timetables, police records and telemetry.
     "2026-1-2", "20260102", "2026-02-30", "2026-02-29", "2024-02-29", "2026-13-01", "2026-00-10", "2026-01-02 ",
     "2026-01-02T03:04:05", "2026-01-02T03:04:05Z", "2026-01-02 03:04:05.123456789Z", "2026-01-02T03:04:05.1234567000Z",
@@ -207,6 +208,7 @@ _NO_JSON = (
     "01", "+1", ".5", "1.", "NaN", "-Infinity", "1_000", "0x1F", "'x'", "True", "None", "{5: 1}", "[1,]", "{,}"
 )  # fmt: skip
 _OBJECTS = (
+    '{"a":"\\u0000\\/\\t\\\\ \\"","b":{"c":[true,false,null]}}', '{"z":1,"a":123456789012345678901234567890.10}',
     '{"b": 1.0, "a": [null, 1E5, -0]}', '[ 1, "x", {"é": "\\u00e9\\n"} ]', "{}", "[]", "[[1],[2.50]]", '{"a":{"a":{}}}'
 )  # fmt: skip
 
@@ -364,7 +366,12 @@ def stored_as(chance: random.Random, kind: T.DataType, units: Sequence[str] = ("
         case T.ArrayType():
             return pa.list_(_dense(stored_as(chance, kind.elementType, units)))
         case T.StructType():
-            return pa.struct([(each.name, _dense(stored_as(chance, each.dataType, units))) for each in kind])
+            return pa.struct(
+                [
+                    (each.name, _dense(stored_as(chance, each.dataType, units)))
+                    for each in chance.sample(list(kind), len(kind))
+                ]
+            )
     raise AssertionError(kind)
 
 
