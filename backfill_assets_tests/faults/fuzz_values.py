@@ -163,10 +163,10 @@ class Comparison:
         type_of, written = self._room.source.schema[name].dataType, record.written.get(name)
         if isinstance(type_of, ArrayType | StructType):
             return
-        begins = f"{name} does not fit {type_of.simpleString()}: " if record.values[name].misfit else name
+        begins = "does not fit " + type_of.simpleString() if record.values[name].misfit else ""
         quoted = isinstance(written, str) and re.fullmatch("[!#-&(-~]{1,100}", written) is not None
-        if not reason.startswith(begins) or (quoted and not reason.endswith(f": '{written}'")):
-            self._differs(kind, name, f"another reason is given than {begins}", record, found=reason)
+        if not reason.startswith(f"{name} {begins}") or (quoted and not reason.endswith(f": '{written}'")):
+            self._differs(kind, name, f"another reason is given than '{begins}'", record, found=reason)
 
     def _compare_values(self, kind: str, record: Record, values: Mapping[str, Any], place: str = "") -> None:
         for name, value in record.values.items():
@@ -184,8 +184,12 @@ class Comparison:
             (kind, self._type(name)),
             what,
             f"{column.dataType.simpleString()}{'' if column.nullable else ' not null'}"
-            f"{', rounds' * self._rounds}: written {record.written.get(name)!r}, expected {should}, found {found!r}",
+            f"{', rounds' * self._rounds}: written {record.written.get(name)!r}{self._stored_as(record, name)}, "
+            f"expected {should}, found {found!r}",
         )
+
+    def _stored_as(self, record: Record, name: str) -> str:
+        return f" as {record.types[name]}" if name in record.types else ""
 
     def close(self) -> None:
         """Compares the bronze rows of all files."""
