@@ -29,7 +29,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import ArrayType, StructType
 
 from backfill_assets.domain import SourceTable, daily
-from backfill_assets.errors import Refused
+from backfill_assets.errors import InvalidDeclaration, Refused
 from backfill_assets.landing.bronze import bronze_rows
 from backfill_assets.landing.conformed import conformed_folder
 from backfill_assets.landing.imports import imports_for_days
@@ -233,10 +233,17 @@ def fuzz_values(
         files_of_a_format: How many files of each format a contract gets.
     """
     findings = Findings()
-    number = 0
+    number = -1
     while findings.records < records:
+        number += 1
         chance = random.Random(f"{seed}/{number}")
-        source = source_of(contract(chance, columns=columns, depth=depth), rounds=number % 2 == 1)
+        schema = contract(chance, columns=columns, depth=depth)
+        try:
+            source = source_of(schema, rounds=number % 2 == 1)
+        except InvalidDeclaration as error:
+            findings.records += 1
+            findings.differs(("contract", "files"), "cannot be declared", f"{schema.simpleString()}: {error}")
+            continue
         settings = Settings.from_environment({"BACKFILL_HOME": str(folder / f"room{number}")})
         with landing_room(spark, settings, lambda: LANDED_AT, source) as room:
             comparison = Comparison(room, findings)
@@ -245,7 +252,6 @@ def fuzz_values(
                     file_of(chance, source.schema, kind, count=records_in_a_file, prefix=f"r{number}-f{n}")
                 )
             comparison.close()
-        number += 1
     return findings
 
 
