@@ -42,6 +42,9 @@ CENTRAL: Mapping[str, Sequence[str]] = {
     "9a": ("integration/test_session_settings.py::test_a_transform_that_changes_a_setting_is_refused_by_name",),
     "9b": ("unit/test_code.py::test_an_edit_moves_the_tables_that_reach_the_module_and_no_others",),
     "10": ("integration/test_landing_land.py::test_a_killed_landing_loses_nothing_and_the_file_lands_afterwards",),
+    "10a": (
+        "faults/test_fuzz_values.py::test_every_landed_value_is_the_value_that_was_written_or_its_record_is_rejected",
+    ),
     "11": (
         "integration/test_tampering.py::test_an_edited_event_is_found",
         "integration/test_tampering.py::test_bytes_of_a_published_file_that_changed_are_found",
