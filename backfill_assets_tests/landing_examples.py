@@ -132,16 +132,16 @@ class LandingRoom:
             self.write(content, name),
             landing=landing_files(self.settings),
             incoming=incoming_folder(self.settings),
-            source=EVENTS,
+            source=self.source,
         )
         raw = records(
             self.spark,
             [for_spark(self.settings.landing, found.stored_path)],
             kind=found.kind,
             probe=found.probed.found,
-            source=EVENTS,
+            source=self.source,
         )
-        frame = judged(raw.frame, EVENTS, bounds=BOUNDS).withColumn("text", raw.text)
+        frame = judged(raw.frame, self.source, bounds=BOUNDS).withColumn("text", raw.text)
         return [row.asDict() for row in frame.orderBy(ROW).collect()]
 
 

@@ -52,12 +52,14 @@ def _step(frame: DataFrame, source: SourceTable, version: int, only: Column | No
         result = frame.select(*others, *(value.alias(name) for name, value in values.items()))
     except PySparkException as error:
         raise _broken(named, f"it failed: {error}".splitlines()[0].rstrip(".")) from error
-    for field in new.schema.fields:
-        found = result.schema[field.name].dataType
+    # Whether elements and members can be null was judged when the records landed; Spark infers that all of them can.
+    declared, given = new.schema.toNullable(), result.schema.toNullable()
+    for field in declared.fields:
+        found = given[field.name].dataType
         if not widens(found, field.dataType):
             says = f"it gives {field.name} as {found.simpleString()} where {field.dataType.simpleString()} is declared"
             raise _broken(named, says)
-    typed = (F.col(field.name).cast(field.dataType).alias(field.name) for field in new.schema.fields)
+    typed = (F.col(field.name).cast(field.dataType).alias(field.name) for field in declared.fields)
     return result.select(*others, *typed)
 
 

@@ -32,6 +32,7 @@ from backfill_assets.planning.policy import SOURCE_POLICY, Policy
 OF_A_SOURCE = {
     "event_time": a(str, "a column name"),
     "json_columns": several(str, "column names"),
+    "rounds": Kind(words="True or False", test=lambda value: isinstance(value, bool)),
     "plausible_gap_days": a(int, "a number of days"),
     "earlier": EARLIER,
     "lift": LIFT,
@@ -57,6 +58,9 @@ class SourceTable:
         partition: The partition column, which the loader derives; it is not part of `schema`.
         schema: The contract of a landed record. Columns that are not nullable must have a value.
         json_columns: String columns that must hold a JSON object when they are not null.
+        rounds: States that files have more digits than the contract keeps, so that landing may drop them: decimals are
+            rounded half up, fractions of a second are cut to microseconds, numbers become the nearest float or double.
+            Without it such a record is rejected.
         plausible_gap_days: How many days in a row without events are plausible. Longer gaps in landed files are not
             filled; a person has to state that nothing happened.
         earlier: The schemas of earlier versions of the contract, counted from 1; `schema` is the version after them.
@@ -78,6 +82,7 @@ class SourceTable:
     partition: Partitioning
     schema: StructType
     json_columns: tuple[str, ...] = ()
+    rounds: bool = False
     plausible_gap_days: int = 31
     lateness: Lateness | None = None
     order: tuple[str, ...] = ()

@@ -47,7 +47,10 @@ MOST_RAW_CHARACTERS = 64 * 1024
 
 
 def conformed_schema(source: SourceTable) -> StructType:
-    """The columns of a conformed folder. The contract's are all nullable: a rejected record may have any of them."""
+    """The columns of a conformed folder. The contract's are all nullable: a rejected record may have any of them.
+
+    So are elements and members. Spark infers no more of values that were judged, and casts to no less.
+    """
     return StructType(
         [
             *(StructField(field.name, field.dataType) for field in source.schema.fields),
@@ -63,7 +66,7 @@ def conformed_schema(source: SourceTable) -> StructType:
             StructField(OPERATION, StringType()),
             StructField(RESTORES, StringType()),
         ]
-    )
+    ).toNullable()
 
 
 def conformed_folder(source: SourceTable, import_id: str = "") -> str:

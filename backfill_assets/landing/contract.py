@@ -1,7 +1,7 @@
 """Contract: checks each record against the contract of its source table, with the first rule that it breaks.
 
-Pure column expressions: raw values in, typed columns and one reason out. They never throw: everything that could fail
-is a `try_` function, or guarded by a pattern.
+Pure column expressions that never throw: raw values in, typed columns and one reason out. What a value of a type is,
+`values` says.
 """
 
 from __future__ import annotations
@@ -12,67 +12,15 @@ from datetime import date, datetime
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    BooleanType,
-    ByteType,
-    DataType,
-    DateType,
-    DecimalType,
-    DoubleType,
-    FloatType,
-    IntegerType,
-    LongType,
-    MapType,
-    NumericType,
-    ShortType,
-    StringType,
-    StructType,
-    TimestampType,
-)
+from pyspark.sql.types import BinaryType, DataType, StringType
 
 from backfill_assets.domain import Operation, SourceTable
 from backfill_assets.domain.operations import OPERATION, STATES
+from backfill_assets.landing.json_text import is_object
+from backfill_assets.landing.values import complaint, is_blank, quoting, typed
 
 BROKEN = "_broken"
 REASON = "_reason"
-
-_WHOLE = (ByteType, ShortType, IntegerType, LongType)
-_NESTED = (StructType, MapType, ArrayType)
-_QUOTED_CHARACTERS = 100
-
-# Spark's own cast also takes a bare date, a missing offset and the name of a zone, all of which leave the instant open.
-_INSTANT = (
-    r"^[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}(:[0-9]{2}([.][0-9]{1,9})?)?"
-    r"(Z|[+-][0-9]{2}(:?[0-9]{2})?)$"
-)
-_WITHOUT_SECONDS = r"^(.{16})([Z+-])"
-_PATTERNS: Mapping[type[DataType], str] = {
-    ByteType: r"^[+-]?[0-9]{1,19}$",
-    ShortType: r"^[+-]?[0-9]{1,19}$",
-    IntegerType: r"^[+-]?[0-9]{1,19}$",
-    LongType: r"^[+-]?[0-9]{1,19}$",
-    FloatType: r"^[+-]?([0-9]+([.][0-9]*)?|[.][0-9]+)([eE][+-]?[0-9]{1,3})?$",
-    DoubleType: r"^[+-]?([0-9]+([.][0-9]*)?|[.][0-9]+)([eE][+-]?[0-9]{1,3})?$",
-    DecimalType: r"^[+-]?[0-9]{1,38}([.][0-9]{0,38})?$",
-    BooleanType: r"^(true|false)$",
-    DateType: r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$",
-}
-_DEMANDS: Mapping[type[DataType], str] = {
-    TimestampType: "a timestamp with an offset",
-    ByteType: "a whole number",
-    ShortType: "a whole number",
-    IntegerType: "a whole number",
-    LongType: "a whole number",
-    FloatType: "a number",
-    DoubleType: "a number",
-    DecimalType: "a number",
-    BooleanType: "true or false",
-    DateType: "a date",
-}
-_STRICT_JSON = {"allowSingleQuotes": "false", "allowNonNumericNumbers": "false"}
-_LONG_NUMBER = r"[0-9][0-9.]{15,}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,82 +87,6 @@ def _needed(name: str, source: SourceTable) -> Column | None:
     return F.coalesce(operation.isin(*map(str, STATES)), F.lit(False))
 
 
-def can_become(target: DataType, found: DataType, *, as_json: bool = False) -> bool:
-    """Whether values of a Parquet type can become the contract's type without loss, or be recognized if they cannot."""
-    if isinstance(found, StringType) or type(found) is type(target):
-        return True
-    if isinstance(target, StringType):
-        return isinstance(found, BinaryType) or as_json == isinstance(found, _NESTED)
-    if isinstance(target, _WHOLE):
-        return isinstance(found, NumericType)
-    if isinstance(target, (FloatType, DoubleType)):
-        return isinstance(found, (*_WHOLE[:3], FloatType, DoubleType))
-    return isinstance(target, DecimalType) and isinstance(found, _WHOLE)
-
-
-def json_pair(text: Column) -> Column:
-    """An array of two, whose first element maps the names of a JSON object to texts, when the text is exactly that.
-
-    The parser stops after the first value it finds, so the text is put into an array with an empty object behind it:
-    what follows the object in the text then breaks the array or changes its length. Numbers inside nested values are
-    written anew, as doubles; see `exact_member`.
-    """
-    return F.from_json(F.concat(F.lit("["), text, F.lit(",{}]")), "array<map<string,string>>", options=_STRICT_JSON)
-
-
-def is_json_object(text: Column) -> Column:
-    """Whether a text is exactly one JSON object; false for null."""
-    objects = F.filter(json_pair(text), lambda each: each.isNotNull())
-    return F.coalesce(F.size(objects) == 2, F.lit(False))
-
-
-def exact_member(text: Column, members: Column, name: str) -> Column:
-    """One member of a JSON object as text.
-
-    Numbers inside a nested value are written anew as doubles; a text with numbers too long for that goes through the
-    variant type instead, which keeps 38 digits but sorts the names.
-    """
-    precise = F.from_json(F.concat(F.lit("["), text, F.lit("]")), "array<map<string,variant>>", options=_STRICT_JSON)
-    nested = members[name].startswith("{") & text.rlike(_LONG_NUMBER)
-    return F.when(nested, F.coalesce(F.get(precise, F.lit(0))[name].cast("string"), members[name])).otherwise(
-        members[name]
-    )
-
-
-def typed(value: Column, found: DataType, target: DataType) -> Column:
-    """A raw value as the contract's type; null when it is null, blank, or not of that type.
-
-    Args:
-        value: The raw value.
-        found: Its type; anything but a string comes from a Parquet file and has passed `can_become`.
-        target: The contract's type.
-    """
-    if isinstance(target, StringType):
-        return _text(value, found)
-    if isinstance(found, StringType) and isinstance(target, TimestampType):
-        with_seconds = F.regexp_replace(value, _WITHOUT_SECONDS, "$1:00$2")
-        return F.when(value.rlike(_INSTANT), with_seconds.try_cast(target))
-    if isinstance(found, StringType):
-        return F.when(value.rlike(_PATTERNS[type(target)]), value.try_cast(target))
-    if isinstance(found, (FloatType, DoubleType)) and isinstance(target, _WHOLE):
-        whole = value.try_cast(target)
-        return F.when(whole.cast(found) == value, whole)
-    if isinstance(found, DecimalType) and isinstance(target, _WHOLE):
-        return F.when(value == F.floor(value), value.try_cast(target))
-    if isinstance(target, (FloatType, DoubleType)):
-        finite = ~F.isnan(value.cast("double")) & (F.abs(value.cast("double")) != F.lit(float("inf")))
-        return F.when(finite, value.cast(target))
-    return value if found == target else value.try_cast(target)
-
-
-def _text(value: Column, found: DataType) -> Column:
-    if isinstance(found, StringType):
-        return value
-    if isinstance(found, BinaryType):
-        return F.when(F.is_valid_utf8(value.cast("string")), value.cast("string"))
-    return F.to_json(value) if isinstance(found, _NESTED) else value.cast("string")
-
-
 def judged(raw: DataFrame, source: SourceTable, *, bounds: Bounds) -> DataFrame:
     """Raw records with typed contract columns, the partition column, and the first rule that each breaks.
 
@@ -232,7 +104,7 @@ def judged(raw: DataFrame, source: SourceTable, *, bounds: Bounds) -> DataFrame:
     kept = [column for column in raw.columns if column not in source.schema.fieldNames()]
     required = required_columns(source)
     values = {
-        field.name: typed(F.col(field.name), present[field.name], field.dataType)
+        field.name: typed(F.col(field.name), present[field.name], field.dataType, rounds=source.rounds)
         if field.name in present
         else F.lit(None).cast(field.dataType)
         for field in source.schema.fields
@@ -284,20 +156,16 @@ def _raw(name: str) -> str:
 def _rules(name: str, found: DataType, target: DataType, source: SourceTable, *, required: bool) -> list[Column]:
     """What a present column must satisfy, the most basic first; each is null or a sentence."""
     raw, value = F.col(_raw(name)), F.col(name)
-    rules: list[Column] = []
-    blank = F.lit(False)
-    if isinstance(found, StringType):
-        blank = F.trim(raw) == ""
-    if required:
-        rules.append(_missing(name, source, raw.isNull() | blank))
-    if name in source.json_columns:
-        bad = value.isNotNull() & ~blank & ~is_json_object(value)
-        rules.append(F.when(bad, _says(name, "a JSON object", value)))
-    elif isinstance(target, StringType):
-        rules.append(F.when(raw.isNotNull() & value.isNull(), F.lit(f"{name} is not UTF-8 text")))
+    is_empty = raw.isNull() | is_blank(raw, found)
+    rules = [_missing(name, source, is_empty)] if required else []
+    if isinstance(target, StringType):
+        problem = "is not UTF-8 text" if isinstance(found, (StringType, BinaryType)) else "cannot be written as JSON"
+        rules.append(F.when(raw.isNotNull() & value.isNull(), F.lit(f"{name} {problem}")))
+        if name in source.json_columns:
+            no_object = quoting(F.lit(f"{name} is not a JSON object"), value)
+            rules.append(F.when(~is_empty & ~is_object(value), no_object))
     else:
-        bad = raw.isNotNull() & ~blank & value.isNull()
-        rules.append(F.when(bad, _says(name, _DEMANDS[type(target)], raw)))
+        rules.append(F.when(~is_empty & value.isNull(), complaint(name, raw, found, target)))
     return rules
 
 
@@ -312,9 +180,5 @@ def _of_the_operation(source: SourceTable, present: Mapping[str, DataType]) -> l
         return []
     value = F.col(source.operation.column)
     unknown = value.isNotNull() & (F.trim(value) != "") & F.col(OPERATION).isNull()
-    return [F.when(unknown, _says(source.operation.column, f"one of {', '.join(source.operation.named)}", value))]
-
-
-def _says(name: str, demand: str, found: Column) -> Column:
-    quoted = F.substring(found.cast("string"), 1, _QUOTED_CHARACTERS)
-    return F.concat(F.lit(f"{name} is not {demand}: '"), quoted, F.lit("'"))
+    demand = F.lit(f"{source.operation.column} is not one of {', '.join(source.operation.named)}")
+    return [F.when(unknown, quoting(demand, value))]

@@ -15,9 +15,11 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from backfill_assets.domain import SourceTable
-from backfill_assets.landing.contract import BROKEN, exact_member, json_pair
-from backfill_assets.landing.parquet_types import PhysicalColumn
+from backfill_assets.landing.contract import BROKEN
+from backfill_assets.landing.json_text import has_half_pair, has_mark, members, plain
+from backfill_assets.landing.parquet_types import with_nanoseconds_as_text
 from backfill_assets.landing.probe import FileKind, Format, Probe
+from backfill_assets.landing.values import JSON_OF_PARQUET
 
 ROW = "_row"
 RAW = "_raw"
@@ -77,26 +79,23 @@ def _json_lines(spark: SparkSession, stored: Sequence[str], kind: FileKind, sour
     names = source.schema.fieldNames()
     lines = _of_files(spark.read.text(list(stored)), stored)
     lines = _numbered(lines, in_one_piece=bool(kind.compression)) if len(stored) == 1 else _numbered_by_file(lines)
-    text = F.when(F.is_valid_utf8("value"), F.col("value"))
     parsed = (
         lines.where(F.trim(F.col("value"), F.lit(" \t\r\n")) != "")
-        .withColumn("_text", text)
-        .withColumn("_pair", json_pair(F.col("_text")))
-        .withColumn("_record", F.when(F.size("_pair") == 2, F.get("_pair", F.lit(0))))
+        .withColumn("_text", F.when(F.is_valid_utf8("value"), F.col("value")))
+        .withColumn("_record", members(F.col("_text")))
         .withColumn("_names", F.map_keys("_record"))
     )
-    record = F.col("_record")
+    text, record = F.col("_text"), F.col("_record")
     twice = F.size("_names") > F.size(F.array_distinct("_names"))
     unknown = F.array_sort(F.array_except(F.col("_names"), F.array(*(F.lit(name) for name in names))))
     frame = parsed.select(
-        *(
-            (exact_member(F.col("_text"), record, name) if name in source.json_columns else record[name]).alias(name)
-            for name in names
-        ),
+        *(plain(record[name]).alias(name) for name in names),
         F.col(ROW),
         F.col("value").alias(RAW),
-        F.when(F.col("_text").isNull(), "the line is not valid UTF-8")
+        F.when(text.isNull(), "the line is not valid UTF-8")
+        .when(record.isNull() & has_mark(text), "the line holds U+FDD0, which is no character")
         .when(record.isNull(), "the line is not a JSON object")
+        .when(has_half_pair(text), "the line holds half of a surrogate pair")
         .when(twice, "the line names a column twice")
         .alias(BROKEN),
         F.when(F.size(unknown) > 0, unknown).alias(IGNORED),
@@ -155,7 +154,11 @@ def _csv(spark: SparkSession, stored: Sequence[str], probe: Probe, source: Sourc
         spark.read.schema(schema)
         .options(
             header="true",
-            multiLine="true",  # a quoted value may hold a line break (read as \n), so the file is read as one split
+            multiLine="true",  # a quoted value may hold a line break, so the file is read as one split
+            # Found out, Spark would read every line break of a value as \n.
+            lineSep=probe.line_end,
+            # Unset it is NUL, which Spark then leaves out of quoted values.
+            charToEscapeQuoteEscaping='"',
             mode="PERMISSIVE",
             columnNameOfCorruptRecord=BROKEN,
             enforceSchema="true",
@@ -190,23 +193,17 @@ def _parquet(spark: SparkSession, stored: Sequence[str], probe: Probe, source: S
     known = {column.name: column for column in probe.columns}
     wanted = [name for name in source.schema.fieldNames() if name in known]
     chosen = frame.select(
-        *(_instant(known[name]).alias(name) for name in wanted),
+        *(
+            with_nanoseconds_as_text(F.col(_quoted(name)), known[name].data_type, known[name].read_type).alias(name)
+            for name in wanted
+        ),
         (F.col("_metadata.row_index") + 1).alias(ROW),
         F.struct(*(F.col(_quoted(name)) for name in known)).alias(RAW),
         F.lit(None).cast(StringType()).alias(BROKEN),
         _no_names().alias(IGNORED),
         *([F.col("_metadata.file_name").alias(FILE)] if len(stored) > 1 else []),
     )
-    return Records(frame=chosen, text=F.to_json(F.col(RAW)))
-
-
-def _instant(column: PhysicalColumn) -> Column:
-    """The column; nanoseconds since the epoch as an instant, rounded down to microseconds."""
-    value = F.col(_quoted(column.name))
-    if not column.nanoseconds:
-        return value
-    whole = F.try_subtract(value, F.pmod(value, F.lit(1_000).cast(LongType())))
-    return F.timestamp_micros(F.call_function("div", whole, F.lit(1_000).cast(LongType())))
+    return Records(frame=chosen, text=F.to_json(F.col(RAW), JSON_OF_PARQUET))
 
 
 def _nothing(frame: DataFrame, source: SourceTable) -> Records:

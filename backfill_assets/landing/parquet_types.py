@@ -1,4 +1,4 @@
-"""Parquet types: the types as which Spark reads the columns of a Parquet file.
+"""Parquet types: what the columns of a Parquet file hold, and the types as which Spark reads them.
 
 Derived from the file's schema rather than by Spark, so that a column of a type that Spark cannot read is left out if
 the contract does not have it, and named in the error if it does.
@@ -7,10 +7,13 @@ the contract does not have it, and named in the error if it does.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyspark.sql import Column
+from pyspark.sql import functions as F
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -62,63 +65,107 @@ class PhysicalColumn:
 
     Attributes:
         data_type: What its values are.
-        nanoseconds: It is a timestamp in nanoseconds since the epoch, which Spark reads as a number.
+        read_type: The type with which Spark has to read it. It differs where there are nanoseconds since the epoch,
+            which Spark reads as a number; see `with_nanoseconds_as_text`.
     """
 
     name: str
     data_type: DataType
-    nanoseconds: bool = False
+    read_type: DataType
 
-    @property
-    def read_type(self) -> DataType:
-        """The type with which Spark has to read it."""
-        return LongType() if self.nanoseconds else self.data_type
+
+_Leaves = Iterator[pq.ColumnSchema]
+_Types = tuple[DataType, DataType]
+"""What values are, and as what they are read."""
 
 
 def physical_columns(file: pq.ParquetFile) -> tuple[PhysicalColumn, ...]:
     """The columns that Spark can read, in the file's order. A name that occurs twice is left out."""
     names = file.schema_arrow.names
-    leaves = {leaf.path: leaf for leaf in (file.schema.column(i) for i in range(len(file.schema.names)))}
+    leaves = (file.schema.column(place) for place in range(len(file.schema.names)))
     found = []
     for field in file.schema_arrow:
-        if names.count(field.name) > 1:
-            continue
-        leaf = leaves.get(field.name)
-        column = _timestamp(field.name, leaf) if leaf is not None and pa.types.is_timestamp(field.type) else None
-        if column is None and (data_type := _spark_type(field.type)) is not None:
-            column = PhysicalColumn(name=field.name, data_type=data_type)
-        if column is not None:
-            found.append(column)
+        types = _types(field.type, leaves)
+        if types is not None and names.count(field.name) == 1:
+            found.append(PhysicalColumn(name=field.name, data_type=types[0], read_type=types[1]))
     return tuple(found)
 
 
-def _timestamp(name: str, leaf: pq.ColumnSchema) -> PhysicalColumn:
+def _types(found: pa.DataType, leaves: _Leaves) -> _Types | None:
+    """The types of a column or of a part of one; None when Spark cannot read it.
+
+    Args:
+        found: The type by Arrow.
+        leaves: The physical columns from this one on, of which those that belong to it are taken.
+    """
+    if pa.types.is_struct(found):
+        members = [(field.name, _types(field.type, leaves)) for field in found]
+        known = [(name, types) for name, types in members if types is not None]
+        if len(known) < len(members):
+            return None
+        return _both(lambda place: StructType([StructField(name, types[place]) for name, types in known]))
+    if pa.types.is_map(found):
+        key, item = _types(found.key_type, leaves), _types(found.item_type, leaves)
+        if key is None or item is None or key[0] != key[1]:
+            return None
+        return _both(lambda place: MapType(key[place], item[place]))
+    if pa.types.is_list(found) or pa.types.is_large_list(found):
+        element = _types(found.value_type, leaves)
+        return None if element is None else _both(lambda place: ArrayType(element[place]))
+    leaf = next(leaves)
+    if pa.types.is_timestamp(found):
+        return _timestamp(leaf)
+    value = _atomic(found)
+    return None if value is None else (value, value)
+
+
+def _both(of_place: Callable[[int], DataType]) -> _Types:
+    return of_place(0), of_place(1)
+
+
+def _timestamp(leaf: pq.ColumnSchema) -> _Types:
     """A timestamp as the file stores it: Arrow's own schema may promise another unit than was written."""
     if leaf.physical_type == "INT96":  # an instant by convention, without a flag
-        return PhysicalColumn(name=name, data_type=TimestampType())
+        return TimestampType(), TimestampType()
     logical = json.loads(leaf.logical_type.to_json())
-    zoned = bool(logical.get("isAdjustedToUTC", True))
-    nanoseconds = logical.get("timeUnit") == "nanoseconds"
-    return PhysicalColumn(
-        name=name, data_type=TimestampType() if zoned else TimestampNTZType(), nanoseconds=nanoseconds
-    )
+    value = TimestampType() if logical.get("isAdjustedToUTC", True) else TimestampNTZType()
+    return value, LongType() if logical.get("timeUnit") == "nanoseconds" else value
 
 
-def _spark_type(found: pa.DataType) -> DataType | None:
-    if found in _ATOMIC:
-        return _ATOMIC[found]
+def _atomic(found: pa.DataType) -> DataType | None:
     if pa.types.is_dictionary(found):
-        return _spark_type(found.value_type)
+        return _atomic(found.value_type)
     if pa.types.is_decimal(found) and found.precision <= _MOST_DIGITS and 0 <= found.scale <= found.precision:
         return DecimalType(found.precision, found.scale)
-    if pa.types.is_struct(found):
-        members = [(field.name, _spark_type(field.type)) for field in found]
-        known = [StructField(name, data_type) for name, data_type in members if data_type is not None]
-        return StructType(known) if len(known) == len(members) else None
-    if pa.types.is_map(found):
-        key, item = _spark_type(found.key_type), _spark_type(found.item_type)
-        return MapType(key, item) if key is not None and item is not None else None
-    if pa.types.is_list(found) or pa.types.is_large_list(found):
-        element = _spark_type(found.value_type)
-        return None if element is None else ArrayType(element)
-    return None
+    return _ATOMIC.get(found)
+
+
+def with_nanoseconds_as_text(value: Column, column: DataType, read: DataType) -> Column:
+    """A column as it was read, with nanoseconds since the epoch as the text of a time with nine digits of a second.
+
+    So what is below the microsecond is seen, and judged by the rules for text.
+
+    Args:
+        value: The column.
+        column: What its values are, as in `PhysicalColumn`.
+        read: As what they were read.
+    """
+    if column == read:
+        return value
+    if isinstance(column, ArrayType) and isinstance(read, ArrayType):
+        element, of_read = column.elementType, read.elementType
+        return F.transform(value, lambda item: with_nanoseconds_as_text(item, element, of_read))
+    if isinstance(column, MapType) and isinstance(read, MapType):
+        item, of_read = column.valueType, read.valueType
+        return F.transform_values(value, lambda _, each: with_nanoseconds_as_text(each, item, of_read))
+    if isinstance(column, StructType) and isinstance(read, StructType):
+        members = (
+            with_nanoseconds_as_text(value[field.name], field.dataType, read[field.name].dataType).alias(field.name)
+            for field in column.fields
+        )
+        return F.when(value.isNotNull(), F.struct(*members))
+    below = F.pmod(value, F.lit(1_000).cast(LongType()))
+    micros = F.call_function("div", F.try_subtract(value, below), F.lit(1_000).cast(LongType()))
+    text = F.date_format(F.timestamp_micros(micros), "yyyy-MM-dd'T'HH:mm:ss.SSSSSS")
+    zone = F.lit("Z" if isinstance(column, TimestampType) else "")
+    return F.concat(text, F.lpad(below.cast("string"), 3, "0"), zone)

@@ -26,8 +26,9 @@ from pyspark.sql.types import DataType
 
 from backfill_assets.domain import SourceTable
 from backfill_assets.errors import UnreadableFile
-from backfill_assets.landing.contract import can_become, required_of_a_file
+from backfill_assets.landing.contract import required_of_a_file
 from backfill_assets.landing.parquet_types import PhysicalColumn, physical_columns
+from backfill_assets.landing.values import can_become
 from backfill_assets.wording import visible
 
 _CHUNK_BYTES = 1 << 20
@@ -44,6 +45,7 @@ _SAMPLE_BYTES = 1 << 16
 _MOST_BINARY = 0.3
 _MOST_COLUMNS, _MOST_CHARACTERS = 12, 60
 """Of a header, so many are quoted in a refusal."""
+_LINE_ENDS = {"\n": "LF", "\r\n": "CR LF", "\r": "CR"}
 _BLANK = b" \t\r\n"
 _CONTROLS = bytes(range(9)) + bytes(range(14, 32)) + b"\x7f"
 
@@ -73,6 +75,7 @@ class Probe:
         empty: Whether it has no record and no header.
         valid_utf8: Whether every byte of a text file belongs to a UTF-8 character; always true for Parquet.
         header: The columns of a CSV, in order, as often as they are named.
+        line_end: What ends the rows of a CSV.
         columns: The columns of a Parquet file that Spark can read.
         ignored_columns: Columns of a CSV or Parquet file that the contract does not know, sorted. A JSONL file has no
             header; its columns are found while it is read.
@@ -81,6 +84,7 @@ class Probe:
     empty: bool = False
     valid_utf8: bool = True
     header: tuple[str, ...] = ()
+    line_end: str = "\n"
     columns: tuple[PhysicalColumn, ...] = ()
     ignored_columns: tuple[str, ...] = ()
 
@@ -222,27 +226,69 @@ def _probe_csv(path: Path, kind: FileKind, source: SourceTable, name: str) -> Pr
         empty, valid_utf8 = _scan_text(path, kind, name)
         if empty:
             return Probe(empty=True, valid_utf8=valid_utf8)
-        with (
-            _open(path, kind) as stream,
-            io.TextIOWrapper(stream, encoding="utf-8-sig", errors="replace", newline="") as text,
-        ):
+        with _csv_text(path, kind) as text:
             header = _scan_rows(text, name)
+            line_end = text.newlines
+        if isinstance(line_end, tuple):  # a value may hold line breaks of another kind
+            with _csv_text(path, kind) as text:
+                line_end = _end_of_rows(text, name)
     found = _named(header)
     counts = Counter(header)
     for column in source.schema.fieldNames():
         if counts[column] > 1:
             raise UnreadableFile(f"{name} names the column {column} twice; its header is: {found}.", path=name)
     _require(source, header, found=f"its header is: {found}", name=name)
-    return Probe(valid_utf8=valid_utf8, header=header, ignored_columns=_ignored(source, header))
+    return Probe(
+        valid_utf8=valid_utf8, header=header, line_end=line_end or "\n", ignored_columns=_ignored(source, header)
+    )
+
+
+@contextmanager
+def _csv_text(path: Path, kind: FileKind) -> Iterator[io.TextIOWrapper]:
+    """The text of a CSV with its line breaks as they are, for `csv.reader` with the limits of a record."""
+    limit = csv.field_size_limit(MOST_RECORD_BYTES)
+    try:
+        with io.TextIOWrapper(_open(path, kind), encoding="utf-8-sig", errors="replace", newline="") as text:
+            yield text
+    finally:
+        csv.field_size_limit(limit)
+
+
+def _end_of_rows(text: IO[str], name: str) -> str | None:
+    """What ends the rows of a CSV; None when nothing does.
+
+    Raises:
+        UnreadableFile: Rows end in different ways: Spark would take a part of a line break for a part of a value.
+    """
+    last = ""
+
+    def lines() -> Iterator[str]:
+        nonlocal last
+        for line in text:
+            last = line
+            yield line
+
+    rows = csv.reader(lines(), strict=True)
+    found: str | None = None
+    for _ in rows:
+        end = last[len(last.rstrip("\r\n")) :]
+        if found is not None and end not in ("", found):
+            raise UnreadableFile(
+                f"{name} has rows that end in {_LINE_ENDS[found]}, and others: line {rows.line_num:,} ends in "
+                f"{_LINE_ENDS[end]}.",
+                next_step="end every row with the same line break",
+                path=name,
+            )
+        found = found or end
+    return found
 
 
 def _scan_rows(text: IO[str], name: str) -> tuple[str, ...]:
     """Reads a CSV to its end, so that no row is more than Spark can hold, and gives its header."""
-    rows = csv.reader(text)
-    limit = csv.field_size_limit(MOST_RECORD_BYTES)
+    rows = csv.reader(text, strict=True)
     header: tuple[str, ...] | None = None
+    line = 0
     try:
-        line = 0
         for row in rows:
             header = tuple(column.strip() for column in row) if header is None else header
             if len(row) > MOST_VALUES:
@@ -253,17 +299,27 @@ def _scan_rows(text: IO[str], name: str) -> tuple[str, ...]:
                 )
             # A row that is one line is no longer than a line can be.
             if rows.line_num > line + 1 and sum(map(len, row)) > MOST_RECORD_BYTES:
-                raise csv.Error("row larger than a record can be")
+                raise csv.Error("row larger than the limit of a record")
             line = rows.line_num
     except csv.Error as error:
-        raise UnreadableFile(
-            f"{name} has a row of more than {MOST_RECORD_BYTES >> 20} MiB that begins before line {rows.line_num:,}.",
+        raise _no_csv(str(error), name, began=line + 1, line=rows.line_num) from error
+    return header or ()
+
+
+def _no_csv(error: str, name: str, *, began: int, line: int) -> UnreadableFile:
+    """What Python's parser found wrong with a row: it is too long, a quote is not closed, or text follows one."""
+    if "limit" in error:
+        return UnreadableFile(
+            f"{name} has a row of more than {MOST_RECORD_BYTES >> 20} MiB that begins before line {line:,}.",
             next_step="look for a quote that is never closed",
             path=name,
-        ) from error
-    finally:
-        csv.field_size_limit(limit)
-    return header or ()
+        )
+    problem = f"in line {line:,} text behind a closing quote" if "after" in error else "a quote that is never closed"
+    return UnreadableFile(
+        f"{name} has {problem}, in the row that begins in line {began:,}.",
+        next_step="put a value with a quote into quotes, and double the quotes inside",
+        path=name,
+    )
 
 
 def _probe_parquet(path: Path, source: SourceTable, name: str) -> Probe:

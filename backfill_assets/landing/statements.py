@@ -32,12 +32,12 @@ from backfill_assets.landing.conformed import (
     conformed_schema,
     valid_rows,
 )
-from backfill_assets.landing.contract import typed
 from backfill_assets.landing.days import pending_days
 from backfill_assets.landing.formats import ROW
 from backfill_assets.landing.imports import LIVE, STATEMENT, OnDuplicate
 from backfill_assets.landing.land import Landed
 from backfill_assets.landing.standing import DECIDES, KeyState, key_state, standing
+from backfill_assets.landing.values import typed
 from backfill_assets.ledger.import_records import ImportRecord, OfferedFile
 from backfill_assets.ledger.transactions import WriteTransaction
 from backfill_assets.next_steps import NAME, WHY, Act, Option, do, step

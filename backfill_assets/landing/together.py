@@ -93,7 +93,12 @@ def _alike(files: Sequence[_File]) -> Sequence[Sequence[_File]]:
     for file in files:
         archived = file[0]
         probe, kind = archived.probed.found, archived.kind
-        how = (kind.format, kind.compression, archived.probed.version, probe.header, probe.columns, probe.valid_utf8)
+        how = (kind.format, kind.compression, archived.probed.version) + (
+            probe.header,
+            probe.line_end,
+            probe.columns,
+            probe.valid_utf8,
+        )
         if not probe.empty:
             found.setdefault(how, []).append(file)
     return tuple(found.values())

@@ -17,8 +17,9 @@ from pyspark.sql.types import StringType, StructField, StructType
 from backfill_assets.domain import SourceTable
 from backfill_assets.domain.contracts import NO_LIFT
 from backfill_assets.errors import UnreadableFile
-from backfill_assets.landing.contract import BROKEN, json_pair, required_columns
+from backfill_assets.landing.contract import BROKEN, required_columns
 from backfill_assets.landing.formats import Records, records
+from backfill_assets.landing.json_text import members
 from backfill_assets.landing.probe import FileKind, Format, Probe, probe, require_types
 
 SCHEMA_VERSION = "schema_version"
@@ -149,10 +150,7 @@ def records_by_version(
 def _names_in(spark: SparkSession, stored: str, source: SourceTable) -> set[str]:
     """The names in the lines of a file that a version of the contract knows, and the one that names the version."""
     known = {SCHEMA_VERSION}.union(*(source.at(each).schema.fieldNames() for each in _every(source)))
-    pair = json_pair(F.col("value"))
-    names = spark.read.text(stored).select(
-        F.explode(F.map_keys(F.when(F.size(pair) == 2, F.get(pair, F.lit(0))))).alias("name")
-    )
+    names = spark.read.text(stored).select(F.explode(F.map_keys(members(F.col("value")))).alias("name"))
     return {row["name"] for row in names.where(F.col("name").isin(sorted(known))).distinct().collect()}
 
 

@@ -11,6 +11,7 @@ from backfill_assets_tests.faults.corpus_tables import csv_file
 from backfill_assets_tests.faults.corpus_values import (
     BAD_TIMES,
     BAD_WHOLE,
+    EXACT_NUMBERS,
     GOOD_TIMES,
     GOOD_WHOLE,
     ODD_TEXTS,
@@ -66,8 +67,40 @@ def _json_not_whole(author: Author, values: dict[str, Any]) -> Line:
 
 
 def _json_raw_number(author: Author, values: dict[str, Any]) -> Line:
-    raw = author.random.choice([b"1e400", b"-1e400", b"NaN", b"Infinity", b"-Infinity", b"01", b"+1", b".5", b"0x1F"])
+    raw = author.random.choice(
+        [
+            b"1e400",
+            b"-1e400",
+            b"NaN",
+            b"Infinity",
+            b"-Infinity",
+            b"01",
+            b"+1",
+            b".5",
+            b"1.",
+            b"1e",
+            b"-",
+            b"0x1F",
+            b"1: 2",
+        ]
+    )
     return _dumped(values)[:-1] + b', "schema_version": ' + raw + b"}", REJECTED
+
+
+def _json_exact_number(author: Author, values: dict[str, Any]) -> Line:
+    number = author.random.choice(EXACT_NUMBERS)
+    name = author.random.choice(["place", "attributes"])
+    values[name] = {"n": [number]} if name == "attributes" else number
+    raw = f'{{"n": [{number}]}}' if name == "attributes" else number
+    return _dumped({**values, name: "@"}).replace(b'"@"', raw.encode()), valid(values)
+
+
+def _json_half_pair(author: Author, values: dict[str, Any]) -> Line:
+    half = author.random.choice([b"\\ud800", b"\\uDFFF\\ud800", b"\\\\\\udc00", b"\\ufdd0"])
+    name = author.random.choice([b"@", b"x"])
+    return _dumped({**values, "place": "@"}).replace(
+        b'"place": "@"', b'"' + name + b'place": "' + half + b'"'
+    ), REJECTED
 
 
 def _json_attributes(author: Author, values: dict[str, Any]) -> Line:
@@ -122,6 +155,7 @@ def _json_broken(author: Author, values: dict[str, Any]) -> Line:
             b"[" + whole + b"]",
             whole.replace(b'"', b"'"),
             whole[:-1] + b",}",
+            whole + b",{}]",
             b"// " + whole,
             whole[:-1] + b' /* why */, "x": 1}',
             b"null",
@@ -150,6 +184,8 @@ _JSON_MUTATIONS: Sequence[Callable[[Author, dict[str, Any]], Line]] = (
     _json_whole,
     _json_not_whole,
     _json_raw_number,
+    _json_exact_number,
+    _json_half_pair,
     _json_attributes,
     _json_bad_attributes,
     _json_extra,

@@ -36,7 +36,8 @@ def csv_file(kind: str, author: Author, count: int) -> Hostile:
     if kind == "renamed optional columns":
         header = [{"place": "Place"}.get(name, name) for name in header]
     ending = {"crlf": "\r\n", "cr": "\r"}.get(kind, "\n")
-    quoting: Literal[0, 1] = csv.QUOTE_ALL if kind == "all quoted" else csv.QUOTE_MINIMAL
+    # Python's writer does not quote LF when rows end in CR.
+    quoting: Literal[0, 1] = csv.QUOTE_ALL if kind in ("all quoted", "cr") else csv.QUOTE_MINIMAL
     rows, fates = [], []
     for _ in range(count):
         row, fate = csv_row(author, header, breaks=kind == "line breaks in quotes")

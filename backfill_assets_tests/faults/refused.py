@@ -35,7 +35,7 @@ def refused_files(seed: int) -> Iterator[Hostile]:
     yield refused("Parquet named JSON lines", "events.jsonl", table)
     yield refused("Parquet named CSV", "events.csv", table)
     yield refused("JSON lines named Parquet", "events.parquet", lines)
-    yield refused("JSON lines named CSV", "events.csv", lines)
+    yield refused("JSON lines named CSV", "events.csv", b"{}\n" + lines)  # one of them may look like a header
     yield refused("random bytes", "events.jsonl", author.random.randbytes(10_000))
     yield refused("zeros", "events.csv", b"\x00" * 100_000)
     yield refused("unknown suffix", "events.xml", b"<events/>")
@@ -49,6 +49,8 @@ def refused_files(seed: int) -> Iterator[Hostile]:
     yield refused(
         "CSV, a quote that is never closed", "events.csv", rows.encode() + b'e1,"' + b"2024-05-01,x\n" * 1_500_000
     )
+    yield refused("CSV, text behind a quote", "events.csv", rows.encode() + b'e1,2024-05-01,"x" \n')
+    yield refused("CSV, rows that end in different ways", "events.csv", rows.encode() + b"e1,2024-05-01,x\r\n")
     yield refused("CSV, a row of 30,000 values", "events.csv", rows.encode() + b"," * 30_000 + b"\n")
     yield refused("empty Parquet", "events.parquet", b"")
     yield refused("Parquet cut in the footer", "events.parquet", table[:-7])

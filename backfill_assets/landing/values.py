@@ -1,0 +1,330 @@
+"""Values: what a text, or a value of a Parquet file, is as a value of a column's type.
+
+The rules by type are here and nowhere else; `docs/landing.md` has them as tables. They are pure column expressions that
+never throw: everything that could fail is a `try_` function. A value is taken exactly or not at all, unless the source
+states that it writes more digits than its contract keeps (`rounds`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import reduce
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    BooleanType,
+    ByteType,
+    DataType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    MapType,
+    NumericType,
+    ShortType,
+    StringType,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
+
+from backfill_assets.landing.json_text import elements, has_half_pair, let, members, plain
+
+_WHOLE = (ByteType, ShortType, IntegerType, LongType)
+_FLOATING = (FloatType, DoubleType)
+_NESTED = (StructType, MapType, ArrayType)
+_QUOTED_CHARACTERS = 100
+_MOST_DIGITS = 38
+_LONG_ENDS = float(2**63)
+
+# \A and \z, because $ also matches before a line break at the end.
+_WHOLE_NUMBER = r"\A[+-]?[0-9]{1,19}\z"
+_NUMBER = r"\A[+-]?([0-9]+([.][0-9]*)?|[.][0-9]+)([eE][+-]?[0-9]{1,3})?\z"
+_NOT_ZERO = r"\A[+-]?[0.]*[1-9]"
+_DATE = r"\A[0-9]{4}-[0-9]{2}-[0-9]{2}\z"
+# Spark's own cast also takes a bare date, a missing offset and the name of a zone, all of which leave the instant open.
+_LOCAL = r"\A[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}(:[0-9]{2}([.][0-9]{1,9})?)?"
+_TIMES: Mapping[type[DataType], str] = {
+    TimestampType: _LOCAL + r"(Z|[+-][0-9]{2}(:?[0-9]{2})?)\z",
+    TimestampNTZType: _LOCAL + r"\z",
+}
+_WITHOUT_SECONDS = r"\A(.{16})([Z+-])"
+_BELOW_MICROSECONDS = r"[.][0-9]{6}[0-9]*[1-9]"
+# The last character before the padding has bits that belong to no byte; they have to be zero.
+_BASE64 = r"\A(?:[A-Za-z0-9+/]{4})*+(?:[A-Za-z0-9+/][AQgw]==|[A-Za-z0-9+/]{2}[AEIMQUYcgkosw048]=)?\z"
+
+_DEMANDS: Mapping[type[DataType], str] = {
+    **dict.fromkeys(_WHOLE, "a whole number"),
+    **dict.fromkeys((*_FLOATING, DecimalType), "a number"),
+    BooleanType: "true or false",
+    DateType: "a date",
+    TimestampType: "a timestamp with an offset",
+    TimestampNTZType: "a timestamp without an offset",
+    BinaryType: "base64 text",
+    ArrayType: "a JSON array",
+    StructType: "a JSON object",
+}
+
+JSON_OF_PARQUET = {
+    "ignoreNullFields": "false",
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
+    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
+}
+"""How nested values of a Parquet file become text: Spark's own format leaves out nulls and cuts to milliseconds."""
+
+
+def can_become(target: DataType, found: DataType, *, as_json: bool = False) -> bool:
+    """Whether values of a Parquet type can become the contract's type exactly, or be recognized if they cannot."""
+    if isinstance(found, StringType):
+        return True
+    match target:
+        case StringType():
+            return isinstance(found, BinaryType) or as_json == isinstance(found, _NESTED)
+        case ByteType() | ShortType() | IntegerType() | LongType():
+            return isinstance(found, NumericType)
+        case FloatType() | DoubleType():
+            return isinstance(found, (*_WHOLE, *_FLOATING))
+        case DecimalType():
+            return isinstance(found, (*_WHOLE, DecimalType))
+        case ArrayType():
+            return isinstance(found, ArrayType) and can_become(target.elementType, found.elementType)
+        case StructType():
+            return (
+                isinstance(found, StructType)
+                and sorted(target.fieldNames()) == sorted(found.fieldNames())
+                and all(can_become(field.dataType, found[field.name].dataType) for field in target.fields)
+            )
+        case _:
+            return type(found) is type(target)
+
+
+def is_blank(value: Column, found: DataType) -> Column:
+    """Whether a raw value is a text of nothing but spaces, which is null for every type but strings."""
+    return F.trim(value) == "" if isinstance(found, StringType) else F.lit(False)
+
+
+def typed(value: Column, found: DataType, target: DataType, *, rounds: bool = False) -> Column:
+    """A raw value as the contract's type; null when it is null, blank, or no value of that type.
+
+    Args:
+        value: The raw value.
+        found: Its type; anything but a string comes from a Parquet file and has passed `can_become`.
+        target: The contract's type.
+        rounds: Whether digits that the type does not keep are rounded or cut off; otherwise they make it no value.
+    """
+    match target:
+        case StringType():
+            return _string(value, found)
+        case ArrayType():
+            return _array(value, found, target, rounds)
+        case StructType():
+            return _struct(value, found, target, rounds)
+        case MapType():
+            assert isinstance(found, MapType), "no contract has maps; they are what a JSON column is written from"
+            keys, items = (ArrayType(kind) for kind in (target.keyType, target.valueType))
+            parts = (_array(F.map_keys(value), keys, keys, rounds), _array(F.map_values(value), items, items, rounds))
+            return F.map_from_arrays(*parts)
+    return _of_text(value, target, rounds) if isinstance(found, StringType) else _of_type(value, found, target, rounds)
+
+
+def complaint(name: str, value: Column, found: DataType, target: DataType) -> Column:
+    """The sentence about a raw value that is no value of the contract's type, by its form or by what the type holds."""
+    text = _shown(value, found)
+    fits = F.lit(f"{name} does not fit {target.simpleString()}")
+    return quoting(F.when(_has_form(text, target), fits).otherwise(f"{name} is not {_DEMANDS[type(target)]}"), text)
+
+
+def quoting(sentence: Column, text: Column) -> Column:
+    """A sentence that ends with the beginning of a value."""
+    return F.concat(sentence, F.lit(": '"), F.substring(F.make_valid_utf8(text), 1, _QUOTED_CHARACTERS), F.lit("'"))
+
+
+def _shown(value: Column, found: DataType) -> Column:
+    return F.to_json(value, JSON_OF_PARQUET) if isinstance(found, _NESTED) else value.cast("string")
+
+
+def _has_form(text: Column, target: DataType) -> Column:
+    """Whether a text that is no value of a type is written as one."""
+    match target:
+        case ByteType() | ShortType() | IntegerType() | LongType():
+            found = text.rlike(_WHOLE_NUMBER)
+        case FloatType() | DoubleType() | DecimalType():
+            found = text.rlike(_NUMBER)
+        case TimestampType() | TimestampNTZType():
+            found = _time(text, target).isNotNull()
+        case ArrayType():
+            found = elements(text).isNotNull()
+        case StructType():
+            found = members(text).isNotNull()
+        case _:
+            found = F.lit(False)
+    return F.coalesce(found, F.lit(False))
+
+
+# --------------------------------------------------------------------------------------------------------- from text
+
+
+def _string(value: Column, found: DataType) -> Column:
+    if isinstance(found, _NESTED):
+        return F.to_json(typed(value, found, found), JSON_OF_PARQUET)
+    text = value.cast("string")
+    return F.when(F.is_valid_utf8(text), text) if isinstance(found, (StringType, BinaryType)) else text
+
+
+def _of_text(text: Column, target: DataType, rounds: bool) -> Column:
+    match target:
+        case ByteType() | ShortType() | IntegerType() | LongType():
+            return F.when(text.rlike(_WHOLE_NUMBER), text.try_cast(target))
+        case FloatType() | DoubleType():
+            nearest = text.try_cast(target)
+            is_near = _is_finite(nearest) & ((nearest != 0) | ~text.rlike(_NOT_ZERO))
+            return F.when(text.rlike(_NUMBER) & is_near, nearest)
+        case DecimalType():
+            return _decimal(text, target, rounds)
+        case BooleanType():
+            return F.when(text == "true", F.lit(True)).when(text == "false", F.lit(False))
+        case DateType():
+            return F.when(text.rlike(_DATE), text.try_cast(target))
+        case TimestampType() | TimestampNTZType():
+            return _time(text, target) if rounds else F.when(~text.rlike(_BELOW_MICROSECONDS), _time(text, target))
+        case BinaryType():
+            return F.when(text.rlike(_BASE64), F.try_to_binary(text, F.lit("base64")))
+    raise TypeError(f"there is no rule for {target.simpleString()}; such a contract is refused when it is declared")
+
+
+def _time(text: Column, target: DataType) -> Column:
+    """A time, cut to microseconds."""
+    with_seconds = F.regexp_replace(text, _WITHOUT_SECONDS, "$1:00$2")
+    return F.when(text.rlike(_TIMES[type(target)]), with_seconds.try_cast(target))
+
+
+def _decimal(text: Column, target: DecimalType, rounds: bool) -> Column:
+    """A decimal. Spark's cast rounds, so it is told apart first how many digits are needed behind the point."""
+    fitting = rf"\A[+-]?[0-9]{{1,{_MOST_DIGITS}}}([.][0-9]{{0,{target.scale}}})?\z"
+    exponent = F.coalesce(F.regexp_extract(text, r"[eE]([+-]?[0-9]+)\z", 1).try_cast("int"), F.lit(0))
+    digits = F.rtrim(F.regexp_replace(text, r"\A[+-]|[.]|[eE].*", ""), F.lit("0"))
+    places = F.length(digits) - F.length(F.regexp_extract(text, r"\A[+-]?([0-9]*)", 1)) - exponent
+    significant = F.ltrim(digits, F.lit("0"))
+    # What is beyond the digits of any decimal decides nothing, and Java takes minutes for millions of digits.
+    kept = F.substring(significant, 1, 2 * _MOST_DIGITS)
+    power = F.greatest(F.length(significant) - F.length(kept) - places, F.lit(-4 * _MOST_DIGITS))
+    sign = F.when(text.startswith("-"), F.lit("-")).otherwise("")
+    number = F.concat(sign, kept, F.lit("e"), power.cast("string")).try_cast(target)
+    return (
+        F.when(text.rlike(fitting), text.try_cast(target))
+        .when(~text.rlike(_NUMBER), F.lit(None))
+        .when(digits == "", F.lit(0).cast(target))
+        .when(F.lit(rounds) | (places <= target.scale), number)
+    )
+
+
+# ------------------------------------------------------------------------------------- from other types of Parquet
+
+
+def _of_type(value: Column, found: DataType, target: DataType, rounds: bool) -> Column:
+    if isinstance(target, _WHOLE):
+        if isinstance(found, _FLOATING):
+            return _whole(value, target)
+        exactly = _decimal(value.cast("string"), DecimalType(_MOST_DIGITS, 0), rounds=False)
+        return (exactly if isinstance(found, DecimalType) else value).try_cast(target)
+    if isinstance(target, DecimalType):
+        keeps_digits = not isinstance(found, DecimalType) or found.scale <= target.scale
+        return value.try_cast(target) if keeps_digits or rounds else _decimal(value.cast("string"), target, rounds)
+    if isinstance(target, _FLOATING):
+        return _floating(value, found, target, rounds)
+    return value
+
+
+def _is_finite(number: Column) -> Column:
+    return ~F.isnan(number) & (F.abs(number) != F.lit(float("inf")))
+
+
+def _whole(number: Column, target: DataType) -> Column:
+    """A floating number as a whole one. Spark's cast cuts off fractions, and takes 2^63 for the largest long."""
+    whole = number.try_cast(target)
+    return F.when((whole.cast("double") == number.cast("double")) & (number < F.lit(_LONG_ENDS)), whole)
+
+
+def _floating(value: Column, found: DataType, target: DataType, rounds: bool) -> Column:
+    nearest = value.try_cast(target)
+    if isinstance(found, _WHOLE):
+        is_near = F.lit(True) if rounds else _whole(nearest, found) == value
+    elif isinstance(found, DoubleType) and isinstance(target, FloatType):
+        is_near = (nearest != 0) | (value == 0) if rounds else nearest.cast(found) == value
+    else:
+        is_near = F.lit(True)
+    return F.when(_is_finite(nearest) & is_near, nearest)
+
+
+# ------------------------------------------------------------------------------------------------------------ nested
+
+
+def _array(value: Column, found: DataType, target: ArrayType, rounds: bool) -> Column:
+    """An array of which every element is a value of its type, or null where the type allows it."""
+    kind = found.elementType if isinstance(found, ArrayType) else found
+    items = value if isinstance(found, ArrayType) else F.transform(elements(_whole_characters(value)), plain)
+    judged = F.transform(
+        items, lambda item: _part(item, kind, target.elementType, nullable=target.containsNull, rounds=rounds)
+    )
+    return let(
+        judged,
+        lambda parts: F.when(
+            F.forall(parts, lambda part: part["fits"]), F.transform(parts, lambda part: part["value"])
+        ),
+    )
+
+
+def _struct(value: Column, found: DataType, target: StructType, rounds: bool) -> Column:
+    """A struct of which every member is a value of its type, or null where the type allows it."""
+    if not isinstance(found, StringType):
+        assert isinstance(found, StructType), "can_become takes nothing else"
+        kinds = {field.name: field.dataType for field in found.fields}
+        return F.when(value.isNotNull(), _of_members(lambda name: value[name], kinds, target, rounds))
+
+    def of_object(texts: Column) -> Column:
+        names = F.map_keys(texts)
+        is_known = F.size(F.array_except(names, F.array(*(F.lit(name) for name in target.fieldNames())))) == 0
+        is_once = F.size(names) == F.size(F.array_distinct(names))
+        kinds = dict.fromkeys(target.fieldNames(), found)
+        return F.when(is_known & is_once, _of_members(lambda name: plain(texts[name]), kinds, target, rounds))
+
+    return let(members(_whole_characters(value)), of_object)
+
+
+def _of_members(
+    member: Callable[[str], Column], kinds: Mapping[str, DataType], target: StructType, rounds: bool
+) -> Column:
+    judged = F.struct(
+        *(
+            _part(member(field.name), kinds[field.name], field.dataType, nullable=field.nullable, rounds=rounds).alias(
+                field.name
+            )
+            for field in target.fields
+        )
+    )
+
+    def of_parts(parts: Column) -> Column:
+        fits = reduce(lambda left, right: left & right, (parts[field.name]["fits"] for field in target.fields))
+        return F.when(fits, F.struct(*(parts[field.name]["value"].alias(field.name) for field in target.fields)))
+
+    return let(judged, of_parts)
+
+
+def _part(value: Column, found: DataType, target: DataType, *, nullable: bool, rounds: bool) -> Column:
+    """An element or member: its value, and whether that can stand where it is."""
+    is_null = value.isNull() | (F.lit(False) if isinstance(target, StringType) else is_blank(value, found))
+    may_be_null = is_null if nullable else F.lit(False)
+    return let(
+        typed(value, found, target, rounds=rounds),
+        lambda part: F.struct(part.alias("value"), (part.isNotNull() | may_be_null).alias("fits")),
+    )
+
+
+def _whole_characters(text: Column) -> Column:
+    """A text of JSON that can be parsed without changing a character of it."""
+    return F.when(F.is_valid_utf8(text) & ~has_half_pair(text), text)
