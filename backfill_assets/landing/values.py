@@ -136,7 +136,8 @@ def complaint(name: str, value: Column, found: DataType, target: DataType) -> Co
     """The sentence about a raw value that is no value of the contract's type, by its form or by what the type holds."""
     text = _shown(value, found)
     fits = F.lit(f"{name} does not fit {target.simpleString()}")
-    return quoting(F.when(_has_form(text, target), fits).otherwise(f"{name} is not {_DEMANDS[type(target)]}"), text)
+    has_form = _is_whole(value, found) if isinstance(target, _WHOLE) else _has_form(text, target)
+    return quoting(F.when(has_form, fits).otherwise(f"{name} is not {_DEMANDS[type(target)]}"), text)
 
 
 def quoting(sentence: Column, text: Column) -> Column:
@@ -148,11 +149,17 @@ def _shown(value: Column, found: DataType) -> Column:
     return F.to_json(value, JSON_OF_PARQUET) if isinstance(found, _NESTED) else value.cast("string")
 
 
+def _is_whole(value: Column, found: DataType) -> Column:
+    """Whether a value is a whole number of any size."""
+    if isinstance(found, _FLOATING):
+        return F.coalesce(value % F.lit(1.0) == 0, F.lit(False))
+    digits = r"\A-?[0-9]+([.]0*)?\z" if isinstance(found, DecimalType) else _WHOLE_NUMBER
+    return F.coalesce(value.cast("string").rlike(digits), F.lit(False))
+
+
 def _has_form(text: Column, target: DataType) -> Column:
     """Whether a text that is no value of a type is written as one."""
     match target:
-        case ByteType() | ShortType() | IntegerType() | LongType():
-            found = text.rlike(_WHOLE_NUMBER)
         case FloatType() | DoubleType() | DecimalType():
             found = text.rlike(_NUMBER)
         case TimestampType() | TimestampNTZType():

@@ -449,22 +449,19 @@ def _parquet(content: bytes, schema: T.StructType) -> Iterator[Record]:
     types = {name: table.schema.field(name).type for name in table.column_names}
     for column in schema:
         if column.name in types and not int96:  # which is an instant by convention
-            _refuse_type(column.name, types[column.name], column.dataType)
+            _refuse_local_time(column.name, types[column.name], column.dataType)
     for row in zip(*(plain(table[name]) for name in types), strict=True):
         yield Record(written={name: _typed(v, types[name]) for name, v in zip(types, row, strict=True)}, types=types)
 
 
-def _refuse_type(name: str, found: pa.DataType, kind: T.DataType) -> None:
-    is_local = isinstance(kind, T.TimestampType) and pa.types.is_timestamp(found) and found.tz is None
-    # Whole numbers beyond those of a long are decimals to Spark.
-    is_too_long = isinstance(kind, T.FloatType | T.DoubleType) and pa.types.is_uint64(found)
-    if is_local or is_too_long:
+def _refuse_local_time(name: str, found: pa.DataType, kind: T.DataType) -> None:
+    if isinstance(kind, T.TimestampType) and pa.types.is_timestamp(found) and found.tz is None:
         raise FileRefused(name)
     if isinstance(kind, T.ArrayType) and pa.types.is_list(found):
-        _refuse_type(name, found.value_type, kind.elementType)
+        _refuse_local_time(name, found.value_type, kind.elementType)
     if isinstance(kind, T.StructType) and pa.types.is_struct(found):
         for each in kind:
-            _refuse_type(name, found.field(each.name).type, each.dataType)
+            _refuse_local_time(name, found.field(each.name).type, each.dataType)
 
 
 def _typed(value: Any, found: pa.DataType) -> Any:

@@ -349,7 +349,7 @@ def stored_as(chance: random.Random, kind: T.DataType, units: Sequence[str] = ("
             # pandas makes floats of whole numbers with gaps, databases decimals of NUMBER.
             return chance.choice([*_SIGNED, *_UNSIGNED, pa.float64(), pa.decimal128(20, 0), pa.decimal128(38, 2)])
         case T.FloatType() | T.DoubleType():
-            return chance.choice([pa.float32(), pa.float64(), pa.int32(), pa.int64(), pa.uint64()])
+            return chance.choice([pa.float32(), pa.float64(), pa.int32(), pa.int64()])
         case T.DecimalType():
             scale = chance.choice([kind.scale, kind.scale, 0, 2, 10])
             other = pa.decimal128(chance.choice([38, max(scale, kind.precision)]), scale)
