@@ -109,6 +109,7 @@ CENTRAL: Mapping[str, Sequence[str]] = {
         "integration/test_full_disk.py::test_a_home_on_a_full_disk_is_read_and_refuses_what_has_to_write",
         "integration/test_full_disk.py::test_a_ledger_is_read_where_nothing_can_be_written",
     ),
+    "32": ("integration/test_private_files.py::test_nothing_that_commands_and_spark_write_is_open_to_others",),
 }
 """The tests of each promise that are never left out as a whole. That landing stays within its memory takes minutes, and
 is tried by `make test-faults` alone."""
