@@ -1,6 +1,10 @@
 """Definitions: the entry point of Dagster."""
 
+from backfill_assets.file_rights import keep_private
 from backfill_assets.orchestration.build import build_definitions
 from backfill_assets.settings import Settings
 
-defs = build_definitions(Settings.from_environment())
+_settings = Settings.from_environment()
+# Java is started by a step, and inherits it.
+keep_private(_settings.home)
+defs = build_definitions(_settings)

@@ -12,6 +12,8 @@ gc.set_threshold(50_000, 20, 20)
 
 from backfill_assets.cli import app  # noqa: E402
 from backfill_assets.cli.session import Surroundings  # noqa: E402
+from backfill_assets.file_rights import keep_private  # noqa: E402
+from backfill_assets.settings import home_named  # noqa: E402
 
 if TYPE_CHECKING:
     from backfill_assets.application.recorder import Recorder
@@ -44,6 +46,7 @@ app.info.context_settings = {**(app.info.context_settings or {}), "obj": _SURROU
 
 def main() -> None:
     """The entry point of the installed command."""
+    keep_private(home_named())
     try:
         app()
     finally:

@@ -120,7 +120,7 @@ class Settings:
             Refused: A value that cannot be read, naming the variable.
         """
         given = os.environ if environment is None else environment
-        home = Path(given.get("BACKFILL_HOME") or default_home()).expanduser().resolve()
+        home = Path(home_named(given)).expanduser().resolve()
         ledger_url = given.get("BACKFILL_LEDGER_URL") or f"sqlite:///{home / 'ledger.db'}"
         reference = _place(given, "BACKFILL_REFERENCE", home / "reference")
         beside = home / ARCHIVE if isinstance(reference, Path) else reference / ARCHIVE
@@ -155,6 +155,11 @@ class Settings:
             spark_conf=_tuning(given, "BACKFILL_SPARK_CONF"),
             access=_access(given),
         )
+
+
+def home_named(environment: Mapping[str, str] | None = None) -> str | Path:
+    """The home as the environment names it."""
+    return (os.environ if environment is None else environment).get("BACKFILL_HOME") or default_home()
 
 
 def default_home() -> Path:

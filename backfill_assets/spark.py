@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from backfill_assets import java_classes
 from backfill_assets.errors import WrongSession
+from backfill_assets.file_rights import umask_of
 from backfill_assets.next_steps import Advice
 from backfill_assets.session_settings import DRIVER, JAVA, JAVA_OPTIONS, MEANING, SOUND, wrong_settings
 from backfill_assets.settings import Settings
@@ -51,6 +52,8 @@ def spark_conf(settings: Settings) -> Mapping[str, str]:
         # A restatement with its gates takes about 80 generated classes. Spark keeps 100 of them, so a session that runs
         # several tables in turns would compile theirs again every time.
         "spark.sql.codegen.cache.maxEntries": "500",
+        # Hadoop sets the rights of some files itself, without asking the umask of its process.
+        "spark.hadoop.fs.permissions.umask-mode": f"{umask_of(settings.home):03o}",
     }
     java = {**JAVA_OPTIONS, DRIVER: f"{JAVA_OPTIONS[DRIVER]} {java_classes.options()}".rstrip()}
     if not settings.stores:

@@ -9,6 +9,7 @@ import sys
 import tempfile
 import traceback
 from pathlib import Path
+from typing import IO
 
 from backfill_assets.clock import system_clock
 from backfill_assets.errors import BackfillError, DiskFull, Unexpected
@@ -72,17 +73,28 @@ def _write(error: Exception) -> str | None:
     # Every line is indented and escaped, so that quoted text cannot look like the beginning of another error.
     lines = "".join(traceback.format_exception(error)).splitlines()
     text = "".join([f"{system_clock().isoformat()}\n", *(f"    {visible(line)}\n" for line in lines)])
-    for folder in (_logs(), Path(tempfile.gettempdir())):
-        if folder is None:
-            continue
+    for opened in (_own_log, _log_elsewhere):
         try:
-            folder.mkdir(parents=True, exist_ok=True)
-            with (folder / _LOG).open("a", encoding="utf-8") as log:
+            with opened() as log:
                 log.write(text)
         except OSError:
             continue
-        return str(folder / _LOG)
+        return log.name
     return None
+
+
+def _own_log() -> IO[str]:
+    settings = _settings()
+    if settings is None:
+        raise FileNotFoundError
+    path = settings.home / "logs" / _LOG
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return path.open("a", encoding="utf-8")
+
+
+def _log_elsewhere() -> IO[str]:
+    # A new file: one that another user had put there would be theirs.
+    return tempfile.NamedTemporaryFile("w", prefix="backfill-", suffix=".log", delete=False, encoding="utf-8")
 
 
 def _is_full(error: Exception) -> bool:
@@ -97,11 +109,6 @@ def _fullest() -> Path:
     chosen = (settings.home, settings.landing, settings.lake) if settings else ()
     there = [place for place in chosen if isinstance(place, Path) and place.exists()]
     return min((*there, Path(tempfile.gettempdir())), key=lambda place: shutil.disk_usage(place).free)
-
-
-def _logs() -> Path | None:
-    settings = _settings()
-    return settings.home / "logs" if settings else None
 
 
 def _settings() -> Settings | None:

@@ -175,7 +175,7 @@ def _scratch(incoming: Path, source: SourceTable) -> Iterator[Path]:
 def _store(copy: Path, landing: Files, stored_path: str) -> None:
     """Gives a complete copy its name, unless that exists: then its content is the same."""
     if landing.stat(stored_path) is None:
-        copy.chmod(0o444)
+        copy.chmod(copy.stat().st_mode & 0o444)
         landing.put(stored_path, copy)
 
 

@@ -18,6 +18,7 @@ from typing import Any
 from dagster import AssetKey, EventLogEntry, Field, Noneable, StringSource
 
 from backfill_assets.errors import Refused
+from backfill_assets.file_rights import keep_private
 from backfill_assets.orchestration.batches import BATCH, BatchedEventLog, tells_of_a_partition
 from backfill_assets.orchestration.colours import TableColours
 from backfill_assets.orchestration.dagster_internals import (
@@ -56,6 +57,8 @@ class HomeStorage(DagsterSqliteStorage):
         os.environ.setdefault("DAGSTER_EVENT_BATCH_SIZE", str(BATCH))
         base_dir, url = config_value.get("base_dir"), config_value.get("postgres_url")
         settings = Settings.from_environment()
+        # Web server and daemon load no definitions.
+        keep_private(settings.home)
         if not base_dir and not url:
             base_dir, url = str(dagster_folder(settings)), settings.dagster_url
         storage = _postgres_storage(url, inst_data) if url else cls.from_local(base_dir=base_dir, inst_data=inst_data)

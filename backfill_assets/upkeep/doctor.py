@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import secrets
+import shlex
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -21,6 +22,7 @@ from pathlib import Path
 from pyspark.sql import functions as F
 
 from backfill_assets.errors import BackfillError, Refused, StoreAway
+from backfill_assets.file_rights import PRIVATE, readable_by_others, umask_of
 from backfill_assets.files.admission import ROUNDS, WRITERS, require_one_winner
 from backfill_assets.files.choose import files_at, open_files
 from backfill_assets.files.port import Files
@@ -33,6 +35,8 @@ from backfill_assets.workspace import Workspace
 OLDEST_JAVA = 17
 LEAST_FREE_BYTES = 1 << 30
 FOLDER = "_doctor"
+WRITTEN_IN_A_HOME = ("dagster", "landing_in_progress", "logs", "reference_archive", "reports", "last_audit.json")
+_SQLITE = "sqlite:///"
 _VERSION = re.compile(r'version "(\d+)[^"]*"')
 
 
@@ -86,6 +90,7 @@ def examine(ws: Workspace, listener: Listener = no_listener) -> DoctorReport:
         ("java", None, _java),
         ("ledger", None, _ledger),
         ("free space", None, _free_space),
+        ("rights of others", None, _rights_of_others),
         ("rights in the lake", lake, lambda ws: _rights(files_at(lake, ws.settings.access))),
         ("rights in landing", landing, lambda ws: _rights(landing_files(ws.settings))),
         ("references", ws.reference_files.place, _references),
@@ -163,6 +168,23 @@ def _free_space(ws: Workspace) -> str:
             next_step="free some space, or move it: every run stages whole partitions beside the published ones",
         )
     return ", ".join(f"{name}: {size / 2**30:,.1f} GiB" for name, size in free.items())
+
+
+def _rights_of_others(ws: Workspace) -> str:
+    settings = ws.settings
+    umask, ledger = umask_of(settings.home), settings.ledger_url
+    written = [*(settings.home / name for name in WRITTEN_IN_A_HOME), settings.landing, settings.lake]
+    if ledger.startswith(_SQLITE):
+        written.append(Path(ledger.removeprefix(_SQLITE)))
+    found = readable_by_others((place for place in written if isinstance(place, Path)), umask)
+    if found is None:
+        return "no file can be read by users who do not share the home"
+    whom = "go" if umask == PRIVATE else "o"
+    raise Refused(
+        f"{found} can be read by other users of this machine.",
+        next_step=f"take it from them: chmod -R {whom}= {shlex.quote(str(settings.home))}, and the same for landed "
+        "files, the lake and the ledger where they are elsewhere",
+    )
 
 
 def _free_bytes(place: Path) -> int:

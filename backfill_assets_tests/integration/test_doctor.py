@@ -9,23 +9,37 @@ import time
 from collections import namedtuple
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
 from backfill_assets.clock import system_clock
+from backfill_assets.file_rights import readable_by_others
 from backfill_assets.places import StoreUrl
 from backfill_assets.settings import Settings
 from backfill_assets.store_access import PATIENCE, StoreAccess
+from backfill_assets.upkeep import doctor
 from backfill_assets.upkeep.doctor import DoctorReport, Health, examine
 from backfill_assets.workspace import Workspace
+from backfill_assets_tests.ledgers import only_with_sqlite
 from backfill_assets_tests.s3_server import SECRET_KEY, Store
 from backfill_assets_tests.servers import free_port
 from backfill_assets_tests.shop import shop_environment
 
 EVERYTHING = {
-    *("java", "ledger", "free space", "rights in the lake", "rights in landing", "references", "one winner", "spark"),
+    *(
+        "java",
+        "ledger",
+        "free space",
+        "rights of others",
+        "rights in the lake",
+        "rights in landing",
+        "references",
+        "one winner",
+        "spark",
+    ),
     *("clock", "spark and the lake", "spark and landing"),
 }
 
@@ -102,6 +116,22 @@ def test_no_java_no_space_and_a_clock_that_is_wrong_are_each_named(
     assert "there is no Java in /no/java/here. install Java 17 or newer" in found["java"]
     assert "only 5 MiB are free" in found["free space"]
     assert re.search(r"3,(5\d\d|600) s apart", found["clock"])
+
+
+def test_a_file_that_others_can_read_is_named_with_what_closes_it(
+    ws: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    only_with_sqlite("it is about that file")
+    # The folders of pytest are its user's alone.
+    monkeypatch.setattr(doctor, "readable_by_others", partial(readable_by_others, above=ws.settings.home))
+    ws.ledger.close()
+    ledger = ws.settings.home / "ledger.db"
+    ws.settings.home.chmod(0o755)
+    ledger.chmod(0o644)
+    found = failed(examine(ws))["rights of others"]
+    assert found.startswith(f"{ledger} can be read by other users of this machine. take it from them: chmod -R go= ")
+    ledger.chmod(0o600)
+    assert "rights of others" not in failed(examine(ws))
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")

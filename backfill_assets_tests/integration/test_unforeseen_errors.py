@@ -122,6 +122,24 @@ def test_a_home_that_cannot_be_written_is_one_sentence(tmp_path: Path, monkeypat
         assert result.stderr.startswith(("refused: ", "stopped: ")), result.output
 
 
+def test_details_that_cannot_be_written_at_home_are_in_a_new_file_that_nobody_else_reads(
+    person: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (person / "logs").write_text("no folder")
+    elsewhere = person / "tmp"
+    elsewhere.mkdir()
+    # As another user could have put it there, to read along.
+    (elsewhere / "unexpected.log").touch(mode=0o666)
+    monkeypatch.setattr("tempfile.tempdir", str(elsewhere))
+    broken_by(monkeypatch, KeyError("a value of a row"))
+    said = " ".join(types("status").stderr.split())
+    (log,) = (path for path in elsewhere.iterdir() if path.name != "unexpected.log")
+    assert f"details in {log}" in said
+    assert log.stat().st_mode & 0o077 == 0
+    assert "a value of a row" in log.read_text(encoding="utf-8")
+    assert (elsewhere / "unexpected.log").read_text(encoding="utf-8") == ""
+
+
 def test_a_ledger_that_is_no_database_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     only_with_sqlite("it is about that file")
     for name, value in shop_environment(tmp_path).items():

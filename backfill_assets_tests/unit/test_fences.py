@@ -76,7 +76,7 @@ def test_planning_knows_no_engine() -> None:
 FLOORS = (
     (
         *("errors", "identity", "wording", "columns", "clock", "lease", "people", "problems", "progress", "versions"),
-        *("crash_points", "next_steps", "documents", "widening", "sensors", "places", "store_access"),
+        *("crash_points", "next_steps", "documents", "widening", "sensors", "places", "store_access", "file_rights"),
     ),
     ("files", "planning", "settings", "session_settings", "java_classes"),
     ("domain", "lake", "ledger", "spark", "spark_causes"),
@@ -92,8 +92,8 @@ FLOORS = (
 
 ENTRANCES = {
     "": "",
-    "definitions": "orchestration settings",
-    "main": "application cli desk orchestration settings workspace",
+    "definitions": "file_rights orchestration settings",
+    "main": "application cli desk file_rights orchestration settings workspace",
 }
 """Modules of the package's root that belong to no floor, with what they may import."""
 

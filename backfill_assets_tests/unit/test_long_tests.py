@@ -109,9 +109,15 @@ CENTRAL: Mapping[str, Sequence[str]] = {
         "::test_a_table_is_published_undone_recovered_reproduced_and_audited_in_a_store",
     ),
     "31": (
+        "integration/test_checksums.py::test_checksums_are_equal_if_and_only_if_the_rows_are",
+        "integration/test_early_cutoff.py::test_a_value_that_moves_inside_a_nested_column_is_published",
+    ),
+    "32": ("unit/test_column_types.py::test_a_type_is_allowed_or_refused_with_the_way_out",),
+    "33": (
         "integration/test_full_disk.py::test_a_home_on_a_full_disk_is_read_and_refuses_what_has_to_write",
         "integration/test_full_disk.py::test_a_ledger_is_read_where_nothing_can_be_written",
     ),
+    "34": ("integration/test_private_files.py::test_nothing_that_commands_and_spark_write_is_open_to_others",),
 }
 """The tests of each promise that are never left out as a whole. That landing stays within its memory takes minutes, and
 is tried by `make test-faults` alone."""
