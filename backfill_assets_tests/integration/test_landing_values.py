@@ -615,6 +615,7 @@ def test_nested_values_bytes_and_local_times_reach_bronze_and_quarantine(room: L
     assert plainly(bronze["line"]) == {"no": 1, "price": Decimal("2.50"), "tags": ["x"], "when": {"at": AT}}
 
 
+@pytest.mark.long
 def test_a_contract_with_nested_values_has_versions(opened: Any) -> None:
     wider = StructType([*VALUES.schema.fields, StructField("notes", ArrayType(StringType(), containsNull=False))])
     with opened(VALUES) as room:

@@ -41,7 +41,7 @@ def test_the_first_publication_of_a_table_accepts_version_one(ledger: Ledger) ->
         assert (first.version, first.replaces, first.state) == (1, 0, VersionState.ACCEPTED)
         assert (first.run_id, first.publication_id, first.delta_version) == ("bf-1", publication_id, 7)
         assert (first.files, first.rows, first.accepted_at) == (files_of("bf-1", DAYS[0]), 3, NOON)
-        assert (first.checksum, first.provenance) == (f"sum-bf-1-{DAYS[0]}", made_from("bf-1"))
+        assert (first.checksum, first.provenance) == (f"c2:bf-1-{DAYS[0]}", made_from("bf-1"))
         assert reader.runs.get("bf-1").state is RunState.PUBLISHED
         assert reader.publications.get(publication_id).state is PublicationState.PUBLISHED
         [entry] = reader.outbox.entries()

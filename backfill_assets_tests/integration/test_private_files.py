@@ -59,6 +59,7 @@ def test_nothing_that_commands_and_spark_write_is_open_to_others(tmp_path: Path)
     assert (home / "logs" / "spark.log").is_file()
 
 
+@pytest.mark.long
 def test_nothing_that_a_materialization_in_dagster_writes_is_open_to_others(tmp_path: Path) -> None:
     only_in_folders("a store has rights of its own")
     home, scratch, given = surroundings(tmp_path)
