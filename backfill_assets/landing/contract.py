@@ -156,7 +156,8 @@ def _raw(name: str) -> str:
 def _rules(name: str, found: DataType, target: DataType, source: SourceTable, *, required: bool) -> list[Column]:
     """What a present column must satisfy, the most basic first; each is null or a sentence."""
     raw, value = F.col(_raw(name)), F.col(name)
-    is_empty = raw.isNull() | is_blank(raw, found)
+    is_text = isinstance(target, StringType) and isinstance(found, BinaryType)
+    is_empty = raw.isNull() | (is_blank(value, target) if is_text else is_blank(raw, found))
     rules = [_missing(name, source, is_empty)] if required else []
     if isinstance(target, StringType):
         problem = "is not UTF-8 text" if isinstance(found, (StringType, BinaryType)) else "cannot be written as JSON"

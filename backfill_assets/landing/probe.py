@@ -13,12 +13,12 @@ import io
 import os
 import zlib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -334,6 +334,8 @@ def _probe_parquet(path: Path, source: SourceTable, name: str) -> Probe:
             present = [column for column in names if column in wanted]
             for _ in file.iter_batches(columns=present, batch_size=_ROWS_AT_ONCE):
                 pass
+            if not source.rounds:
+                _refuse_cut_instants(path, file, present, name)
     except (pa.ArrowException, OSError, ValueError) as error:  # ValueError: names and types that are no text
         if isinstance(error, PermissionError):
             raise
@@ -346,6 +348,41 @@ def _probe_parquet(path: Path, source: SourceTable, name: str) -> Probe:
     found = Probe(columns=columns, ignored_columns=_ignored(source, names))
     require_types(found, source, name=name, columns=names)
     return found
+
+
+def _refuse_cut_instants(path: Path, file: pq.ParquetFile, columns: Sequence[str], name: str) -> None:
+    """Refuses timestamps of the earlier form INT96 with digits below the microsecond, which Spark cuts as it reads.
+
+    PyArrow gives them in nanoseconds, which wrap around for years far away, and the same in microseconds.
+    """
+    leaves = (file.schema.column(place) for place in range(len(file.schema.names)))
+    held = {leaf.path.partition(".")[0] for leaf in leaves if leaf.physical_type == "INT96"}
+    chosen = [column for column in columns if column in held]
+    if not chosen:
+        return
+    with pq.ParquetFile(path, coerce_int96_timestamp_unit="us") as cut:
+        every, rounded = (each.iter_batches(columns=chosen, batch_size=_ROWS_AT_ONCE) for each in (file, cut))
+        for whole, part in zip(every, rounded, strict=True):
+            for column in chosen:
+                pairs = zip(_ticks(whole.column(column)), _ticks(part.column(column)), strict=True)
+                if any((nanoseconds != microseconds * 1_000).any() for nanoseconds, microseconds in pairs):
+                    raise UnreadableFile(
+                        f"{name} holds {column} with digits below the microsecond, as INT96, which would be lost.",
+                        next_step=f"write {column} in microseconds, or declare rounds=True",
+                        path=name,
+                        column=column,
+                    )
+
+
+def _ticks(values: pa.Array) -> Iterator[Any]:
+    """The timestamps of a column, and those inside its lists and structs, as numbers."""
+    if pa.types.is_timestamp(values.type):
+        yield values.drop_null().view(pa.int64()).to_numpy()
+    elif pa.types.is_list(values.type):
+        yield from _ticks(values.flatten())
+    elif pa.types.is_struct(values.type):
+        for member in values.flatten():
+            yield from _ticks(member)
 
 
 def require_types(found: Probe, source: SourceTable, *, name: str, columns: tuple[str, ...] = ()) -> None:

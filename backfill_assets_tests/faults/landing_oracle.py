@@ -76,7 +76,7 @@ def expected(content: bytes, name: str, schema: T.StructType, *, rounds: bool = 
         FileRefused: The file is refused as a whole.
     """
     if name.endswith(".parquet"):
-        found = _parquet(content, schema)
+        found = _parquet(content, schema, rounds)
     else:
         text = gzip.decompress(content) if name.endswith(".gz") else content
         if text.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
@@ -440,7 +440,7 @@ def plain(column: pa.ChunkedArray) -> list[Any]:
     return found
 
 
-def _parquet(content: bytes, schema: T.StructType) -> Iterator[Record]:
+def _parquet(content: bytes, schema: T.StructType, rounds: bool) -> Iterator[Record]:
     with pq.ParquetFile(io.BytesIO(content)) as file:
         leaves = (file.schema.column(n) for n in range(len(file.schema.names)))
         int96 = any(leaf.physical_type == "INT96" for leaf in leaves)
@@ -451,7 +451,24 @@ def _parquet(content: bytes, schema: T.StructType) -> Iterator[Record]:
         if column.name in types and not int96:  # which is an instant by convention
             _refuse_local_time(column.name, types[column.name], column.dataType)
     for row in zip(*(plain(table[name]) for name in types), strict=True):
+        if (
+            int96
+            and not rounds
+            and any(_is_cut(row[place], types[n]) for place, n in enumerate(types) if n in schema.names)
+        ):
+            raise FileRefused("INT96 with digits below the microsecond")
         yield Record(written={name: _typed(v, types[name]) for name, v in zip(types, row, strict=True)}, types=types)
+
+
+def _is_cut(value: Any, found: pa.DataType) -> bool:
+    """Whether a value has digits below the microsecond, which readers of INT96 do not give back."""
+    if value is None:
+        return False
+    if pa.types.is_list(found):
+        return any(_is_cut(each, found.value_type) for each in value)
+    if pa.types.is_struct(found):
+        return any(_is_cut(value[each.name], each.type) for each in found)
+    return bool(pa.types.is_timestamp(found) and found.unit == "ns" and value % 1_000)
 
 
 def _refuse_local_time(name: str, found: pa.DataType, kind: T.DataType) -> None:

@@ -542,6 +542,35 @@ def test_nanoseconds_of_parquet_are_times_when_they_are_whole_microseconds(room:
         assert judged(room, column, kind, values) == [AT, reason, before, None]
 
 
+def int96(nanoseconds: int, *, nested: bool) -> bytes:
+    """A file with a time in the earlier form of timestamps, in a column or inside a struct."""
+    kind = pa.timestamp("ns", "UTC")
+    value = {"no": 1, "price": None, "tags": None, "when": {"at": nanoseconds}}
+    money = pa.decimal128(10, 2)
+    line_type = pa.struct(
+        [("no", pa.int32()), ("price", money), ("tags", pa.list_(pa.string())), ("when", pa.struct([("at", kind)]))]
+    )
+    column = {"line": pa.array([value], line_type)} if nested else {"at": pa.array([nanoseconds], kind)}
+    return parquet(column, use_deprecated_int96_timestamps=True)
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_digits_that_the_earlier_form_of_timestamps_would_lose_refuse_the_file(
+    room: LandingRoom, rounding: LandingRoom, nested: bool
+) -> None:
+    name = "line" if nested else "at"
+    assert reasons(room.judge(int96(1_000, nested=nested), "whole.parquet")) == [None]
+    assert reasons(room.judge(int96(-(2**62) // 1000 * 1000, nested=nested), "long ago.parquet")) == [None]
+    with pytest.raises(UnreadableFile, match=f"holds {name} with digits below the microsecond, as INT96"):
+        room.judge(int96(1_001, nested=nested), "cut.parquet")
+    assert reasons(rounding.judge(int96(1_001, nested=nested), "cut.parquet")) == [None]
+
+
+def test_a_required_text_of_blanks_is_missing_also_where_it_is_bytes(room: LandingRoom) -> None:
+    rows = room.judge(parquet({"event_id": pa.array([b" "])}), "blank.parquet")
+    assert reasons(rows) == ["event_id is missing"]
+
+
 def test_structs_of_parquet_are_judged_leaf_by_leaf(room: LandingRoom) -> None:
     whole, parts = 1_714_557_600_000_000_000, 1_714_557_600_000_000_999
     values = [
