@@ -134,7 +134,12 @@ def landed_report(
         run = plan_load(ws, table.name, partitions=None, by=acting.by, reason=f"landed by {acting.by}")
         if run is not None:
             built = build(ws, run, acting)
-            sentences = [*sentences, f"{table.name}: built {built.run.partitions_described}"]
+            days = built.run.partitions_described
+            if built.is_blocked:
+                sentences = [*sentences, f"{table.name}: {days} not built, because a gate blocked {run.run_id}"]
+                next_steps = (*next_steps, step(do(Act.REPORT, run.run_id)))
+            else:
+                sentences = [*sentences, f"{table.name}: built {days}"]
     with ws.ledger.read() as tx:
         records = [tx.imports.get(outcome.record.import_id) for outcome in landed]
     return LandReport(

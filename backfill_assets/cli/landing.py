@@ -146,6 +146,8 @@ def _print(outcome: LandReport, following: NextStep | None, console: Console, *,
     else:
         views.show(console, views.imports_view(outcome.imports), *outcome.sentences, *outcome.next_steps)
         views.show(console, *views.next_line(following))
+    if outcome.load is not None and outcome.load.is_blocked:
+        raise typer.Exit(1)
 
 
 def _extract(
@@ -219,3 +221,5 @@ def load(
             print_json(report)
         else:
             views.show(console, views.report_head_view(report), *views.next_line(following))
+        if report.is_blocked:
+            raise typer.Exit(1)

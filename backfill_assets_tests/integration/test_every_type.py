@@ -74,6 +74,7 @@ things = SourceTable(
         [
             t.StructField("id", t.StringType(), nullable=False),
             t.StructField("at", t.TimestampType(), nullable=False),
+            t.StructField("codes", t.ArrayType(t.StringType(), containsNull=False), nullable=False),
             *FIELDS,
         ]
     ),
@@ -130,14 +131,22 @@ def as_lines(rows: Sequence[Mapping[str, Any]]) -> bytes:
 
 def as_parquet(rows: Sequence[Mapping[str, Any]]) -> bytes:
     arrow = {name: held for name, (_, held, _) in EVERY.items()}
-    schema = pa.schema([("id", pa.string()), ("at", pa.timestamp("us", tz="UTC")), *arrow.items()])
+    schema = pa.schema(
+        [("id", pa.string()), ("at", pa.timestamp("us", tz="UTC")), ("codes", pa.list_(pa.string())), *arrow.items()]
+    )
     sink = pa.BufferOutputStream()
     pq.write_table(pa.Table.from_pylist(list(rows), schema), sink)
     return bytes(sink.getvalue().to_pybytes())
 
 
 def row(name: str, **changed: Any) -> Mapping[str, Any]:
-    return {"id": name, "at": AT, **{column: value for column, (_, _, value) in EVERY.items()}, **changed}
+    return {
+        "id": name,
+        "at": AT,
+        "codes": ["a", ""],
+        **{column: value for column, (_, _, value) in EVERY.items()},
+        **changed,
+    }
 
 
 def land(shop: Shop, name: str, content: bytes) -> Mapping[str, int]:
