@@ -136,7 +136,7 @@ def landed_report(
             built = build(ws, run, acting)
             days = built.run.partitions_described
             if built.is_blocked:
-                sentences = [*sentences, f"{table.name}: {days} not built, because a gate blocked {run.run_id}"]
+                sentences = [*sentences, f"{table.name}: not built, because a gate blocked {run.run_id}: {days}"]
                 next_steps = (*next_steps, step(do(Act.REPORT, run.run_id)))
             else:
                 sentences = [*sentences, f"{table.name}: built {days}"]

@@ -17,12 +17,15 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as t
 
-from backfill_assets.domain import Domain, SourceTable, TransformContext, daily, derived_table
+from backfill_assets.application.land import land_files
+from backfill_assets.application.recorder import Acting, Unrecorded
+from backfill_assets.domain import Domain, SourceTable, TransformContext, daily, derived_table, expression
 from backfill_assets.landing.imports import OnDuplicate
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.upkeep.audit import audit
 from backfill_assets.upkeep.reproduce import reproduce_run
 from backfill_assets_tests import operations
+from backfill_assets_tests.advice import worded
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.shop import Shop, open_shop, ticking_clock
 
@@ -200,3 +203,18 @@ def test_every_type_is_landed_published_and_compared(shop: Shop) -> None:
     assert restated(shop, "a member of a struct has changed")[1] == 1
     assert read(shop, things_of_the_day.name)[0]["position"] == {"low": 7, "_high": None}
     assert audit(shop.ws).problems == ()
+
+
+def test_a_load_that_a_gate_blocks_is_not_called_built(shop: Shop) -> None:
+    guarded = replace(things, gates=(expression("small", "whole < 0"),))
+    domain = Domain(name="example", package="backfill_assets_tests.example_domain", sources=(guarded,), derived=())
+    ws = replace(shop.ws, domain=domain)
+    path = shop.folder / "things.jsonl"
+    path.write_bytes(as_lines([row("too large", whole=7)]))
+    ana = Acting(by="ana", recorder=Unrecorded())
+    report = land_files(ws, things.name, [path], ana, on_duplicate="ignore", builds=True)
+    assert report.load is not None
+    run_id = report.load.run.run_id
+    assert report.load.is_blocked
+    assert f"bronze.things: not built, because a gate blocked {run_id}: 2026-01-05, 1 day" in report.sentences
+    assert worded(report.next_steps[-1]) == f"backfill report {run_id}"
