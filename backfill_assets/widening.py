@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from pyspark.sql.types import (
+    ArrayType,
     ByteType,
     DataType,
     DecimalType,
@@ -28,7 +29,7 @@ _DIGITS_OF_LONG, _DIGITS_OF_OTHERS = 20, 10
 
 def widens(old: DataType, new: DataType) -> bool:
     """Whether every value of a type is a value of another one, and readers of Parquet files convert it themselves."""
-    if old == new:
+    if _is_same(old, new):
         return True
     if isinstance(old, _WHOLE) and isinstance(new, _WHOLE):
         return _WHOLE.index(type(old)) < _WHOLE.index(type(new))
@@ -42,6 +43,18 @@ def widens(old: DataType, new: DataType) -> bool:
     if isinstance(old, _WHOLE):
         return whole_digits >= (_DIGITS_OF_LONG if isinstance(old, LongType) else _DIGITS_OF_OTHERS)
     return False
+
+
+def _is_same(old: DataType, new: DataType) -> bool:
+    """Whether a type is another one, or that with parts that can be null now; comments on parts do not count."""
+    if isinstance(old, ArrayType) and isinstance(new, ArrayType):
+        return (new.containsNull or not old.containsNull) and _is_same(old.elementType, new.elementType)
+    if isinstance(old, StructType) and isinstance(new, StructType):
+        return old.names == new.names and all(
+            (after.nullable or not before.nullable) and _is_same(before.dataType, after.dataType)
+            for before, after in zip(old.fields, new.fields, strict=True)
+        )
+    return old == new
 
 
 def needs_rule(old: StructType, new: StructType, *, ruled: Collection[str] = ()) -> tuple[str, ...]:

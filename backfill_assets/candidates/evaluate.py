@@ -25,7 +25,7 @@ from backfill_assets.candidates.rows import rows_of
 from backfill_assets.candidates.run_lease import LeasedRun, holding_lease
 from backfill_assets.columns import differing_columns
 from backfill_assets.crash_points import Point
-from backfill_assets.domain import DerivedTable, Gate, SourceTable, Table, WarmUpProof
+from backfill_assets.domain import DerivedTable, Gate, Table, WarmUpProof
 from backfill_assets.gates.broken_down import break_down
 from backfill_assets.gates.failing import failing_keys
 from backfill_assets.gates.judge import judge
@@ -331,11 +331,10 @@ def _sample(work: Gating) -> tuple[SampledRow, ...]:
 
 def _wrong_columns(ws: Workspace, table: Table, staged: Mapping[date, FileSet]) -> Mapping[date, str]:
     """Partitions with a file whose footer declares other columns than the table, with a sentence about it."""
-    schema = stored_schema(table)
-    # Which elements and members of a source can be null is judged when records land, and not said by its files.
-    fields = schema.toNullable().fields if isinstance(table, SourceTable) else schema.fields
     declared = tuple(
-        (field.name, json.dumps(field.dataType.jsonValue())) for field in fields if field.name != table.partition.column
+        (field.name, json.dumps(field.dataType.jsonValue()))
+        for field in stored_schema(table).fields
+        if field.name != table.partition.column
     )
     wrong: dict[date, str] = {}
     for partition, file_set in staged.items():

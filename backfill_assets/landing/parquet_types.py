@@ -112,6 +112,11 @@ def _types(found: pa.DataType, leaves: _Leaves) -> _Types | None:
     if pa.types.is_list(found) or pa.types.is_large_list(found):
         element = _types(found.value_type, leaves)
         return None if element is None else _both(lambda place: ArrayType(element[place]))
+    if isinstance(found, pa.BaseExtensionType) or found.num_fields:  # Spark reads none of these; their leaves pass by
+        parts = [found.field(place).type for place in range(found.num_fields)]
+        for part in parts or [found.storage_type]:
+            _types(part, leaves)
+        return None
     leaf = next(leaves)
     if pa.types.is_timestamp(found):
         return _timestamp(leaf)
@@ -164,8 +169,10 @@ def with_nanoseconds_as_text(value: Column, column: DataType, read: DataType) ->
             for field in column.fields
         )
         return F.when(value.isNotNull(), F.struct(*members))
-    below = F.pmod(value, F.lit(1_000).cast(LongType()))
-    micros = F.call_function("div", F.try_subtract(value, below), F.lit(1_000).cast(LongType()))
+    thousand = F.lit(1_000).cast(LongType())
+    below = F.pmod(value, thousand)
+    is_before = (value < 0) & (below > 0)
+    micros = F.call_function("div", value, thousand) - F.when(is_before, F.lit(1)).otherwise(F.lit(0))
     text = F.date_format(F.timestamp_micros(micros), "yyyy-MM-dd'T'HH:mm:ss.SSSSSS")
     zone = F.lit("Z" if isinstance(column, TimestampType) else "")
     return F.concat(text, F.lpad(below.cast("string"), 3, "0"), zone)

@@ -375,11 +375,14 @@ def _refuse_cut_instants(path: Path, file: pq.ParquetFile, columns: Sequence[str
 
 
 def _ticks(values: pa.Array) -> Iterator[Any]:
-    """The timestamps of a column, and those inside its lists and structs, as numbers."""
+    """The timestamps of a column, and those inside its lists, maps and structs, as numbers."""
     if pa.types.is_timestamp(values.type):
         yield values.drop_null().view(pa.int64()).to_numpy()
-    elif pa.types.is_list(values.type):
+    elif pa.types.is_list(values.type) or pa.types.is_large_list(values.type):
         yield from _ticks(values.flatten())
+    elif pa.types.is_map(values.type):
+        yield from _ticks(values.keys)
+        yield from _ticks(values.items)
     elif pa.types.is_struct(values.type):
         for member in values.flatten():
             yield from _ticks(member)

@@ -18,10 +18,12 @@ def business_schema(table: Table) -> StructType:
     if not isinstance(table, SourceTable):
         return table.schema
     partition = StructField(table.partition.column, DateType(), nullable=False)
+    # Landing judges whether elements and members can be null. Spark infers that all of them can, and writes that.
+    fields = table.schema.toNullable().fields
     if table.operation is None:
-        return StructType([*table.schema.fields, partition])
+        known = zip(fields, table.schema.fields, strict=True)
+        return StructType([*(StructField(f.name, f.dataType, own.nullable, f.metadata) for f, own in known), partition])
     # A delete has no values besides its key.
-    fields = [StructField(field.name, field.dataType, metadata=field.metadata) for field in table.schema.fields]
     return StructType([*fields, partition, *_of_the_changelog(table)])
 
 

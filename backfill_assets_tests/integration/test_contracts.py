@@ -4,14 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
-from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    DecimalType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampNTZType,
+)
 from sqlalchemy import text
 
 from backfill_assets.domain import Domain, Release, TransformContext, lifts
@@ -378,3 +389,33 @@ def test_an_edited_contract_version_of_a_landed_file_is_found(store: Store) -> N
         connection.execute(text("UPDATE imports SET contract = 1"))
     engine.dispose()
     assert any("the contract version of imp-000001 was edited" in problem for problem in audit(store.ws).problems)
+
+
+def test_nested_values_bytes_and_local_times_are_published_and_change_with_their_contract(store: Store) -> None:
+    number = StructField("no", IntegerType(), nullable=False, metadata={"comment": "Counted from 1."})
+    line = StructType([number, StructField("price", DecimalType(10, 2))])
+    strict = [
+        StructField("lines", ArrayType(line, containsNull=False)),
+        StructField("seal", BinaryType()),
+        StructField("at_till", TimestampNTZType()),
+    ]
+    loose = [StructField("lines", ArrayType(line, containsNull=True)), *strict[1:], StructField("till", StringType())]
+    versions = {
+        number: contract("amount", IntegerType(), *more) for number, more in enumerate([strict, loose], start=1)
+    }
+    first, second, third = days_from(0, 3)
+    values = {"lines": [{"no": 1, "price": "2.50"}], "seal": "aGk=", "at_till": "2025-01-01T12:00"}
+    store.becomes(shop_of(1, versions=versions, lift={}))
+    store.lands("a.jsonl", [sale(first, amount=1, **values), sale(second, amount=2, lines=[None])])
+    runs = [store.loads()]
+    store.becomes(shop_of(2, versions=versions, lift={}))
+    store.lands("b.jsonl", [sale(second, amount=2, lines=[None], till="x"), sale(third, amount=3, **values)])
+    runs.append(store.loads())
+    assert store.stale(SALES) == {}
+    rows = store.sold()
+    assert [row["lines"] for row in rows] == [[(1, Decimal("2.50"))], [None], [(1, Decimal("2.50"))]]
+    assert [(row["seal"], row["till"]) for row in rows] == [(b"hi", None), (None, "x"), (b"hi", None)]
+    assert rows[0]["at_till"] == datetime(2025, 1, 1, 12)  # noqa: DTZ001
+    assert store.rejected() == ["lines does not fit array<struct<no:int,price:decimal(10,2)>>: '[null]'"]
+    assert agrees(store)
+    assert all(store.is_identical(run_id) for run_id in runs)

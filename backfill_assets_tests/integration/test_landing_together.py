@@ -208,3 +208,14 @@ def test_batches_hold_files_in_their_order_up_to_a_number_and_a_size(
     paths.append(tmp_path / "there is none.jsonl")
     found = [[paths.index(path) for path in batch] for batch in together.batches(paths)]
     assert found == [[0, 1, 2], [3], [4], [5], [6, 7]]
+
+
+def test_files_whose_rows_end_in_different_ways_land_in_one_batch(
+    spark: SparkSession, settings: Settings, clock: Clock
+) -> None:
+    content = b"event_time,event_id\n2024-05-01T10:00:00Z,%s\n"
+    ends = {"a": b"\n", "b": b"\r\n", "c": b"\r"}
+    with landing_room(spark, settings, clock) as room:
+        paths = [room.write((content % k.encode()).replace(b"\n", end), f"{k}.csv") for k, end in ends.items()]
+        assert [landed.record.counts.accepted for landed in room.land_paths(paths)] == [1, 1, 1]
+        assert [row["event_id"] for row in room.bronze([FIRST])] == ["a", "b", "c"]

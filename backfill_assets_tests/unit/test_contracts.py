@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from pyspark.sql.types import StructType
+from pyspark.sql.types import ArrayType, IntegerType, StructField, StructType
 
 from backfill_assets.domain import SourceTable, daily, lifts
 from backfill_assets.errors import InvalidDeclaration
@@ -145,6 +145,18 @@ def test_columns_are_added_widened_and_made_nullable_without_a_lift(present: str
     assert declared.read_as(1) == 2
     assert declared.at(1).schema == schema(FIRST)
     assert declared.at(2) is declared
+
+
+def test_a_nested_type_may_let_its_parts_be_null_and_no_more() -> None:
+    def of(name: str = "no", *, element: bool = False, member: bool = False, comment: str = "") -> ArrayType:
+        fields = [StructField(name, IntegerType(), nullable=member, metadata={"comment": comment} if comment else {})]
+        return ArrayType(StructType(fields), containsNull=element)
+
+    assert widens(of(), of(element=True, member=True, comment="counted from 1"))
+    assert not widens(of(element=True), of())
+    assert not widens(of(member=True), of())
+    assert not widens(of(), of("number"))
+    assert not widens(of(), ArrayType(IntegerType(), containsNull=True))
 
 
 def test_a_table_knows_what_it_was_in_every_version() -> None:
