@@ -456,7 +456,7 @@ def _parquet(content: bytes, schema: T.StructType, rounds: bool) -> Iterator[Rec
             and not rounds
             and any(_is_cut(row[place], types[n]) for place, n in enumerate(types) if n in schema.names)
         ):
-            raise FileRefused("INT96 with digits below the microsecond")
+            raise FileRefused("digits below the microsecond, as INT96")
         yield Record(written={name: _typed(v, types[name]) for name, v in zip(types, row, strict=True)}, types=types)
 
 
