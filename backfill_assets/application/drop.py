@@ -86,19 +86,23 @@ def land_dropped(ws: Workspace, acting: Acting, source: str) -> str:
     assert drop is not None
     by = ws.settings.user
     files = [each for each in waiting(ws).files if each.source == source and each.is_settled(at)][:MOST_FILES]
-    refused: list[str] = []
+    remarks: list[str] = []
     landed = 0
     for number, each in enumerate(files, start=1):
         try:
             found = land(ws, source, each.path, on_duplicate=OnDuplicate.IGNORE, by=by)
         except Refused as error:
             give_up(ws, [each], why=error.message)
-            refused.append(f"{each.subject} was refused: {error.message}")
+            remarks.append(f"{each.subject} was refused: {error.message}")
             continue
         landed += found.is_new
+        counts = found.record.counts
+        if counts.are_mostly_rejected:
+            records = count_of(counts.landed, "record")
+            remarks.append(f"{each.subject}: {counts.rejected:,} of {records} were rejected.")
         _put_aside(ws, each, found.record.import_id)
         acting.listener(Progress(step="land", done=number, total=len(files), sentence=each.subject))
-    said = [f"{count_of(landed, 'file')} of {source} landed.", *refused]
+    said = [f"{count_of(landed, 'file')} of {source} landed.", *remarks]
     run = plan_load(ws, source, partitions=None, by=by, reason=f"dropped, landed by {by}")
     if run is not None:
         report = build(ws, run, replace(acting, by=by))

@@ -143,7 +143,11 @@ def landed_report(
     with ws.ledger.read() as tx:
         records = [tx.imports.get(outcome.record.import_id) for outcome in landed]
     return LandReport(
-        imports=tuple(map(import_document, records)), load=built, sentences=tuple(sentences), next_steps=next_steps
+        imports=tuple(map(import_document, records)),
+        load=built,
+        mostly_rejected=tuple(record.import_id for record in records if record.counts.are_mostly_rejected),
+        sentences=tuple(sentences),
+        next_steps=next_steps,
     )
 
 

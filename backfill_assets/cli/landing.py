@@ -146,7 +146,7 @@ def _print(outcome: LandReport, following: NextStep | None, console: Console, *,
     else:
         views.show(console, views.imports_view(outcome.imports), *outcome.sentences, *outcome.next_steps)
         views.show(console, *views.next_line(following))
-    if outcome.load is not None and outcome.load.is_blocked:
+    if outcome.needs_a_look:
         raise typer.Exit(1)
 
 

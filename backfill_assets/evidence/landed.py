@@ -26,14 +26,21 @@ class LandReport:
     Attributes:
         imports: The files, in the order in which they were given.
         load: The report of the run that built bronze from them; null when nothing had to be built.
+        mostly_rejected: The imports of which more than half of the records are rejected; then the exit code is 1.
         sentences: What a person reads of it.
         next_steps: What a person has to decide: about gaps that are longer than the source finds plausible.
     """
 
     imports: tuple[ImportDocument, ...]
     load: RunReport | None
+    mostly_rejected: tuple[str, ...]
     sentences: tuple[str, ...]
     next_steps: tuple[NextStep, ...]
+
+    @property
+    def needs_a_look(self) -> bool:
+        """Whether a gate blocked the load, or most records of a file are rejected."""
+        return bool(self.mostly_rejected) or (self.load is not None and self.load.is_blocked)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,6 +100,11 @@ def about_import(ws: Workspace, table: SourceTable, landed: Landed) -> Iterator[
         for row in first:
             yield f"  {Path(record.original_path).name}, record {row['row_number']}: {row['reason']}"
         yield f"  all of them, with their reasons, are in the Delta table {ws.lake.place(table.quarantine)}"
+    if record.counts.are_mostly_rejected:
+        valid = record.counts.landed - record.counts.rejected
+        some = f"only {valid:,}" if valid else "none"
+        name = Path(record.original_path).name
+        yield f"{some} of {count_of(record.counts.landed, 'record')} of {name} could land: exit code 1"
     if landed.is_new and record.ignored_columns:
         ignored = ", ".join(record.ignored_columns)
         yield f"{record.import_id} has columns the contract does not know, left out: {ignored}"

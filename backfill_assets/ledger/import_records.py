@@ -22,6 +22,11 @@ class ImportCounts:
     def reconciles(self) -> bool:
         return self.landed == self.accepted + self.duplicate + self.superseded + self.rejected
 
+    @property
+    def are_mostly_rejected(self) -> bool:
+        """Whether more than half of the records are rejected: the file is probably not in the form of the contract."""
+        return 2 * self.rejected > self.landed
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyCounts:

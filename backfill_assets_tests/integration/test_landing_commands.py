@@ -1,0 +1,57 @@
+"""`land` and `load` as a person types them: what is asked, what is filled, and when a command ends with 1."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from datetime import date
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from backfill_assets.main import app
+from backfill_assets_tests.shop import SALES, Shop, sale, shop_environment
+
+Types = Callable[..., Result]
+
+
+@pytest.fixture
+def types(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> Types:
+    """A person at a terminal in the shop, in which January has landed."""
+    environment = shop_environment(shop.ws.settings.home)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+
+    def typed(*words: str) -> Result:
+        return CliRunner().invoke(app, list(words), env=dict(environment), catch_exceptions=False)
+
+    return typed
+
+
+def written(shop: Shop, name: str, sales: Sequence[Mapping[str, object]]) -> str:
+    path = shop.folder / name
+    path.write_text("".join(json.dumps(each) + "\n" for each in sales), encoding="utf-8")
+    return str(path)
+
+
+def without_offset(day: int) -> Mapping[str, object]:
+    return {"sale_id": f"local-{day}", "sold_at": f"2026-01-{day:02}T12:00:00", "amount": 1}
+
+
+def test_a_file_most_of_whose_records_are_rejected_ends_with_1_and_its_other_records_land(
+    shop: Shop, types: Types
+) -> None:
+    some = written(shop, "some.jsonl", [without_offset(5), sale(date(2026, 1, 6), sale_id="one")])
+    assert types("land", "sales", some, "--no-load", "--by", "ana").exit_code == 0, "half of them are not most"
+    path = written(shop, "most.jsonl", [*map(without_offset, (7, 8)), sale(date(2026, 1, 9), sale_id="two")])
+    first = types("land", "sales", path, "--no-load", "--by", "ana")
+    assert first.exit_code == 1, first.output
+    assert "only 1 of 3 records of most.jsonl could land: exit code 1" in first.stdout
+    assert types("land", "sales", path, "--no-load", "--by", "ana").exit_code == 1, "the same command says the same"
+    with shop.ws.ledger.read() as tx:
+        last = tx.imports.records(SALES)[-1]
+    assert (last.counts.accepted, last.counts.rejected) == (1, 2)
+    every = written(shop, "every.jsonl", list(map(without_offset, (7, 8, 9))))
+    result = types("land", "sales", every, "--no-load", "--by", "ana", "--json")
+    assert result.exit_code == 1
+    assert "none of 3 records of every.jsonl could land: exit code 1" in json.loads(result.stdout)["sentences"]
