@@ -44,6 +44,28 @@ class VersionReads(Queries):
         first = func.min(partition_versions.c.partition_date).label("first")
         return next((row.first for row in self._rows(select(first))), None)
 
+    def newest(self, table: str) -> date | None:
+        """The last partition of a table that ever had a version, accepted or not; None when none had.
+
+        Cost: one index lookup.
+        """
+        held = partition_versions
+        newest = select(func.max(held.c.partition_date).label("newest")).where(held.c.table_name == table)
+        return next((row.newest for row in self._rows(newest)), None)
+
+    def undone_last(self, table: str, partitions: Sequence[date]) -> frozenset[date]:
+        """Those of the partitions whose latest version was rolled back, whatever readers see of them since.
+
+        Cost: one index range: one short row per version of the range of days.
+        """
+        if not partitions:
+            return frozenset()
+        held = partition_versions
+        within = held.c.partition_date.between(min(partitions), max(partitions))
+        chosen = select(held.c.partition_date, held.c.state).where(held.c.table_name == table, within)
+        latest = {row.partition_date: row.state for row in self._rows(chosen.order_by(held.c.version))}
+        return frozenset(p for p in partitions if latest.get(p) is VersionState.ROLLED_BACK)
+
     def makers(self, table: str, partitions: Iterable[date] | None = None) -> dict[date, str]:
         """The runs whose rows readers of these partitions see; those without an accepted version are absent.
 

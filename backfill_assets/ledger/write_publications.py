@@ -11,6 +11,7 @@ from dataclasses import replace
 from sqlalchemy import insert
 
 from backfill_assets.ledger import rows
+from backfill_assets.ledger.approval_grounds import ApprovalGrounds
 from backfill_assets.ledger.approvals import ApprovalSteps
 from backfill_assets.ledger.event_log import Event, EventLog
 from backfill_assets.ledger.event_payloads import publication_payload
@@ -37,8 +38,10 @@ class PublicationWrites(PublicationReads):
         self._runs, self._versions = RunReads(log.connection), VersionSteps(log)
         self._checks = PublicationChecks(log.connection)
 
-    def begin(self, intent: PublicationIntent, *, actor: str) -> None:
+    def begin(self, intent: PublicationIntent, *, actor: str, grounds: ApprovalGrounds | None = None) -> None:
         """Writes down a swap that is about to be tried. A run to be published is PUBLISHING from here on.
+
+        The event has the grounds of a rollback: why its person may, where not anybody may.
 
         Cost: as `require_possible`; one row per partition that the intent names, and two events.
 
@@ -53,7 +56,7 @@ class PublicationWrites(PublicationReads):
         one_line("the reason", intent.reason)
         one_line("the one who publishes", intent.by)
         self.require_possible(intent)
-        sequence = self._log.append(_begun(intent, actor))
+        sequence = self._log.append(_begun(intent, actor, grounds))
         self._connection.execute(
             insert(publications).values(
                 publication_id=intent.publication_id,
@@ -186,8 +189,8 @@ class PublicationWrites(PublicationReads):
         if self.header(publication_id).state is PublicationState.PUBLISHING:
             self._log.append(_publication_event(publication_id, OUTCOME_UNKNOWN, actor, {"reason": why}))
 
-    def order_rollback(self, order: RollbackOrder) -> None:
-        """Notes a rollback that takes dependents along, before the first of them is undone.
+    def order_rollback(self, order: RollbackOrder, grounds: ApprovalGrounds | None = None) -> None:
+        """Notes a rollback that takes dependents along, before the first of them is undone, and why its person may.
 
         Cost: one event.
 
@@ -196,6 +199,7 @@ class PublicationWrites(PublicationReads):
         """
         payload = {"dependents": list(order.dependents), "reason": one_line("the reason", order.reason)}
         by = one_line("the one who rolls back", order.by)
+        payload |= grounds.document if grounds else {}
         self._log.append(Event(actor=by, entity=ROLLBACK, entity_id=order.of, action=ORDERED, payload=payload))
 
     def end_rollback(self, of: str, *, actor: str, note: str = "") -> None:
@@ -212,14 +216,14 @@ class PublicationWrites(PublicationReads):
         self._run_steps.move(run_id, begins, ends, actor=actor, note=note, payload={"publication_id": publication_id})
 
 
-def _begun(intent: PublicationIntent, actor: str) -> Event:
+def _begun(intent: PublicationIntent, actor: str, grounds: ApprovalGrounds | None) -> Event:
     return Event(
         actor=actor,
         entity="publication",
         entity_id=intent.publication_id,
         action="publication_begun",
         to_state=str(PublicationState.PUBLISHING),
-        payload=publication_payload(intent),
+        payload={**publication_payload(intent), **(grounds.document if grounds else {})},
     )
 
 

@@ -141,8 +141,10 @@ class SetWrites(SetReads):
             )
         )
 
-    def move(self, set_id: str, to: SetState, *, actor: str, note: str = "") -> None:
-        """Says how far the publication of a set is.
+    def move(
+        self, set_id: str, to: SetState, *, actor: str, note: str = "", grounds: ApprovalGrounds | None = None
+    ) -> None:
+        """Says how far the publication of a set is, and of a rollback why its person may, where not anybody may.
 
         Cost: the manifest of the set is parsed; one row, and one event.
 
@@ -166,7 +168,7 @@ class SetWrites(SetReads):
                 entity="set",
                 entity_id=set_id,
                 action="set_moved",
-                payload={"note": note} if note else {},
+                payload={**({"note": note} if note else {}), **(grounds.document if grounds else {})},
             ),
             also={"note": storable_text("the note", note), "updated_at": self._log.now},
         )

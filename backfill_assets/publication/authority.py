@@ -1,12 +1,13 @@
-"""Authority: who may approve a run. Checked at the approval, and again in the transaction that publishes.
+"""Authority: who may approve a run, and who may roll one back.
 
-The stricter of two policies applies: the one that the manifest pinned and the one that is declared now. The groups of
-approvers are read from `approvers.yaml` in the reference folder at that moment.
+An approval is checked when it is given, and again in the transaction that publishes. The stricter of two policies
+applies: the one that the manifest pinned and the one that is declared now. The groups of approvers are read from
+`approvers.yaml` in the reference folder at that moment.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -17,10 +18,9 @@ from backfill_assets.ledger.comments import said_of
 from backfill_assets.ledger.records import GateResult, RunRecord
 from backfill_assets.ledger.states import EVER_PUBLISHED, ApprovalState, RunState
 from backfill_assets.ledger.transactions import ReadTransaction
-from backfill_assets.next_steps import ANOTHER_PERSON, Act, comment, do, step
+from backfill_assets.next_steps import ANOTHER_PERSON, Act, comment, do, step, undo
 from backfill_assets.people import folded, require_person, same_person
 from backfill_assets.places import Place
-from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import CauseKind
 from backfill_assets.planning.policy import APPROVERS, Cause, Demand, Policy, demand
 from backfill_assets.transforms.references import LoadedReference, archive, file_name, load_reference
@@ -99,32 +99,38 @@ def demands_of(ws: Workspace, tx: ReadTransaction, runs: Collection[RunRecord]) 
         manifest, table = run.manifest, tables[run.manifest.table]
         asked = demand(
             table.name,
-            _cause(manifest),
+            _cause(tx, run),
             counting=_known(manifest.policy, table.policy),
             loosened=_known(*(earlier.manifest.policy for earlier in last[table.name])),
         )
         said = said_of(open_comments(tx, run))
-        needs_a_person = bool(said) or _needs_a_person(run, table)
+        needs_a_person = bool(said) or _needs_a_person(tx, run, table)
         found[run.run_id] = replace(asked, comment=said, policy=None if needs_a_person else asked.policy)
     return found
 
 
-def _cause(manifest: Manifest) -> Cause:
-    match manifest.cause.kind:
+def _cause(tx: ReadTransaction, run: RunRecord) -> Cause:
+    """The rule that counts: that of LIVE only for days after every one that the table ever had."""
+    match run.manifest.cause.kind:
         case CauseKind.FOLLOW_UP:
             return "follow"
         case CauseKind.LIVE:
-            return "live"
+            if run.state in EVER_PUBLISHED:
+                return "live"
+            newest = tx.versions.newest(run.manifest.table)
+            return "live" if newest is None or min(run.manifest.partitions) > newest else "backfill"
         case CauseKind.PERSON:
             return "backfill"
 
 
-def _needs_a_person(run: RunRecord, table: Table) -> bool:
+def _needs_a_person(tx: ReadTransaction, run: RunRecord, table: Table) -> bool:
     """Whether no policy can approve: for runs of a set, for what was rolled back, for what a tag made a follow-up in
     earlier formats, and for a follow-up by another release than the present one."""
     manifest = run.manifest
     if manifest.member_of or manifest.because is not None or run.state is RunState.ROLLED_BACK:
         return True
+    if manifest.cause.kind is CauseKind.LIVE:
+        return bool(tx.versions.undone_last(table.name, manifest.partitions))
     return manifest.cause.kind is CauseKind.FOLLOW_UP and manifest.transform_version != _version(table)
 
 
@@ -144,15 +150,57 @@ def grounds_of(ws: Workspace, run: RunRecord, asked: Demand, approver: str) -> A
         InvalidReference: The file of approvers is invalid.
     """
     loaded = _require_may_approve(ws, run, asked, approver)
-    if loaded is None:
-        return None
+    return None if loaded is None else _grounds(ws, loaded, asked, approver)
+
+
+def _grounds(ws: Workspace, loaded: LoadedReference, asked: Demand, person: str) -> ApprovalGrounds:
     archive([loaded], ws.reference_archive)
     approvers = cast(Approvers, loaded.value)
     named = {folded(group) for groups in asked.groups for group in groups}
-    own = approvers.groups_of(approver) & named
+    own = approvers.groups_of(person) & named
     return ApprovalGrounds(
         groups=tuple(sorted(own)), approvers_version=approvers.version, approvers_sha256=loaded.sha256
     )
+
+
+def _is_member(approvers: Approvers, asked: Demand, person: str) -> bool:
+    """Whether a person is in at least one group of each of those that are asked for."""
+    own = approvers.groups_of(person)
+    return all(own & {folded(group) for group in groups} for groups in asked.groups)
+
+
+def rollback_grounds(ws: Workspace, runs: Iterable[RunRecord], by: str) -> ApprovalGrounds | None:
+    """Why a person may roll runs back: whoever may approve them, a requester too; None when anybody may.
+
+    A rollback takes one person, because it brings back what was approved before and has to be quick.
+
+    Raises:
+        NotApproved: The policies of a table name groups, and the person is in none, or there is no file of them.
+        InvalidReference: The file of approvers is invalid.
+    """
+    found = [grounds for run in runs if (grounds := _rollback_grounds(ws, run, by)) is not None]
+    groups = {group for grounds in found for group in grounds.groups}
+    return replace(found[0], groups=tuple(sorted(groups))) if found else None
+
+
+def _rollback_grounds(ws: Workspace, run: RunRecord, by: str) -> ApprovalGrounds | None:
+    table = run.manifest.table
+    declared = ws.domain.tables.get(table)
+    counting = _known(run.manifest.policy, declared.policy if declared else None)
+    asked = Demand(groups=tuple(dict.fromkeys(policy.approvers for policy in counting if policy.approvers)))
+    if not asked.groups:
+        return None
+    path = ws.settings.reference / file_name(WHO_APPROVES)
+    loaded = _loaded(ws, path, table, asked)
+    approvers = cast(Approvers, loaded.value)
+    if not _is_member(approvers, asked, by):
+        raise NotApproved(
+            f"run {run.run_id} has changed {table}, which is rolled back by a member {asked.whom}, and {by} is none: "
+            f"{path} (version {approvers.version}).",
+            next_step=step("let one of them roll it back: ", undo(run.manifest.member_of or run.run_id)),
+            run_id=run.run_id,
+        )
+    return _grounds(ws, loaded, asked, by)
 
 
 def _require_may_approve(ws: Workspace, run: RunRecord, asked: Demand, approver: str) -> LoadedReference | None:
@@ -170,8 +218,7 @@ def _require_may_approve(ws: Workspace, run: RunRecord, asked: Demand, approver:
     path = ws.settings.reference / file_name(WHO_APPROVES)
     loaded = _loaded(ws, path, run.manifest.table, asked)
     approvers = cast(Approvers, loaded.value)
-    own = approvers.groups_of(approver)
-    if not all(own & {folded(group) for group in groups} for groups in asked.groups):
+    if not _is_member(approvers, asked, approver):
         raise NotApproved(
             f"{what} changes {run.manifest.table}, which is approved by a member {asked.whom}, and {approver} is none: "
             f"{path} (version {approvers.version}).",

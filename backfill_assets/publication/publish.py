@@ -24,7 +24,7 @@ from backfill_assets.planning.filling import plan_again
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import Mode
 from backfill_assets.planning.partitions import count_of, describe
-from backfill_assets.publication.authority import demand_of, require_agreed
+from backfill_assets.publication.authority import demand_of, require_agreed, rollback_grounds
 from backfill_assets.publication.orphans import require_no_orphans
 from backfill_assets.publication.verdict import changes_for, require_publishable, rollback_changes
 from backfill_assets.staleness.find import regressed_partitions
@@ -127,20 +127,29 @@ def _require_inputs(tx: ReadTransaction, manifest: Manifest) -> None:
             )
 
 
-def rollback_run(ws: Workspace, run_id: str, *, by: str, reason: str) -> PublicationRecord:
+def rollback_run(ws: Workspace, run_id: str, *, by: str, reason: str, ordered: bool = False) -> PublicationRecord:
     """Restores exactly the files that a run's publication replaced.
+
+    Args:
+        ws: The workspace.
+        run_id: The run.
+        by: Who rolls it back.
+        reason: Why.
+        ordered: Whether it is a part of a rollback that the ledger has recorded: whoever ordered that was allowed to.
 
     Raises:
         UnknownName: There is no such run.
+        NotApproved: The policies of the table name groups, and the person is in none of them.
         IllegalTransition: The run is not published, or was rolled back already.
         TargetChanged: Some of its partitions were published again since.
         LeavesOrphans: Published partitions would be left without their input; see `undo.rollback_with_dependents`.
     """
     with ws.ledger.write() as tx:
         run = tx.runs.get(run_id)
+        grounds = None if ordered else rollback_grounds(ws, [run], by)
         intent = rollback_intent(ws, tx, run, by=by, reason=reason)
         require_no_orphans(ws.graph, tx, [intent], of=run_id)
-        tx.publications.begin(intent, actor=by)
+        tx.publications.begin(intent, actor=by, grounds=grounds)
     ws.reached(Point.SWAP_INTENDED)
     return swap_and_acknowledge(ws, run, intent, by=by)
 

@@ -23,7 +23,7 @@ from backfill_assets.ledger.states import MEANING, PublicationState, RunState, S
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.next_steps import ANOTHER_PERSON, NAME, WAIT_OR_RECOVER, Act, Advice, do, step, wait_or_take_over
 from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED
-from backfill_assets.publication.authority import demand_of, require_agreed
+from backfill_assets.publication.authority import demand_of, require_agreed, rollback_grounds
 from backfill_assets.publication.orphans import require_no_orphans
 from backfill_assets.publication.publish import rollback_intent, rollback_run
 from backfill_assets.workspace import Workspace
@@ -153,11 +153,21 @@ def _before_publishing(record: SetRecord, member: RunRecord) -> Advice:
             return do(Act.RUN, record.set_id)
 
 
-def rollback_set(ws: Workspace, set_id: str, *, by: str, reason: str) -> Sequence[PublicationRecord]:
+def rollback_set(
+    ws: Workspace, set_id: str, *, by: str, reason: str, ordered: bool = False
+) -> Sequence[PublicationRecord]:
     """Rolls back every table of a set, dependents before their inputs.
+
+    Args:
+        ws: The workspace.
+        set_id: The set.
+        by: Who rolls it back.
+        reason: Why.
+        ordered: Whether the ledger asks for it: a rollback that it has recorded, or a set that cannot be completed.
 
     Raises:
         UnknownName: There is no such set.
+        NotApproved: The policies of one of its tables name groups, and the person is in none of them.
         IllegalTransition: None of it is published, or one of its runs is being published; nothing has changed.
         TargetChanged: Partitions of it were published again since; nothing has changed.
         LeavesOrphans: Published partitions would be left without their input; see `undo.rollback_with_dependents`.
@@ -176,7 +186,8 @@ def rollback_set(ws: Workspace, set_id: str, *, by: str, reason: str) -> Sequenc
         _require_undone_together(tx, record, members)
         if record.state is not SetState.ROLLING_BACK:
             # From here on a process that still publishes the set is refused its next table.
-            tx.sets.move(set_id, SetState.ROLLING_BACK, actor=by, note=reason)
+            grounds = None if ordered else rollback_grounds(ws, _published(members), by)
+            tx.sets.move(set_id, SetState.ROLLING_BACK, actor=by, note=reason, grounds=grounds)
         back = rollback_intents(ws, tx, record, by=by, reason=reason)
         for intent in back:
             # All of them before the first is changed; if one cannot be undone, this transaction is rolled back.
@@ -186,7 +197,7 @@ def rollback_set(ws: Workspace, set_id: str, *, by: str, reason: str) -> Sequenc
     undone: list[PublicationRecord] = []
     for intent in back:
         try:
-            undone.append(rollback_run(ws, intent.run_id, by=by, reason=reason))
+            undone.append(rollback_run(ws, intent.run_id, by=by, reason=reason, ordered=True))
         except (Refused, Retryable) as error:
             raise HalfWay(
                 f"{error.message} {len(undone)} of {len(back)} published runs of set {set_id} are rolled back.",
@@ -212,8 +223,12 @@ def rollback_intents(
     Raises:
         TargetChanged: Partitions of it were published again since.
     """
-    published = [run for run in reversed(members_of(tx.runs, record)) if run.state is RunState.PUBLISHED]
+    published = _published(reversed(members_of(tx.runs, record)))
     return [rollback_intent(ws, tx, run, by=by, reason=reason) for run in published]
+
+
+def _published(members: Iterable[RunRecord]) -> Sequence[RunRecord]:
+    return [run for run in members if run.state is RunState.PUBLISHED]
 
 
 def _require_undone_together(tx: ReadTransaction, record: SetRecord, members: Iterable[RunRecord]) -> None:

@@ -47,7 +47,7 @@ def recover_set(ws: Workspace, record: SetRecord, *, by: str, publish: PublishOn
 
 def _reversed(ws: Workspace, set_id: str, *, by: str, reason: str) -> RecoveryOutcome:
     try:
-        undone = rollback_set(ws, set_id, by=by, reason=reason)
+        undone = rollback_set(ws, set_id, by=by, reason=reason, ordered=True)
     except BackfillError as error:
         return RecoveryOutcome(sentence=f"cannot be rolled back as a whole: {error.message}", next_step=error.next_step)
     return RecoveryOutcome(sentence="all of it has been rolled back", landed=tuple(undone))

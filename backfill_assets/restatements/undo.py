@@ -15,6 +15,7 @@ from backfill_assets.ledger.records import PublicationIntent, PublicationRecord,
 from backfill_assets.ledger.states import RunState, SetState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.next_steps import NAME, WHY, Act, do, step, undo
+from backfill_assets.publication.authority import rollback_grounds
 from backfill_assets.publication.orphans import Orphans, described_orphans, orphans_of
 from backfill_assets.publication.publish import rollback_intent, rollback_run
 from backfill_assets.restatements.publish import rollback_intents, rollback_set
@@ -29,6 +30,7 @@ def rollback_with_dependents(ws: Workspace, name: str, *, by: str, reason: str) 
 
     Raises:
         UnknownName: There is no such run or set.
+        NotApproved: The policies of a table that it changes back name groups, and the person is in none of them.
         IllegalTransition: It has nothing to undo, or a dependent is being published.
         TargetChanged: A publication that would have to be undone as a whole was partly replaced since.
         LeavesOrphans: A dependent belongs to another set, which is undone separately and as a whole.
@@ -37,10 +39,12 @@ def rollback_with_dependents(ws: Workspace, name: str, *, by: str, reason: str) 
     """
     with ws.ledger.write() as tx:
         order = RollbackOrder(of=name, dependents=(), by=by, reason=reason)
-        orphans = orphans_of(ws.graph, tx, _intents(ws, tx, order))
+        intents = _intents(ws, tx, order)
+        orphans = orphans_of(ws.graph, tx, intents)
         _require_in_no_set(orphans, name)
         order = replace(order, dependents=tuple(each.run_id for each in orphans))
-        tx.publications.order_rollback(order)
+        undone = tx.runs.named([*(intent.run_id for intent in intents), *order.dependents])
+        tx.publications.order_rollback(order, rollback_grounds(ws, undone, by))
     ws.reached(Point.ROLLBACK_ORDERED)
     return complete_rollback(ws, order)
 
@@ -57,7 +61,7 @@ def complete_rollback(ws: Workspace, order: RollbackOrder) -> Sequence[Publicati
         for run_id in order.dependents:
             if _run_state(ws, run_id) is RunState.PUBLISHED:
                 why = f"{order.reason} (with {order.of})"
-                done.append(rollback_run(ws, run_id, by=order.by, reason=why))
+                done.append(rollback_run(ws, run_id, by=order.by, reason=why, ordered=True))
         done += _root(ws, order)
     except Refused as error:
         with ws.ledger.write() as tx:
@@ -79,10 +83,12 @@ def _root(ws: Workspace, order: RollbackOrder) -> Sequence[PublicationRecord]:
     if not order.is_of_set:
         if _run_state(ws, order.of) is RunState.ROLLED_BACK:
             return ()
-        return (rollback_run(ws, order.of, by=order.by, reason=order.reason),)
+        return (rollback_run(ws, order.of, by=order.by, reason=order.reason, ordered=True),)
     with ws.ledger.read() as tx:
         state = tx.sets.get(order.of).state
-    return () if state is SetState.ROLLED_BACK else rollback_set(ws, order.of, by=order.by, reason=order.reason)
+    if state is SetState.ROLLED_BACK:
+        return ()
+    return rollback_set(ws, order.of, by=order.by, reason=order.reason, ordered=True)
 
 
 def _run_state(ws: Workspace, run_id: str) -> RunState:

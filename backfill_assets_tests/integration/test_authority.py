@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from backfill_assets.application.recorder import Acting, Unrecorded
+from backfill_assets.application.run import Run
 from backfill_assets.domain import Policy
 from backfill_assets.errors import IllegalTransition, InvalidReference, NotApproved, Refused
 from backfill_assets.evidence.report import run_report
@@ -17,6 +19,7 @@ from backfill_assets.evidence.status import status
 from backfill_assets.ledger.records import EventRecord
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import PlanRequest
+from backfill_assets.upkeep.audit import audit
 from backfill_assets_tests import operations
 from backfill_assets_tests.advice import advised, worded
 from backfill_assets_tests.conftest import NOON
@@ -121,6 +124,30 @@ def test_a_member_of_a_group_approves_and_the_event_says_on_what_grounds(shop: S
     assert report.approved_for and report.approved_for.groups == ("finance",)
     assert report.policy and report.policy.sentence == "live auto, backfill approve, follow auto; approvers finance"
     shop.publish(run_id)
+
+
+def test_a_person_of_no_group_rolls_nothing_back_and_the_event_has_the_group_of_one_who_does(shop: Shop) -> None:
+    run_id = run_of(shop.ws, "finance")
+    says(shop, finance="ana, Ben, cara")
+    operations.approve(shop.ws, run_id, by="ben")
+    shop.publish(run_id)
+    before = shop.amounts()
+    subject = Run(shop.ws, run_id)
+    for with_dependents in (False, True):
+        with pytest.raises(NotApproved, match="is rolled back by a member of finance, and eve is none") as refusal:
+            subject.rollback(Acting(by="eve", recorder=Unrecorded()), reason="mine", with_dependents=with_dependents)
+    assert advised(refusal.value) == f"let one of them roll it back: backfill rollback {run_id} --by NAME --reason WHY"
+    # The policy of the present counts as well, and so does the pinned one where it was loosened since.
+    with pytest.raises(NotApproved, match="of finance and of Platform or audit"):
+        operations.rollback(declared(shop, PLATFORM).ws, run_id, by="cara", reason="wrong")
+    with pytest.raises(NotApproved, match="of finance"):
+        operations.rollback(declared(shop, AUTO).ws, run_id, by="eve", reason="mine")
+    assert shop.amounts() == before
+    undone = operations.rollback(shop.ws, run_id, by="cara", reason="wrong")
+    with shop.ws.ledger.read() as reader:
+        begun = next(reader.events.entries(entity_id=undone.intent.publication_id))
+    assert (begun.payload["groups"], begun.payload["approvers_version"]) == (["finance"], "1")
+    assert audit(shop.ws).problems == ()
 
 
 def test_an_approver_who_has_left_the_group_does_not_count_and_makes_room_for_another(shop: Shop) -> None:

@@ -16,7 +16,7 @@ from backfill_assets.application.live import live
 from backfill_assets.application.recorder import Acting, Unrecorded
 from backfill_assets.application.stuck import clear
 from backfill_assets.domain import Policy
-from backfill_assets.errors import Refused
+from backfill_assets.errors import NotApproved, Refused
 from backfill_assets.evidence.status import status
 from backfill_assets.evidence.stuck import stuck_sentence
 from backfill_assets.landing.imports import OnDuplicate
@@ -112,6 +112,37 @@ def test_where_the_policy_asks_for_a_person_the_run_waits_and_nothing_is_planned
     asking.publish(run.run_id)
     advanced(asking)
     assert newest(asking).manifest.partitions == (date(2026, 1, 13),)
+
+
+def test_what_a_person_has_rolled_back_is_not_published_again_without_one(shop: Shop) -> None:
+    lands(shop, "new.jsonl", NEW[:2])
+    advanced(shop)
+    published = newest(shop)
+    assert (published.state, published.manifest.partitions) == (RunState.PUBLISHED, (date(2026, 1, 10), NEW[0]))
+    operations.rollback(shop.ws, published.run_id, by="cara", reason="these rows are wrong")
+    before = shop.amounts()
+    # Other values and a newer day change nothing of that.
+    lands(shop, "other.jsonl", NEW, amount=30)
+    for _ in range(2):
+        sentence = live(shop.ws, Acting(by="x", recorder=Unrecorded()))[-1]
+        run = newest(shop)
+        assert (run.state, run.manifest.partitions) == (RunState.PASSED, (date(2026, 1, 10), *NEW[:2]))
+        assert sentence.sentence.endswith(f"Next: backfill approve {run.run_id} --by ANOTHER_PERSON.")
+        assert not sentence.failed
+    with pytest.raises(NotApproved, match="another person has to agree"):
+        shop.publish(run.run_id)
+    (listed,) = [each for each in status(shop.ws).runs if each.run_id == run.run_id]
+    assert (worded(listed.next_step), status(shop.ws).stuck, shop.amounts()) == (
+        f"backfill approve {run.run_id} --by ANOTHER_PERSON",
+        (),
+        before,
+    )
+    operations.approve(shop.ws, run.run_id, by="ben")
+    shop.publish(run.run_id)
+    lands(shop, "newer.jsonl", [date(2026, 1, 14)])
+    advanced(shop)
+    assert (newest(shop).state, newest(shop).manifest.partitions) == (RunState.PUBLISHED, (NEW[2],))
+    assert audit(shop.ws).problems == ()
 
 
 @pytest.mark.long
