@@ -11,6 +11,7 @@ from datetime import date
 from backfill_assets.errors import GateFailed, IllegalTransition, TargetChanged
 from backfill_assets.identity import EMPTY_FILE_SET
 from backfill_assets.lake.checksums import is_known
+from backfill_assets.lake.staging import contract_of
 from backfill_assets.ledger.provenance import NOTHING_RECORDED
 from backfill_assets.ledger.records import (
     CandidatePartition,
@@ -117,11 +118,13 @@ def is_verified(kind: Kind, candidate: CandidatePartition, accepted: PartitionVe
     """Whether the accepted files hold exactly the candidate's rows. The checksum begins with their number.
 
     The present content of the files counts, not only that at their acceptance: a damaged file is replaced. Where the
-    latter was recorded in an earlier form, nothing is known of it, and the present content decides alone.
+    latter was recorded in an earlier form, or of the columns of an earlier contract, nothing is known of it, and the
+    present content decides alone.
     """
     if kind in ALWAYS_SWAPPED or not is_known(candidate.checksum):
         return False
-    at_acceptance = accepted.checksum if is_known(accepted.checksum) else candidate.compared_checksum
+    is_comparable = is_known(accepted.checksum) and contract_of(accepted.files) == contract_of(candidate.files)
+    at_acceptance = accepted.checksum if is_comparable else candidate.compared_checksum
     return candidate.checksum == candidate.compared_checksum == at_acceptance
 
 

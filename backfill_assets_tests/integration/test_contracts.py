@@ -25,6 +25,7 @@ from pyspark.sql.types import (
 )
 from sqlalchemy import text
 
+from backfill_assets.application.propose import propose
 from backfill_assets.domain import Domain, Release, TransformContext, lifts
 from backfill_assets.errors import BackfillError
 from backfill_assets.ledger.connection import connect_engine
@@ -124,6 +125,26 @@ def test_a_column_is_added_one_renamed_and_one_widened_with_days_before_each(
     assert store.versions(TOTALS) == before
     assert store.is_identical(again)
     assert store.stale(TOTALS) == {}
+    assert agrees(store)
+
+
+def test_equal_rows_that_come_again_under_a_later_contract_swap_no_day_and_propose_nothing(store: Store) -> None:
+    days = list(days_from(0, 3))
+    store.lands("one.jsonl", [sale(day, amount=1) for day in days])
+    store.loads()
+    store.totals(days_from(0, 3))
+    store.becomes(shop_of(2))
+    again = store.lands("two.jsonl", [sale(day, amount=1, channel="shop") for day in days])
+    assert again.counts.duplicate == 3
+    run_id = store.loads()
+    assert store.versions() == dict.fromkeys(days, 1)
+    assert store.stale(TOTALS) == {}
+    assert propose(store.ws, by="propose").proposed is None
+    assert store.is_identical(run_id)
+    store.lands("three.jsonl", [sale(days[0], amount=1, channel="web")])
+    store.loads()
+    assert store.versions() == {days[0]: 2, days[1]: 1, days[2]: 1}
+    assert store.stale(TOTALS) == {Cause.INPUT_CHANGED: 1}
     assert agrees(store)
 
 
