@@ -7,6 +7,10 @@ by another spelling, and that a person uses a name of the system.
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Mapping
+from functools import cache, lru_cache
+
+from confusable_homoglyphs import categories, confusables
 
 from backfill_assets.errors import BackfillError, Refused
 from backfill_assets.next_steps import NAME, Option, step
@@ -14,6 +18,9 @@ from backfill_assets.sensors import Sensor
 
 # Letters without a visible form.
 _BLANK_LETTERS = frozenset("\u115f\u1160\u3164\uffa0")
+
+# A mark around letters that are written from right to left, in the library.
+_DIRECTION = "\u200e"
 
 POLICY = "policy:"
 """The prefix of the name of an approver that is a policy."""
@@ -24,54 +31,85 @@ PUBLISHER = str(Sensor.PUBLISH)
 LIVE = str(Sensor.LIVE)
 """The part of the system that takes the newest days to readers, where the policies of their tables say so."""
 
+FOLLOWER = "sensor"
+"""The sensor that launches follow-ups."""
+
 SYSTEM_NAMES = frozenset(
-    {"backfill", "sensor", "follow", "propose", "recover", "vacuum", "reproduce", "unspecified", PUBLISHER, LIVE}
+    {"backfill", FOLLOWER, "follow", "propose", "recover", "vacuum", "reproduce", "unspecified", PUBLISHER, LIVE}
 )
 """Parts of the system that act automatically, and the name that earlier releases recorded when none was given."""
 
 PLACEHOLDERS = frozenset({"anotherperson", "name", "who"})
 """Placeholders for names in printed commands, which must not be recorded when a command is pasted unchanged."""
 
-# Letters of other alphabets, and the Latin ones that they are drawn like: capitals of Greek and Cyrillic, then small
-# ones of Latin, Greek and Cyrillic.
-_LOOK_ALIKE = {
-    **str.maketrans(
-        "\u0391\u0392\u0395\u0396\u0397\u0399\u039a\u039c\u039d\u039f\u03a1\u03a4\u03a5\u03a7", "ABEZHIKMNOPTYX"
-    ),
-    **str.maketrans(
-        "\u0410\u0412\u0415\u0405\u0406\u0408\u041a\u041c\u041d\u041e\u0420\u0421\u0422\u0423\u0425", "ABESIJKMHOPCTYX"
-    ),
-    **str.maketrans("\u0251\u0131\u0261\u0269", "aigi"),
-    **str.maketrans("\u03b1\u03b5\u03b7\u03b9\u03ba\u03bd\u03bf\u03c1\u03c4\u03c5\u03c7", "aenikvoptux"),
-    **str.maketrans(
-        "\u0430\u0435\u043e\u0440\u0441\u0443\u0445\u0455\u0456\u0458\u0501\u051b\u051d\u04cf\u04bb\u043a",
-        "aeopcyxsijdqwlhk",
-    ),
-}
+# Scripts that one language writes in one word: Japanese, Korean and the Chinese of Taiwan.
+_WRITTEN_TOGETHER = (
+    frozenset({"HAN", "HIRAGANA", "KATAKANA"}),
+    frozenset({"HAN", "HANGUL"}),
+    frozenset({"HAN", "BOPOMOFO"}),
+)
+
+# Of no script, or of that of the letter before.
+_ANY_SCRIPT = frozenset({"COMMON", "INHERITED"})
 
 
-def folded(name: str) -> str:
-    """A name in the form in which it is compared: letters and digits without case, accents and similar-looking letters.
+@cache
+def _look_alikes() -> Mapping[int, str]:
+    """The letters that Unicode calls confusable, with the one letter, or the few, that each is compared as.
 
-    Two people whose names differ only in these count as one person, and one of them has to use a longer name.
+    The library has each pair in both directions: a letter has one partner, and what it is compared as has many.
     """
-    before, seen = "", name
-    while seen != before:
-        # Repeated, because the result of folding can be foldable again.
-        drawn = unicodedata.normalize("NFKD", seen).translate(_LOOK_ALIKE).casefold().translate(_LOOK_ALIKE)
-        before, seen = seen, "".join(c for c in drawn if c.isalnum() and c not in _BLANK_LETTERS)
-    return seen
+    pairs = {
+        one.strip(_DIRECTION): [other["c"].strip(_DIRECTION) for other in others]
+        for one, others in confusables.confusables_data.items()
+    }
+    return {
+        ord(one): others[0] if len(others[0]) > 1 or len(pairs[others[0]]) > 1 else min(one, others[0])
+        for one, others in pairs.items()
+        if len(one) == len(others) == 1
+    }
 
 
-def same_person(one: str, other: str) -> bool:
-    """Whether two names are the same name."""
-    return folded(one) == folded(other)
+@lru_cache(maxsize=1024)
+def spellings(name: str) -> frozenset[str]:
+    """The forms in which a name is compared: letters and digits, without accents, by what they look like.
+
+    There are three, because letters look alike as they are written (`I` like `l`), as small ones and as capitals.
+    """
+    found = (_drawn(name).casefold(), _drawn(name.casefold()).casefold(), _drawn(name.upper()))
+    return frozenset(filter(None, found))
+
+
+def _drawn(name: str) -> str:
+    # Unicode compares canonical forms; what stands for other letters, such as a circled number, is compared as these.
+    once = unicodedata.normalize("NFD", name).translate(_look_alikes())
+    drawn = unicodedata.normalize("NFKD", once).translate(_look_alikes())
+    return "".join(c for c in drawn if c.isalnum() and c not in _BLANK_LETTERS)
+
+
+def same_name(one: str, other: str) -> bool:
+    """Whether two names are the same name: a person, or a group of people, counts once, however the name is written.
+
+    Two people whose names differ only in case, accents and letters that look alike count as one person, and one of them
+    has to use a longer name.
+    """
+    return not spellings(one).isdisjoint(spellings(other))
+
+
+def mixed_scripts(name: str) -> tuple[str, ...]:
+    """The scripts of a name that is written in several; empty for one, or for those of one language."""
+    letters = (c for c in unicodedata.normalize("NFKD", name) if c.isalnum())
+    found = categories.unique_aliases(letters) - _ANY_SCRIPT
+    if len(found) < 2 or any(found <= together for together in _WRITTEN_TOGETHER):
+        return ()
+    return tuple(sorted(script.replace("_", " ").title() for script in found))
 
 
 def is_policy(name: str) -> bool:
     """Whether a name is that of a policy, which approves without a person."""
-    begins, colon, _ = unicodedata.normalize("NFKC", name).partition(":")
-    return bool(colon) and folded(begins) == POLICY.rstrip(":")
+    plain = unicodedata.normalize("NFKC", name)
+    begins, colon, _ = "".join(":" if c.translate(_look_alikes()) == ":" else c for c in plain).partition(":")
+    return bool(colon) and same_name(begins, POLICY)
 
 
 def require_person(what: str, name: str, refuse: type[BackfillError] = Refused) -> None:
@@ -83,18 +121,22 @@ def require_person(what: str, name: str, refuse: type[BackfillError] = Refused) 
         refuse: The error to raise.
 
     Raises:
-        Refused: It has no letters, or is reserved for the system.
+        Refused: It has no letters, mixes scripts, or is reserved for the system.
     """
-    plain = folded(name)
-    if not plain:
+    if not spellings(name):
         raise refuse(f"{what} has no name.", next_step=step("give the name of a person: ", Option("by", NAME)))
-    if plain in PLACEHOLDERS:
+    if any(same_name(name, word) for word in PLACEHOLDERS):
         raise refuse(
             f"{what} cannot be {name!r}: that word is a placeholder for a name in printed commands.",
             next_step=step("give the name of a person instead: ", Option("by", "ana")),
         )
-    if is_policy(name) or plain in SYSTEM_NAMES:
+    if is_policy(name) or any(same_name(name, reserved) for reserved in SYSTEM_NAMES):
         raise refuse(
             f"{what} cannot be {name!r}: that name is reserved for the system.",
             next_step=step("give the name of a person: ", Option("by", NAME)),
+        )
+    if scripts := mixed_scripts(name):
+        raise refuse(
+            f"{what} cannot be {name!r}: the name mixes letters of {' and '.join(scripts)}.",
+            next_step=step("write the name in one script: ", Option("by", NAME)),
         )

@@ -16,7 +16,7 @@ from backfill_assets.ledger.schema import approvals
 from backfill_assets.ledger.states import MEANING, VISIBLE, ApprovalState, RunState
 from backfill_assets.ledger.steps import Step
 from backfill_assets.next_steps import ANOTHER_PERSON, WHY, Act, comment, do, step
-from backfill_assets.people import POLICY, require_person, same_person
+from backfill_assets.people import POLICY, require_person, same_name
 from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED
 
 
@@ -201,7 +201,7 @@ def another_person(by: str, requested_by: str, *, name: str, what: str, **ids: s
     """
     approver = one_line("the approver", by, NotApproved)
     require_person("the approver", approver, NotApproved)
-    if same_person(approver, requested_by):
+    if same_name(approver, requested_by):
         raise NotApproved(
             f"{what} {name} was requested by {requested_by}, who cannot approve it as well.",
             next_step=step("let another person approve it: ", do(Act.APPROVE, name, by=ANOTHER_PERSON)),

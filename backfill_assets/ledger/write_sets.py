@@ -20,7 +20,7 @@ from backfill_assets.ledger.schema import manifests, restatement_sets, set_membe
 from backfill_assets.ledger.states import MEANING, ApprovalState, RunState, SetState
 from backfill_assets.ledger.steps import Step
 from backfill_assets.next_steps import ANOTHER_PERSON, Act, do, step
-from backfill_assets.people import same_person
+from backfill_assets.people import same_name
 from backfill_assets.planning.sets import SetManifest
 
 
@@ -225,7 +225,7 @@ def is_replaceable(record: SetRecord, runs: Iterable[RunRecord]) -> bool:
 def _require_landed_nothing(found: SetRecord, approver: str) -> None:
     """Refuses an approver who has landed one of the files because of which the set was proposed."""
     proposed = found.manifest.proposed
-    if proposed and any(same_person(approver, name) for name in proposed.landed_by):
+    if proposed and any(same_name(approver, name) for name in proposed.landed_by):
         raise NotApproved(
             f"set {found.set_id} was proposed because of files that {approver} has landed, who cannot approve it.",
             next_step=step("let another person approve it: ", do(Act.APPROVE, found.set_id, by=ANOTHER_PERSON)),

@@ -26,10 +26,9 @@ from backfill_assets.orchestration.attempts import MOST_ATTEMPTS, Attempts, atte
 from backfill_assets.orchestration.dagster_internals import UnresolvedAssetJobDefinition as AssetJob
 from backfill_assets.orchestration.jobs import job_name
 from backfill_assets.orchestration.ticks import ticking
+from backfill_assets.people import FOLLOWER
 from backfill_assets.sensors import Sensor
 from backfill_assets.workspace import Workspace
-
-SENSOR = "sensor"
 
 
 def follow_sensor(jobs: Sequence[AssetJob]) -> SensorDefinition:
@@ -46,7 +45,7 @@ def follow_sensor(jobs: Sequence[AssetJob]) -> SensorDefinition:
     def follow(context: SensorEvaluationContext, workspace: Workspace) -> SensorResult:
         unplanned = ""
         try:
-            plan_follow_ups(workspace, by=SENSOR, tries=lambda entry: entry.attempts < MOST_ATTEMPTS)
+            plan_follow_ups(workspace, by=FOLLOWER, tries=lambda entry: entry.attempts < MOST_ATTEMPTS)
         except BackfillError as error:
             # Such as a reference that cannot be read: what is planned already goes on.
             unplanned = explained(error)
@@ -89,5 +88,5 @@ def _run_request(workspace: Workspace, each: Unfinished, tried: Attempts) -> Run
     return RunRequest(
         run_key=f"{run.run_id}:{tried.made + 1}",
         job_name=job_name(workspace.domain.table(run.manifest.table), each.parts),
-        tags={**tags.partition_range(run.manifest.partitions), **tags.of_run(run, SENSOR)},
+        tags={**tags.partition_range(run.manifest.partitions), **tags.of_run(run, FOLLOWER)},
     )

@@ -28,7 +28,7 @@ from backfill_assets.ledger.states import RunState
 from backfill_assets.next_steps import Act, do, step
 from backfill_assets.orchestration import tags
 from backfill_assets.orchestration.resources import Session
-from backfill_assets.people import LIVE, PUBLISHER
+from backfill_assets.people import FOLLOWER, require_person
 from backfill_assets.planning.manifest_parts import CauseKind, Kind
 from backfill_assets.planning.partitions import DayRange, compress, days_listed, days_of, describe
 from backfill_assets.planning.request import PlanRequest
@@ -76,20 +76,30 @@ def actor(session: Session, context: AssetExecutionContext) -> str:
     """Who requested the Dagster run, from its tag or the setting BACKFILL_USER: Dagster has no identity of its users.
 
     Raises:
-        Refused: Neither is given, or it is the name of what publishes by itself.
+        Refused: Neither is given, or it is no name of a person. The system acts in its own names in a process that
+            a command or a job has opened, and in the daemon's launches of follow-ups.
     """
-    name = launch_tags(context).get(tags.BY, "").strip() or session.workspace.settings.user.strip()
+    given = launch_tags(context)
+    name = given.get(tags.BY, "").strip() or session.workspace.settings.user.strip()
     if not name:
         raise Refused(
             "the launch does not name its requester.",
             next_step=f"launch it again with the tag {tags.BY} and your name, or set BACKFILL_USER for this process",
         )
-    if name in (PUBLISHER, LIVE) and session.acts_as != name:
+    if name == session.acts_as or (name == FOLLOWER and _is_follow_up(session.workspace, given)):
+        return name
+    try:
+        require_person("the requester", name)
+    except Refused as refusal:
         raise Refused(
-            f"{name} is the name of a sensor, which a launch cannot act for.",
-            next_step=f"launch it again with the tag {tags.BY} and your name",
-        )
+            refusal.message, next_step=f"launch it again with the tag {tags.BY} and the name of a person"
+        ) from None
     return name
+
+
+def _is_follow_up(workspace: Workspace, given: Mapping[str, str]) -> bool:
+    run_id = given.get(tags.RUN_ID)
+    return run_id is not None and Run(workspace, run_id).record.manifest.cause.kind is CauseKind.FOLLOW_UP
 
 
 def chosen_partitions(context: AssetExecutionContext) -> tuple[date, ...]:

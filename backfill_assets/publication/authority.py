@@ -19,7 +19,7 @@ from backfill_assets.ledger.records import GateResult, RunRecord
 from backfill_assets.ledger.states import EVER_PUBLISHED, ApprovalState, RunState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.next_steps import ANOTHER_PERSON, Act, comment, do, step, undo
-from backfill_assets.people import folded, require_person, same_person
+from backfill_assets.people import require_person, same_name, spellings
 from backfill_assets.places import Place
 from backfill_assets.planning.manifest_parts import CauseKind
 from backfill_assets.planning.policy import APPROVERS, Cause, Demand, Policy, demand
@@ -29,14 +29,16 @@ from backfill_assets.workspace import Workspace
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Approvers:
-    """The groups of `approvers.yaml` and their members. Names are kept in the form in which they are compared."""
+    """The groups of `approvers.yaml` and their members, by the names that are written there."""
 
     version: str
-    groups: Mapping[str, frozenset[str]]
+    groups: Mapping[str, tuple[str, ...]]
 
     def groups_of(self, name: str) -> frozenset[str]:
         """The groups that a person is a member of."""
-        return frozenset(group for group, people in self.groups.items() if folded(name) in people)
+        return frozenset(
+            group for group, people in self.groups.items() if any(same_name(name, each) for each in people)
+        )
 
 
 def parse_approvers(document: Any) -> Approvers:
@@ -52,15 +54,15 @@ def parse_approvers(document: Any) -> Approvers:
         raise ValueError('`version` has to be a text, such as "1"')
     if not isinstance(groups, dict):
         raise ValueError("`groups` has to be lists of names by group, such as finance: [ana, ben]")
-    found: dict[str, frozenset[str]] = {}
+    found: dict[str, tuple[str, ...]] = {}
     for group, people in groups.items():
-        if not isinstance(group, str) or not folded(group) or folded(group) in found:
+        if not isinstance(group, str) or not spellings(group) or any(same_name(group, other) for other in found):
             raise ValueError(f"the group {group!r} has no name, or the name of another group")
-        found[folded(group)] = _members(group, people)
+        found[group.strip()] = _members(group, people)
     return Approvers(version=version.strip(), groups=found)
 
 
-def _members(group: str, people: Any) -> frozenset[str]:
+def _members(group: str, people: Any) -> tuple[str, ...]:
     if not isinstance(people, list) or not all(isinstance(name, str) for name in people):
         raise ValueError(f"the group {group!r} has to be a list of names, such as [ana, ben]")
     for name in people:
@@ -68,7 +70,7 @@ def _members(group: str, people: Any) -> frozenset[str]:
             require_person(f"a member of the group {group!r}", name)
         except Refused as refusal:
             raise ValueError(refusal.message) from refusal
-    return frozenset(folded(name) for name in people)
+    return tuple(people)
 
 
 WHO_APPROVES = Reference(name=APPROVERS, parse=parse_approvers)
@@ -156,17 +158,19 @@ def grounds_of(ws: Workspace, run: RunRecord, asked: Demand, approver: str) -> A
 def _grounds(ws: Workspace, loaded: LoadedReference, asked: Demand, person: str) -> ApprovalGrounds:
     archive([loaded], ws.reference_archive)
     approvers = cast(Approvers, loaded.value)
-    named = {folded(group) for groups in asked.groups for group in groups}
-    own = approvers.groups_of(person) & named
-    return ApprovalGrounds(
-        groups=tuple(sorted(own)), approvers_version=approvers.version, approvers_sha256=loaded.sha256
-    )
+    named = [group for groups in asked.groups for group in groups]
+    own = sorted(group for group in approvers.groups_of(person) if _is_among(group, named))
+    return ApprovalGrounds(groups=tuple(own), approvers_version=approvers.version, approvers_sha256=loaded.sha256)
+
+
+def _is_among(group: str, groups: Iterable[str]) -> bool:
+    return any(same_name(group, each) for each in groups)
 
 
 def _is_member(approvers: Approvers, asked: Demand, person: str) -> bool:
     """Whether a person is in at least one group of each of those that are asked for."""
     own = approvers.groups_of(person)
-    return all(own & {folded(group) for group in groups} for groups in asked.groups)
+    return all(any(_is_among(group, groups) for group in own) for groups in asked.groups)
 
 
 def rollback_grounds(ws: Workspace, runs: Iterable[RunRecord], by: str) -> ApprovalGrounds | None:
@@ -207,7 +211,7 @@ def _require_may_approve(ws: Workspace, run: RunRecord, asked: Demand, approver:
     """Refuses an unauthorized approver; returns the file of approvers, or None if any person but the requester may."""
     what, whole, ids = _approved_as(run)
     require_person("the approver", approver, NotApproved)
-    if same_person(approver, run.manifest.requested_by):
+    if same_name(approver, run.manifest.requested_by):
         raise NotApproved(
             f"{what} was requested by {run.manifest.requested_by}, who cannot approve it as well.",
             next_step=step("let another person approve it: ", do(Act.APPROVE, whole, by=ANOTHER_PERSON)),

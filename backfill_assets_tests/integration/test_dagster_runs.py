@@ -149,12 +149,26 @@ def test_a_launch_that_does_not_say_who_asks_is_refused_before_anything_is_plann
     assert events(loaded) == before
 
 
-@pytest.mark.parametrize("by", ["sensor", "unspecified", "policy:follow"])
+@pytest.mark.parametrize(
+    "by", ["sensor", "unspecified", "policy:follow", "policy:live runs", "follow", "Publish", "publish\u200b", "LIVE"]
+)
 def test_a_launch_is_asked_for_by_a_person(loaded: Bench, by: str) -> None:
     before = events(loaded)
-    for asset in (BRONZE, CANDIDATE):
-        result = loaded.materialize([asset], date(2025, 2, 3), date(2025, 2, 5), by=by)
-        assert f"cannot be {by!r}: that name is reserved for the system" in failures(result)[0]
+    for asset in (BRONZE, CANDIDATE, VALIDATION, PUBLISHED):
+        said = failures(loaded.materialize([asset], date(2025, 2, 3), date(2025, 2, 5), by=by))[0]
+        assert f"cannot be {by!r}: that name is reserved for the system" in said
+        assert "launch it again with the tag backfill/by and the name of a person" in said
+    assert events(loaded) == before
+
+
+def test_a_name_of_the_system_takes_on_no_run_of_a_person(loaded: Bench) -> None:
+    days = (date(2025, 2, 3), date(2025, 2, 5))
+    assert loaded.materialize([CANDIDATE], *days, by="uma").success
+    run_id = newest_run(loaded).run_id
+    before = events(loaded)
+    for by in ("sensor", "follow", "li\u0475e"):
+        said = failures(loaded.materialize([VALIDATION], *days, by=by, run_id=run_id))[0]
+        assert f"cannot be {by!r}: that name is reserved for the system" in said
     assert events(loaded) == before
 
 

@@ -104,7 +104,7 @@ def test_whoever_launches_the_job_of_a_sensor_with_whatever_tags_gets_what_the_l
     for run_id, day in ((waiting, SIXTH), (ready, FIFTH)):
         typed = {**tags.partition_range((day,)), tags.RUN_ID: run_id, tags.BY: "publish"}
         (said,) = failures(ticks.job("recent_sales_publication", typed))
-        assert "publish is the name of a sensor, which a launch cannot act for." in said
+        assert "the requester cannot be 'publish': that name is reserved for the system." in said
     with pytest.raises(Refused, match="is not approved"):
         operations.publish(hand.ws, waiting, by="publish")
     assert ticks.job("publish_approved", {}).success

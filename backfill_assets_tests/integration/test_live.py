@@ -87,7 +87,7 @@ def test_the_newest_days_are_published_by_policy_once_and_by_the_same_code(shop:
         # The name of the path is not one that a launch can take.
         typed = {**tags.partition_range(tuple(NEW)), tags.BY: "live"}
         (said,) = failures(ticks.job("sales_load", typed))
-        assert "live is the name of a sensor, which a launch cannot act for." in said
+        assert "the requester cannot be 'live': that name is reserved for the system." in said
     assert advanced(shop)[-1] == f"{RECENT}: 2026-01-13, 1 day waits for its inputs."
     for by in ("live", "Live"):
         with pytest.raises(Refused, match="reserved for the system"):

@@ -43,6 +43,7 @@ def top_level(names: set[str]) -> set[str]:
         ("obstore", ("files/",)),
         ("sqlalchemy", ("ledger/",)),
         ("alembic", ("ledger/",)),
+        ("confusable_homoglyphs", ("people.py",)),
         ("dagster", ("orchestration/", "definitions.py")),
         ("dagster_pyspark", ("orchestration/",)),
         ("dagster_deltalake", ("orchestration/",)),

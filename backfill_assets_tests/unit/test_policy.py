@@ -78,8 +78,8 @@ def test_the_file_of_approvers_is_no_reference_of_a_domain() -> None:
 def test_approvers_are_found_by_their_names_however_these_are_written() -> None:
     approvers = parse_approvers({"version": "7", "groups": {"Finance": [" Ben", "cara"], "platform": ["BEN"]}})
     assert approvers.version == "7"
-    assert approvers.groups_of("ben") == {"finance", "platform"}
-    assert approvers.groups_of("Cara ") == {"finance"}
+    assert approvers.groups_of("ben") == {"Finance", "platform"}
+    assert approvers.groups_of("Cara ") == {"Finance"}
     assert approvers.groups_of("ana") == frozenset()
 
 
@@ -95,6 +95,8 @@ def test_approvers_are_found_by_their_names_however_these_are_written() -> None:
         ({"version": "1", "groups": {"finance": [1]}}, "list of names"),
         ({"version": "1", "groups": {"finance": ["policy:x"]}}, "reserved for the system"),
         ({"version": "1", "groups": {"finance": [""]}}, "has no name"),
+        ({"version": "1", "groups": {"finance": ["e\u0475e"]}}, "mixes letters of Cyrillic and Latin"),
+        ({"version": "1", "groups": {"finance": [], "f\u0456nance": []}}, "the name of another group"),
         ({"version": "1", "groups": {"finance": [], "FINANCE ": []}}, "the name of another group"),
         ({"version": "1", "groups": {3: []}}, "has no name"),
     ],
