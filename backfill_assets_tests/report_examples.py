@@ -123,6 +123,7 @@ def restatement(state: SetState) -> SetDocument:
         note="",
         because="bronze.case_events:2025-03-10..2025-03-10",
         reason="a late event",
+        changed_by=(),
         requested_by="ana",
         requested_at=NOON,
         approved_by="ben",

@@ -26,6 +26,7 @@ def propose(ws: Workspace, *, by: str, dry_run: bool = False) -> ProposeReport:
         set_id=planned.manifest.set_id if planned else None,
         brings=brings,
         reason=proposed.reason,
+        files=proposed.files,
         replaced=proposed.replaced,
         dry_run=dry_run,
     )

@@ -7,6 +7,8 @@ from rich.console import Group, RenderableType
 from backfill_assets.cli.show import facts, listing, state_and_meaning, state_text
 from backfill_assets.evidence.sets import SetDocument
 
+_MOST_FILES = 40
+
 
 def set_view(found: SetDocument) -> RenderableType:
     """How far a set is, run by run, and the versions at which it can be read."""
@@ -24,7 +26,31 @@ def set_view(found: SetDocument) -> RenderableType:
             ("next", found.next_step),
         ]
     )
-    return Group(head, "", _runs(found))
+    behind = [_changed_by(found), ""] if found.changed_by else []
+    return Group(head, "", *behind, _runs(found))
+
+
+def _changed_by(found: SetDocument) -> RenderableType:
+    title = f"landed files that decide rows of the changed days{_more_than(_MOST_FILES, len(found.changed_by))}"
+    rows = [
+        [
+            each.import_id,
+            each.file.rpartition("/")[2],
+            each.landed_by,
+            f"{each.source} {each.days_described}",
+            each.rows,
+            each.moved_away,
+            each.taken_back,
+            each.restored,
+        ]
+        for each in found.changed_by[:_MOST_FILES]
+    ]
+    numbers = ["rows", "moved away", "taken back", "restored"]
+    return listing(title, ["import", "file", "landed by", "days", *numbers], rows, numbers=numbers)
+
+
+def _more_than(most: int, there: int) -> str:
+    return f" (the first {most:,} of {there:,}; --json has all)" if there > most else ""
 
 
 def set_name(set_id: str, name: str) -> str:

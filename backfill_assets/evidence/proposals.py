@@ -4,50 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import date
 
 from backfill_assets.evidence.brought import BroughtAlong
+from backfill_assets.evidence.changing_files import ChangingFile, changing_file
 from backfill_assets.evidence.open_proposals import OpenProposal, open_proposal, open_proposal_sentence
 from backfill_assets.next_steps import ANOTHER_PERSON, NAME, WHY, Act, NextStep, do, step
 from backfill_assets.planning.filling import joined, loads
 from backfill_assets.planning.partitions import Grain, describe
 from backfill_assets.planning.proposals import Area, SourceDay
 from backfill_assets.publication.proposals import BLOCKED, Situation
-from backfill_assets.staleness.landed_news import FileNews, files_of
+from backfill_assets.staleness.landed_news import FileNews
 from backfill_assets.workspace import Workspace
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChangingFile:
-    """A landed file that changed days behind published output.
-
-    Attributes:
-        import_id: Names it.
-        source: The source table.
-        file: Where it came from, as it was typed.
-        landed_at: When it landed.
-        landed_by: Who landed it.
-        days_described: The changed days that it touches, in words.
-        rows: Its valid records of these days.
-        moved_away: Rows of these days whose keys it has on other days.
-        taken_back: Rows of these days that it deleted or withdrew.
-        least_days_late: The fewest days between such a day and the landing.
-        most_days_late: The most.
-        sentence: All of it in words.
-    """
-
-    import_id: str
-    source: str
-    file: str
-    landed_at: datetime | None
-    landed_by: str
-    days_described: str
-    rows: int
-    moved_away: int
-    taken_back: int
-    least_days_late: int
-    most_days_late: int
-    sentence: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +41,7 @@ class NewProposal:
         set_id: The set; null in a dry run.
         reason: Why, in words.
         days_described: The changed days, by source in words.
-        files: The landed files that changed them, in the order of arrival.
+        files: The landed files that decide rows of them, in the order of arrival.
         rebuilds: What it builds again, inputs before dependents.
         brings: The newer releases and the other references that its runs bring, as for `plan`; none in a dry run.
         next_step: What a person does with it; in a dry run, what plans it.
@@ -156,6 +124,7 @@ def propose_report(
     set_id: str | None,
     brings: Iterable[BroughtAlong],
     reason: str,
+    files: Iterable[FileNews],
     replaced: Iterable[tuple[str, str]],
     dry_run: bool,
 ) -> ProposeReport:
@@ -167,13 +136,15 @@ def propose_report(
         set_id: The new draft; None when none was planned.
         brings: What its runs bring along.
         reason: Why its days are restated.
+        files: What landed files decide of these days.
         replaced: The drafts that ended, each with the reason.
         dry_run: Whether nothing was written.
     """
     staying = [found.drafts[name].record for name in found.decision.stays]
+    behind = tuple(map(changing_file, files))
     return ProposeReport(
         dry_run=dry_run,
-        proposed=_new(ws, found, set_id, tuple(brings), reason) if found.decision.proposed else None,
+        proposed=_new(ws, found, set_id, tuple(brings), reason, behind) if found.decision.proposed else None,
         open=tuple(open_proposal(record, approved=False) for record in staying if record is not None),
         replaced=tuple(ReplacedProposal(set_id=name, why=why) for name, why in replaced),
         automatic=tuple(_automatic(found)),
@@ -183,7 +154,12 @@ def propose_report(
 
 
 def _new(
-    ws: Workspace, found: Situation, set_id: str | None, brings: tuple[BroughtAlong, ...], reason: str
+    ws: Workspace,
+    found: Situation,
+    set_id: str | None,
+    brings: tuple[BroughtAlong, ...],
+    reason: str,
+    files: tuple[ChangingFile, ...],
 ) -> NewProposal:
     days = found.decision.proposed
     reviewed = [do(Act.RUN, set_id), do(Act.APPROVE, set_id, by=ANOTHER_PERSON)] if set_id else [do(Act.PROPOSE)]
@@ -191,7 +167,7 @@ def _new(
         set_id=set_id,
         reason=reason,
         days_described="; ".join(f"{source} {described}" for source, described in _by_source(days)),
-        files=tuple(map(_changing_file, files_of(found.news, days))),
+        files=files,
         rebuilds=tuple(_rebuilds(ws, found.closure(days))),
         brings=brings,
         next_step=joined(reviewed),
@@ -210,25 +186,6 @@ def _rebuilds(ws: Workspace, area: Area) -> Iterator[ProposedRebuild]:
         if partitions := area.get(node.name):
             described = describe(node.grain, partitions)
             yield ProposedRebuild(table=node.name, partitions=len(partitions), described=described)
-
-
-def _changing_file(file: FileNews) -> ChangingFile:
-    record = file.news[0].record
-    late = [each.days_late for each in file.news]
-    return ChangingFile(
-        import_id=record.import_id,
-        source=record.source,
-        file=record.original_path,
-        landed_at=record.landed_at,
-        landed_by=record.landed_by,
-        days_described=describe(Grain.DAILY, (each.day.event_date for each in file.news)),
-        rows=sum(each.day.events for each in file.news),
-        moved_away=sum(each.day.displaced for each in file.news),
-        taken_back=sum(each.day.deleted + each.day.withdrawn for each in file.news),
-        least_days_late=min(late),
-        most_days_late=max(late),
-        sentence=file.sentence,
-    )
 
 
 def _automatic(found: Situation) -> Iterator[DaysNotProposed]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from backfill_assets.documents import INLINE
+from backfill_assets.evidence.changing_files import ChangingFile, files_behind
 from backfill_assets.evidence.next_step import next_step_of_set, outdated_partitions
 from backfill_assets.evidence.runs import RunSummary, run_summary
 from backfill_assets.ledger.members import members_of, versions_of
@@ -49,6 +50,7 @@ class SetDocument:
         note: What is to be known of its state; empty when there is nothing.
         because: What changed, in words.
         reason: Why, in the words of the requester.
+        changed_by: For a proposal, the landed files that decide rows of the changed days, in the order of arrival.
         requested_by: Who planned it.
         requested_at: When.
         approved_by: Who approved it; null until every run is approved.
@@ -66,6 +68,7 @@ class SetDocument:
     note: str
     because: str
     reason: str
+    changed_by: tuple[ChangingFile, ...]
     requested_by: str
     requested_at: datetime
     approved_by: str | None
@@ -103,6 +106,7 @@ def described_set(ws: Workspace, tx: ReadTransaction, record: SetRecord) -> SetD
         note=record.note,
         because=manifest.because,
         reason=manifest.reason,
+        changed_by=files_behind(tx, manifest.proposed),
         requested_by=manifest.requested_by,
         requested_at=manifest.requested_at,
         approved_by=_approver(members),

@@ -1,6 +1,6 @@
-"""Rows of an exact list of files, chosen by key, for a reader who waits: read by Arrow, without a Spark session.
+"""Rows of an exact list of files, chosen by key or counted, for a reader who waits: read by Arrow, without Spark.
 
-For display alone. What is computed, measured and compared is read by Spark (`snapshot`).
+For display and for the reasons of proposals. What is computed, measured and compared is read by Spark (`snapshot`).
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from backfill_assets.errors import InvalidRange, MissingInput
 from backfill_assets.identity import FileSet
 from backfill_assets.lake.tables import Lake, missing_files
 from backfill_assets.next_steps import Act, do
+
+_IMPORT_ID = "_import_id"
 
 
 def rows_with_key(
@@ -68,6 +70,21 @@ def some_keys(
         inside = [name for name in columns if name in found.schema.names]
         rows: list[Mapping[str, Any]] = found.head(most, columns=inside).to_pylist() if inside else []
         return rows
+
+
+def rows_by_import(lake: Lake, table: str, files: FileSet) -> Mapping[str, int]:
+    """How many rows of these files of a source table are records of which import.
+
+    Raises:
+        MissingInput: A file does not exist any more, or is not what was recorded.
+        UnreadableTable: A file is damaged.
+    """
+    with lake.reading(table):
+        found = _dataset(lake, table, files)
+        if found is None:
+            return {}
+        of_import = found.to_table(columns=[_IMPORT_ID]).column(_IMPORT_ID)
+        return {each["values"]: each["counts"] for each in pc.value_counts(of_import).to_pylist()}
 
 
 def _dataset(lake: Lake, table: str, files: FileSet) -> ds.Dataset | None:

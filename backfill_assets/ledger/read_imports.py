@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import date
 
 from sqlalchemy import func, select
@@ -10,7 +10,7 @@ from sqlalchemy import func, select
 from backfill_assets.errors import UnknownName
 from backfill_assets.ledger.import_records import ImportDay, ImportRecord
 from backfill_assets.ledger.import_rows import import_day, import_record
-from backfill_assets.ledger.queries import Queries, optional_batches
+from backfill_assets.ledger.queries import Queries, batches, optional_batches
 from backfill_assets.ledger.schema import import_days, imports
 from backfill_assets.ledger.states import ImportState
 from backfill_assets.next_steps import Act, do
@@ -54,6 +54,15 @@ class ImportReads(Queries):
         if row is None:
             raise unknown_import(import_id)
         return import_record(row)
+
+    def named(self, import_ids: Iterable[str]) -> Mapping[str, ImportRecord]:
+        """Landed files by id; ids of none are absent.
+
+        Cost: one primary key lookup per file.
+        """
+        chosen = select(imports)
+        found = (self._rows(chosen.where(imports.c.import_id.in_(some))) for some in batches(import_ids))
+        return {row.import_id: import_record(row) for rows in found for row in rows}
 
     def with_sha(self, source: str, sha256: str) -> tuple[ImportRecord, ...]:
         """The files of a source that had exactly this content, in the order of arrival.

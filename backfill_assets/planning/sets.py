@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import date, datetime
 from functools import cached_property
 from typing import Any
@@ -19,6 +19,9 @@ from backfill_assets.identity import canonical_json, sha256_text
 SET_FORMAT = 1
 PROPOSAL_FORMAT = 2
 """The format of a set that was proposed because source days changed: it says which, besides what others say."""
+
+COUNTED_FORMAT = 3
+"""The same, with what each landed file decides of the changed days."""
 
 SET_PREFIX = "set."
 """The prefix of set ids. A run's id begins with its table's name, so that it cannot have this prefix."""
@@ -39,6 +42,27 @@ class SetMember:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ChangedByFile:
+    """What a landed file changed of the days that a set was proposed for.
+
+    Attributes:
+        import_id: The import.
+        days: The changed days that it decides something of.
+        rows: Accepted rows of these days that are its records.
+        moved_away: Rows of these days whose keys it has on other days.
+        taken_back: Rows of these days that it deleted or withdrew.
+        restored: Rows of these days whose withdrawal it undid.
+    """
+
+    import_id: str
+    days: tuple[date, ...]
+    rows: int
+    moved_away: int
+    taken_back: int
+    restored: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ProposedBecause:
     """What a set was proposed for, without a person who asked for it.
 
@@ -47,12 +71,14 @@ class ProposedBecause:
         imports: The landed files that changed them, in the order of arrival.
         landed_by: Who landed these; none of them may approve the set.
         basis: A digest of what is accepted of the changed days and of what the set rebuilds.
+        files: What each of the files changed, in the same order; empty in sets of format 2.
     """
 
     days: Mapping[str, tuple[date, ...]]
     imports: tuple[str, ...]
     landed_by: tuple[str, ...]
     basis: str
+    files: tuple[ChangedByFile, ...] = ()
 
     @property
     def document(self) -> Mapping[str, Any]:
@@ -62,6 +88,7 @@ class ProposedBecause:
             "imports": list(self.imports),
             "landed_by": list(self.landed_by),
             "basis": self.basis,
+            **({"files": [_file_document(each) for each in self.files]} if self.files else {}),
         }
 
     @staticmethod
@@ -73,7 +100,16 @@ class ProposedBecause:
             imports=tuple(document["imports"]),
             landed_by=tuple(document["landed_by"]),
             basis=document["basis"],
+            files=tuple(map(_parsed_file, document.get("files", ()))),
         )
+
+
+def _file_document(file: ChangedByFile) -> Mapping[str, Any]:
+    return asdict(file) | {"days": [day.isoformat() for day in file.days]}
+
+
+def _parsed_file(document: Mapping[str, Any]) -> ChangedByFile:
+    return ChangedByFile(**{**document, "days": tuple(map(date.fromisoformat, document["days"]))})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,7 +137,7 @@ class SetManifest:
     def document(self) -> Mapping[str, Any]:
         """The set as plain values."""
         return {
-            "format": PROPOSAL_FORMAT if self.proposed else SET_FORMAT,
+            "format": self._format,
             "set_id": self.set_id,
             "name": self.name,
             "reason": self.reason,
@@ -113,6 +149,12 @@ class SetManifest:
             ],
             **({"proposed": self.proposed.document} if self.proposed else {}),
         }
+
+    @property
+    def _format(self) -> int:
+        if self.proposed is None:
+            return SET_FORMAT
+        return COUNTED_FORMAT if self.proposed.files else PROPOSAL_FORMAT
 
     @cached_property
     def text(self) -> str:
@@ -129,13 +171,11 @@ class SetManifest:
         """The set that a canonical JSON text holds; `parse(s.text) == s`.
 
         Raises:
-            KeyError, ValueError: The text is not a set of format 1 or 2.
+            KeyError, ValueError: The text is not a set of format 1 to 3.
         """
         document = json.loads(text)
-        if document["format"] not in (SET_FORMAT, PROPOSAL_FORMAT):
-            raise ValueError(
-                f"a set of format {document['format']}; this code reads {SET_FORMAT} and {PROPOSAL_FORMAT}"
-            )
+        if document["format"] not in (SET_FORMAT, PROPOSAL_FORMAT, COUNTED_FORMAT):
+            raise ValueError(f"a set of format {document['format']}; this code reads {SET_FORMAT} to {COUNTED_FORMAT}")
         return SetManifest(
             set_id=document["set_id"],
             name=document["name"],

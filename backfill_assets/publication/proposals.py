@@ -117,7 +117,7 @@ def situation(ws: Workspace, tx: ReadTransaction) -> Situation:
     if not changed and not drafts:
         return Situation(changes=changes, closure=_nothing, decision=decide(changed, closure=_nothing))
     kept = {each.name: each for each in (*sets, *_open_runs(tx)) if each.name not in drafts}
-    news = landed_news(tx, changes.dependents)
+    news = landed_news(ws.graph, tx, changes.dependents)
     closure = _closure(ws, tx)
     decision = decide(
         changed,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
 
@@ -21,11 +21,12 @@ from backfill_assets.planning.restatement import PlannedSet, SetRequest
 from backfill_assets.planning.sets import ProposedBecause
 from backfill_assets.publication.proposals import Situation, basis_of, open_sets, situation
 from backfill_assets.restatements.plan import Proposal, TermsOf, plan_set
-from backfill_assets.staleness.landed_news import FileNews, files_of
+from backfill_assets.staleness.decided_rows import deciding_news
+from backfill_assets.staleness.landed_news import FileNews, files_of, late_in_words, rows_in_words
 from backfill_assets.wording import visible
 from backfill_assets.workspace import Workspace
 
-_MOST_FILES = 3
+_MOST_NAMES = 3
 _TRIES = 5
 _WITHOUT_FILES = "backfill"
 """The requester where neither a file nor a load of the days is left."""
@@ -39,12 +40,14 @@ class Proposed:
         situation: What it was decided from.
         planned: The new draft; None when nothing was to be proposed, or nothing was to be written.
         reason: Why the days of `situation.decision.proposed` are restated, in words; empty without any.
+        files: What landed files decide of these days, in the order of arrival.
         replaced: The drafts that were cancelled, or would be, each with the reason.
     """
 
     situation: Situation
     planned: PlannedSet | None
     reason: str
+    files: Sequence[FileNews]
     replaced: Sequence[tuple[str, str]]
 
 
@@ -59,23 +62,27 @@ def propose(ws: Workspace, terms_of: TermsOf, *, by: str, dry_run: bool = False)
 
     Raises:
         MissingInput: Something that has to be rebuilt lacks an input.
+        UnreadableTable: Rows of the changed days cannot be read.
         Retryable: Other processes changed what is open again and again meanwhile.
     """
     for _ in range(_TRIES):
         with ws.ledger.read() as tx:
             found = situation(ws, tx)
-            news = files_of(found.news, found.decision.proposed)
-            proposed = _because(tx, found, news) if found.decision.proposed else None
-            requester = _requester(tx, found, news)
-        reason = _reason(found, news)
+            days = found.decision.proposed
+            files = files_of(deciding_news(ws, tx, found.news, days), days)
+            proposed = _because(tx, found, files) if days else None
+            requester = _requester(tx, found, files)
+        nothing = Proposed(
+            situation=found, planned=None, reason=_reason(found, files), files=files, replaced=_replaced(found, None)
+        )
         if dry_run or not (proposed or found.decision.replaced):
-            return Proposed(situation=found, planned=None, reason=reason, replaced=_replaced(found, None))
+            return nothing
         ws.reached(Point.PROPOSAL_DECIDED)
         try:
             if proposed is None:
                 _end_drafts(ws, found, by=by)
-                return Proposed(situation=found, planned=None, reason=reason, replaced=_replaced(found, None))
-            return _planned(ws, terms_of, found, proposed, by=by, requester=requester, reason=reason)
+                return nothing
+            return _planned(ws, terms_of, nothing, proposed, by=by, requester=requester)
         except _OthersWereFaster:
             continue
     raise Retryable(
@@ -89,26 +96,21 @@ class _OthersWereFaster(Exception):
 
 
 def _planned(
-    ws: Workspace,
-    terms_of: TermsOf,
-    found: Situation,
-    proposed: ProposedBecause,
-    *,
-    by: str,
-    requester: str,
-    reason: str,
+    ws: Workspace, terms_of: TermsOf, decided: Proposed, proposed: ProposedBecause, *, by: str, requester: str
 ) -> Proposed:
+    found = decided.situation
+
     def first(tx: WriteTransaction, set_id: str) -> None:
         _require_unchanged(tx, found)
         for name, why in _replaced(found, set_id):
             tx.sets.replace_draft(name, actor=by, why=why)
 
-    request = SetRequest(reason=reason, by=requester, because=_ranges(proposed), called=_called(proposed))
+    request = SetRequest(reason=decided.reason, by=requester, because=_ranges(proposed), called=_called(proposed))
     planned = plan_set(ws, request, terms_of, Proposal(proposed=proposed, actor=by, first=first))
     if not isinstance(planned, PlannedSet):
         raise _OthersWereFaster
     ws.reached(Point.PROPOSAL_PLANNED)
-    return Proposed(situation=found, planned=planned, reason=reason, replaced=_replaced(found, planned.manifest.set_id))
+    return replace(decided, planned=planned, replaced=_replaced(found, planned.manifest.set_id))
 
 
 def _end_drafts(ws: Workspace, found: Situation, *, by: str) -> None:
@@ -147,7 +149,7 @@ def _news_in_short(found: Situation, days: AbstractSet[SourceDay]) -> str:
     files = files_of(found.news, days)
     if not files:
         return "what it reads or replaces has changed since"
-    last = files[-1].news[0].record
+    last = files[-1].record
     return f"of what was accepted since, up to {visible(Path(last.original_path).name)} ({last.import_id})"
 
 
@@ -156,12 +158,13 @@ def _because(tx: ReadTransaction, found: Situation, files: Sequence[FileNews]) -
     by_source: dict[str, list[date]] = {}
     for source, day in sorted(chosen):
         by_source.setdefault(source, []).append(day)
-    records = [each.news[0].record for each in files]
+    records = [each.record for each in files]
     return ProposedBecause(
         days={source: tuple(days) for source, days in by_source.items()},
         imports=tuple(record.import_id for record in records),
         landed_by=tuple(dict.fromkeys(record.landed_by for record in records)),
         basis=basis_of(tx, chosen, found.closure(chosen)),
+        files=tuple(each.changed for each in files),
     )
 
 
@@ -176,7 +179,7 @@ def _called(proposed: ProposedBecause) -> str:
 def _requester(tx: ReadTransaction, found: Situation, files: Sequence[FileNews]) -> str:
     """Who landed the latest of the files; without a file, who asked for the load of the latest of the days."""
     if files:
-        return files[-1].news[0].record.landed_by
+        return files[-1].record.landed_by
     for source, day in sorted(found.decision.proposed, reverse=True):
         for claim in tx.versions.claims(source, [day]).values():
             return tx.runs.get(claim.run_id).manifest.requested_by
@@ -186,12 +189,30 @@ def _requester(tx: ReadTransaction, found: Situation, files: Sequence[FileNews])
 def _reason(found: Situation, files: Sequence[FileNews]) -> str:
     if not found.decision.proposed:
         return ""
-    sentences = [each.sentence for each in files[:_MOST_FILES]]
-    if len(files) > _MOST_FILES:
-        rows = sum(each.day.events for some in files[_MOST_FILES:] for each in some.news)
-        sentences.append(f"{count_of(len(files) - _MOST_FILES, 'more file')} with {count_of(rows, 'row')}")
+    sentences = [_files_in_words(files)] if files else []
     without = sorted({day for day in found.decision.proposed if not found.news.get(day)})
     if without:
         days = describe(Grain.DAILY, (day for _, day in without))
         sentences.append(f"{without[0][0]} {days}: loaded again or rolled back, with no new file")
     return f"changed behind published output: {'; '.join(sentences)}"
+
+
+def _files_in_words(files: Sequence[FileNews]) -> str:
+    """One file with its name; of several the ids, because the set has a table of them."""
+    if len(files) == 1:
+        return files[0].sentence
+    by_source: dict[str, set[date]] = {}
+    for each in files:
+        by_source.setdefault(each.record.source, set()).update(each.changed.days)
+    days = "; ".join(f"{source} {describe(Grain.DAILY, some, most=3)}" for source, some in by_source.items())
+    ids = _few([each.record.import_id for each in files])
+    people = _few(list(dict.fromkeys(each.record.landed_by for each in files)))
+    return (
+        f"{rows_in_words(files)} of {days}, decided by {count_of(len(files), 'file')} ({ids}; landed by {people}), "
+        f"{late_in_words(files)} late"
+    )
+
+
+def _few(names: Sequence[str]) -> str:
+    more = len(names) - _MOST_NAMES
+    return ", ".join([*names[:_MOST_NAMES], *([f"{more:,} more"] if more > 0 else [])])

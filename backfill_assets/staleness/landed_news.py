@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -12,8 +12,10 @@ from backfill_assets.ledger.import_records import ImportDay, ImportRecord
 from backfill_assets.ledger.states import ImportState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.basis import Basis
+from backfill_assets.planning.graph import Graph
 from backfill_assets.planning.partitions import Grain, count_of, describe
 from backfill_assets.planning.proposals import SourceDay
+from backfill_assets.planning.sets import ChangedByFile
 from backfill_assets.wording import visible
 
 
@@ -23,58 +25,71 @@ class LandedNews:
 
     Attributes:
         record: The file.
-        day: The event day, with its counts.
+        day: The event day, with its counts as the file landed.
+        rows: How many accepted rows of the day are its records; before these are read, how many records it has of it.
     """
 
     record: ImportRecord
     day: ImportDay
+    rows: int
 
     @property
     def days_late(self) -> int:
         """The days between the day of the events and the landing."""
-        landed_at = self.record.landed_at
-        return 0 if landed_at is None else max(0, (landed_at.date() - self.day.event_date).days)
+        return _days_late(self.record, self.day.event_date)
+
+    @property
+    def decides(self) -> bool:
+        """Whether a row of the day is there, or is not there any more, because of the file."""
+        day = self.day
+        return any((self.rows, day.displaced, day.deleted, day.withdrawn, day.restored))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileNews:
     """What one landed file brought to changed days."""
 
-    news: tuple[LandedNews, ...]
+    record: ImportRecord
+    changed: ChangedByFile
+
+    @property
+    def days_late(self) -> tuple[int, int]:
+        """The fewest and the most days between one of the days and the landing."""
+        late = [_days_late(self.record, day) for day in self.changed.days]
+        return min(late), max(late)
 
     @property
     def sentence(self) -> str:
-        """The file, its days, how many rows it has of them, how late they came, and how many records count."""
-        record = self.news[0].record
-        late = sorted({each.days_late for each in self.news})
-        how_late = f"{late[0]:,} to {count_of(late[-1], 'day')}" if len(late) > 1 else count_of(late[0], "day")
-        days = describe(Grain.DAILY, (each.day.event_date for each in self.news), most=3)
+        """The file, its days, how many rows it decides of them, and how late they came."""
+        record = self.record
+        days = describe(Grain.DAILY, self.changed.days, most=3)
         name = visible(Path(record.original_path).name)
         return (
             f"{name} ({record.import_id}, landed by {record.landed_by} on {record.landed_at:%Y-%m-%d}): "
-            f"{', '.join(self._counts())} of {record.source} {days}, {how_late} late{self._deciding(record)}"
+            f"{rows_in_words([self])} of {record.source} {days}, {late_in_words([self])} late"
         )
 
-    @staticmethod
-    def _deciding(record: ImportRecord) -> str:
-        """How many records of the whole file decide what their key is, where others were there before or come after."""
-        counts = record.counts
-        if counts.accepted == counts.landed:
-            return ""
-        return f" ({counts.accepted:,} of its {count_of(counts.landed, 'record')} decide what a key is)"
 
-    def _counts(self) -> Iterator[str]:
-        """How many rows it has of the days, and how many it has taken back or ended."""
-        rows = sum(each.day.events for each in self.news)
-        others = {
-            "moved to other days": sum(each.day.displaced for each in self.news),
-            "deleted": sum(each.day.deleted for each in self.news),
-            "withdrawn": sum(each.day.withdrawn for each in self.news),
-            "restored": sum(each.day.restored for each in self.news),
-        }
-        if rows or not any(others.values()):
-            yield count_of(rows, "row")
-        yield from (f"{count_of(count, 'row')} {how}" for how, count in others.items() if count)
+def rows_in_words(files: Sequence[FileNews]) -> str:
+    """How many rows files have of their days, and how many they have taken back or ended."""
+    rows = sum(each.changed.rows for each in files)
+    others = {
+        "moved to other days": sum(each.changed.moved_away for each in files),
+        "deleted or withdrawn": sum(each.changed.taken_back for each in files),
+        "restored": sum(each.changed.restored for each in files),
+    }
+    found = [count_of(rows, "row")] if rows or not any(others.values()) else []
+    return ", ".join([*found, *(f"{count_of(count, 'row')} {how}" for how, count in others.items() if count)])
+
+
+def late_in_words(files: Sequence[FileNews]) -> str:
+    """How many days passed between the days of files and their landing."""
+    least, most = min(each.days_late[0] for each in files), max(each.days_late[1] for each in files)
+    return f"{least:,} to {count_of(most, 'day')}" if least < most else count_of(least, "day")
+
+
+def _days_late(record: ImportRecord, day: date) -> int:
+    return 0 if record.landed_at is None else max(0, (record.landed_at.date() - day).days)
 
 
 def files_of(news: Mapping[SourceDay, Iterable[LandedNews]], days: Iterable[SourceDay]) -> tuple[FileNews, ...]:
@@ -83,12 +98,24 @@ def files_of(news: Mapping[SourceDay, Iterable[LandedNews]], days: Iterable[Sour
     for day in sorted(days):
         for each in news.get(day, ()):
             by_file.setdefault(each.record.import_id, []).append(each)
-    files = [FileNews(news=tuple(some)) for some in by_file.values()]
-    return tuple(sorted(files, key=lambda each: each.news[0].record.arrival))
+    files = [FileNews(record=some[0].record, changed=_changed_by(some)) for some in by_file.values()]
+    return tuple(sorted(files, key=lambda each: each.record.arrival))
+
+
+def _changed_by(news: Sequence[LandedNews]) -> ChangedByFile:
+    days = [each.day for each in news]
+    return ChangedByFile(
+        import_id=news[0].record.import_id,
+        days=tuple(day.event_date for day in days),
+        rows=sum(each.rows for each in news),
+        moved_away=sum(day.displaced for day in days),
+        taken_back=sum(day.deleted + day.withdrawn for day in days),
+        restored=sum(day.restored for day in days),
+    )
 
 
 def landed_news(
-    tx: ReadTransaction, changes: Mapping[SourceDay, frozenset[str]]
+    graph: Graph, tx: ReadTransaction, changes: Mapping[SourceDay, frozenset[str]]
 ) -> Mapping[SourceDay, tuple[LandedNews, ...]]:
     """What landed files brought to changed days since accepted output was computed from them, in order of arrival.
 
@@ -97,7 +124,7 @@ def landed_news(
     if not changes:
         return {}
     found: dict[SourceDay, tuple[LandedNews, ...]] = {}
-    read = _read_before(tx, changes)
+    read = _read_before(graph, tx, changes)
     for source in {source for source, _ in changes}:
         days = [day for name, day in changes if name == source]
         records = {record.import_id: record for record in tx.imports.records(source, [ImportState.LOADED])}
@@ -105,7 +132,7 @@ def landed_news(
         for each in tx.imports.days(source=source, days=days, states=[ImportState.LOADED]):
             touching[each.event_date].append(each)
         for day in days:
-            news = (LandedNews(record=records[each.import_id], day=each) for each in touching[day])
+            news = (LandedNews(record=records[each.import_id], day=each, rows=each.events) for each in touching[day])
             found[source, day] = tuple(each for each in news if _is_new(each, read.get((source, day), ())))
     return found
 
@@ -124,18 +151,25 @@ def _is_new(news: LandedNews, read: Iterable[Basis]) -> bool:
 
 
 def _read_before(
-    tx: ReadTransaction, changes: Mapping[SourceDay, frozenset[str]]
+    graph: Graph, tx: ReadTransaction, changes: Mapping[SourceDay, frozenset[str]]
 ) -> Mapping[SourceDay, tuple[Basis, ...]]:
-    """The loads that built the versions of changed days that accepted output was computed from."""
+    """The loads that built the versions of changed days that accepted output was computed from.
+
+    A run has read them for all of its partitions, and counts only for those that it still stands for: other runs have
+    restated the rest.
+    """
     sources = {source for source, _ in changes}
     known = tx.bases.of_accepted(sorted(set().union(*changes.values())), inputs=sorted(sources))
     digests: dict[SourceDay, set[str]] = {}
-    for basis in (basis for some in known.bases.values() for basis in some):
+    for table, basis in ((table, basis) for table, some in known.bases.items() for basis in some):
         for read in basis.inputs:
-            now = known.digests.get(read.edge.table, {})
-            for day, digest in read.digests.items() if read.within is not now else ():
-                if (read.edge.table, day) in changes and digest != now.get(day):
-                    digests.setdefault((read.edge.table, day), set()).add(digest)
+            name, now = read.edge.table, known.digests.get(read.edge.table, {})
+            if name not in sources or read.within is now:
+                continue
+            for day in graph.needed(read.edge, graph.table(table), basis.partitions):
+                digest = read.digests.get(day)
+                if (name, day) in changes and digest not in (None, now.get(day)):
+                    digests.setdefault((name, day), set()).add(digest)
     runs: dict[SourceDay, set[str]] = {}
     for source in sources:
         days = [day for name, day in changes if name == source]

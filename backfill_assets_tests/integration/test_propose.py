@@ -6,9 +6,11 @@ import json
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import date, timedelta
+from io import StringIO
 
 import pytest
 from dagster import DagsterInstance, build_sensor_context
+from rich.console import Console
 from typer.testing import CliRunner
 
 from backfill_assets.application import propose as application
@@ -17,9 +19,12 @@ from backfill_assets.application.follow import follow
 from backfill_assets.application.look import status
 from backfill_assets.application.propose import step_after_landing
 from backfill_assets.application.recorder import Acting, Unrecorded
+from backfill_assets.cli import views
 from backfill_assets.domain import days
 from backfill_assets.errors import IllegalTransition, NotApproved
+from backfill_assets.evidence.pages import html_page, markdown_page
 from backfill_assets.evidence.proposals import ProposeReport
+from backfill_assets.evidence.set_report import set_report
 from backfill_assets.evidence.status import StatusDocument
 from backfill_assets.ledger.records import SetRecord
 from backfill_assets.ledger.states import RunState, SetState
@@ -102,6 +107,41 @@ def test_a_late_sale_is_proposed_once_with_the_reason_in_words(shop: Shop) -> No
     shown = status(shop.ws, None)
     assert isinstance(shown, StatusDocument)
     assert [(each.set_id, each.approved) for each in shown.proposals] == [(found.proposed.set_id, False)]
+
+
+def test_a_reason_names_no_file_that_was_restated_already(shop: Shop) -> None:
+    """The run of February still stands for other days, and has read the sixteenth before the first late sale."""
+    publish(shop, proposed(shop))
+    one_more(shop, "later", CARNIVAL)
+    found = propose(shop).proposed
+    assert found is not None
+    assert [(each.import_id, each.rows) for each in found.files] == [("imp-000003", 1)]
+    assert "imp-000002" not in found.reason
+
+
+def test_a_reason_counts_the_rows_that_files_decide_in_one_line_with_a_table_behind_it(shop: Shop) -> None:
+    again = [sale(CARNIVAL), sale(CARNIVAL, sale_id="late", amount=5), sale(CARNIVAL, sale_id="new", amount=1)]
+    shop.land("extract.jsonl", again, by="cleo")
+    one_more(shop, "wrong", CARNIVAL, amount=7)
+    shop.land("right.jsonl", [sale(CARNIVAL, sale_id="wrong", amount=9)], by="ana")
+    found = propose(shop).proposed
+    assert found is not None and found.set_id is not None
+    assert found.reason == (
+        f"changed behind published output: 3 rows of {SALES} 2026-02-16, 1 day, decided by 3 files "
+        f"(imp-000002, imp-000003, imp-000005; landed by ana, cleo), {LATE} days late"
+    )
+    expected = [("imp-000002", 1), ("imp-000003", 1), ("imp-000005", 1)]
+    assert [(each.import_id, each.rows) for each in found.files] == expected
+    report = set_report(shop.ws, found.set_id)
+    assert report.set.changed_by == found.files
+    shown = StringIO()
+    views.show(Console(file=shown, width=160), views.set_view(report.set))
+    pages = (html_page(report, worded=words_of), markdown_page(report, worded=words_of), shown.getvalue())
+    for page in pages:
+        assert all(name in page for name in ("late.jsonl", "extract.jsonl", "right.jsonl"))
+        assert "wrong.jsonl" not in page
+    publish(shop, found.set_id)
+    assert set_report(shop.ws, found.set_id).set.changed_by == found.files, "the reason is what was agreed"
 
 
 def test_a_dry_run_decides_the_same_and_writes_nothing(shop: Shop) -> None:

@@ -1,0 +1,76 @@
+"""Documents of landed files that changed days behind published output: the table behind the reason of a proposal."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from backfill_assets.ledger.transactions import ReadTransaction
+from backfill_assets.planning.partitions import Grain, describe
+from backfill_assets.planning.sets import ProposedBecause
+from backfill_assets.staleness.landed_news import FileNews
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangingFile:
+    """A landed file that decides rows of days behind published output.
+
+    Attributes:
+        import_id: Names it.
+        source: The source table.
+        file: Where it came from, as it was typed.
+        landed_at: When it landed.
+        landed_by: Who landed it.
+        days_described: The changed days that it decides something of, in words.
+        rows: The accepted rows of these days that are its records.
+        moved_away: Rows of these days whose keys it has on other days.
+        taken_back: Rows of these days that it deleted or withdrew.
+        restored: Rows of these days whose withdrawal it undid.
+        least_days_late: The fewest days between such a day and the landing.
+        most_days_late: The most.
+        sentence: All of it in words.
+    """
+
+    import_id: str
+    source: str
+    file: str
+    landed_at: datetime | None
+    landed_by: str
+    days_described: str
+    rows: int
+    moved_away: int
+    taken_back: int
+    restored: int
+    least_days_late: int
+    most_days_late: int
+    sentence: str
+
+
+def changing_file(file: FileNews) -> ChangingFile:
+    """What a landed file changed, as a document."""
+    record, changed = file.record, file.changed
+    least, most = file.days_late
+    return ChangingFile(
+        import_id=record.import_id,
+        source=record.source,
+        file=record.original_path,
+        landed_at=record.landed_at,
+        landed_by=record.landed_by,
+        days_described=describe(Grain.DAILY, changed.days),
+        rows=changed.rows,
+        moved_away=changed.moved_away,
+        taken_back=changed.taken_back,
+        restored=changed.restored,
+        least_days_late=least,
+        most_days_late=most,
+        sentence=file.sentence,
+    )
+
+
+def files_behind(tx: ReadTransaction, proposed: ProposedBecause | None) -> tuple[ChangingFile, ...]:
+    """The files that a set was proposed for, as it was agreed; none for what a person planned."""
+    if proposed is None or not proposed.files:
+        return ()
+    records = tx.imports.named(each.import_id for each in proposed.files)
+    found = (FileNews(record=records[each.import_id], changed=each) for each in proposed.files)
+    return tuple(map(changing_file, found))
