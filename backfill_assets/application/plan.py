@@ -17,6 +17,7 @@ from backfill_assets.next_steps import Option, step
 from backfill_assets.people import require_person
 from backfill_assets.planning.ceiling import require_affordable
 from backfill_assets.planning.chosen_references import require_used
+from backfill_assets.planning.impact import complete_partitions, lacking
 from backfill_assets.planning.manifest_parts import Kind, Mode
 from backfill_assets.planning.request import Plan, PlanRequest, output_of, propose, require_inputs
 from backfill_assets.planning.restatement import NothingToRebuild, PlannedSet, SetRequest
@@ -61,14 +62,17 @@ def plan(ws: Workspace, request: PlanRequest) -> Plan:
     chooser, as_of = Chooser.of(ws, request.references), ws.clock()
     require_used(request.references, {table.name: table.references})
     with ws.ledger.read() as tx:
-        chosen = chooser.one(tx, table, output_of(named, ws.graph, as_of))
+        asked = output_of(named, ws.graph, as_of)
+        chosen, state = chooser.one(tx, table, asked), LedgerState(tx)
+        terms = replace(terms_of(ws, table, release.version), references=chosen.references)
+        node = chosen.graph.table(table.name)
+        ready, waiting = complete_partitions(node, chosen.graph, asked, state) if request.partial else (asked, ())
         proposed = propose(
-            named,
-            replace(terms_of(ws, table, release.version), references=chosen.references),
-            graph=chosen.graph,
-            state=LedgerState(tx),
-            as_of=as_of,
+            replace(named, partitions=ready or None), terms, graph=chosen.graph, state=state, as_of=as_of
         )
+        if ready and waiting:
+            lacks = lacking(chosen.graph, node, waiting, state.accepted)
+            proposed = replace(proposed, left_out=waiting, lacks=lacks)
     require_inputs(proposed, first_day=ws.graph.first_day)
     cores, price = ws.settings.cores, ws.settings.core_hour_price
     require_affordable({table.name: proposed.estimate}, request.max_cost, cores=cores, price=price)

@@ -23,7 +23,7 @@ def propose(ws: Workspace, *, by: str, dry_run: bool = False) -> ProposeReport:
     return propose_report(
         ws,
         proposed.situation,
-        set_id=planned.manifest.set_id if planned else None,
+        planned=planned,
         brings=brings,
         reason=proposed.reason,
         files=proposed.files,

@@ -58,6 +58,10 @@ def plan(
     changed_code: Annotated[
         bool, typer.Option("--changed-code", help="With --stale: also where only the code changed, to prove it equal.")
     ] = False,
+    partial: Annotated[
+        bool,
+        typer.Option("--partial", help="Plan the part of the named days that can be; list the rest."),
+    ] = False,
     mode: Annotated[
         RunMode, typer.Option(help="dry-run: never published; reconciliation: reports drift of what is published.")
     ] = "backfill",
@@ -135,6 +139,7 @@ def plan(
                     limits=limits,
                     max_cost=most,
                     changed_code=changed_code,
+                    partial=partial,
                     references=truth,
                 )
             )
@@ -150,6 +155,7 @@ def plan(
                     kind=kind,
                     mode=wanted,
                     transform_version=transform_version,
+                    partial=partial,
                     limits=limits,
                     max_cost=most,
                     references=truth,

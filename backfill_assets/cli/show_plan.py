@@ -11,8 +11,20 @@ from backfill_assets.cli.show import facts, listing, mebibytes
 from backfill_assets.cli.show_runs import backwards, mode_text, run_ids_text
 from backfill_assets.cli.show_sets import set_name
 from backfill_assets.evidence.brought import BroughtAlong
-from backfill_assets.evidence.planned import InputOfRun, PlanDocument, PlannedCost, PlannedRun, SomePartitions
-from backfill_assets.evidence.planned_sets import LeftOutDocument, NothingPlanned, RebuildDocument, SetPlan
+from backfill_assets.evidence.planned import (
+    InputOfRun,
+    PlanDocument,
+    PlannedCost,
+    PlannedRun,
+    SomePartitions,
+    whole_sentence,
+)
+from backfill_assets.evidence.planned_sets import (
+    LeftOutDocument,
+    NothingPlanned,
+    RebuildDocument,
+    SetPlan,
+)
 from backfill_assets.evidence.stages import StageDocument
 from backfill_assets.planning.manifest_parts import Limits, Mode
 from backfill_assets.planning.partitions import count_of
@@ -26,6 +38,8 @@ def plan_view(plan: PlanDocument) -> RenderableType:
     gates = ", ".join(gate.name + ("" if gate.blocking else " (informs)") for gate in run.gates)
     below = facts(
         [
+            ("builds", whole_sentence(run.output.partitions, plan.asked_partitions)),
+            ("left out", plan.left_out),
             ("gates", gates),
             ("proof of the window", plan.proof),
             ("dependents", _some(run.dependents) or "none"),
@@ -144,6 +158,7 @@ def _set_head(plan: SetPlan) -> RenderableType:
             ("set", set_name(plan.set_id, plan.name)),
             ("because", plan.because),
             ("reason", f"{plan.reason} (asked by {plan.requested_by})"),
+            ("builds", whole_sentence(plan.planned_partitions, plan.asked_partitions)),
             ("references", _each(run.references_described for run in plan.runs if run.references_described)),
             ("policies", _each(f"{run.table}: {run.policy.sentence}" for run in plan.runs if run.policy)),
             ("limits of each run", _each(_limits(run.limits) for run in plan.runs)),
@@ -183,7 +198,11 @@ def _set_runs(runs: Sequence[PlannedRun]) -> RenderableType:
 
 def nothing_planned_view(plan: NothingPlanned) -> RenderableType:
     """That nothing has to be rebuilt, and what could be."""
-    nothing = "nothing that was built has to be rebuilt" if plan.left_out else "nothing has to be rebuilt"
+    nothing = "nothing has to be rebuilt"
+    if plan.asked_partitions:
+        nothing = f"nothing is planned: {whole_sentence(0, plan.asked_partitions)}"
+    elif plan.left_out:
+        nothing = "nothing that was built has to be rebuilt"
     return Group(Text(nothing), *_left_out(plan.left_out))
 
 

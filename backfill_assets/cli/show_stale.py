@@ -20,12 +20,12 @@ def stale_view(document: StaleDocument) -> RenderableType:
     if not document.is_stale:
         looked = sum(table.accepted_partitions for table in document.tables)
         nothing = Text(f"nothing is stale: {count_of(looked, 'accepted partition')} looked at", style="green")
-        kept = [part for table in document.tables for part in _kept(table)]
+        kept = [part for table in document.tables for part in (*_waiting(table), *_kept(table))]
         return Group(nothing, *(("", *kept) if kept else ()), *_never_built(document))
     parts = [
         part
         for table in document.tables
-        for part in (*_ranges(table), *_blocked(table), *_on_purpose(table), *_kept(table))
+        for part in (*_ranges(table), *_blocked(table), *_waiting(table), *_on_purpose(table), *_kept(table))
     ]
     fresh = [table.table for table in document.tables if not table.ranges and table.accepted_partitions]
     if fresh:
@@ -73,6 +73,12 @@ def _on_purpose(table: StaleTable) -> list[RenderableType]:
 
 def _to_present(table: StaleTable) -> RenderableType:
     return Text(f"with the present references: {in_words(table.to_present)}")
+
+
+def _waiting(table: StaleTable) -> list[RenderableType]:
+    if not table.waiting_described:
+        return []
+    return [Text(f"never built, and waiting for inputs: {table.table} {table.waiting_described}"), ""]
 
 
 def _blocked(table: StaleTable) -> list[RenderableType]:

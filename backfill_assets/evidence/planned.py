@@ -19,7 +19,7 @@ from backfill_assets.planning.estimates import Estimate
 from backfill_assets.planning.impact import Dependent, TablePartitions
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import GateTerm, Kind, Limits, Mode, ReferenceSemantics, semantics_of
-from backfill_assets.planning.partitions import describe
+from backfill_assets.planning.partitions import count_of, describe
 from backfill_assets.planning.request import Plan, PlannedInput
 from backfill_assets.planning.stages import Prove, Stage, proof_sentence
 
@@ -220,6 +220,8 @@ class PlanDocument:
 
     Attributes:
         run: The run.
+        asked_partitions: How many partitions were asked for.
+        left_out: What of these is not planned and what it lacks, in words; null when all are.
         proof: What the warm-up gate computes again, and with which days, in words; null without that gate.
         goes_back: The later releases whose accepted rows it would replace, the latest first.
         brings: The newer release and the other references that it brings, compared with the rows it replaces.
@@ -227,6 +229,8 @@ class PlanDocument:
     """
 
     run: PlannedRun = field(metadata=INLINE)
+    asked_partitions: int
+    left_out: str | None
     proof: str | None
     goes_back: tuple[LaterRelease, ...]
     brings: tuple[BroughtAlong, ...]
@@ -250,11 +254,26 @@ def plan_document(
     proofs = [proof_sentence(stage) for stage in stages if isinstance(stage, Prove)]
     return PlanDocument(
         run=planned_run(plan),
+        asked_partitions=len(plan.manifest.partitions) + len(plan.left_out),
+        left_out=_left_out(plan),
         proof=proofs[0] if proofs else None,
         goes_back=tuple(goes_back),
         brings=tuple(brings),
         stages=tuple(stage_document(stage) for stage in stages),
     )
+
+
+def _left_out(plan: Plan) -> str | None:
+    if not plan.left_out:
+        return None
+    lacks = "; ".join(f"{each.table} lacks {describe(each.grain, each.partitions)}" for each in plan.lacks)
+    return f"{describe(plan.manifest.grain, plan.left_out)}: {lacks}"
+
+
+def whole_sentence(planned: int, asked_for: int) -> str:
+    """How much of what was asked for is planned."""
+    noun = count_of(asked_for, "partition")
+    return f"all of {noun} asked for" if planned == asked_for else f"{planned:,} of {noun} asked for"
 
 
 def planned_run(plan: Plan) -> PlannedRun:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -40,15 +40,17 @@ class RebuildDocument:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeftOutDocument:
-    """Stale partitions that were not asked for and that nothing else rebuilds.
+    """Partitions that a plan does not build.
 
     Attributes:
         some: The partitions.
+        asked_for: Whether the request asked for them; otherwise they are stale, or were never built, besides.
         why: Why they are left out, in words.
-        include: How to ask for them as well.
+        include: How to build them as well.
     """
 
     some: SomePartitions = field(metadata=INLINE)
+    asked_for: bool
     why: str
     include: NextStep
 
@@ -67,8 +69,10 @@ class SetPlan:
         because: What changed, in words.
         manifest_digest: sha256 of its manifest: what an approval approves.
         runs: One per table, inputs before dependents.
+        planned_partitions: How many partitions it builds, of all tables.
+        asked_partitions: How many were asked for: what it builds, and what is left out of the request.
         rebuilds: What is built again, inputs before dependents.
-        left_out: What is stale and not built again.
+        left_out: What is not built, each partition once.
         brings: The newer releases and the other references that its runs bring, compared with the rows they replace.
         stages: What will be done, in order.
     """
@@ -82,6 +86,8 @@ class SetPlan:
     because: str
     manifest_digest: str
     runs: tuple[PlannedRun, ...]
+    planned_partitions: int
+    asked_partitions: int
     rebuilds: tuple[RebuildDocument, ...]
     left_out: tuple[LeftOutDocument, ...]
     brings: tuple[BroughtAlong, ...]
@@ -94,10 +100,12 @@ class NothingPlanned:
 
     Attributes:
         set_id: Null.
-        left_out: What is stale and was not asked for.
+        asked_partitions: How many partitions were asked for.
+        left_out: What is not built, each partition once.
     """
 
     set_id: None = None
+    asked_partitions: int
     left_out: tuple[LeftOutDocument, ...]
 
 
@@ -110,9 +118,9 @@ def set_plan_document(
         planned: The set, or that nothing has to be rebuilt.
         brings: The newer releases and the other references that its runs bring.
     """
-    left_out = tuple(_left_out(each) for each in planned.left_out)
+    left_out = left_out_documents(planned.left_out)
     if isinstance(planned, NothingToRebuild):
-        return NothingPlanned(left_out=left_out)
+        return NothingPlanned(asked_partitions=planned.asked_for, left_out=left_out)
     manifest = planned.manifest
     return SetPlan(
         set_id=manifest.set_id,
@@ -122,6 +130,8 @@ def set_plan_document(
         because=manifest.because,
         manifest_digest=manifest.digest,
         runs=tuple(planned_run(plan) for plan in planned.plans),
+        planned_partitions=planned.planned,
+        asked_partitions=planned.asked_for,
         rebuilds=tuple(_rebuild(rebuild) for rebuild in planned.rebuilds),
         left_out=left_out,
         brings=tuple(brings),
@@ -140,6 +150,14 @@ def _rebuild(rebuild: Rebuild) -> RebuildDocument:
     )
 
 
-def _left_out(each: LeftOut) -> LeftOutDocument:
-    some = TablePartitions(table=each.table, grain=each.grain, partitions=each.partitions)
-    return LeftOutDocument(some=some_partitions(some), why=each.why, include=each.include)
+def left_out_documents(left_out: Iterable[LeftOut]) -> tuple[LeftOutDocument, ...]:
+    """What a plan does not build."""
+    return tuple(
+        LeftOutDocument(
+            some=some_partitions(TablePartitions(table=each.table, grain=each.grain, partitions=each.partitions)),
+            asked_for=each.is_asked,
+            why=each.why,
+            include=each.include,
+        )
+        for each in left_out
+    )

@@ -9,10 +9,12 @@ from datetime import date
 from backfill_assets.evidence.brought import BroughtAlong
 from backfill_assets.evidence.changing_files import ChangingFile, changing_file
 from backfill_assets.evidence.open_proposals import OpenProposal, open_proposal, open_proposal_sentence
+from backfill_assets.evidence.planned_sets import LeftOutDocument, left_out_documents
 from backfill_assets.next_steps import ANOTHER_PERSON, NAME, WHY, Act, NextStep, do, step
 from backfill_assets.planning.filling import joined, loads
 from backfill_assets.planning.partitions import Grain, describe
 from backfill_assets.planning.proposals import Area, SourceDay
+from backfill_assets.planning.restatement import PlannedSet
 from backfill_assets.publication.proposals import BLOCKED, Situation
 from backfill_assets.staleness.landed_news import FileNews
 from backfill_assets.workspace import Workspace
@@ -43,6 +45,7 @@ class NewProposal:
         days_described: The changed days, by source in words.
         files: The landed files that decide rows of them, in the order of arrival.
         rebuilds: What it builds again, inputs before dependents.
+        left_out: What depends on the changed days and is not built; none in a dry run.
         brings: The newer releases and the other references that its runs bring, as for `plan`; none in a dry run.
         next_step: What a person does with it; in a dry run, what plans it.
     """
@@ -52,6 +55,7 @@ class NewProposal:
     days_described: str
     files: tuple[ChangingFile, ...]
     rebuilds: tuple[ProposedRebuild, ...]
+    left_out: tuple[LeftOutDocument, ...]
     brings: tuple[BroughtAlong, ...]
     next_step: NextStep
 
@@ -121,7 +125,7 @@ def propose_report(
     ws: Workspace,
     found: Situation,
     *,
-    set_id: str | None,
+    planned: PlannedSet | None,
     brings: Iterable[BroughtAlong],
     reason: str,
     files: Iterable[FileNews],
@@ -133,7 +137,7 @@ def propose_report(
     Args:
         ws: The workspace.
         found: What it was decided from.
-        set_id: The new draft; None when none was planned.
+        planned: The new draft; None when none was planned.
         brings: What its runs bring along.
         reason: Why its days are restated.
         files: What landed files decide of these days.
@@ -144,7 +148,7 @@ def propose_report(
     behind = tuple(map(changing_file, files))
     return ProposeReport(
         dry_run=dry_run,
-        proposed=_new(ws, found, set_id, tuple(brings), reason, behind) if found.decision.proposed else None,
+        proposed=_new(ws, found, planned, tuple(brings), reason, behind) if found.decision.proposed else None,
         open=tuple(open_proposal(record, approved=False) for record in staying if record is not None),
         replaced=tuple(ReplacedProposal(set_id=name, why=why) for name, why in replaced),
         automatic=tuple(_automatic(found)),
@@ -156,12 +160,12 @@ def propose_report(
 def _new(
     ws: Workspace,
     found: Situation,
-    set_id: str | None,
+    planned: PlannedSet | None,
     brings: tuple[BroughtAlong, ...],
     reason: str,
     files: tuple[ChangingFile, ...],
 ) -> NewProposal:
-    days = found.decision.proposed
+    days, set_id = found.decision.proposed, planned.manifest.set_id if planned else None
     reviewed = [do(Act.RUN, set_id), do(Act.APPROVE, set_id, by=ANOTHER_PERSON)] if set_id else [do(Act.PROPOSE)]
     return NewProposal(
         set_id=set_id,
@@ -169,6 +173,7 @@ def _new(
         days_described="; ".join(f"{source} {described}" for source, described in _by_source(days)),
         files=files,
         rebuilds=tuple(_rebuilds(ws, found.closure(days))),
+        left_out=left_out_documents(each for each in planned.left_out if each.is_asked) if planned else (),
         brings=brings,
         next_step=joined(reviewed),
     )
@@ -249,6 +254,8 @@ def _new_sentences(report: ProposeReport) -> Iterator[NextStep]:
         named = f"proposed {new.set_id}" if new.set_id else "would propose a set"
         yield step(f"{named}: {new.reason}")
         yield step(f"  it builds again {rebuilt}")
+        for left in new.left_out:
+            yield step(f"  left out: {left.some.table} {left.some.described}, {left.why}; ", left.include)
         yield from (step(f"  {each.sentence}") for each in new.brings)
         yield step("  next: ", new.next_step)
     for each in report.replaced:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from backfill_assets.application.command_line import words_of
-from backfill_assets.evidence.planned import PlanDocument, PlannedRun
+from backfill_assets.evidence.planned import PlanDocument, PlannedRun, whole_sentence
 from backfill_assets.evidence.planned_sets import NothingPlanned, SetPlan
 from backfill_assets.evidence.stages import StageDocument
 from backfill_assets.planning.partitions import count_of
@@ -19,6 +19,9 @@ def plan_lines(plan: PlanDocument) -> Iterator[str]:
     run = plan.run
     yield f"{run.run_id}: {run.table} by {run.transform} {run.transform_version}. {run.kind}: {run.reason}"
     yield from _run_lines(run)
+    yield f"Builds {whole_sentence(run.output.partitions, plan.asked_partitions)}"
+    if plan.left_out:
+        yield f"Left out: {plan.left_out}"
     yield from (each.sentence for each in plan.goes_back)
     yield from (each.sentence for each in plan.brings)
     if plan.proof:
@@ -29,6 +32,7 @@ def plan_lines(plan: PlanDocument) -> Iterator[str]:
 def set_plan_lines(plan: SetPlan) -> Iterator[str]:
     """The plan of a set, run by run."""
     yield f"{plan.set_id}: {plan.reason}, because of {plan.because}"
+    yield f"Builds {whole_sentence(plan.planned_partitions, plan.asked_partitions)}"
     for run in plan.runs:
         yield f"{run.run_id}: {run.table} by {run.transform} {run.transform_version}. {run.kind}"
         yield from _run_lines(run)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import date
 
 from backfill_assets.planning.graph import Graph, TableNode
-from backfill_assets.planning.partitions import Grain
+from backfill_assets.planning.partitions import DayRange, Grain, days_of, partitions_over
 from backfill_assets.planning.state import ClaimReader
 
 Accepted = Callable[[str, Sequence[date]], AbstractSet[date]] | Mapping[str, AbstractSet[date]]
@@ -65,7 +65,7 @@ def impact(
     accepted: Accepted,
     *,
     rebuild: Mapping[str, Iterable[date]] = NOTHING,
-    never_built: Mapping[str, Iterable[date]] = NOTHING,
+    if_complete: Mapping[str, Iterable[date]] = NOTHING,
     keep: Mapping[str, AbstractSet[date]] = KEEP_NOTHING,
 ) -> tuple[Rebuild, ...]:
     """What a change makes stale everywhere downstream.
@@ -75,8 +75,8 @@ def impact(
         changed: Partitions that have changed or will, by table. They are not built again themselves.
         accepted: What has an accepted version. Only that can become stale.
         rebuild: Partitions to rebuild in any case, such as the stale ones, with everything that depends on them.
-        never_built: Partitions without an accepted version that are built as well where their windows are complete,
-            counting what this impact builds before them.
+        if_complete: Partitions that are built as well where their windows are complete, counting what this impact
+            builds before them.
         keep: Partitions that are not rebuilt although they depend on a change, unless `rebuild` names them.
 
     Returns:
@@ -85,7 +85,7 @@ def impact(
     Raises:
         UnknownName: There is no such table.
     """
-    for name in (*changed, *rebuild, *never_built):
+    for name in (*changed, *rebuild, *if_complete):
         graph.table(name)
     moves: dict[str, set[date]] = {name: set(partitions) for name, partitions in changed.items()}
     built: dict[str, set[date]] = {}
@@ -94,7 +94,7 @@ def impact(
         reached, because = _reached(graph, node, moves)
         named = set(rebuild.get(node.name, ()))
         chosen = (_accepted(accepted, node.name, reached) - keep.get(node.name, frozenset())) | named
-        chosen |= _complete(graph, node, set(never_built.get(node.name, ())) - chosen, accepted, built)
+        chosen |= _complete(graph, node, set(if_complete.get(node.name, ())) - chosen, accepted, built)
         if not chosen:
             continue
         built[node.name] = chosen
@@ -112,8 +112,36 @@ def never_built(graph: Graph, changed: Mapping[str, Iterable[date]], accepted: A
         if reached:
             everything[node.name] = reached
             moves.setdefault(node.name, set()).update(reached)
-    found = impact(graph, changed, accepted, never_built=everything)
+    found = impact(graph, changed, accepted, if_complete=everything)
     return tuple(TablePartitions(table=each.table, grain=each.grain, partitions=each.new) for each in found if each.new)
+
+
+def unbuilt(graph: Graph, accepted: Mapping[str, AbstractSet[date]]) -> Mapping[str, tuple[date, ...]]:
+    """Partitions of derived tables that were never built, although days of their inputs, or of these, are there.
+
+    Per table, from its first accepted partition on if it has one: the whole partitions from the first to the last day
+    that the table or an input of it holds, directly or not, without its accepted ones.
+    """
+    spans: dict[str, DayRange] = {}
+    found: dict[str, tuple[date, ...]] = {}
+    for node in graph.tables.values():
+        own = accepted.get(node.name, frozenset())
+        held = [spans[edge.table] for edge in node.inputs if edge.table in spans]
+        if own:
+            held.append(DayRange(min(own), days_of(node.grain, max(own)).end))
+        if not held:
+            continue
+        span = spans[node.name] = DayRange(min(each.start for each in held), max(each.end for each in held))
+        begun = min(own) if own else span.start
+        inside = (p for p in partitions_over(node.grain, span) if p >= begun and is_within(node.grain, p, span))
+        if lacking := tuple(p for p in inside if p not in own and not node.is_source):
+            found[node.name] = lacking
+    return found
+
+
+def is_within(grain: Grain, partition: date, days: DayRange) -> bool:
+    """Whether every day of a partition is one of these."""
+    return days.start <= partition and days_of(grain, partition).end <= days.end
 
 
 def dependents_of(graph: Graph, table: str, partitions: Sequence[date]) -> tuple[Dependent, ...]:
@@ -195,6 +223,15 @@ def complete(graph: Graph, node: TableNode, partitions: Iterable[date], there: A
         lacking = set(needed) - _accepted(there, edge.table, needed)
         chosen.difference_update(graph.reached(edge, node, lacking))
     return chosen
+
+
+def lacking(graph: Graph, node: TableNode, partitions: Iterable[date], there: Accepted) -> tuple[TablePartitions, ...]:
+    """The input partitions that these partitions read and that do not exist, by input."""
+    chosen, missing = tuple(partitions), dict[str, set[date]]()
+    for edge in node.inputs:
+        needed = graph.needed(edge, node, chosen)
+        missing.setdefault(edge.table, set()).update(set(needed) - _accepted(there, edge.table, needed))
+    return _by_table(graph, missing)
 
 
 def complete_partitions(

@@ -22,7 +22,7 @@ from backfill_assets.planning.chunks import Chunk, chunk_sizes, chunks_of
 from backfill_assets.planning.estimates import Estimate, estimate
 from backfill_assets.planning.filling import EARLIER_FIRST_DAY, how_to_fill
 from backfill_assets.planning.graph import Graph, TableInput, TableNode
-from backfill_assets.planning.impact import Dependent, dependents_of
+from backfill_assets.planning.impact import Dependent, TablePartitions, dependents_of
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import (
     A_PERSON,
@@ -74,6 +74,7 @@ class PlanRequest:
         limits: Bounds that differ from the usual ones.
         member_of: The restatement set that the run is part of.
         references: With which versions of its references the run is to be computed.
+        partial: Whether only those of the days are planned whose inputs are there, where others lack some.
         max_cost: The most that it may be expected to cost (`ceiling`); None for no limit.
     """
 
@@ -88,6 +89,7 @@ class PlanRequest:
     limits: AskedLimits = NO_LIMITS_ASKED
     member_of: str | None = None
     references: AskedReferences = THE_PRESENT
+    partial: bool = False
     max_cost: Decimal | None = None
 
 
@@ -144,7 +146,12 @@ class PlannedInput:
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """A manifest with what a person needs to see before approving it."""
+    """A manifest with what a person needs to see before approving it.
+
+    Attributes:
+        left_out: Partitions that were asked for and are not planned, because an input is not there.
+        lacks: The input partitions that these read and that do not exist, by input.
+    """
 
     manifest: Manifest
     inputs: tuple[PlannedInput, ...]
@@ -154,6 +161,8 @@ class Plan:
     dependents: tuple[Dependent, ...]
     conflicts: tuple[str, ...]
     estimate: Estimate
+    left_out: tuple[date, ...] = ()
+    lacks: tuple[TablePartitions, ...] = ()
 
     @property
     def missing(self) -> Mapping[str, tuple[date, ...]]:

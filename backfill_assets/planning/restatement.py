@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
@@ -26,6 +27,7 @@ class SetRequest:
         stale: Whether everything stale is rebuilt, with everything that depends on it.
         table: With `stale`: only this table and what depends on it.
         days: With `stale`: only these days of the stale tables, including days that were never built.
+        partial: Whether less than the named days is planned as well, where some of them cannot be or are left out.
         name: The display name of the set; None to derive one.
         references: With which versions of their references the runs are to be computed.
         max_cost: The most that all runs together may be expected to cost; None for no limit.
@@ -43,6 +45,7 @@ class SetRequest:
     mode: Mode = Mode.BACKFILL
     limits: AskedLimits = NO_LIMITS_ASKED
     changed_code: bool = False
+    partial: bool = False
     references: AskedReferences = THE_PRESENT
     max_cost: Decimal | None = None
 
@@ -57,11 +60,12 @@ class SetRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeftOut:
-    """Stale partitions of a table that a plan does not rebuild.
+    """Partitions of a table that a plan does not build.
 
     Attributes:
         why: The reason, in words.
-        include: How to ask for them as well.
+        include: How to build them as well.
+        is_asked: Whether the request asked for them; otherwise they are stale, or were never built, besides.
     """
 
     table: str
@@ -69,6 +73,7 @@ class LeftOut:
     partitions: tuple[date, ...]
     why: str
     include: NextStep
+    is_asked: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,10 +81,15 @@ class NothingToRebuild:
     """The answer to a request that asks for no run.
 
     Attributes:
-        left_out: Stale partitions that are not rebuilt, because that was not asked for.
+        left_out: What is not built, each partition once.
     """
 
     left_out: tuple[LeftOut, ...]
+
+    @property
+    def asked_for(self) -> int:
+        """How many partitions the request asked for."""
+        return asked_of(self.left_out)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,7 +98,7 @@ class PlannedSet:
 
     Attributes:
         rebuilds: What has to be rebuilt, table by table, and what is only read.
-        left_out: Stale partitions that are not rebuilt, because that was not asked for.
+        left_out: What is not built, each partition once.
         plans: One per table, in the order of the set.
         stages: What will be done, in order.
     """
@@ -98,6 +108,21 @@ class PlannedSet:
     left_out: tuple[LeftOut, ...]
     plans: tuple[Plan, ...]
     stages: tuple[Stage, ...]
+
+    @property
+    def planned(self) -> int:
+        """How many partitions it builds, of all tables."""
+        return sum(len(rebuild.partitions) for rebuild in self.rebuilds)
+
+    @property
+    def asked_for(self) -> int:
+        """How many partitions the request asked for."""
+        return self.planned + asked_of(self.left_out)
+
+
+def asked_of(left_out: Iterable[LeftOut]) -> int:
+    """How many of the partitions that are left out were asked for."""
+    return sum(len(each.partitions) for each in left_out if each.is_asked)
 
 
 def parse_because(text: str) -> tuple[str, DayRange]:

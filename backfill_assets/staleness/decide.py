@@ -15,7 +15,7 @@ from typing import Any
 from backfill_assets.identity import document_digest
 from backfill_assets.planning.basis import Basis
 from backfill_assets.planning.graph import Graph, TableInput, TableNode
-from backfill_assets.planning.impact import complete
+from backfill_assets.planning.impact import TablePartitions, complete, lacking
 from backfill_assets.planning.manifest_parts import PinnedReference
 from backfill_assets.planning.partitions import DayRange, Grain, compress, next_partition, partitions_over
 from backfill_assets.planning.windows import Window, parse_window
@@ -140,18 +140,20 @@ def find_stale(
             marks += _marks_of(node, graph, basis, present, here)
     marks = _by_no_basis(node, graph, marks, present, earlier)
     waiting: set[date] = set()
+    waits_for: tuple[TablePartitions, ...] = ()
     blocked: AbstractSet[date] = frozenset()
     if node.is_source:
         pending = {day: files for day, files in present.landed.items() if day not in accepted}
         marks.append(_without_files(node, {d: f for d, f in pending.items() if wanted is None or d in wanted}))
     else:
-        lacking = set(chosen) - accepted
+        missing = set(chosen) - accepted
         there = {table: digests.keys() for table, digests in present.digests.items()}
-        buildable = complete(graph, node, lacking, there)
+        buildable = complete(graph, node, missing, there)
         changed = {p for mark in marks if mark.reason.cause is Cause.INPUT_CHANGED for p in mark.partitions}
         blocked = changed - complete(graph, node, changed, there)
         marks.append(_Mark(Reason(cause=Cause.NEVER_BUILT), buildable))
-        waiting = lacking - buildable
+        waiting = missing - buildable
+        waits_for = lacking(graph, node, waiting, there)
     found = list(_ranges(node, graph, [mark for mark in marks if mark.partitions]))
     ranges = tuple(each for each in found if not _is_kept(each))
     chosen_for = {partition for basis in known if basis.has_chosen_references for partition in basis.partitions}
@@ -161,6 +163,7 @@ def find_stale(
         accepted=len(accepted) if wanted is None else len(accepted & wanted),
         ranges=ranges,
         waiting=tuple(sorted(waiting)),
+        waits_for=waits_for,
         blocked=tuple(sorted(blocked)),
         kept=tuple(each for each in found if _is_kept(each)),
         on_purpose=tuple(p for each in ranges for p in each.partitions if p in chosen_for),

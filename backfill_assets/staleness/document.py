@@ -75,6 +75,8 @@ class StaleTable:
         on_purpose_partitions: How many of them were computed with references that a person chose: `plan --stale` and
             follow-ups leave them to a person.
         on_purpose_described: The same in words; null when there are none.
+        waiting_partitions: How many were never built and cannot be built yet, because an input is not there.
+        waiting_described: The same in words, with what they lack; null when there are none.
         ranges: Which are stale, and why.
         kept_partitions: How many differ from the present in nothing but references that a person chose; not stale.
         kept: Which these are, and by which run.
@@ -90,6 +92,8 @@ class StaleTable:
     blocked_described: str | None
     on_purpose_partitions: int
     on_purpose_described: str | None
+    waiting_partitions: int
+    waiting_described: str | None
     ranges: tuple[StaleRangeDocument, ...]
     kept_partitions: int
     kept: tuple[StaleRangeDocument, ...]
@@ -144,7 +148,9 @@ def _plans(stale: Sequence[Staleness], table: str | None, days: DayRange | None)
     # Changed code alone is an error to be confirmed, so building it again has to be asked for.
     only_code = bool(changed) and all(some == {Cause.CODE_CHANGED} for some in changed)
     if causes and (changed or days is not None):
-        yield _plan(table, days, only_code)
+        # A person who names days gets all of them, or asks for a part.
+        partial = days is not None and any(found.waiting or found.blocked for found in stale)
+        yield _plan(table, days, only_code, partial)
     if days is None:
         yield from (_plan(found.table, gap) for found in stale for gap in _gaps(found))
     for found in stale:
@@ -165,10 +171,20 @@ def _gaps(found: Staleness) -> Iterable[DayRange]:
     return [DayRange.inclusive(gaps[0], gaps[-1])] if gaps else []
 
 
-def _plan(table: str | None, days: DayRange | None, changed_code: bool = False) -> Invocation:
+def _plan(table: str | None, days: DayRange | None, changed_code: bool = False, partial: bool = False) -> Invocation:
     named = [table] if table else []
     first, last = (days.start, days.last) if days else (None, None)
-    return do(Act.PLAN, *named, stale=True, first=first, last=last, changed_code=changed_code, reason=WHY, by=NAME)
+    return do(
+        Act.PLAN,
+        *named,
+        stale=True,
+        first=first,
+        last=last,
+        changed_code=changed_code,
+        partial=partial,
+        reason=WHY,
+        by=NAME,
+    )
 
 
 def _stale_table(stale: Staleness) -> StaleTable:
@@ -183,11 +199,20 @@ def _stale_table(stale: Staleness) -> StaleTable:
         blocked_described=describe(stale.grain, stale.blocked) if stale.blocked else None,
         on_purpose_partitions=len(stale.on_purpose),
         on_purpose_described=describe(stale.grain, stale.on_purpose) if stale.on_purpose else None,
+        waiting_partitions=len(stale.waiting),
+        waiting_described=_waiting(stale),
         ranges=tuple(_stale_range(stale, found) for found in stale.ranges),
         kept_partitions=sum(len(found.partitions) for found in stale.kept),
         kept=tuple(_stale_range(stale, found) for found in stale.kept),
         to_present=joined(plans(stale.table, stale.grain, chosen_for)) if chosen_for else None,
     )
+
+
+def _waiting(stale: Staleness) -> str | None:
+    if not stale.waiting:
+        return None
+    missing = "; ".join(f"{each.table} lacks {describe(each.grain, each.partitions)}" for each in stale.waits_for)
+    return f"{describe(stale.grain, stale.waiting)}: {missing}"
 
 
 def _stale_range(stale: Staleness, found: StaleRange) -> StaleRangeDocument:

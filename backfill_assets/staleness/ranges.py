@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import date
 from enum import StrEnum
 
+from backfill_assets.planning.impact import TablePartitions
 from backfill_assets.planning.manifest_parts import ReferenceSemantics
 from backfill_assets.planning.partitions import DayRange, Grain
 
@@ -62,6 +63,7 @@ class Staleness:
     Attributes:
         accepted: How many accepted partitions were examined.
         waiting: Partitions that were never built and cannot be built yet, because an input does not exist.
+        waits_for: The input partitions that these read and that do not exist, by input.
         blocked: Stale partitions that cannot be rebuilt, because an input has no accepted version any more.
         kept: Partitions that differ from the present in nothing but references whose version a person chose. They are
             not stale.
@@ -74,6 +76,7 @@ class Staleness:
     accepted: int
     ranges: tuple[StaleRange, ...]
     waiting: tuple[date, ...] = ()
+    waits_for: tuple[TablePartitions, ...] = ()
     blocked: tuple[date, ...] = ()
     kept: tuple[StaleRange, ...] = ()
     on_purpose: tuple[date, ...] = ()

@@ -132,7 +132,9 @@ class Teller:
         """A set: all that depends on some days, or all that is stale."""
         stale = self.chance.random() < 0.4
         because = () if stale else (("bronze.orders", self._some_days()),)
-        planned = operations.plan_set(ws, SetRequest(reason="wrong", by="ana", stale=stale, because=because))
+        planned = operations.plan_set(
+            ws, SetRequest(reason="wrong", by="ana", stale=stale, because=because, partial=True)
+        )
         return f"plan {planned.manifest.set_id}" if isinstance(planned, PlannedSet) else "plan: nothing to rebuild"
 
     def run(self, ws: Workspace) -> str:

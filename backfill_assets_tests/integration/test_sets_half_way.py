@@ -43,6 +43,7 @@ from backfill_assets_tests.month import (
     CARNIVAL,
     FEBRUARY,
     REACHED,
+    SOLD,
     TOTALS,
     planned_set,
     ready_set,
@@ -324,7 +325,8 @@ def test_what_a_stale_plan_leaves_out_is_said_with_the_way_to_include_it(late: S
     edited = replace(late, ws=with_other_code(late.ws))
     planned = planned_set(edited, stale=True)
     assert [rebuild.partitions for rebuild in planned.rebuilds] == [tuple(REACHED), (FEBRUARY.start,)]
-    (left_out,) = planned.left_out
+    left_out, march = planned.left_out
+    assert (march.partitions, march.is_asked) == ((SOLD.last,), False)
     # The month would be left out as well, if it did not depend on what is rebuilt.
     assert (left_out.table, set(left_out.partitions)) == (RECENT, set(FEBRUARY) - set(REACHED))
     assert "only the code changed" in left_out.why
@@ -332,7 +334,8 @@ def test_what_a_stale_plan_leaves_out_is_said_with_the_way_to_include_it(late: S
     document = set_plan_document(planned)
     assert isinstance(document, SetPlan)
     assert [each.some.described for each in document.left_out] == [
-        "2026-02-01..2026-02-14, 2026-02-19..2026-02-28, 24 days"
+        "2026-02-01..2026-02-14, 2026-02-19..2026-02-28, 24 days",
+        "2026-03-01, 1 day",
     ]
     text = io.StringIO()
     Console(file=text, width=200).print(set_plan_view(document))

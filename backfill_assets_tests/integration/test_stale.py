@@ -145,8 +145,12 @@ def test_a_gap_that_was_not_named_is_listed_as_left_out_even_when_nothing_else_i
     assert stale(shop) == [(RECENT, 5, 5, "NEVER_BUILT", "")]
     planned = operations.plan_set(shop.ws, SetRequest(reason="why not", by="ana", stale=True))
     assert isinstance(planned, NothingToRebuild)
-    (left_out,) = set_plan_document(planned).left_out
+    left_out, waiting = set_plan_document(planned).left_out
     assert (left_out.some.table, left_out.some.described) == (RECENT, "2026-01-05, 1 day")
+    assert (waiting.some.described, waiting.why) == (
+        "2026-01-10, 1 day",
+        f"never built: {SALES} lacks 2026-01-11, 1 day",
+    )
     named = SetRequest(
         reason="why not", by="ana", stale=True, table=RECENT, days=DayRange.inclusive(january(5), january(5))
     )

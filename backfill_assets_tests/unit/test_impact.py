@@ -87,7 +87,7 @@ def test_the_closure_is_what_every_window_read_day_by_day_gives(data: st.DataObj
         if not node.is_source
     }
     never_built = data.draw(st.sampled_from([{}, gaps]))
-    found = impact(graph, changed, accepted, rebuild=rebuild, never_built=never_built)
+    found = impact(graph, changed, accepted, rebuild=rebuild, if_complete=never_built)
     assert {each.table: set(each.partitions) for each in found} == naive_closure(
         graph, changed, accepted, rebuild, never_built
     )
@@ -136,10 +136,10 @@ def test_what_was_never_built_is_not_made_stale_by_a_change() -> None:
 def test_what_was_never_built_follows_when_its_window_becomes_complete() -> None:
     accepted = {**ALL, "silver.weekly": ALL["silver.weekly"] - {MARCH_28}, "gold.monthly": frozenset[date]()}
     months = {"gold.monthly": ALL["gold.monthly"]}
-    weekly, monthly = impact(GRAPH, {}, accepted, rebuild={"silver.weekly": [MARCH_28]}, never_built=months)
+    weekly, monthly = impact(GRAPH, {}, accepted, rebuild={"silver.weekly": [MARCH_28]}, if_complete=months)
     assert weekly.partitions == weekly.new == (MARCH_28,)
     assert monthly.partitions == monthly.new == tuple(sorted(ALL["gold.monthly"]))
-    (monthly,) = impact(GRAPH, {}, accepted, never_built=months)
+    (monthly,) = impact(GRAPH, {}, accepted, if_complete=months)
     assert date(2024, 3, 1) not in monthly.partitions
     assert len(monthly.partitions) == 11
 

@@ -118,6 +118,10 @@ CENTRAL: Mapping[str, Sequence[str]] = {
         "integration/test_full_disk.py::test_a_ledger_is_read_where_nothing_can_be_written",
     ),
     "34": ("integration/test_private_files.py::test_nothing_that_commands_and_spark_write_is_open_to_others",),
+    "35": (
+        "unit/test_scope.py::test_everything_stale_that_is_asked_for_is_built_or_left_out_with_a_reason",
+        "integration/test_nothing_less.py::test_a_range_of_which_a_part_lacks_its_input_is_refused_and_counted",
+    ),
 }
 """The tests of each promise that are never left out as a whole. That landing stays within its memory takes minutes, and
 is tried by `make test-faults` alone."""

@@ -106,7 +106,7 @@ def test_after_the_plan_has_run_nothing_is_stale_and_nothing_else_would_have_mov
         {},
         world.accepted(),
         rebuild={name: stale.partitions for name, stale in found.items()},
-        never_built={name: stale.waiting for name, stale in found.items()},
+        if_complete={name: stale.waiting for name, stale in found.items()},
     )
     rebuilt = {rebuild.table: set(rebuild.partitions) for rebuild in plan}
     before = {name: dict(digests) for name, digests in world.digests.items()}
