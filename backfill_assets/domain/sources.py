@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pyspark.sql.types import StringType, StructType, TimestampType
 
@@ -29,9 +31,22 @@ from backfill_assets.errors import InvalidDeclaration
 from backfill_assets.planning.partitions import Grain
 from backfill_assets.planning.policy import SOURCE_POLICY, Policy
 
+
+def _is_zone(value: object) -> bool:
+    """Whether a value is a time zone by its place. Of short names, such as CET, Java has others than Python."""
+    if not isinstance(value, str) or (value != "UTC" and not re.fullmatch(r"[A-Z]\w+(/[\w+-]+)+", value)):
+        return False
+    try:
+        ZoneInfo(value)
+    except (ZoneInfoNotFoundError, OSError):
+        return False
+    return True
+
+
 OF_A_SOURCE = {
     "event_time": a(str, "a column name"),
     "json_columns": several(str, "column names"),
+    "timezone": Kind(words="a time zone such as 'Europe/Amsterdam'", test=lambda value: value == "" or _is_zone(value)),
     "rounds": Kind(words="True or False", test=lambda value: isinstance(value, bool)),
     "plausible_gap_days": a(int, "a number of days"),
     "earlier": EARLIER,
@@ -61,6 +76,9 @@ class SourceTable:
         rounds: States that files have more digits than the contract keeps, so that landing may drop them: decimals are
             rounded half up, fractions of a second are cut to microseconds, numbers become the nearest float or double.
             Without it such a record is rejected.
+        timezone: The zone of times in its files that have no offset, such as Europe/Amsterdam. Of the two times that a
+            clock shows twice each is the first one, and a time that it skips is rejected. Without it a time needs an
+            offset. The partition is the UTC date in either case.
         plausible_gap_days: How many days in a row without events are plausible. Longer gaps in landed files are not
             filled; a person has to state that nothing happened.
         earlier: The schemas of earlier versions of the contract, counted from 1; `schema` is the version after them.
@@ -83,6 +101,7 @@ class SourceTable:
     schema: StructType
     json_columns: tuple[str, ...] = ()
     rounds: bool = False
+    timezone: str = ""
     plausible_gap_days: int = 31
     lateness: Lateness | None = None
     order: tuple[str, ...] = ()

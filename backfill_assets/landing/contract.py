@@ -17,7 +17,7 @@ from pyspark.sql.types import BinaryType, DataType, StringType
 from backfill_assets.domain import Operation, SourceTable
 from backfill_assets.domain.operations import OPERATION, STATES
 from backfill_assets.landing.json_text import is_object
-from backfill_assets.landing.values import complaint, is_blank, quoting, typed
+from backfill_assets.landing.values import Reading, complaint, is_blank, quoting, typed
 
 BROKEN = "_broken"
 REASON = "_reason"
@@ -49,6 +49,11 @@ def required_of_a_file(source: SourceTable) -> frozenset[str]:
 
 def _always(source: SourceTable) -> frozenset[str]:
     return frozenset() if source.operation is None else frozenset({source.operation.column, *source.order})
+
+
+def reading_of(source: SourceTable) -> Reading:
+    """What a source states of all its files."""
+    return Reading(rounds=source.rounds, timezone=source.timezone)
 
 
 def operation_of(source: SourceTable) -> Column:
@@ -103,8 +108,9 @@ def judged(raw: DataFrame, source: SourceTable, *, bounds: Bounds) -> DataFrame:
     present = {field.name: field.dataType for field in raw.schema.fields}
     kept = [column for column in raw.columns if column not in source.schema.fieldNames()]
     required = required_columns(source)
+    how = reading_of(source)
     values = {
-        field.name: typed(F.col(field.name), present[field.name], field.dataType, rounds=source.rounds)
+        field.name: typed(F.col(field.name), present[field.name], field.dataType, how)
         if field.name in present
         else F.lit(None).cast(field.dataType)
         for field in source.schema.fields
@@ -166,7 +172,7 @@ def _rules(name: str, found: DataType, target: DataType, source: SourceTable, *,
             no_object = quoting(F.lit(f"{name} is not a JSON object"), value)
             rules.append(F.when(~is_empty & ~is_object(value), no_object))
     else:
-        rules.append(F.when(~is_empty & value.isNull(), complaint(name, raw, found, target)))
+        rules.append(F.when(~is_empty & value.isNull(), complaint(name, raw, found, target, reading_of(source))))
     return rules
 
 

@@ -411,13 +411,14 @@ def require_types(found: Probe, source: SourceTable, *, name: str, columns: tupl
 def _refuse_type(source: SourceTable, column: str, found: DataType | None, name: str) -> None:
     target = source.schema[column].dataType
     as_json = column in source.json_columns
-    if found is not None and can_become(target, found, as_json=as_json):
+    if found is not None and can_become(target, found, as_json=as_json, has_zone=bool(source.timezone)):
         return
     says = "a type that cannot be read" if found is None else found.simpleString()
     zone = " without a zone, so its instants are not known" if says == "timestamp_ntz" else ""
     raise UnreadableFile(
         f"{name} holds {column} as {says}{zone}; the contract says {target.simpleString()}.",
-        next_step=f"write {column} as {target.simpleString()}" + (" with a zone, such as UTC" if zone else ""),
+        next_step=f"write {column} as {target.simpleString()}"
+        + (" with a zone, such as UTC, or declare the zone of its times: timezone='Europe/Amsterdam'" if zone else ""),
         path=name,
         column=column,
     )

@@ -37,7 +37,7 @@ from backfill_assets.landing.formats import ROW
 from backfill_assets.landing.imports import LIVE, STATEMENT, OnDuplicate
 from backfill_assets.landing.land import Landed
 from backfill_assets.landing.standing import DECIDES, KeyState, key_state, standing
-from backfill_assets.landing.values import typed
+from backfill_assets.landing.values import Reading, typed
 from backfill_assets.ledger.import_records import ImportRecord, OfferedFile
 from backfill_assets.ledger.transactions import WriteTransaction
 from backfill_assets.next_steps import NAME, WHY, Act, Option, do, step
@@ -98,8 +98,9 @@ def withdraw(work: Landing, key: Mapping[str, str], *, reason: str) -> Landed:
     with work.turn():
         _require_current(work, key, wanted)
         statement = Statement(title="withdrawal", document={"statement": "withdrawal", "key": dict(key)}, reason=reason)
+        how = Reading(timezone=work.source.timezone)
         values = [
-            typed(F.lit(key[name]), StringType(), work.source.schema[name].dataType).alias(name)
+            typed(F.lit(key[name]), StringType(), work.source.schema[name].dataType, how).alias(name)
             for name in work.source.key
         ]
         return _state(work, statement, work.spark.range(1).select(*values), Operation.WITHDRAW)
@@ -248,7 +249,8 @@ def columns_condition(work: Landing, values: Mapping[str, str]) -> Column:
     session = work.spark  # without one there are no expressions
     if not values:
         return F.lit(True)
-    given = {name: typed(F.lit(text), StringType(), schema[name].dataType) for name, text in values.items()}
+    how = Reading(timezone=work.source.timezone)
+    given = {name: typed(F.lit(text), StringType(), schema[name].dataType, how) for name, text in values.items()}
     found = session.range(1).select(*(value.isNotNull().alias(name) for name, value in given.items())).collect()[0]
     if wrong := [name for name in values if not found[name]]:
         kind = schema[wrong[0]].dataType.simpleString()

@@ -2,12 +2,14 @@
 
 The rules by type are here and nowhere else; `docs/landing.md` has them as tables. They are pure column expressions that
 never throw: everything that could fail is a `try_` function. A value is taken exactly or not at all, unless the source
-states that it writes more digits than its contract keeps (`rounds`).
+states that it writes more digits than its contract keeps (`rounds`). A time without an offset is an instant only where
+the source states its time zone.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import reduce
 
 from pyspark.sql import Column
@@ -78,8 +80,31 @@ JSON_OF_PARQUET = {
 """How nested values of a Parquet file become text: Spark's own format leaves out nulls and cuts to milliseconds."""
 
 
-def can_become(target: DataType, found: DataType, *, as_json: bool = False) -> bool:
-    """Whether values of a Parquet type can become the contract's type exactly, or be recognized if they cannot."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """What a source states of all its files.
+
+    Attributes:
+        rounds: Digits that a type does not keep are rounded or cut off; otherwise they make a value no value.
+        timezone: The zone of times without an offset that the contract has as instants; empty where there are none.
+    """
+
+    rounds: bool = False
+    timezone: str = ""
+
+
+EXACTLY = Reading()
+
+
+def can_become(target: DataType, found: DataType, *, as_json: bool = False, has_zone: bool = False) -> bool:
+    """Whether values of a Parquet type can become the contract's type exactly, or be recognized if they cannot.
+
+    Args:
+        target: The contract's type.
+        found: The type in the file.
+        as_json: Whether structs, maps and arrays become JSON texts.
+        has_zone: Whether the source declares a time zone, so that local times can become instants.
+    """
     if isinstance(found, StringType):
         return True
     match target:
@@ -92,13 +117,17 @@ def can_become(target: DataType, found: DataType, *, as_json: bool = False) -> b
         case DecimalType():
             return isinstance(found, (*_WHOLE, DecimalType))
         case ArrayType():
-            return isinstance(found, ArrayType) and can_become(target.elementType, found.elementType)
+            return isinstance(found, ArrayType) and can_become(target.elementType, found.elementType, has_zone=has_zone)
         case StructType():
             return (
                 isinstance(found, StructType)
                 and sorted(target.fieldNames()) == sorted(found.fieldNames())
-                and all(can_become(field.dataType, found[field.name].dataType) for field in target.fields)
+                and all(
+                    can_become(field.dataType, found[field.name].dataType, has_zone=has_zone) for field in target.fields
+                )
             )
+        case TimestampType():
+            return isinstance(found, TimestampType) or (has_zone and isinstance(found, TimestampNTZType))
         case _:
             return type(found) is type(target)
 
@@ -108,36 +137,40 @@ def is_blank(value: Column, found: DataType) -> Column:
     return F.trim(value) == "" if isinstance(found, StringType) else F.lit(False)
 
 
-def typed(value: Column, found: DataType, target: DataType, *, rounds: bool = False) -> Column:
+def typed(value: Column, found: DataType, target: DataType, how: Reading = EXACTLY) -> Column:
     """A raw value as the contract's type; null when it is null, blank, or no value of that type.
 
     Args:
         value: The raw value.
         found: Its type; anything but a string comes from a Parquet file and has passed `can_become`.
         target: The contract's type.
-        rounds: Whether digits that the type does not keep are rounded or cut off; otherwise they make it no value.
+        how: What the source states of its files.
     """
     match target:
         case StringType():
             return _string(value, found)
         case ArrayType():
-            return _array(value, found, target, rounds)
+            return _array(value, found, target, how)
         case StructType():
-            return _struct(value, found, target, rounds)
+            return _struct(value, found, target, how)
         case MapType():
             assert isinstance(found, MapType), "no contract has maps; they are what a JSON column is written from"
             keys, items = (ArrayType(kind) for kind in (target.keyType, target.valueType))
-            parts = (_array(F.map_keys(value), keys, keys, rounds), _array(F.map_values(value), items, items, rounds))
+            parts = (_array(F.map_keys(value), keys, keys, how), _array(F.map_values(value), items, items, how))
             return F.map_from_arrays(*parts)
-    return _of_text(value, target, rounds) if isinstance(found, StringType) else _of_type(value, found, target, rounds)
+    return _of_text(value, target, how) if isinstance(found, StringType) else _of_type(value, found, target, how)
 
 
-def complaint(name: str, value: Column, found: DataType, target: DataType) -> Column:
+def complaint(name: str, value: Column, found: DataType, target: DataType, how: Reading = EXACTLY) -> Column:
     """The sentence about a raw value that is no value of the contract's type, by its form or by what the type holds."""
     text = _shown(value, found)
     fits = F.lit(f"{name} does not fit {target.simpleString()}")
-    has_form = _is_whole(value, found) if isinstance(target, _WHOLE) else _has_form(text, target)
-    return quoting(F.when(has_form, fits).otherwise(f"{name} is not {_DEMANDS[type(target)]}"), text)
+    has_form = _is_whole(value, found) if isinstance(target, _WHOLE) else _has_form(text, target, how)
+    if not isinstance(target, TimestampType) or not how.timezone:
+        return quoting(F.when(has_form, fits).otherwise(f"{name} is not {_DEMANDS[type(target)]}"), text)
+    is_skipped = _time(text, TimestampNTZType()).isNotNull() & ~has_form
+    skipped = F.lit(f"{name} is a time that clocks in {how.timezone} skip")
+    return quoting(F.when(is_skipped, skipped).when(has_form, fits).otherwise(f"{name} is not a timestamp"), text)
 
 
 def quoting(sentence: Column, text: Column) -> Column:
@@ -157,13 +190,13 @@ def _is_whole(value: Column, found: DataType) -> Column:
     return F.coalesce(value.cast("string").rlike(digits), F.lit(False))
 
 
-def _has_form(text: Column, target: DataType) -> Column:
+def _has_form(text: Column, target: DataType, how: Reading) -> Column:
     """Whether a text that is no value of a type is written as one."""
     match target:
         case FloatType() | DoubleType() | DecimalType():
             found = text.rlike(_NUMBER)
         case TimestampType() | TimestampNTZType():
-            found = _time(text, target).isNotNull()
+            found = _time(text, target, how.timezone).isNotNull()
         case ArrayType():
             found = elements(text).isNotNull()
         case StructType():
@@ -183,7 +216,7 @@ def _string(value: Column, found: DataType) -> Column:
     return F.when(F.is_valid_utf8(text), text) if isinstance(found, (StringType, BinaryType)) else text
 
 
-def _of_text(text: Column, target: DataType, rounds: bool) -> Column:
+def _of_text(text: Column, target: DataType, how: Reading) -> Column:
     match target:
         case ByteType() | ShortType() | IntegerType() | LongType():
             return F.when(text.rlike(_WHOLE_NUMBER), text.try_cast(target))
@@ -192,22 +225,35 @@ def _of_text(text: Column, target: DataType, rounds: bool) -> Column:
             is_near = _is_finite(nearest) & ((nearest != 0) | ~text.rlike(_NOT_ZERO))
             return F.when(text.rlike(_NUMBER) & is_near, nearest)
         case DecimalType():
-            return _decimal(text, target, rounds)
+            return _decimal(text, target, how.rounds)
         case BooleanType():
             return F.when(text == "true", F.lit(True)).when(text == "false", F.lit(False))
         case DateType():
             return F.when(text.rlike(_DATE), text.try_cast(target))
         case TimestampType() | TimestampNTZType():
-            return _time(text, target) if rounds else F.when(~text.rlike(_BELOW_MICROSECONDS), _time(text, target))
+            time = _time(text, target, how.timezone)
+            return time if how.rounds else F.when(~text.rlike(_BELOW_MICROSECONDS), time)
         case BinaryType():
             return F.when(text.rlike(_BASE64), F.try_to_binary(text, F.lit("base64")))
     raise TypeError(f"there is no rule for {target.simpleString()}; such a contract is refused when it is declared")
 
 
-def _time(text: Column, target: DataType) -> Column:
-    """A time, cut to microseconds."""
+def _time(text: Column, target: DataType, timezone: str = "") -> Column:
+    """A time, cut to microseconds; an instant without an offset is the local time of a zone, if there is one."""
     with_seconds = F.regexp_replace(text, _WITHOUT_SECONDS, "$1:00$2")
-    return F.when(text.rlike(_TIMES[type(target)]), with_seconds.try_cast(target))
+    time = F.when(text.rlike(_TIMES[type(target)]), with_seconds.try_cast(target))
+    if not timezone or not isinstance(target, TimestampType):
+        return time
+    return F.coalesce(time, _instant(_time(text, TimestampNTZType()), timezone))
+
+
+def _instant(local: Column, timezone: str) -> Column:
+    """The first instant at which clocks of a zone show a local time; null when they skip it."""
+    zone, utc = F.lit(timezone), F.lit("UTC")
+    # Where clocks go back Spark takes the earlier offset; where they go forward it moves the time by what they skip.
+    found = F.convert_timezone(zone, utc, local)
+    # Sessions are held to UTC, so that the cast changes nothing.
+    return F.when(F.convert_timezone(utc, zone, found) == local, found.cast(TimestampType()))
 
 
 def _decimal(text: Column, target: DecimalType, rounds: bool) -> Column:
@@ -233,7 +279,7 @@ def _decimal(text: Column, target: DecimalType, rounds: bool) -> Column:
 # ------------------------------------------------------------------------------------- from other types of Parquet
 
 
-def _of_type(value: Column, found: DataType, target: DataType, rounds: bool) -> Column:
+def _of_type(value: Column, found: DataType, target: DataType, how: Reading) -> Column:
     if isinstance(target, _WHOLE):
         if isinstance(found, _FLOATING):
             return _whole(value, target)
@@ -241,10 +287,10 @@ def _of_type(value: Column, found: DataType, target: DataType, rounds: bool) -> 
         return (exactly if isinstance(found, DecimalType) else value).try_cast(target)
     if isinstance(target, DecimalType):
         keeps_digits = not isinstance(found, DecimalType) or found.scale <= target.scale
-        return value.try_cast(target) if keeps_digits or rounds else _decimal(value.cast("string"), target, rounds)
+        return value.try_cast(target) if keeps_digits or how.rounds else _decimal(value.cast("string"), target, False)
     if isinstance(target, _FLOATING):
-        return _floating(value, found, target, rounds)
-    return value
+        return _floating(value, found, target, how.rounds)
+    return _instant(value, how.timezone) if isinstance(found, TimestampNTZType) and found != target else value
 
 
 def _is_finite(number: Column) -> Column:
@@ -271,12 +317,12 @@ def _floating(value: Column, found: DataType, target: DataType, rounds: bool) ->
 # ------------------------------------------------------------------------------------------------------------ nested
 
 
-def _array(value: Column, found: DataType, target: ArrayType, rounds: bool) -> Column:
+def _array(value: Column, found: DataType, target: ArrayType, how: Reading) -> Column:
     """An array of which every element is a value of its type, or null where the type allows it."""
     kind = found.elementType if isinstance(found, ArrayType) else found
     items = value if isinstance(found, ArrayType) else F.transform(elements(_whole_characters(value)), plain)
     judged = F.transform(
-        items, lambda item: _part(item, kind, target.elementType, nullable=target.containsNull, rounds=rounds)
+        items, lambda item: _part(item, kind, target.elementType, nullable=target.containsNull, how=how)
     )
     return let(
         judged,
@@ -286,29 +332,29 @@ def _array(value: Column, found: DataType, target: ArrayType, rounds: bool) -> C
     )
 
 
-def _struct(value: Column, found: DataType, target: StructType, rounds: bool) -> Column:
+def _struct(value: Column, found: DataType, target: StructType, how: Reading) -> Column:
     """A struct of which every member is a value of its type, or null where the type allows it."""
     if not isinstance(found, StringType):
         assert isinstance(found, StructType), "can_become takes nothing else"
         kinds = {field.name: field.dataType for field in found.fields}
-        return F.when(value.isNotNull(), _of_members(lambda name: value[name], kinds, target, rounds))
+        return F.when(value.isNotNull(), _of_members(lambda name: value[name], kinds, target, how))
 
     def of_object(texts: Column) -> Column:
         names = F.map_keys(texts)
         is_known = F.size(F.array_except(names, F.array(*(F.lit(name) for name in target.fieldNames())))) == 0
         is_once = F.size(names) == F.size(F.array_distinct(names))
         kinds = dict.fromkeys(target.fieldNames(), found)
-        return F.when(is_known & is_once, _of_members(lambda name: plain(texts[name]), kinds, target, rounds))
+        return F.when(is_known & is_once, _of_members(lambda name: plain(texts[name]), kinds, target, how))
 
     return let(members(_whole_characters(value)), of_object)
 
 
 def _of_members(
-    member: Callable[[str], Column], kinds: Mapping[str, DataType], target: StructType, rounds: bool
+    member: Callable[[str], Column], kinds: Mapping[str, DataType], target: StructType, how: Reading
 ) -> Column:
     judged = F.struct(
         *(
-            _part(member(field.name), kinds[field.name], field.dataType, nullable=field.nullable, rounds=rounds).alias(
+            _part(member(field.name), kinds[field.name], field.dataType, nullable=field.nullable, how=how).alias(
                 field.name
             )
             for field in target.fields
@@ -322,12 +368,12 @@ def _of_members(
     return let(judged, of_parts)
 
 
-def _part(value: Column, found: DataType, target: DataType, *, nullable: bool, rounds: bool) -> Column:
+def _part(value: Column, found: DataType, target: DataType, *, nullable: bool, how: Reading) -> Column:
     """An element or member: its value, and whether that can stand where it is."""
     is_null = value.isNull() | (F.lit(False) if isinstance(target, StringType) else is_blank(value, found))
     may_be_null = is_null if nullable else F.lit(False)
     return let(
-        typed(value, found, target, rounds=rounds),
+        typed(value, found, target, how),
         lambda part: F.struct(part.alias("value"), (part.isNotNull() | may_be_null).alias("fits")),
     )
 
