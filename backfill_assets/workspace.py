@@ -143,9 +143,14 @@ class Workspace:
     @cached_property
     def contracts(self) -> Mapping[str, ContractVersions]:
         """The versions of the contract of every source, by table."""
-        sources = self.domain.sources
-        lifts = {table.name: self.code.lifts(table) if table.earlier else {} for table in sources}
-        return {table.name: ContractVersions(source=table, lifts=lifts[table.name]) for table in sources}
+        return {
+            table.name: ContractVersions(
+                source=table,
+                lifts=self.code.lifts(table) if table.earlier else {},
+                lifts_by_modules=self.code.lifts(table, by_modules=True) if table.earlier else {},
+            )
+            for table in self.domain.sources
+        }
 
     def graph_with(self, table: str, references: Iterable[PinnedReference]) -> Graph:
         """The planner's view with the windows of one table resolved against references from the archive.

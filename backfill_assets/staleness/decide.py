@@ -69,7 +69,8 @@ class Present:
     """How a table would be computed now.
 
     Attributes:
-        code_digest: Of the modules that its function reaches.
+        code_digest: Of what its function reaches in the author's modules.
+        modules_digest: Of these modules as a whole: earlier releases recorded this digest for the same code.
         package_digest: Of the whole package: runs of earlier formats recorded this digest for the same code.
         digests: The accepted file sets of its inputs, by table and partition.
         landed: For a source table, the landed files that touch each day; a day without events within what landed has
@@ -83,6 +84,7 @@ class Present:
     code_digest: str
     configuration: Mapping[str, Any]
     session_digest: str = ""
+    modules_digest: str = ""
     package_digest: str = ""
     references: tuple[PinnedReference, ...] = ()
     digests: Mapping[str, Mapping[date, str]] = field(default_factory=dict)
@@ -215,7 +217,11 @@ def _how_it_is_computed(node: TableNode, basis: Basis, present: Present, here: A
     if was != now:
         # Another version is other code: that its digest differs says nothing more.
         yield _Mark(Reason(cause=Cause.VERSION_CHANGED, was=" ".join(was), now=" ".join(now)), here)
-    elif basis.code_digest not in (present.code_digest, present.package_digest) and not node.is_source:
+    elif not node.is_source and basis.code_digest not in (
+        present.code_digest,
+        present.modules_digest,
+        present.package_digest,
+    ):
         # A source table is not computed by the domain's modules; what they declare of it is its configuration.
         was_digest, now_digest = basis.code_digest[:12], present.code_digest[:12]
         if basis.is_package_code:

@@ -150,6 +150,7 @@ def _present(ws: Workspace, table: DerivedTable, digests: Mapping[str, Mapping[d
         transform=table.transform,
         transform_version=table.version,
         code_digest=ws.code.of(table, table.version).digest,
+        modules_digest=ws.code.modules_digest(table, table.version),
         package_digest=ws.code.package_digest,
         session_digest=session_digest(),
         configuration=configuration_of(ws.graph.table(table.name)),

@@ -1,7 +1,7 @@
-"""Code identity: the digest of the modules that a transform's function reaches.
+"""Code identity: the digest of what a transform's function reaches in the author's modules.
 
-The digest is over bytes, so a comment in a reached module is a change; one in any other module of the package is not.
-Installed packages and this project are not included; their versions are recorded.
+The digest is over lines, so a comment between or inside reached definitions is a change; one in any other definition or
+module is not. Installed packages and this project are not included; their versions are recorded.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import Any
 import backfill_assets
 from backfill_assets.domain import Domain, Release, SourceTable, Table
 from backfill_assets.domain.tables import DerivedTable
+from backfill_assets.transforms.definitions import WHOLE, Module, Named, Reaching
 from backfill_assets.transforms.reached import Sources
 
 _THIS_PROJECT = backfill_assets.__name__
@@ -44,6 +45,7 @@ class DomainCode:
 
     domain: Domain
     _sources: Sources = field(init=False)
+    _parsed: dict[str, Module] = field(init=False, default_factory=dict)
     _known: dict[tuple[str, str], Code] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -52,9 +54,8 @@ class DomainCode:
     @functools.cached_property
     def package_digest(self) -> str:
         """The sha256 over every `.py` file of the package: what manifests before format 3 recorded."""
-        return _digest(
-            (path.relative_to(self._sources.root).as_posix(), path) for path in self._sources.package_files()
-        )
+        root = self._sources.root
+        return _digest((path.relative_to(root).as_posix(), path.read_bytes()) for path in self._sources.package_files())
 
     def of(self, table: Table, version: str) -> Code:
         """The code of one release of a table; of a source table, the loader's.
@@ -69,31 +70,51 @@ class DomainCode:
             self._known[key] = self._reached(table, table.release(version))
         return self._known[key]
 
-    def lifts(self, source: SourceTable) -> Mapping[int, str]:
-        """The digests of the code of a source's lifts that change values, by the version that they start from."""
+    def lifts(self, source: SourceTable, *, by_modules: bool = False) -> Mapping[int, str]:
+        """The digests of the code of a source's lifts that change values, by the version that they start from.
+
+        Args:
+            source: The source.
+            by_modules: By the rule that runs recorded before definitions were followed.
+        """
         changing = {each: source.lift_from(each) for each in source.earlier}
+        digest_of = self._digest_of_modules if by_modules else self._digest_of
         return {
-            each: self._digest_of(lift.function)
+            each: digest_of(set(_definitions_of(lift.function)))
             for each, lift in changing.items()
             if lift.function is not None and not lift.keeps_values
         }
 
-    def _digest_of(self, function: Callable[..., Any]) -> str:
-        """The digest of the modules that a function reaches."""
-        found = self._sources.reached(set(_modules_of(function)))
+    def is_present(self, table: Table, version: str, digest: str) -> bool:
+        """Whether a recorded digest is that of the present code, by the present rule or an earlier one."""
+        known = [self.of(table, version).digest, self.package_digest]
+        return digest in known or (isinstance(table, DerivedTable) and digest == self.modules_digest(table, version))
+
+    def modules_digest(self, table: DerivedTable, version: str) -> str:
+        """The digest over whole modules, as it was recorded before definitions were followed."""
+        return self._digest_of_modules(_roots(table, table.release(version)))
+
+    def _digest_of(self, roots: set[Named]) -> str:
+        found = self._content(roots)
         return self.package_digest if found is None else _digest(found.items())
 
-    def is_present(self, table: Table, version: str, digest: str) -> bool:
-        """Whether a recorded digest is that of the present code, by the present rule or the previous one."""
-        return digest in (self.of(table, version).digest, self.package_digest)
+    def _content(self, roots: set[Named]) -> Mapping[str, bytes] | None:
+        return Reaching(sources=self._sources, parsed=self._parsed).content(roots)
+
+    def _digest_of_modules(self, roots: set[Named]) -> str:
+        found = self._sources.reached({module for module, _ in roots})
+        return self.package_digest if found is None else _digest((n, path.read_bytes()) for n, path in found.items())
 
     def _reached(self, table: DerivedTable, release: Release) -> Code:
-        # The present release's module contains the declaration, and what older releases use.
-        roots = {*_modules_of(release.function), *_modules_of(table.releases[0].function)}
-        found = self._sources.reached(roots)
+        found = self._content(_roots(table, release))
         if found is None:
             return Code(digest=self.package_digest, modules=(f"{self.domain.package}.*",))
         return Code(digest=_digest(found.items()), modules=tuple(found))
+
+
+def _roots(table: DerivedTable, release: Release) -> set[Named]:
+    """Where the search begins: the function of a release, and the present one, which has the declaration on it."""
+    return {*_definitions_of(release.function), *_definitions_of(table.releases[0].function)}
 
 
 @functools.cache
@@ -102,11 +123,11 @@ def _loader() -> Code:
     spec = importlib.util.find_spec(LOADER)
     assert spec is not None and spec.origin is not None
     folder = Path(spec.origin).parent
-    return Code(digest=_digest((p.name, p) for p in sorted(folder.glob("*.py"))), modules=(f"{LOADER}.*",))
+    return Code(digest=_digest((p.name, p.read_bytes()) for p in sorted(folder.glob("*.py"))), modules=(f"{LOADER}.*",))
 
 
-def _modules_of(function: Callable[..., Any]) -> Iterator[str]:
-    """The modules of a function, including those of functions that it wraps, binds and encloses."""
+def _definitions_of(function: Callable[..., Any]) -> Iterator[Named]:
+    """The module and definition of a function, and those of functions that it wraps, binds and encloses."""
     waiting: list[Any] = [function]
     seen: set[int] = set()
     while waiting:
@@ -119,10 +140,17 @@ def _modules_of(function: Callable[..., Any]) -> Iterator[str]:
         elif inspect.ismethod(each):
             waiting += [each.__func__, type(each.__self__)]
         elif inspect.isfunction(each):
-            yield str(each.__globals__.get("__name__"))
+            yield str(each.__globals__.get("__name__")), _outermost(each.__code__.co_qualname)
             waiting += [getattr(each, "__wrapped__", None), *_enclosed(each)]
         else:
-            yield each.__module__ if isinstance(each, type) else type(each).__module__
+            kind = each if isinstance(each, type) else type(each)
+            yield kind.__module__, _outermost(kind.__qualname__)
+
+
+def _outermost(qualified: str) -> str:
+    """The definition of a module that something is written in; a lambda can be in any."""
+    name = qualified.partition(".")[0]
+    return name if name.isidentifier() else WHOLE
 
 
 def _enclosed(function: Any) -> Iterator[Any]:
@@ -133,10 +161,9 @@ def _enclosed(function: Any) -> Iterator[Any]:
             continue
 
 
-def _digest(files: Iterable[tuple[str, Path]]) -> str:
+def _digest(contents: Iterable[tuple[str, bytes]]) -> str:
     digest = hashlib.sha256()
-    for name, path in files:
-        content = path.read_bytes()
+    for name, content in contents:
         digest.update(f"{name}\0{len(content)}\0".encode())
         digest.update(content)
     return digest.hexdigest()

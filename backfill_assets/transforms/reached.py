@@ -19,7 +19,8 @@ from backfill_assets.errors import InvalidDeclaration
 
 _THIS_PROJECT = backfill_assets.__name__
 _INSTALLED = {"site-packages", "dist-packages"}
-_BY_NAME = {"import_module", "__import__"}
+BY_NAME = {"import_module", "__import__"}
+"""Functions that import a module by its name."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,10 +101,10 @@ class Sources:
             imported = self._imported(module, path, without_inputs=is_root)
             if imported is None:
                 return None
-            waiting += [(each, False) for each in (*imported, *self._on_the_way(module))]
+            waiting += [(each, False) for each in (*imported, *self.on_the_way(module))]
         return dict(sorted(found.items())) if found else None
 
-    def _on_the_way(self, module: str) -> Iterator[str]:
+    def on_the_way(self, module: str) -> Iterator[str]:
         """The packages that are executed on the way to a module; the domain's own only declares the tables."""
         parts = module.split(".")
         above = (".".join(parts[:count]) for count in range(1, len(parts)))
@@ -169,7 +170,7 @@ class _Imports(ast.NodeVisitor):
     def visit_Call(self, node: ast.Call) -> None:
         function = node.func
         called = function.id if isinstance(function, ast.Name) else getattr(function, "attr", "")
-        if called in _BY_NAME:
+        if called in BY_NAME:
             name = node.args[0].value if node.args and isinstance(node.args[0], ast.Constant) else None
             if isinstance(name, str) and not name.startswith(".") and len(node.args) == 1:
                 self.found |= {name}

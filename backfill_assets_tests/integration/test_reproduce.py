@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import sys
 from dataclasses import replace
 from datetime import date, timedelta
 from itertools import pairwise
@@ -55,6 +57,27 @@ def reproduced(shop: Shop, run_id: str, *, sample: int | None = None) -> Reprodu
 def last_event(shop: Shop, run_id: str) -> EventRecord:
     with shop.ws.ledger.read() as reader:
         return list(reader.events.entries(entity_id=run_id))[-1]
+
+
+def copied_shop(tmp_path: Path, stocked_home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The module of a copy of the shop's domain, which can be edited, and a home for it."""
+    package = tmp_path / "code" / "copied_shop"
+    package.mkdir(parents=True)
+    source = Path(example_domain.__file__).read_text(encoding="utf-8")
+    module = package / "__init__.py"
+    module.write_text(source.replace(example_domain.__name__, "copied_shop"), encoding="utf-8")
+    monkeypatch.syspath_prepend(str(package.parent))
+    monkeypatch.delitem(sys.modules, "copied_shop", raising=False)
+    copy_home(stocked_home, tmp_path / "home")
+    return module
+
+
+def opened_copy(tmp_path: Path, spark: SparkSession) -> Shop:
+    environment = {**shop_environment(tmp_path / "home"), "BACKFILL_DOMAIN": "copied_shop"}
+    ws = Workspace.open(
+        Settings.from_environment(environment), clock=ticking_clock(NOON + 2 * ONE_HOUR), open_session=lambda: spark
+    )
+    return Shop(ws=ws, folder=tmp_path)
 
 
 def test_a_published_run_is_rebuilt_identically_and_nothing_but_an_event_remains(shop: Shop) -> None:
@@ -177,26 +200,31 @@ def test_an_input_file_that_is_gone_is_named(shop: Shop) -> None:
     assert f"backfill history {SALES} --partition {SIXTH}" in advised(refusal.value)
 
 
+def test_after_a_column_more_in_a_contract_nothing_is_stale_and_earlier_runs_are_rebuilt(
+    tmp_path: Path, stocked_home: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The tables stand in the module of the source whose contract changes."""
+    module = copied_shop(tmp_path, stocked_home, monkeypatch)
+    run_id = opened_copy(tmp_path, spark).published()
+    text = module.read_text(encoding="utf-8")
+    (contract,) = re.findall(r"schema=(StructType\(\n.*?\n    \)),\n\)", text, flags=re.DOTALL)
+    wider = contract.replace("        ]\n", '            StructField("note", StringType()),\n        ]\n')
+    module.write_text(text.replace(contract, f"{wider}, earlier={{1: {contract}}}", 1), encoding="utf-8")
+    monkeypatch.delitem(sys.modules, "copied_shop")
+    shop = opened_copy(tmp_path, spark)
+    assert shop.ws.domain.sources[0].contract_version == 2
+    assert [each.partitions for each in operations.stale_tables(shop.ws)] == [(), (), ()]
+    assert reproduced(shop, run_id).identical
+
+
 @pytest.mark.long
 def test_after_one_byte_of_the_transforms_module_changed_it_is_refused(
     tmp_path: Path, stocked_home: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    package = tmp_path / "code" / "copied_shop"
-    package.mkdir(parents=True)
-    source = Path(example_domain.__file__).read_text(encoding="utf-8")
-    module = package / "__init__.py"
-    module.write_text(source.replace(example_domain.__name__, "copied_shop"), encoding="utf-8")
-    monkeypatch.syspath_prepend(str(package.parent))
-    copy_home(stocked_home, tmp_path / "home")
+    module = copied_shop(tmp_path, stocked_home, monkeypatch)
 
     def opened() -> Shop:
-        environment = {**shop_environment(tmp_path / "home"), "BACKFILL_DOMAIN": "copied_shop"}
-        ws = Workspace.open(
-            Settings.from_environment(environment),
-            clock=ticking_clock(NOON + 2 * ONE_HOUR),
-            open_session=lambda: spark,
-        )
-        return Shop(ws=ws, folder=tmp_path)
+        return opened_copy(tmp_path, spark)
 
     run_id = opened().published()
     assert reproduced(opened(), run_id).identical
