@@ -32,6 +32,7 @@ from backfill_assets.planning.manifest_parts import WHAT_LANDED, Kind, Mode
 from backfill_assets.planning.partitions import DayRange, Grain, days_of, describe, next_partition
 from backfill_assets.planning.request import PlanRequest, propose, require_inputs
 from backfill_assets.publication.authority import demands_of
+from backfill_assets.publication.proposals import days_held_by_moves
 from backfill_assets.sensors import Sensor
 from backfill_assets.workspace import Workspace
 
@@ -132,12 +133,23 @@ def _newest(ws: Workspace, tx: ReadTransaction, table: DerivedTable) -> tuple[da
     grain, today = table.partition.grain, ws.clock().date()
     new = list(_until(next_partition(grain, max(accepted)), grain, today))
     ready, _ = complete_partitions(ws.graph.table(table.name), ws.graph, new, LedgerState(tx))
-    first = next((partition for partition in new if partition not in ready), None)
+    held = _held(ws, tx, table, new)
+    first = next((partition for partition in new if partition not in ready or partition in held), None)
     newest = tuple(new[: new.index(first)] if first else new)
+    if not newest and first in held:
+        return f"{describe(grain, [first])} waits for a person: keys moved between its days and published ones"
     if not newest:
         return f"{describe(grain, [first])} waits for its inputs" if first else "its newest days are published"
     others = LedgerState(tx).open_runs(table.name, newest)
     return _others(others) if others else newest
+
+
+def _held(ws: Workspace, tx: ReadTransaction, table: DerivedTable, new: Sequence[date]) -> set[date]:
+    """Those of the partitions that read days whose keys moved from or to days that a person has yet to restate."""
+    node = ws.graph.table(table.name)
+    days = days_held_by_moves(ws, tx) if new else {}
+    edges = [edge for edge in node.inputs if edge.table in days]
+    return {partition for edge in edges for partition in ws.graph.reached(edge, node, sorted(days[edge.table]))}
 
 
 def _until(first: date, grain: Grain, today: date) -> Iterator[date]:

@@ -7,14 +7,15 @@ from pathlib import Path
 
 from backfill_assets.application.land import landed_report, landing
 from backfill_assets.application.recorder import Acting
+from backfill_assets.errors import Refused
 from backfill_assets.evidence.landed import DayWithdrawn, ExtractPreview, LandReport, about_import
 from backfill_assets.landing.archive import require_landable
 from backfill_assets.landing.extract import Extract, land_extract, preview
 from backfill_assets.landing.land import Landed
 from backfill_assets.landing.statements import restore as restore_keys
 from backfill_assets.landing.statements import withdraw as withdraw_key
-from backfill_assets.next_steps import NAME, Option, step
-from backfill_assets.people import require_person
+from backfill_assets.next_steps import ANOTHER_PERSON, Option, step
+from backfill_assets.people import require_person, same_name
 from backfill_assets.planning.partitions import DayRange, count_of
 from backfill_assets.workspace import Workspace
 
@@ -36,11 +37,17 @@ def land_as_extract(
     Raises:
         UnknownName: No such source, or no such column in the scope.
         MissingInput, UnreadableFile: A file does not exist or cannot be read.
-        Refused: More would be withdrawn than the source allows, and no person has confirmed it.
+        Refused: More would be withdrawn than the source allows, and no other person has confirmed it.
     """
     table = ws.domain.source_table(source)
     if extract.confirmed_by is not None:
         require_person("the one who confirms", extract.confirmed_by)
+        if same_name(extract.confirmed_by, acting.by):
+            raise Refused(
+                f"{acting.by} lands the extract, and another person has to confirm what it withdraws.",
+                next_step=step("let another person confirm it: ", Option("confirmed_by", ANOTHER_PERSON)),
+                source=table.name,
+            )
     for path in files:
         require_landable(path)
     if builds:
@@ -74,7 +81,7 @@ def preview_extract(ws: Workspace, source: str, files: Sequence[Path], extract: 
         require_landable(path)
     found = preview(landing(ws, table, by), files, extract, now=ws.clock())
     allowed = table.most_withdrawn_percent
-    confirm = step("to land it, confirm it: ", Option("confirmed_by", NAME))
+    confirm = step("to land it, confirm it: ", Option("confirmed_by", ANOTHER_PERSON))
     land = step("to land it, leave out ", Option("dry_run"))
     days = step("name the days of these files with ", Option("replaces", "DAY..DAY"), ", or land other files")
     wanted = confirm if found.percent > allowed and not extract.confirmed_by else land

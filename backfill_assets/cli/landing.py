@@ -53,7 +53,7 @@ def land(
         typer.Option(
             callback=one_line,
             metavar="NAME",
-            help="With --replaces: who confirms that more is withdrawn than the source allows.",
+            help="With --replaces: another person, who confirms that more is withdrawn than the source allows.",
         ),
     ] = "",
     dry_run: Annotated[

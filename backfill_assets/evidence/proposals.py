@@ -204,10 +204,10 @@ def _automatic(found: Situation) -> Iterator[DaysNotProposed]:
 
 
 def _waiting(found: Situation) -> Iterator[DaysNotProposed]:
-    by_names: dict[tuple[str, ...], list[SourceDay]] = {}
+    by_names: dict[tuple[bool, tuple[str, ...]], list[SourceDay]] = {}
     for day, names in found.decision.waits.items():
-        by_names.setdefault(names, []).append(day)
-    for names, days in by_names.items():
+        by_names.setdefault((day in found.decision.together, names), []).append(day)
+    for (_, names), days in by_names.items():
         for source, described in _by_source(days):
             sentence, advice = _why_waiting(found, names, source, days)
             yield DaysNotProposed(
@@ -223,6 +223,11 @@ def _why_waiting(
         why = "cannot be restated: an input of what rests on it has no accepted version any more."
         return why, step(do(Act.STALE))
     own = [day for day in days if day[0] == source]
+    if found.decision.together.issuperset(own):
+        return (
+            f"is not proposed, because keys moved between it and days that wait for {names[0]}: they are one decision.",
+            step(do(Act.STATUS, names[0])),
+        )
     for name in names:
         if all(found.kept[name].reads(*day, found.accepted.get(day, BLOCKED)) for day in own):
             return f"is in {name}, which is open.", step(do(Act.STATUS, name))

@@ -37,7 +37,7 @@ from backfill_assets.landing.statements import (
 from backfill_assets.landing.versions import probe_versions, records_by_version
 from backfill_assets.ledger.import_records import ImportRecord
 from backfill_assets.ledger.states import ImportState
-from backfill_assets.next_steps import NAME, Option, step
+from backfill_assets.next_steps import ANOTHER_PERSON, Option, step
 from backfill_assets.places import for_spark
 from backfill_assets.planning.partitions import DayRange, count_of
 
@@ -52,7 +52,7 @@ class Extract:
         days: They hold everything of these days, by event date.
         where: And of rows with these values only; empty for all rows of the days.
         reason: Why they replace what landed before.
-        confirmed_by: The person who confirms that more is withdrawn than the source allows without; None without one.
+        confirmed_by: Another person, who confirms that more is withdrawn than the source allows; None without one.
     """
 
     days: DayRange
@@ -331,7 +331,7 @@ def _withdraw(
 
 
 def require_plausible(work: Landing, withdrawn: Withdrawn, extract: Extract) -> None:
-    """Refuses an extract that withdraws more than its source allows, unless a person confirms it.
+    """Refuses an extract that withdraws more than its source allows, unless another person confirms it.
 
     Raises:
         Refused: It is so.
@@ -352,7 +352,7 @@ def require_plausible(work: Landing, withdrawn: Withdrawn, extract: Extract) -> 
         next_step=step(
             Option("dry_run"),
             " shows the days and some of the keys; if it is right, ",
-            Option("confirmed_by", NAME),
+            Option("confirmed_by", ANOTHER_PERSON),
         ),
         source=work.source.name,
     ).record_as(

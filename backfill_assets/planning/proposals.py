@@ -2,22 +2,26 @@
 
 Pure: from changed days and open plans to what a new draft proposes, which drafts stay, and what waits. A draft stays as
 long as nothing new touches its partitions; otherwise a new one takes over its days. Any other open plan keeps its
-partitions: changed days that reach them wait until it is published or cancelled.
+partitions: changed days that reach them wait until it is published or cancelled. Days between which keys have moved are
+one decision: they wait, follow or are proposed together.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import date
 from itertools import combinations
+from types import MappingProxyType
 
 SourceDay = tuple[str, date]
 """A source table and one of its days."""
 
 Area = Mapping[str, AbstractSet[date]]
 """Partitions by table."""
+
+NOWHERE: Area = MappingProxyType({})
 
 Closure = Callable[[AbstractSet[SourceDay]], Area]
 """The accepted partitions that have to be rebuilt when these days have changed, through all tables; that of two sets of
@@ -62,7 +66,9 @@ class Decision:
         proposed: Restated by a new draft.
         stays: Restated by a draft that is open already, by set.
         automatic: Restated by policy, as a follow-up.
-        waits: Not proposed, because it reaches partitions that others keep; with their names.
+        waits: Not proposed, because it reaches partitions that others keep, or is one decision with days that do; with
+            the names of what keeps them.
+        together: Those of the waiting days that reach no such partition themselves.
         replaced: Drafts that are cancelled, because the new one has their days or nothing is left of them.
     """
 
@@ -70,6 +76,7 @@ class Decision:
     stays: Mapping[str, frozenset[SourceDay]]
     automatic: frozenset[SourceDay]
     waits: Mapping[SourceDay, tuple[str, ...]]
+    together: frozenset[SourceDay] = frozenset()
     replaced: tuple[str, ...]
 
 
@@ -79,6 +86,8 @@ def decide(
     drafts: Sequence[OpenDraft] = (),
     kept: Sequence[Kept] = (),
     may_follow: AbstractSet[SourceDay] = frozenset(),
+    linked: Sequence[AbstractSet[SourceDay]] = (),
+    for_a_person: Area = NOWHERE,
     closure: Closure,
 ) -> Decision:
     """What becomes of changed days.
@@ -89,22 +98,28 @@ def decide(
         kept: Everything else that is open, and obstacles.
         may_follow: Days whose restatement policy allows without a person. Where it meets other days that a person has
             to approve, a person approves both.
+        linked: Groups of days that are one decision; no day is in two.
+        for_a_person: Partitions that would change for other reasons too: what reaches them does not follow.
         closure: What has to be rebuilt because of days.
     """
-    waits = _waiting(changed, kept, closure)
+    reaching = _waiting(changed, kept, closure)
+    waits = {**reaching, **dict(_with_others(reaching, changed, linked))}
     free = changed - waits.keys()
-    # Two drafts over the same partitions are never planned; found all the same, both are replaced by one.
-    twice = {each.set_id for pair in combinations(drafts, 2) if _meet(pair[0].area, pair[1].area) for each in pair}
+    others = _together([for_a_person, closure(waits.keys()) if waits else {}])
+    # Two drafts over the same partitions or decision are never planned; found all the same, both are replaced by one.
+    twice = {each.set_id for pair in combinations(drafts, 2) if _are_one(*pair, linked) for each in pair}
     staying = [each for each in drafts if each.is_current and each.days <= free and each.set_id not in twice]
     automatic = (free & may_follow).difference(*(each.days for each in staying))
     pool = free.difference(automatic, *(each.days for each in staying))
     grows = True
     while grows:
         area = closure(pool) if pool else {}
-        met = [each for each in staying if _meet(each.area, area)]
+        tied = _tied(pool, linked)
+        met = [each for each in staying if _meet(each.area, area) or not tied.isdisjoint(each.days)]
         staying = [each for each in staying if each not in met]
-        around = _together([area, *(each.area for each in (*met, *staying))])
+        around = _together([area, others, *(each.area for each in (*met, *staying))])
         caught = _touching(automatic, around, closure)
+        caught |= automatic & _tied(changed - (automatic - caught), linked)
         automatic -= caught
         pool = pool.union(caught, *(each.days for each in met))
         grows = bool(met or caught)
@@ -113,7 +128,8 @@ def decide(
         proposed=frozenset(pool),
         stays={each.set_id: each.days for each in staying},
         automatic=frozenset(automatic),
-        waits=waits,
+        waits=dict(sorted(waits.items())),
+        together=frozenset(waits.keys() - reaching.keys()),
         replaced=tuple(each.set_id for each in drafts if each.set_id not in names),
     )
 
@@ -125,7 +141,28 @@ def _waiting(
     for each in kept:
         for day in _touching(changed, each.area, closure):
             found.setdefault(day, []).append(each.name)
-    return {day: tuple(names) for day, names in sorted(found.items())}
+    return {day: tuple(names) for day, names in found.items()}
+
+
+def _with_others(
+    reaching: Mapping[SourceDay, tuple[str, ...]],
+    changed: AbstractSet[SourceDay],
+    linked: Sequence[AbstractSet[SourceDay]],
+) -> Iterator[tuple[SourceDay, tuple[str, ...]]]:
+    """The other days of groups of which some days wait: they wait for the same."""
+    for group in linked:
+        names = tuple(dict.fromkeys(name for day in sorted(group & reaching.keys()) for name in reaching[day]))
+        if names:
+            yield from ((day, names) for day in group & changed - reaching.keys())
+
+
+def _tied(days: AbstractSet[SourceDay], linked: Sequence[AbstractSet[SourceDay]]) -> AbstractSet[SourceDay]:
+    """Every day that is one decision with some of the days."""
+    return frozenset().union(*(group for group in linked if not group.isdisjoint(days)))
+
+
+def _are_one(draft: OpenDraft, other: OpenDraft, linked: Sequence[AbstractSet[SourceDay]]) -> bool:
+    return _meet(draft.area, other.area) or not _tied(draft.days, linked).isdisjoint(other.days)
 
 
 def _touching(days: AbstractSet[SourceDay], area: Area, closure: Closure) -> set[SourceDay]:

@@ -23,6 +23,7 @@ from backfill_assets.people import require_person, same_name, spellings
 from backfill_assets.places import Place
 from backfill_assets.planning.manifest_parts import CauseKind
 from backfill_assets.planning.policy import APPROVERS, Cause, Demand, Policy, demand
+from backfill_assets.staleness.find import changed_otherwise, stale_partitions
 from backfill_assets.transforms.references import LoadedReference, archive, file_name, load_reference
 from backfill_assets.workspace import Workspace
 
@@ -101,7 +102,7 @@ def demands_of(ws: Workspace, tx: ReadTransaction, runs: Collection[RunRecord]) 
         manifest, table = run.manifest, tables[run.manifest.table]
         asked = demand(
             table.name,
-            _cause(tx, run),
+            _cause(ws, tx, run, table),
             counting=_known(manifest.policy, table.policy),
             loosened=_known(*(earlier.manifest.policy for earlier in last[table.name])),
         )
@@ -111,18 +112,34 @@ def demands_of(ws: Workspace, tx: ReadTransaction, runs: Collection[RunRecord]) 
     return found
 
 
-def _cause(tx: ReadTransaction, run: RunRecord) -> Cause:
-    """The rule that counts: that of LIVE only for days after every one that the table ever had."""
-    match run.manifest.cause.kind:
+def _cause(ws: Workspace, tx: ReadTransaction, run: RunRecord, table: Table) -> Cause:
+    """The rule that counts: that of LIVE only for days after every one that the table ever had, and that of follow-ups
+    only where nothing but inputs differs from what accepted rows were computed with."""
+    manifest = run.manifest
+    match manifest.cause.kind:
         case CauseKind.FOLLOW_UP:
-            return "follow"
+            is_open = run.state not in (*EVER_PUBLISHED, RunState.CANCELLED)
+            return "backfill" if is_open and _brings_more_than_inputs(ws, tx, run, table) else "follow"
         case CauseKind.LIVE:
             if run.state in EVER_PUBLISHED:
                 return "live"
-            newest = tx.versions.newest(run.manifest.table)
-            return "live" if newest is None or min(run.manifest.partitions) > newest else "backfill"
+            newest = tx.versions.newest(manifest.table)
+            return "live" if newest is None or min(manifest.partitions) > newest else "backfill"
         case CauseKind.PERSON:
             return "backfill"
+
+
+def _brings_more_than_inputs(ws: Workspace, tx: ReadTransaction, run: RunRecord, table: Table) -> bool:
+    """Whether accepted rows that a follow-up replaces were computed with other references, code or settings.
+
+    The present ones are compared, and the run must have been planned with these.
+    """
+    if not isinstance(table, DerivedTable):
+        return False
+    pinned = {each.name: each.sha256 for each in run.manifest.references}
+    if pinned != {name: ws.references[name].pinned.sha256 for name in table.references}:
+        return True
+    return bool(changed_otherwise(stale_partitions(ws, tx, table, run.manifest.partitions)))
 
 
 def _needs_a_person(tx: ReadTransaction, run: RunRecord, table: Table) -> bool:

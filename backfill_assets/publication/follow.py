@@ -188,10 +188,23 @@ def _plan(ws: Workspace, follow_up: FollowUp, terms: Terms, *, by: str) -> RunRe
     request = PlanRequest(table=follow_up.table, days=follow_up.days, reason=follow_up.reason, by=by)
     cause = RunCause(kind=CauseKind.FOLLOW_UP, publications=follow_up.publications)
     with ws.ledger.read() as tx:
+        if not _is_wanted(ws, tx, follow_up):
+            return None
         proposed = propose(request, terms, graph=ws.graph, state=LedgerState(tx), as_of=ws.clock(), cause=cause)
     require_inputs(proposed, first_day=ws.graph.first_day)
     with ws.ledger.write() as tx:
         return tx.outbox.add_follow_up(proposed.manifest, actor=by)
+
+
+def _is_wanted(ws: Workspace, tx: ReadTransaction, follow_up: FollowUp) -> bool:
+    """Whether a source asks for exactly this in the transaction that reads what the run pins: what landed since it was
+    asked may be for a person."""
+    if not any(isinstance(ws.domain.tables[name], SourceTable) for name in follow_up.sources):
+        return True
+    entries = tx.outbox.of_publications(follow_up.publications).values()
+    now = [wanted for asking in what_is_asked(ws, tx, entries) for wanted in asking.wanted]
+    wanted = (set(each.partitions) for each in now if each.table == follow_up.table)
+    return set(follow_up.partitions) <= set().union(*wanted)
 
 
 def _deliver(ws: Workspace, *, by: str) -> None:

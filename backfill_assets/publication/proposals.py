@@ -12,6 +12,7 @@ from datetime import date
 
 from backfill_assets.domain import DerivedTable
 from backfill_assets.identity import document_digest
+from backfill_assets.landing.imports import LIVE
 from backfill_assets.ledger.members import members_of
 from backfill_assets.ledger.records import RunRecord, SetRecord
 from backfill_assets.ledger.states import OPEN_SETS, RunState
@@ -21,6 +22,7 @@ from backfill_assets.planning.impact import impact
 from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED
 from backfill_assets.planning.proposals import Area, Closure, Decision, Kept, OpenDraft, SourceDay, decide
 from backfill_assets.staleness.landed_news import LandedNews, landed_news
+from backfill_assets.staleness.late_events import days_of_late_events, days_with_moved_keys
 from backfill_assets.staleness.source_changes import SourceChanges, source_changes
 from backfill_assets.workspace import Workspace
 
@@ -126,7 +128,9 @@ def situation(ws: Workspace, tx: ReadTransaction) -> Situation:
             *(Kept(name=each.name, area=each.area) for each in kept.values()),
             Kept(name=BLOCKED, area=changes.blocked),
         ],
-        may_follow=_may_follow(ws, tx, changes, news),
+        may_follow=_may_follow(ws, tx, changes),
+        linked=days_with_moved_keys(news),
+        for_a_person=changes.otherwise,
         closure=closure,
     )
     return Situation(
@@ -212,27 +216,38 @@ def _draft(tx: ReadTransaction, work: OpenWork, closure: Callable[[AbstractSet[S
     )
 
 
-def _may_follow(
-    ws: Workspace, tx: ReadTransaction, changes: SourceChanges, news: Mapping[SourceDay, tuple[LandedNews, ...]]
-) -> frozenset[SourceDay]:
-    """The days whose events came within the lateness of their source, and that a publication still asks to follow."""
+def _may_follow(ws: Workspace, tx: ReadTransaction, changes: SourceChanges) -> frozenset[SourceDay]:
+    """The days to which late events came within the lateness of their source, and that a publication still asks to
+    follow."""
     lateness = {source.name: source.lateness.days for source in ws.domain.sources if source.lateness is not None}
-    if not lateness:
-        return frozenset()
     asked = {
         (entry.table, day)
-        for entry in tx.outbox.entries(open_only=True)
+        for entry in (tx.outbox.entries(open_only=True) if lateness else ())
         if entry.table in lateness
         for day in entry.partitions
     }
-    return frozenset(
-        day
+    candidates = {
+        day: tables
         for day, tables in changes.dependents.items()
-        if day in asked
-        and news[day]
-        and all(each.days_late <= lateness[day[0]] for each in news[day])
-        and all(_follows(ws, name) for name in tables)
-    )
+        if day in asked and all(_follows(ws, t) for t in tables)
+    }
+    # A file of which only some days are built has changed these all the same.
+    return days_of_late_events(landed_news(ws.graph, tx, candidates, LIVE), lateness)
+
+
+def days_held_by_moves(ws: Workspace, tx: ReadTransaction) -> Mapping[str, frozenset[date]]:
+    """The days of sources, published or not, whose keys files moved from or to changed days, by source.
+
+    What reads them is not published before a person has decided about the changed days: readers would count a key twice
+    or not at all.
+    """
+    news = situation(ws, tx).news
+    moving = {each.record for brought in news.values() for each in brought if each.day.displaced}
+    sources = {record.import_id: record.source for record in moving}
+    found: dict[str, set[date]] = {}
+    for day in tx.imports.days(sorted(sources)) if sources else ():
+        found.setdefault(sources[day.import_id], set()).add(day.event_date)
+    return {source: frozenset(days) for source, days in found.items()}
 
 
 def _follows(ws: Workspace, name: str) -> bool:

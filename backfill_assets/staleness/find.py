@@ -102,11 +102,25 @@ def computed_from_other_inputs(
 
     Without those whose references a person chose: no run that follows by itself computes them with the present ones.
     """
-    inputs = [edge.table for edge in ws.graph.table(table.name).inputs]
-    known = tx.bases.of_accepted([table.name], inputs=inputs, partitions=set(partitions))
-    found = _stale(ws, tx, table, known, known.bases[table.name], known.earlier, partitions)
+    found = stale_partitions(ws, tx, table, partitions)
     changed = (r for r in found.ranges if any(why.cause is Cause.INPUT_CHANGED for why in r.reasons))
     return frozenset(p for r in changed for p in r.partitions) - frozenset(found.on_purpose)
+
+
+def stale_partitions(
+    ws: Workspace, tx: ReadTransaction, table: DerivedTable, partitions: Collection[date]
+) -> Staleness:
+    """What is stale of some accepted partitions of a table."""
+    inputs = [edge.table for edge in ws.graph.table(table.name).inputs]
+    known = tx.bases.of_accepted([table.name], inputs=inputs, partitions=set(partitions))
+    return _stale(ws, tx, table, known, known.bases[table.name], known.earlier, sorted(partitions))
+
+
+def changed_otherwise(found: Staleness) -> frozenset[date]:
+    """The accepted partitions that would change whatever their inputs are: by references, code, release or settings."""
+    by_inputs = (Cause.INPUT_CHANGED, Cause.NEVER_BUILT)
+    ranges = (r for r in (*found.ranges, *found.kept) if any(why.cause not in by_inputs for why in r.reasons))
+    return frozenset(p for r in ranges for p in r.partitions)
 
 
 def _by_input(found: Staleness) -> frozenset[date]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -115,11 +115,19 @@ def _changed_by(news: Sequence[LandedNews]) -> ChangedByFile:
 
 
 def landed_news(
-    graph: Graph, tx: ReadTransaction, changes: Mapping[SourceDay, frozenset[str]]
+    graph: Graph,
+    tx: ReadTransaction,
+    changes: Mapping[SourceDay, frozenset[str]],
+    states: Collection[ImportState] = (ImportState.LOADED,),
 ) -> Mapping[SourceDay, tuple[LandedNews, ...]]:
     """What landed files brought to changed days since accepted output was computed from them, in order of arrival.
 
     A day whose change came with no file, such as a load that was rolled back, has none.
+
+    Args:
+        tx: The ledger.
+        changes: The days, with the tables that read them.
+        states: Only files in one of these states.
     """
     if not changes:
         return {}
@@ -127,9 +135,9 @@ def landed_news(
     read = _read_before(graph, tx, changes)
     for source in {source for source, _ in changes}:
         days = [day for name, day in changes if name == source]
-        records = {record.import_id: record for record in tx.imports.records(source, [ImportState.LOADED])}
+        records = {record.import_id: record for record in tx.imports.records(source, states)}
         touching: dict[date, list[ImportDay]] = {day: [] for day in days}
-        for each in tx.imports.days(source=source, days=days, states=[ImportState.LOADED]):
+        for each in tx.imports.days(source=source, days=days, states=states):
             touching[each.event_date].append(each)
         for day in days:
             news = (LandedNews(record=records[each.import_id], day=each, rows=each.events) for each in touching[day])

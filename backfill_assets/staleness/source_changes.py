@@ -8,7 +8,7 @@ from datetime import date
 
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.proposals import SourceDay
-from backfill_assets.staleness.find import stale_within
+from backfill_assets.staleness.find import changed_otherwise, stale_within
 from backfill_assets.staleness.ranges import Cause, Staleness
 from backfill_assets.workspace import Workspace
 
@@ -20,11 +20,13 @@ class SourceChanges:
     Attributes:
         dependents: By changed day, the tables that read it directly and have accepted partitions that did.
         blocked: Partitions that cannot be built again, because an input has no accepted version any more, by table.
+        otherwise: Partitions that would change for other reasons than their inputs too, such as references, by table.
         not_loaded: Days of sources that are not built from what has landed.
     """
 
     dependents: Mapping[SourceDay, frozenset[str]] = field(default_factory=dict)
     blocked: Mapping[str, frozenset[date]] = field(default_factory=dict)
+    otherwise: Mapping[str, frozenset[date]] = field(default_factory=dict)
     not_loaded: Mapping[str, tuple[date, ...]] = field(default_factory=dict)
 
 
@@ -38,6 +40,7 @@ def source_changes(ws: Workspace, tx: ReadTransaction) -> SourceChanges:
     return SourceChanges(
         dependents={day: frozenset(tables) for day, tables in dependents.items()},
         blocked={each.table: frozenset(each.blocked) for each in found if each.blocked},
+        otherwise={each.table: changed_otherwise(each) for each in found if each.table not in sources},
         not_loaded={each.table: each.partitions for each in found if each.table in sources and each.partitions},
     )
 

@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 
 from backfill_assets.application.command_line import words_of
 from backfill_assets.application.live import live
+from backfill_assets.application.propose import propose
 from backfill_assets.application.recorder import Acting, Unrecorded
 from backfill_assets.application.stuck import clear
 from backfill_assets.domain import Policy
@@ -143,6 +144,26 @@ def test_what_a_person_has_rolled_back_is_not_published_again_without_one(shop: 
     advanced(shop)
     assert (newest(shop).state, newest(shop).manifest.partitions) == (RunState.PUBLISHED, (NEW[2],))
     assert audit(shop.ws).problems == ()
+
+
+@pytest.mark.long
+def test_a_newest_day_to_which_a_key_of_a_published_day_moved_waits_until_that_one_is_restated(shop: Shop) -> None:
+    lands(shop, "new.jsonl", NEW)
+    shop.land("moved.jsonl", [sale(NEW[0], sale_id="sale-2026-01-05")], by="eve")
+    for _ in range(2):
+        assert advanced(shop)[-1] == (
+            f"{RECENT}: 2026-01-10, 1 day waits for a person: keys moved between its days and published ones."
+        )
+    found = propose(shop.ws, by="propose").proposed
+    assert found is not None and found.set_id is not None
+    with shop.ws.ledger.read() as tx:
+        (run_id,) = (member.run_id for member in tx.sets.get(found.set_id).manifest.members)
+    shop.staged(run_id)
+    operations.approve_set(shop.ws, found.set_id, by="ben")
+    operations.publish_set(shop.ws, found.set_id, by="ben")
+    advanced(shop)
+    assert newest(shop).manifest.partitions == (date(2026, 1, 10), *NEW[:2])
+    assert (shop.amounts()[date(2026, 1, 7)], shop.amounts()[NEW[0]]) == (30, 50)
 
 
 @pytest.mark.long

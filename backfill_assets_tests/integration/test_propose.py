@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import date, timedelta
 from io import StringIO
@@ -14,6 +14,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from backfill_assets.application import propose as application
+from backfill_assets.application import statements
 from backfill_assets.application.command_line import words_of
 from backfill_assets.application.follow import follow
 from backfill_assets.application.look import status
@@ -21,24 +22,26 @@ from backfill_assets.application.propose import step_after_landing
 from backfill_assets.application.recorder import Acting, Unrecorded
 from backfill_assets.cli import views
 from backfill_assets.domain import days
-from backfill_assets.errors import IllegalTransition, NotApproved
+from backfill_assets.errors import IllegalTransition, NotApproved, Refused
 from backfill_assets.evidence.pages import html_page, markdown_page
 from backfill_assets.evidence.proposals import ProposeReport
 from backfill_assets.evidence.set_report import set_report
 from backfill_assets.evidence.status import StatusDocument
+from backfill_assets.landing.imports import OnDuplicate
 from backfill_assets.ledger.records import SetRecord
 from backfill_assets.ledger.states import RunState, SetState
 from backfill_assets.main import app
 from backfill_assets.orchestration.propose import propose_sensor
 from backfill_assets.orchestration.resources import Session
 from backfill_assets.planning.manifest_parts import CauseKind
+from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.sets import SetManifest
 from backfill_assets.staleness.find import stale_tables
 from backfill_assets.upkeep.audit import audit
 from backfill_assets_tests import operations
 from backfill_assets_tests.advice import worded
 from backfill_assets_tests.example_domain import DOMAIN, recent_sales, sales, sales_monthly
-from backfill_assets_tests.month import CARNIVAL, IN_MARCH, REACHED, TOTALS, planned_set, set_state, total
+from backfill_assets_tests.month import CARNIVAL, IN_MARCH, REACHED, SOLD, TOTALS, planned_set, set_state, total
 from backfill_assets_tests.shop import RECENT, SALES, Shop, sale, shop_environment
 
 LATE = (IN_MARCH.date() - CARNIVAL).days
@@ -300,6 +303,76 @@ def test_a_day_within_the_lateness_that_meets_an_older_one_is_proposed_with_it(l
     assert found.proposed.days_described == f"{SALES} 2026-02-10, 2026-02-16, 2 days"
     assert found.automatic == ()
     assert operations.plan_follow_ups(shop.ws, by="ops").runs == ()
+
+
+def corrected(shop: Shop) -> None:
+    shop.land("corrected.jsonl", [sale(CARNIVAL, amount=7)], by="eve")
+
+
+def moved(shop: Shop) -> None:
+    shop.land("moved.jsonl", [sale(CARNIVAL, sale_id=f"sale-{TENTH}")], by="eve")
+
+
+def withdrawn(shop: Shop) -> None:
+    subject = Acting(by="eve", recorder=Unrecorded())
+    statements.withdraw(shop.ws, SALES, {"sale_id": f"sale-{CARNIVAL}"}, subject, reason="not mine")
+
+
+def replaced(shop: Shop) -> None:
+    path = shop.folder / "replaced.jsonl"
+    path.write_text("", encoding="utf-8")
+    stated = statements.complete_extract(
+        DayRange.inclusive(CARNIVAL, CARNIVAL), where={}, reason="none", confirmed_by="bea"
+    )
+    statements.land_as_extract(shop.ws, SALES, [path], stated, Acting(by="eve", recorder=Unrecorded()), builds=True)
+
+
+def moved_in_part(shop: Shop) -> None:
+    """Of a file that moves a key of the sixteenth, the sixteenth alone is built, and then a new sale of it comes."""
+    path = shop.folder / "moved.jsonl"
+    path.write_text(json.dumps(sale(TENTH, sale_id=f"sale-{CARNIVAL}")) + "\n", encoding="utf-8")
+    operations.land(shop.ws, SALES, path, on_duplicate=OnDuplicate.IGNORE, by="eve")
+    run = operations.plan_load(shop.ws, SALES, partitions=(CARNIVAL,), by="eve", reason="this day first")
+    assert run is not None
+    shop.staged(run.run_id)
+    operations.publish(shop.ws, run.run_id, by="eve")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("act", "days_described"),
+    [
+        (corrected, "2026-02-16, 1 day"),
+        (moved, "2026-02-10, 2026-02-16, 2 days"),
+        (withdrawn, "2026-02-16, 1 day"),
+        (replaced, "2026-02-16, 1 day"),
+        (moved_in_part, "2026-02-16, 1 day"),
+    ],
+)
+def test_what_changes_a_row_that_was_there_is_proposed_however_recent_its_day(
+    late: Shop, act: Callable[[Shop], None], days_described: str
+) -> None:
+    shop = with_lateness(late, LATE)
+    # Without gold, whose month all days of silver share.
+    shop = replace(shop, ws=replace(shop.ws, domain=replace(shop.ws.domain, derived=shop.ws.domain.derived[:1])))
+    before = shop.amounts()
+    act(shop)
+    assert follow(shop.ws, Acting(by="follow", recorder=Unrecorded())).done == ()
+    found = propose(shop)
+    assert found.proposed is not None
+    assert (found.proposed.days_described, found.automatic) == (f"{SALES} {days_described}", ())
+    assert shop.amounts() == before
+
+
+def test_who_lands_an_extract_does_not_confirm_it(late: Shop) -> None:
+    path = late.folder / "none.jsonl"
+    path.write_text("", encoding="utf-8")
+    for name in ("eve", "\u200bEve"):
+        stated = statements.complete_extract(SOLD, where={}, reason="none", confirmed_by=name)
+        with pytest.raises(Refused, match="eve lands the extract, and another person has to confirm"):
+            statements.land_as_extract(
+                late.ws, SALES, [path], stated, Acting(by="eve", recorder=Unrecorded()), builds=True
+            )
 
 
 # ------------------------------------------------------------------------------------- the command and the sensor

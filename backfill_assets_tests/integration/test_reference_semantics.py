@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
@@ -12,13 +13,18 @@ from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
 from backfill_assets.application.command_line import words_of
+from backfill_assets.application.follow import follow
 from backfill_assets.application.plan import described_plan, described_set_plan
 from backfill_assets.application.propose import propose
+from backfill_assets.application.recorder import Acting, Unrecorded
+from backfill_assets.domain import days
 from backfill_assets.errors import MissingInput, Refused, UnknownName
 from backfill_assets.evidence.partition import partition_history
 from backfill_assets.evidence.planned import planned_run
 from backfill_assets.evidence.planned_sets import SetPlan
 from backfill_assets.evidence.report import run_report
+from backfill_assets.evidence.status import status
+from backfill_assets.ledger.states import RunState
 from backfill_assets.main import app
 from backfill_assets.planning.chosen_references import THE_PRESENT, AskedReferences
 from backfill_assets.planning.manifest_parts import Mode, ReferenceSemantics
@@ -31,6 +37,7 @@ from backfill_assets.workspace import Workspace
 from backfill_assets_tests import operations
 from backfill_assets_tests.lakes import folder_at
 from backfill_assets_tests.ledgers import copy_home
+from backfill_assets_tests.tariff_domain import bills, charges, sales
 from backfill_assets_tests.tariffs import (
     AS_RECORDED,
     BILLS,
@@ -293,6 +300,44 @@ def test_dependents_whose_references_were_chosen_do_not_follow_by_themselves(ws:
     published(ws, plan(ws, january(1, 1)))
     (run,) = operations.plan_follow_ups(ws, by="ana").runs
     assert [pinned.semantics for pinned in run.manifest.references] == [CURRENT]
+
+
+def followed(ws: Workspace) -> list[tuple[str, RunState]]:
+    done = follow(ws, Acting(by="follow", recorder=Unrecorded())).done
+    return [(each.run.manifest.table, each.run.state) for each in done]
+
+
+def test_a_late_sale_follows_only_where_its_rows_were_computed_with_the_present_references(ws: Workspace) -> None:
+    ours = replace(sales, lateness=days(400))
+    silver = replace(charges, inputs={"sales": ours})
+    gold = replace(bills, inputs={"charges": silver})
+    late = replace(ws, domain=replace(ws.domain, sources=(ours,), derived=(silver, gold)))
+    land(late, "late.jsonl", {date(2026, 1, 20): 5})
+    assert followed(late) == [(CHARGES, RunState.PUBLISHED), (BILLS, RunState.PUBLISHED)]
+    before = amounts(late), amounts(late, BILLS)
+    land(late, "later.jsonl", {date(2026, 1, 3): 5})
+    assert followed(late) == []
+    found = propose(late, by="propose").proposed
+    assert found is not None and found.days_described == f"{SALES} 2026-01-03, 1 day"
+    assert (amounts(late), amounts(late, BILLS)) == before
+
+
+def test_a_month_that_would_follow_with_another_tax_waits_for_a_person(home: Path, spark: SparkSession) -> None:
+    write(home, "tax", "2", factor=3)
+    ws = opened(home, spark)
+    before = amounts(ws, BILLS)
+    published(ws, plan(ws, january(2, 4)))
+    assert followed(ws) == [(BILLS, RunState.PASSED)]
+    assert followed(ws) == []
+    assert amounts(ws, BILLS) == before
+    (waiting,) = (run for run in status(ws).runs if run.table == BILLS and run.state is RunState.PASSED)
+    assert words_of(waiting.next_step or "") == f"backfill approve {waiting.run_id} --by ANOTHER_PERSON"
+    operations.approve(ws, waiting.run_id, by="ben")
+    operations.publish(ws, waiting.run_id, by="ben")
+    # With that tax agreed to, months follow again.
+    published(ws, plan(ws, january(1, 1)))
+    assert followed(ws) == [(BILLS, RunState.PUBLISHED)]
+    ws.close()
 
 
 @pytest.mark.long

@@ -80,6 +80,20 @@ def test_policy_restates_alone_what_meets_nothing_that_a_person_approves() -> No
     assert (days_of(beside), beside.replaced, beside.automatic) == ([3, 4], ("one",), frozenset())
 
 
+def test_days_between_which_keys_moved_wait_and_are_proposed_together() -> None:
+    approved = Kept(name="approved", area=reached({day(3)}))
+    found = decide({day(3), day(20)}, kept=[approved], linked=[{day(3), day(20)}], closure=reached)
+    assert (days_of(found), found.waits) == ([], {day(3): ("approved",), day(20): ("approved",)})
+    assert found.together == {day(20)}
+    free = decide({day(3), day(20)}, may_follow={day(20)}, linked=[{day(3), day(20)}], closure=reached)
+    assert (days_of(free), free.automatic) == ([3, 20], frozenset())
+    both = decide({day(3), day(20)}, may_follow={day(3), day(20)}, linked=[{day(3), day(20)}], closure=reached)
+    assert both.automatic == {day(3), day(20)}
+    drafts = [draft("one", 3), draft("two", 20)]
+    merged = decide({day(3), day(20)}, drafts=drafts, linked=[{day(3), day(20)}], closure=reached)
+    assert (days_of(merged), merged.replaced) == ([3, 20], ("one", "two"))
+
+
 def test_the_news_of_a_file_says_what_it_brought_and_took_back() -> None:
     record = ImportRecord(
         import_id="imp-000007",
@@ -124,6 +138,8 @@ class World:
     drafts: dict[str, OpenDraft] = field(default_factory=dict)
     approved: dict[str, OpenDraft] = field(default_factory=dict)
     quick: set[SourceDay] = field(default_factory=set)
+    linked: tuple[frozenset[SourceDay], ...] = ()
+    for_a_person: frozenset[int] = frozenset()
     ids: count[int] = field(default_factory=count)
 
     def rebuilt(self, days: AbstractSet[SourceDay]) -> Area:
@@ -144,6 +160,8 @@ class World:
             drafts=list(self.drafts.values()),
             kept=[Kept(name=name, area=each.area) for name, each in self.approved.items()],
             may_follow=self.changed & self.quick,
+            linked=self.linked,
+            for_a_person={"silver.x": {date.fromordinal(p + 1) for p in self.for_a_person}},
             closure=self.rebuilt,
         )
 
@@ -170,7 +188,13 @@ class World:
 def worlds(draw: st.DrawFn) -> World:
     days = [day(number) for number in range(8)]
     areas = st.frozensets(st.integers(0, 9), min_size=1, max_size=4)
-    return World(closure={each: draw(areas) for each in days})
+    groups = draw(st.lists(st.integers(0, 5), min_size=len(days), max_size=len(days)))
+    linked = (frozenset(each for each, of in zip(days, groups, strict=True) if of == group) for group in range(3))
+    return World(
+        closure={each: draw(areas) for each in days},
+        linked=tuple(group for group in linked if len(group) > 1),
+        for_a_person=draw(st.frozensets(st.integers(0, 9), max_size=2)),
+    )
 
 
 @given(st.data())
@@ -196,9 +220,14 @@ def test_in_any_order_no_two_open_ones_meet_and_every_changed_day_is_in_one_plac
     places = [decision.proposed, *decision.stays.values(), decision.automatic, frozenset(decision.waits)]
     assert all(one.isdisjoint(other) for one, other in combinations(places, 2))
     assert frozenset().union(*places) == world.changed
+    for group in world.linked:
+        assert sum(not group.isdisjoint(place) for place in places) <= 1, "one decision is in one place"
     open_areas = [each.area["silver.x"] for each in (*world.drafts.values(), *world.approved.values())]
     followed = world.rebuilt(decision.automatic).get("silver.x", set())
     assert all(one.isdisjoint(other) for one, other in combinations([*open_areas, followed], 2))
+    # What follows publishes nothing of a change that waits, and nothing that changes for other reasons too.
+    assert followed.isdisjoint(world.rebuilt(frozenset(decision.waits)).get("silver.x", set()))
+    assert followed.isdisjoint(date.fromordinal(p + 1) for p in world.for_a_person)
     # Asked again, nothing moves.
     again = world.decided()
     assert (again.proposed, again.replaced, again.automatic) == (frozenset(), (), decision.automatic)
