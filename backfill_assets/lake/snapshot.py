@@ -14,6 +14,7 @@ from backfill_assets.identity import FileSet
 from backfill_assets.lake.tables import Lake, missing_files
 from backfill_assets.next_steps import Act, do, step
 from backfill_assets.places import for_spark
+from backfill_assets.planning.partitions import count_of
 
 MOST_FOLDERS = 8
 """Of so many attempts, each has a scan of its own, in which Spark takes the value of the partition from the folder: in
@@ -45,7 +46,8 @@ def read_files(
     wanted = tuple(file_sets)
     if problems := missing_files(lake, table, wanted):
         partition = problems[0].rpartition(f"{partition_column}=")[2].partition("/")[0]
-        more = f", and so do {len(problems) - 1} more files." if problems[1:] else "."
+        others = count_of(len(problems) - 1, "other file")
+        more = f", and {others} cannot be read either." if problems[1:] else "."
         raise MissingInput(
             f"{table} {partition} cannot be read: its file {problems[0]}{more}",
             next_step=step(

@@ -15,7 +15,7 @@ from pyspark.errors import PySparkException
 
 from backfill_assets.candidates.compute import require_same_code
 from backfill_assets.candidates.inputs import pinned_files
-from backfill_assets.errors import ContractBroken, IllegalTransition, Refused
+from backfill_assets.errors import ContractBroken, IllegalTransition, MissingInput, Refused
 from backfill_assets.ledger.records import RunRecord
 from backfill_assets.ledger.sampled import SampledRow
 from backfill_assets.ledger.states import EVER_PUBLISHED, MEANING, RunState
@@ -111,7 +111,12 @@ def reproduce_run(
     chosen = run.manifest.partitions if sample is None else spread(run.manifest.partitions, sample)
     try:
         found = rebuild(work, chosen, whole=sample is None, listener=listener)
-    except (PySparkException, Py4JError) as error:
+    except (MissingInput, PySparkException, Py4JError) as error:
+        # Retention may have removed its inputs meanwhile: then the ledger says so, and nothing has to be restored.
+        with ws.ledger.read() as tx:
+            pinned_files(tx, run_id, run.manifest.inputs)
+        if isinstance(error, MissingInput):
+            raise
         raise ContractBroken(
             f"Spark stopped while it rebuilt {run.manifest.table}: {spark_reason(error)}",
             next_step="fix the cause; nothing was changed",

@@ -22,6 +22,7 @@ from backfill_assets.planning.restatement import PlannedSet, SetRequest
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests import operations
 from backfill_assets_tests.faults.following import FOLLOWING
+from backfill_assets_tests.faults.jobs import jobs
 from backfill_assets_tests.faults.proposing import PROPOSING
 from backfill_assets_tests.faults.scenario import Notes, Scenario, Stopped, published, stopping_at
 from backfill_assets_tests.faults.taking_back import TAKING_BACK
@@ -345,6 +346,13 @@ SCENARIOS = {
         _run(name="recover a commit", prepare=_stopped_publication(Point.SWAP_COMMITTED), act=_recover),
         _run(name="recover staging", prepare=_half_staged, act=_recover),
         _run(name="vacuum", prepare=_with_leftovers, act=_vacuum),
+        *jobs(
+            a_run=_ready,
+            a_set=_ready_set,
+            staging=_half_staged,
+            intent=_stopped_publication(Point.SWAP_INTENDED),
+            commit=_stopped_publication(Point.SWAP_COMMITTED),
+        ),
         *FOLLOWING,
         *PROPOSING,
         *TAKING_BACK,

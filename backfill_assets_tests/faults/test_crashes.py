@@ -29,6 +29,8 @@ SOMEWHERE = (
     ("withdraw", Point.LAND_STATED),
     ("restore", Point.LAND_STATED),
     ("land late deletes", Point.LAND_CONFORMED),
+    ("job publishes a run", Point.SWAP_COMMITTED),
+    ("job recovers commit", Point.RECOVER_FENCED),
     ("propose", Point.PROPOSAL_DECIDED),
     ("propose", Point.PROPOSAL_PLANNED),
 )
