@@ -4,10 +4,11 @@
 - The tables of its event log, and how an event becomes text, for the batches of `batches`.
 - The materialization that an evaluation of a check is about, without which the UI counts a check as not executed.
 - The origin of a run, which says to which code location it belongs.
+- How a run asks for a place in a pool, and how it notices meanwhile that it is terminated, for `pools`.
 - The type of a job of assets, and a log of what a process prints that keeps nothing.
 
 No other module imports them from Dagster. `unit/test_dagster_internals.py` compares the installed version with what is
-relied upon, also of the private methods that `batches`, `colours`, `storage` and `postgres` override.
+relied upon, also of the private methods that `batches`, `colours`, `pools`, `storage` and `postgres` override.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import sys
 
 from dagster._core.definitions.asset_checks.asset_check_evaluation import AssetCheckEvaluationTargetMaterializationData
 from dagster._core.definitions.unresolved_asset_job_definition import UnresolvedAssetJobDefinition
+from dagster._core.errors import raise_execution_interrupts
 from dagster._core.remote_origin import (
     ManagedGrpcPythonEnvCodeLocationOrigin,
     RemoteJobOrigin,
@@ -34,6 +36,8 @@ from dagster._core.storage.noop_compute_log_manager import NoOpComputeLogManager
 from dagster._core.storage.sqlite_storage import DagsterSqliteStorage
 from dagster._core.types.loadable_target_origin import LoadableTargetOrigin
 from dagster._serdes import ConfigurableClassData
+from dagster._utils.concurrency import ConcurrencyClaimStatus
+from dagster_shared.record import replace
 from dagster_shared.serdes import pack_value, serialize_value
 
 __all__ = [
@@ -41,6 +45,7 @@ __all__ = [
     "AssetCheckExecutionRecordStatus",
     "AssetCheckExecutionsTable",
     "AssetEventTagsTable",
+    "ConcurrencyClaimStatus",
     "ConfigurableClassData",
     "DagsterSqliteStorage",
     "DagsterStorage",
@@ -51,6 +56,8 @@ __all__ = [
     "UnresolvedAssetJobDefinition",
     "origin_of",
     "pack_value",
+    "raise_execution_interrupts",
+    "replace",
     "serialize_value",
 ]
 

@@ -18,6 +18,7 @@ from backfill_assets.errors import Refused
 from backfill_assets.orchestration.batches import BatchedEventLog
 from backfill_assets.orchestration.colours import TableColours
 from backfill_assets.orchestration.dagster_internals import ConfigurableClassData, DagsterStorage
+from backfill_assets.orchestration.pools import LivePools
 
 SCHEMA = "dagster"
 """Where Dagster's tables are, unless the URL sets a `search_path` itself."""
@@ -26,7 +27,7 @@ SETUP_LOCK = 7_305_112_025
 """Any number that no other program takes as an advisory lock in the same PostgreSQL database."""
 
 
-class PostgresEventLog(TableColours, BatchedEventLog, PostgresEventLogStorage):
+class PostgresEventLog(TableColours, LivePools, BatchedEventLog, PostgresEventLogStorage):
     """Dagster's PostgreSQL event log, able to put many events into one transaction."""
 
     @contextmanager

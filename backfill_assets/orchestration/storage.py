@@ -27,6 +27,7 @@ from backfill_assets.orchestration.dagster_internals import (
     DagsterStorage,
     SqliteEventLogStorage,
 )
+from backfill_assets.orchestration.pools import LivePools
 from backfill_assets.settings import Settings
 
 SHOWN_PER_RUN = 20
@@ -92,7 +93,7 @@ def storage_below(settings: Settings) -> Mapping[str, Any]:
     return {"custom": {"module": HomeStorage.__module__, "class": HomeStorage.__name__, "config": config}}
 
 
-class SqliteEventLog(TableColours, BatchedEventLog, SqliteEventLogStorage):
+class SqliteEventLog(TableColours, LivePools, BatchedEventLog, SqliteEventLogStorage):
     """Dagster's SQLite event log, able to put many events into one commit per database."""
 
     def __init__(self, base_dir: str, inst_data: ConfigurableClassData | None = None) -> None:

@@ -20,6 +20,7 @@ INTERNALS = f"{ORCHESTRATION}.dagster_internals"
 OURS = (
     f"{ORCHESTRATION}.batches.BatchedEventLog",
     f"{ORCHESTRATION}.colours.TableColours",
+    f"{ORCHESTRATION}.pools.LivePools",
     f"{ORCHESTRATION}.storage.SqliteEventLog",
     f"{ORCHESTRATION}.storage.HomeStorage",
     f"{ORCHESTRATION}.postgres.PostgresEventLog",
@@ -36,8 +37,11 @@ METHODS = {
         "_store_asset_event": "self conn event event_id",
         "_store_asset_event_tags": "self conn events event_ids",
         "_update_asset_check_evaluation": "self event event_id",
+        "claim_concurrency_slot": "self concurrency_key run_id step_key priority",
         "delete_events": "self run_id",
         "delete_events_for_run": "self conn run_id",
+        "free_concurrency_slots_for_run": "self run_id",
+        "get_concurrency_info": "self concurrency_key",
         "get_latest_asset_partition_materialization_attempts_without_materializations": "self asset_key "
         "after_storage_id",
         "get_latest_planned_materialization_info": "self asset_key partition",
