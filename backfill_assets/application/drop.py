@@ -11,7 +11,7 @@ from backfill_assets.application.plan_load import plan_load
 from backfill_assets.application.recorder import Acting
 from backfill_assets.application.stuck import GivenUp, remember
 from backfill_assets.errors import Refused
-from backfill_assets.landing.dropped import DroppedFile, dropped_files, mark_of, put_aside
+from backfill_assets.landing.dropped import DroppedFile, dropped_files, put_aside
 from backfill_assets.landing.imports import OnDuplicate
 from backfill_assets.people import require_person
 from backfill_assets.planning.partitions import count_of
@@ -113,8 +113,6 @@ def land_dropped(ws: Workspace, acting: Acting, source: str) -> str:
 def _put_aside(ws: Workspace, each: DroppedFile, import_id: str) -> None:
     drop = ws.settings.drop
     assert drop is not None
-    if mark_of(each.path) != each.mark:
-        return
     try:
         put_aside(each, drop=drop, import_id=import_id)
     except OSError as error:

@@ -5,11 +5,14 @@ Files that land are moved into `<drop>/<source>/landed/`, under the name of thei
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from ctypes import CDLL, get_errno
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from itertools import count
 from pathlib import Path
 
 from backfill_assets.wording import visible
@@ -21,6 +24,9 @@ SETTLED_AFTER = timedelta(seconds=60)
 _UNFINISHED = (".part", ".partial", ".tmp", ".temp", ".filepart", ".crdownload", ".swp", "~")
 """How programs name a file that they are still writing; a hidden file is one as well."""
 
+_AT_FDCWD, _NOREPLACE = -100, 1
+_NO_SUCH_STEP = (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DroppedFile:
@@ -30,7 +36,7 @@ class DroppedFile:
         source: The name of its folder.
         path: Where it is.
         subject: The same below the drop folder, as people are shown it.
-        mark: Changes whenever the file is written or replaced.
+        mark: Changes whenever the file is written or replaced, also when its size and its time are restored.
         changed_at: When it was written, renamed or moved here last.
         unfit: Why it cannot be landed, whatever is in it; empty for a file.
     """
@@ -65,34 +71,70 @@ def dropped_files(drop: Path, sources: Iterable[str]) -> tuple[DroppedFile, ...]
     return tuple(sorted(found, key=lambda each: (each.changed_at, each.subject)))
 
 
-def mark_of(path: Path) -> str | None:
-    """The mark of what is at a path now; None when nothing is."""
-    try:
-        return _mark(path.lstat())
-    except (OSError, ValueError):
-        return None
-
-
-def put_aside(dropped: DroppedFile, *, drop: Path, import_id: str) -> Path:
+def put_aside(dropped: DroppedFile, *, drop: Path, import_id: str) -> Path | None:
     """Moves a landed file into the folder of landed ones, where it replaces nothing.
+
+    A version that came into its place stays: the file is compared before it is moved, and what was moved is compared
+    with it again and put back if it is another one. The second time without the time of its last change, which the
+    move sets: a rewrite in place between both, of the same size and with its time restored, is not seen.
+
+    Returns:
+        Where it is now; None when it is not there any more as it was listed.
 
     Raises:
         OSError: It cannot be moved.
     """
+    if _mark_of(dropped.path) != dropped.mark:
+        return None
     folder = drop / dropped.source / LANDED
     folder.mkdir(exist_ok=True)
-    number = 1
-    while True:
-        again = f"-{number}" if number > 1 else ""
-        target = folder / f"{import_id}{again}-{dropped.path.name}"
-        try:
-            # A link fails where there is a file of that name already; a renamed file would replace it.
-            os.link(dropped.path, target, follow_symlinks=False)
-        except FileExistsError:
-            number += 1
-            continue
-        dropped.path.unlink()
+    try:
+        target = _moved(dropped.path, lambda number: folder / f"{import_id}{number}-{dropped.path.name}")
+    except FileNotFoundError:
+        return None
+    if dropped.mark.startswith(f"{_content_mark(target.lstat())}:"):
         return target
+    _moved(target, lambda number: dropped.path.with_name(f"{number.lstrip('-')}{number and '-'}{dropped.path.name}"))
+    return None
+
+
+def _moved(source: Path, named: Callable[[str], Path]) -> Path:
+    """Moves a file to the first of these names that is free: without a number, then with `-2` and so on."""
+    for number in count(1):
+        target = named(f"-{number}" if number > 1 else "")
+        try:
+            _move(source, target)
+        except FileExistsError:
+            continue
+        return target
+    raise AssertionError("numbers do not end")
+
+
+def _move(source: Path, target: Path) -> None:
+    """Moves a file where nothing of its new name exists, in one step of the file system.
+
+    Where there is no such step (another system than Linux, or a file system without it) it is linked there, and its
+    first name removed unless another file has taken it; one that takes it between these two is lost.
+    """
+    try:
+        _renamed_where_free(source, target)
+    except OSError as error:
+        if error.errno not in _NO_SUCH_STEP:
+            raise
+        os.link(source, target, follow_symlinks=False)
+        if os.path.samestat(source.lstat(), target.lstat()):
+            source.unlink()
+
+
+def _renamed_where_free(source: Path, target: Path) -> None:
+    """Linux' renameat2 with RENAME_NOREPLACE, which Python does not have."""
+    try:
+        rename = CDLL(None, use_errno=True).renameat2
+    except AttributeError as error:
+        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS)) from error
+    if rename(_AT_FDCWD, os.fsencode(source.absolute()), _AT_FDCWD, os.fsencode(target.absolute()), _NOREPLACE):
+        found = get_errno()
+        raise OSError(found, os.strerror(found), str(source), None, str(target))
 
 
 def _entries(folder: Path) -> Iterator[os.DirEntry[str]]:
@@ -134,5 +176,18 @@ def _unfit(entry: os.DirEntry[str]) -> str:
     )
 
 
+def _mark_of(path: Path) -> str | None:
+    """The mark of what is at a path now; None when nothing is."""
+    try:
+        return _mark(path.lstat())
+    except (OSError, ValueError):
+        return None
+
+
 def _mark(held: os.stat_result) -> str:
+    return f"{_content_mark(held)}:{held.st_ctime_ns}"
+
+
+def _content_mark(held: os.stat_result) -> str:
+    """What a move leaves as it is."""
     return f"{held.st_size}:{held.st_mtime_ns}:{held.st_ino}"
