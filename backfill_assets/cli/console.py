@@ -52,9 +52,15 @@ def terminal(stream: TextIO) -> Console:
     return PlainConsole(file=stream, width=max(NARROWEST, shutil.get_terminal_size().columns))
 
 
+_FEW = 10
+"""So many lines at most, after the first, tell how far many files are."""
+
+
 @contextmanager
 def progress_listener(what: str, *, quiet: bool) -> Iterator[Listener]:
     """Shows progress on standard error while the work lasts: a bar; where that is no terminal, one line per sentence.
+
+    Of many files that land, a line is shown for the first one and for each tenth of them.
 
     Args:
         what: What is being worked on.
@@ -62,9 +68,16 @@ def progress_listener(what: str, *, quiet: bool) -> Iterator[Listener]:
     """
     console = PlainConsole(stderr=True, quiet=quiet)
     if quiet or not console.is_terminal:
+        tenth: int | None = None
 
         def print_line(progress: Progress) -> None:
+            nonlocal tenth
             line = visible(f"{_doing(progress)}: {progress.sentence}")
+            if progress.step == "land" and progress.total > _FEW:
+                before, tenth = tenth, progress.done * _FEW // progress.total
+                if tenth == before:
+                    return
+                line += f", {progress.done:,} of {progress.total:,}"
             console.print(line, highlight=False, style="dim", soft_wrap=True, markup=False)
 
         yield print_line

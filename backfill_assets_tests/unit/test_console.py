@@ -35,6 +35,23 @@ def test_a_line_of_progress_names_its_table_and_that_of_several_tables_does_not(
     assert capsys.readouterr().err == "stage silver.daily: chunk 1 of 3\nland: january.csv\n"
 
 
+def test_the_progress_of_many_files_is_a_line_for_each_tenth_of_them(capsys: pytest.CaptureFixture[str]) -> None:
+    with progress_listener("sales", quiet=False) as listener:
+        for done in range(1, 306):
+            listener(Progress(step="land", done=done, total=305, sentence=f"{done}.csv"))
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 11
+    assert [lines[0], lines[1], lines[-1]] == [
+        "land: 1.csv, 1 of 305",
+        "land: 31.csv, 31 of 305",
+        "land: 305.csv, 305 of 305",
+    ]
+    with progress_listener("sales", quiet=False) as listener:
+        for done in range(1, 11):
+            listener(Progress(step="land", done=done, total=10, sentence=f"{done}.csv"))
+    assert len(capsys.readouterr().err.splitlines()) == 10
+
+
 @pytest.mark.parametrize(("quiet", "said"), [(False, "starting Spark\n"), (True, "")])
 def test_a_command_that_starts_spark_says_so_where_a_person_reads_it(
     settings: Settings, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], quiet: bool, said: str
