@@ -27,7 +27,7 @@ from backfill_assets.ledger.records import RunRecord
 from backfill_assets.ledger.states import UNPUBLISHED, RunState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.people import LIVE
-from backfill_assets.planning.impact import complete_partitions
+from backfill_assets.planning.impact import complete_partitions, lacking
 from backfill_assets.planning.manifest_parts import WHAT_LANDED, Kind, Mode
 from backfill_assets.planning.partitions import DayRange, Grain, days_of, describe, next_partition
 from backfill_assets.planning.request import PlanRequest, propose, require_inputs
@@ -105,14 +105,15 @@ def _planned(ws: Workspace, table: Table) -> RunRecord | str:
     assert isinstance(table, DerivedTable)
     terms = present_terms(ws, table.name)
     with ws.ledger.read() as tx:
-        newest = _newest(ws, tx, table)
-        if isinstance(newest, str):
-            return newest
+        found = _newest(ws, tx, table)
+        if isinstance(found, str):
+            return found
+        newest = found.partitions
         request = PlanRequest(
             table=table.name,
             days=DayRange(newest[0], days_of(table.partition.grain, newest[-1]).end),
             partitions=newest,
-            reason=REASON,
+            reason=found.reason,
             by=LIVE,
             kind=Kind.LIVE,
             mode=Mode.LIVE,
@@ -125,23 +126,43 @@ def _planned(ws: Workspace, table: Table) -> RunRecord | str:
         return tx.runs.add(plan.manifest, actor=LIVE)
 
 
-def _newest(ws: Workspace, tx: ReadTransaction, table: DerivedTable) -> tuple[date, ...] | str:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Newest:
+    """The new partitions of a table that can be computed, and the reason of the run, which says what cannot."""
+
+    partitions: tuple[date, ...]
+    reason: str
+
+
+def _newest(ws: Workspace, tx: ReadTransaction, table: DerivedTable) -> _Newest | str:
     """The partitions after the last accepted one that are over and can be computed, up to the first that cannot."""
     accepted = tx.versions.claims(table.name)
     if not accepted:
         return "it was never published, and a person begins with that"
     grain, today = table.partition.grain, ws.clock().date()
     new = list(_until(next_partition(grain, max(accepted)), grain, today))
-    ready, _ = complete_partitions(ws.graph.table(table.name), ws.graph, new, LedgerState(tx))
+    node, state = ws.graph.table(table.name), LedgerState(tx)
+    ready, _ = complete_partitions(node, ws.graph, new, state)
     held = _held(ws, tx, table, new)
     first = next((partition for partition in new if partition not in ready or partition in held), None)
     newest = tuple(new[: new.index(first)] if first else new)
-    if not newest and first in held:
-        return f"{describe(grain, [first])} waits for a person: keys moved between its days and published ones"
+    if first is None and not newest:
+        return "its newest days are published"
+    reason = REASON
+    if first:
+        rest = new[len(newest) :]
+        why = "for a person: keys moved between its days and published ones"
+        if first not in held:
+            missing = lacking(ws.graph, node, [first], state.accepted)
+            lacks = (f"{some.table} lacks {describe(some.grain, some.partitions)}" for some in missing)
+            why = f"for its inputs: {'; '.join(lacks)}"
+        later = f", and {describe(grain, rest[1:])} for that" if len(rest) > 1 else ""
+        left = f"{describe(grain, [first])} waits {why}{later}"
+        reason = f"{REASON}, {len(newest)} of {len(new)}: {left}"
     if not newest:
-        return f"{describe(grain, [first])} waits for its inputs" if first else "its newest days are published"
-    others = LedgerState(tx).open_runs(table.name, newest)
-    return _others(others) if others else newest
+        return reason
+    others = state.open_runs(table.name, newest)
+    return _others(others) if others else _Newest(partitions=newest, reason=reason)
 
 
 def _held(ws: Workspace, tx: ReadTransaction, table: DerivedTable, new: Sequence[date]) -> set[date]:
@@ -181,7 +202,8 @@ def _executed(ws: Workspace, run: RunRecord, acting: Acting) -> Advanced:
                 pass
     found = run_document(ws, run.run_id)
     following = f" Next: {words_of(found.next_step)}." if found.next_step and found.state in UNPUBLISHED else ""
-    sentence = f"{found.table}: {found.run_id} over {found.partitions_described} is {found.state}.{following}"
+    whole = f" {found.reason}." if found.reason != REASON and found.state in UNPUBLISHED else ""
+    sentence = f"{found.table}: {found.run_id} over {found.partitions_described} is {found.state}.{whole}{following}"
     is_blocked = found.state is RunState.BLOCKED
     if is_blocked:
         _list_blocked(ws, found)

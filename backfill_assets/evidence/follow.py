@@ -164,9 +164,11 @@ def waiting_sentences(asking: Asking) -> Iterator[str]:
         yield f"what depends on {asking.entry.table} follows when set {asking.set_id} is done"
     for wanted in asking.wanted:
         if wanted.waiting:
+            ready, asked = len(wanted.partitions), len(wanted.partitions) + len(wanted.waiting)
             yield (
-                f"{wanted.table} {describe(wanted.grain, wanted.waiting)} waits: it needs input partitions that have "
-                f"no accepted version; what readers see of it, if anything, is from before"
+                f"{wanted.table}: {ready:,} of {count_of(asked, 'partition')} asked for can follow. "
+                f"{describe(wanted.grain, wanted.waiting)} waits: it needs input partitions that have no accepted "
+                f"version; what readers see of it, if anything, is from before"
             )
 
 

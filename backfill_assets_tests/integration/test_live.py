@@ -89,7 +89,11 @@ def test_the_newest_days_are_published_by_policy_once_and_by_the_same_code(shop:
         typed = {**tags.partition_range(tuple(NEW)), tags.BY: "live"}
         (said,) = failures(ticks.job("sales_load", typed))
         assert "the requester cannot be 'live': that name is reserved for the system." in said
-    assert advanced(shop)[-1] == f"{RECENT}: 2026-01-13, 1 day waits for its inputs."
+    waits = (
+        "2026-01-13, 1 day waits for its inputs: bronze.sales lacks 2026-01-14, 1 day, and 2026-01-14, 1 day for that"
+    )
+    assert run.manifest.reason == f"the newest days, 3 of 5: {waits}"
+    assert advanced(shop)[-1] == f"{RECENT}: the newest days, 0 of 2: {waits}."
     for by in ("live", "Live"):
         with pytest.raises(Refused, match="reserved for the system"):
             operations.plan_load(shop.ws, "sales", partitions=None, by=by, reason="typed")
@@ -152,7 +156,8 @@ def test_a_newest_day_to_which_a_key_of_a_published_day_moved_waits_until_that_o
     shop.land("moved.jsonl", [sale(NEW[0], sale_id="sale-2026-01-05")], by="eve")
     for _ in range(2):
         assert advanced(shop)[-1] == (
-            f"{RECENT}: 2026-01-10, 1 day waits for a person: keys moved between its days and published ones."
+            f"{RECENT}: the newest days, 0 of 5: 2026-01-10, 1 day waits for a person: keys moved between its days and "
+            "published ones, and 2026-01-11..2026-01-14, 4 days for that."
         )
     found = propose(shop.ws, by="propose").proposed
     assert found is not None and found.set_id is not None
