@@ -4,8 +4,9 @@ Work in progress holds a lease in the ledger. A separate thread renews it, so th
 Java does not look like a stopped process; a renewal is not an event, because it changes no state. A process that has
 lost its lease may still be running: its writes are refused by its attempt token, and its Spark jobs are cancelled.
 
-The clock of the working machine applies. A lease is renewed after a quarter of its length, so that machines whose
-clocks differ by less than half a lease never take over work that is still running.
+A lease ends with its process, which other processes of the same machine see at once, where the system has `/proc`.
+Otherwise the clock of the working machine applies. A lease is renewed after a quarter of its length, so that machines
+whose clocks differ by less than half a lease never take over work that is still running.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from pathlib import Path
 
 RENEWALS = 4
 """The number of renewals per length of a lease."""
@@ -25,6 +27,39 @@ RENEWALS = 4
 def this_process() -> str:
     """The name of this process, for people and for other processes of this machine: `host:pid`."""
     return f"{socket.gethostname()}:{os.getpid()}"
+
+
+def mark_of(machine: str) -> str:
+    """What tells a process of this machine from any other that ever has its number: since which boot of the machine, in
+    which container, and when it began. Empty for other machines, and where the system does not say.
+
+    Args:
+        machine: The process, `host:pid`.
+    """
+    host, _, number = machine.rpartition(":")
+    if host != socket.gethostname() or not number.isdecimal():
+        return ""
+    began = _began(int(number))
+    return f"{_system()}/{began}" if began else ""
+
+
+def _system() -> str:
+    """The boot of this machine, and the namespace in which its processes are numbered."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+        return f"{boot}/{Path('/proc/self/ns/pid').readlink()}"
+    except OSError:
+        return ""
+
+
+def _began(number: int) -> str:
+    """When a process began, in ticks since the boot; empty when it has ended, or the system does not say."""
+    try:
+        # The name of its program comes second, in brackets, and may hold anything.
+        state, *fields = Path(f"/proc/{number}/stat").read_text(errors="replace").rpartition(")")[2].split()
+    except OSError:
+        return ""
+    return "" if state in ("Z", "X") else fields[18]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +86,7 @@ class Lease:
         machine: The process, `host:pid`.
         since_at: When the work began.
         until_at: When the lease ends, unless it is renewed.
+        mark: What `mark_of` gave of the process when it began.
     """
 
     attempt: str
@@ -58,24 +94,17 @@ class Lease:
     machine: str
     since_at: datetime
     until_at: datetime
+    mark: str = ""
 
     def is_alive(self, at: datetime) -> bool:
         """Whether other processes have to respect the lease."""
-        return self.until_at > at
+        return self.until_at > at and not self._is_orphaned
 
     @property
-    def is_orphaned(self) -> bool:
-        """Whether its process was one of this machine, and is gone."""
-        host, _, process = self.machine.rpartition(":")
-        if host != socket.gethostname() or not process.isdecimal():
-            return False
-        try:
-            os.kill(int(process), 0)
-        except ProcessLookupError:
-            return True
-        except PermissionError:  # it is somebody else's
-            return False
-        return False
+    def _is_orphaned(self) -> bool:
+        """Whether its process was one of this machine as it runs now, and is gone."""
+        system, _, _began_at = self.mark.rpartition("/")
+        return bool(system) and system == _system() and mark_of(self.machine) != self.mark
 
     def sentence(self, at: datetime) -> str:
         """Who, since when, until when."""

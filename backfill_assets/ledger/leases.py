@@ -11,7 +11,7 @@ from sqlalchemy import Connection, delete, insert, select, update
 
 from backfill_assets.clock import Clock
 from backfill_assets.errors import AtWork, TakenOver
-from backfill_assets.lease import Lease, LeaseTerms
+from backfill_assets.lease import Lease, LeaseTerms, mark_of
 from backfill_assets.ledger import rows
 from backfill_assets.ledger.event_log import EventLog
 from backfill_assets.ledger.queries import Queries
@@ -69,7 +69,7 @@ class LeaseSteps(LeaseReads):
                     work_id=work_id,
                     attempt=terms.attempt,
                     holder=holder,
-                    machine=terms.machine,
+                    machine=f"{terms.machine} {mark_of(terms.machine)}".rstrip(),
                     since_at=self._now,
                     until_at=self._now + terms.length,
                 )
@@ -110,7 +110,7 @@ class TurnWrites(LeaseReads):
             Whether it is these terms' now.
         """
         held = self.get(turn_of(source))
-        if held is not None and held.is_alive(self._now) and not held.is_orphaned:
+        if held is not None and held.is_alive(self._now):
             return False
         self._leases.take(turn_of(source), terms, holder=holder)
         return True

@@ -49,10 +49,10 @@ def lease(row: AnyRow, prefix: str = "") -> Lease | None:
 
 
 def lease_of(row: AnyRow, prefix: str = "") -> Lease:
-    """The working process from the columns of a lease that is there."""
-    return Lease(
-        **{name: row._mapping[f"{prefix}{name}"] for name in ("attempt", "holder", "machine", "since_at", "until_at")}
-    )
+    """The working process from the columns of a lease that is there; its mark is kept behind the name."""
+    columns = {name: row._mapping[f"{prefix}{name}"] for name in ("attempt", "holder", "since_at", "until_at")}
+    machine, _, mark = row._mapping[f"{prefix}machine"].partition(" ")
+    return Lease(**columns, machine=machine, mark=mark)
 
 
 def run_header(row: AnyRow) -> RunHeader:

@@ -12,6 +12,7 @@ from datetime import date
 
 import pytest
 
+from backfill_assets.application.stopped import stopped
 from backfill_assets.errors import IllegalTransition, Refused
 from backfill_assets.lake.swap import fence, swap
 from backfill_assets.ledger.states import PublicationState, RunState
@@ -31,6 +32,7 @@ DIE_AFTER = "publishing.acknowledge"
 PUBLISHER = """
     import os, signal, sys
     from backfill_assets_tests import operations
+    from backfill_assets.candidates import stage as staging
     from backfill_assets.clock import system_clock
     from backfill_assets.publication import publish as publishing
     from backfill_assets.settings import Settings
@@ -154,6 +156,20 @@ def test_a_run_whose_process_died_while_staging_is_failed_by_recover_and_can_run
     (found,) = operations.recover(shop.ws, by="ops")
     assert found.id == run_id
     assert state_of(shop, run_id) is RunState.FAILED
+    shop.staged(run_id)
+    assert state_of(shop, run_id) is RunState.PASSED
+
+
+def test_work_of_a_killed_process_of_this_machine_is_ended_at_once_and_its_lease_is_not_waited_for(shop: Shop) -> None:
+    run_id = shop.planned(MIDDLE)
+    killed(shop, f"stage(ws, '{run_id}', actor='ana')", "staging._stage_rows")
+    assert state_of(shop, run_id) is RunState.STAGING
+    with shop.ws.ledger.read() as reader:
+        held = reader.leases.get(run_id)
+    assert held is not None and held.until_at > shop.ws.clock()
+    assert stopped(shop.ws) == (run_id,)
+    (found,) = operations.recover(shop.ws, by="ops")
+    assert (found.id, found.outcome) == (run_id, "had stopped while STAGING")
     shop.staged(run_id)
     assert state_of(shop, run_id) is RunState.PASSED
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -18,7 +22,7 @@ from backfill_assets.errors import AtWork, IllegalTransition, Refused, TakenOver
 from backfill_assets.landing.abandoned import clean_up_landing
 from backfill_assets.landing.archive import archive
 from backfill_assets.landing.place import incoming_folder, landing_files
-from backfill_assets.lease import LeaseTerms
+from backfill_assets.lease import LeaseTerms, this_process
 from backfill_assets.ledger.states import ImportState, RunState
 from backfill_assets.ledger.store import Ledger
 from backfill_assets.main import app
@@ -161,6 +165,33 @@ def test_a_file_that_another_machine_lands_is_left_alone_until_its_lease_ends(le
         reader.leases.get(import_id)
         with pytest.raises(AtWork, match="elsewhere:1"):
             reader.leases.require_free(import_id, at=hands.now)
+
+
+def test_another_process_with_the_number_of_a_dead_one_keeps_no_lease_alive(ledger: Ledger, hands: Hands) -> None:
+    take(ledger, "a1")
+    with ledger.read() as reader:
+        held = reader.leases.get("bf-1")
+    assert held is not None and held.machine == this_process() and held.is_alive(hands.now)
+    system, _, began = held.mark.rpartition("/")
+    assert not replace(held, mark=f"{system}/{int(began) - 1}").is_alive(hands.now)
+    assert replace(held, mark=f"{system}x/{int(began) - 1}").is_alive(hands.now), "another boot, or another container"
+    assert replace(held, mark="").is_alive(hands.now), "of an earlier release"
+
+
+def test_the_lease_of_a_process_ends_with_it_also_while_nobody_has_asked_how_it_ended(
+    ledger: Ledger, hands: Hands
+) -> None:
+    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+    terms = LeaseTerms(attempt="l1", length=TWO_MINUTES, machine=f"{socket.gethostname()}:{child.pid}")
+    with ledger.write() as writer:
+        import_id = writer.imports.begin(an_offered_file(), actor="ann", lease=terms).import_id
+    with ledger.read() as reader, pytest.raises(AtWork):
+        reader.leases.require_free(import_id, at=hands.now)
+    child.kill()
+    os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+    with ledger.read() as reader:
+        reader.leases.require_free(import_id, at=hands.now)
+    child.wait()
 
 
 # --------------------------------------------------------------------------------------------------- with real work
