@@ -37,9 +37,6 @@ STAY: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "integration/test_broken_tables.py": {
         "test_a_damaged_table_keeps_no_other_one_from_being_looked_after": ("a log of garbage", "gone"),
     },
-    "integration/test_cited_proofs.py": {
-        "test_a_published_proof_is_cited_and_nothing_is_computed_again": ("days between others",),
-    },
     "integration/test_contracts.py": {
         "test_a_lift_that_breaks_its_contract_is_refused_before_anything_is_published": (
             "failing-its function failed: KeyError: 'nett'",

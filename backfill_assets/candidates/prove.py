@@ -1,24 +1,21 @@
-"""Warm-up proof: recomputes some partitions with another window; the rows must be the same.
+"""Warm-up proof: recomputes some partitions with more input than they were staged with; the rows must be the same.
 
-Seams between chunks are recomputed while the chunks are staged. The rest of the proof is computed here, in the same way
-as staging: the calls that the stage lists, from files that were pinned when the run was planned. Content checksums are
-compared with those of the staged files. Rows are compared only where the checksums differ.
-
-What a published run has proven by the same code, references and windows is cited instead (`cite`), except for seams
-between chunks.
+What chunks compute of their neighbours is computed while they are staged, and its checksum is recorded. The ends of
+the run are computed here, in the same way as staging: the calls that the stage lists, from files that were pinned when
+the run was planned. Content checksums are compared with those of the staged files. Rows are compared only where the
+checksums differ.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
-from functools import reduce
+from itertools import groupby
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from backfill_assets.candidates.cite import Citation, cited_proof
 from backfill_assets.candidates.compute import derived_rows, require_same_code
 from backfill_assets.candidates.inputs import pinned_files
 from backfill_assets.candidates.rows import rows_of
@@ -27,7 +24,7 @@ from backfill_assets.gates.measure import Measured, measure
 from backfill_assets.gates.proven import Proven
 from backfill_assets.gates.sample import sample_rows
 from backfill_assets.identity import FileSet
-from backfill_assets.lake.checksums import NO_ROWS, is_known, partition_checksums
+from backfill_assets.lake.checksums import NO_ROWS, is_known, joined, partition_checksums
 from backfill_assets.ledger.records import ChunkRecord
 from backfill_assets.ledger.sampled import SampledRow
 from backfill_assets.planning.graph import windows_of
@@ -36,12 +33,12 @@ from backfill_assets.planning.manifest_parts import PinnedInput
 from backfill_assets.planning.partitions import describe
 from backfill_assets.planning.reads import Reads
 from backfill_assets.planning.request import node_of
-from backfill_assets.planning.stages import Prove, Recomputation
+from backfill_assets.planning.stages import Prove, Recomputation, compared_by
 from backfill_assets.transforms.schemas import business_schema
 from backfill_assets.workspace import Workspace
 
 _MOST_SHOWN = 3
-"""The number of differing seams between chunks whose rows are compared: each costs the computation of a chunk."""
+"""The number of chunks whose differing neighbours are compared by rows: each costs the computation of a chunk."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,10 +70,10 @@ def prove(
         stage: The proof.
         staged: The staged files by partition.
         measured: Their measurements, for the checksums.
-        chunks: The records of the staged chunks, for the checksums of their seams.
+        chunks: The records of the staged chunks, for the checksums of what they computed of their neighbours.
 
     Returns:
-        The result for the seams, or for each end of the run, and what is cited.
+        The result for each call at the ends of the run, and for what chunks computed of their neighbours.
 
     Raises:
         ContractBroken: The code is not the one that computed the staged rows.
@@ -85,59 +82,60 @@ def prove(
     if not isinstance(table, DerivedTable):
         return ()
     work = _Proving(ws=ws, manifest=manifest, table=table, staged=staged, measured=measured)
-    with ws.ledger.read() as tx:
-        cited = cited_proof(tx, manifest)
-    if cited is not None:
-        seams = [_at_the_seams(work, replace(stage, alone=(), ends=()), chunks)] if stage.between_chunks else []
-        return (*seams, _by_citation(manifest, cited))
-    if stage.ends:
-        return _at_the_ends(work, stage)
-    return (_at_the_seams(work, stage, chunks),)
-
-
-def _by_citation(manifest: Manifest, cited: Citation) -> Proven:
-    return Proven(partitions=(), described=cited.proven_on, windows=windows_of(node_of(manifest)), cited=cited.run_id)
-
-
-def _at_the_seams(work: _Proving, stage: Prove, chunks: Iterable[ChunkRecord]) -> Proven:
-    """Seams between chunks by the checksums that staging recorded, the others by computing each alone."""
-    checksums = {chunk.number: chunk.seam_checksum for chunk in chunks if is_known(chunk.seam_checksum)}
-    calls = list(stage.alone)
-    unlike: list[date] = []
-    for again in stage.between_chunks:
-        (seam,), noted = again.compared, checksums.get(again.chunk or 0)
-        if noted == _checksum(work.measured, seam):
-            continue
-        if noted:
-            unlike.append(seam)
-        if not noted or len(unlike) <= _MOST_SHOWN:
-            calls.append(again)
-    found = _compare(work, calls, unlike)
-    return Proven(
-        partitions=stage.partitions,
-        described=describe(stage.grain, stage.partitions),
-        windows=windows_of(node_of(work.manifest)),
-        again={**{seam: _not_looked_at(work, seam, unlike) for seam in stage.partitions}, **found.again},
-        differing=found.differing,
-        examples=found.examples,
-    )
+    at_the_ends = _at_the_ends(work, stage)
+    return (*at_the_ends, _between_chunks(work, stage, chunks)) if stage.between_chunks else at_the_ends
 
 
 def _at_the_ends(work: _Proving, stage: Prove) -> tuple[Proven, ...]:
-    """The ends of the run with longer windows: for runs without seams, and those of earlier releases."""
-    found = _compare(work, [end for end in stage.ends if end.is_other])
+    """The ends of the run with longer windows."""
+    found: dict[tuple[date, ...], _Found] = {}
+    for computed, calls in groupby(stage.ends, key=lambda end: end.computed):
+        longer = [call for call in calls if call.is_other]
+        if longer:
+            found[computed] = _compare(work, replace(longer[0], compared=compared_by(longer)))
     return tuple(
-        Proven(
-            partitions=end.compared,
-            described=describe(stage.grain, end.compared),
-            windows=windows_of(node_of(work.manifest)),
+        replace(
+            _proven(work, end.compared),
             more=end.more,
-            again={p: again for p, again in found.again.items() if p in end.compared},
-            differing=tuple(p for p in found.differing if p in end.compared),
-            examples=tuple(row for row in found.examples if row.partition in end.compared),
+            again={p: again for p, again in found[end.computed].again.items() if p in end.compared},
+            differing=tuple(p for p in found[end.computed].differing if p in end.compared),
+            examples=tuple(row for row in found[end.computed].examples if row.partition in end.compared),
         )
+        if end.is_other
+        else replace(_proven(work, end.compared), more=end.more)
         for end in stage.ends
     )
+
+
+def _between_chunks(work: _Proving, stage: Prove, chunks: Iterable[ChunkRecord]) -> Proven:
+    """What chunks computed of their neighbours, by the checksum that staging recorded; it is computed again only where
+    there is none, or to show the rows that differ."""
+    recorded = {chunk.number: chunk.seam_checksum for chunk in chunks if is_known(chunk.seam_checksum)}
+    partitions = compared_by(stage.between_chunks)
+    again = {partition: _without_differences(work, partition) for partition in partitions}
+    differing: dict[date, None] = {}
+    examples: tuple[SampledRow, ...] = ()
+    shown = 0
+    for call in stage.between_chunks:
+        noted = recorded.get(call.chunk or 0)
+        if noted == joined(_checksum(work.measured, partition) for partition in call.compared):
+            continue
+        if noted:
+            shown += 1
+            if shown > _MOST_SHOWN:
+                break
+        found = _compare(work, call)
+        again |= {partition: found.again[partition] for partition in found.differing}
+        # Rows that are others each time they are computed do not follow from their input alone.
+        differing |= dict.fromkeys(found.differing or (call.compared if noted else ()))
+        examples = examples or found.examples
+    return replace(_proven(work, partitions), again=again, differing=tuple(differing), examples=examples)
+
+
+def _proven(work: _Proving, partitions: tuple[date, ...]) -> Proven:
+    manifest = work.manifest
+    described = describe(manifest.grain, partitions)
+    return Proven(partitions=partitions, described=described, windows=windows_of(node_of(manifest)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,28 +145,16 @@ class _Found:
     examples: tuple[SampledRow, ...]
 
 
-def _compare(work: _Proving, calls: Sequence[Recomputation], unlike: Collection[date] = ()) -> _Found:
-    """Recomputes partitions and compares them with the staged ones.
-
-    Args:
-        work: The run.
-        calls: What to recompute.
-        unlike: Partitions that count as different because another recomputation has shown it.
-    """
-    if not calls:
-        return _Found(again={}, differing=(), examples=())
-    ws, manifest, table = work.ws, work.manifest, work.table
-    require_same_code(ws, manifest)
-    rows = reduce(DataFrame.unionAll, (_computed_again(work, call) for call in calls))
-    compared = [partition for call in calls for partition in call.compared]
-    checksums = partition_checksums(rows, table.partition.column, business_schema(table))
-    unequal = {p for p in compared if checksums.get(p, NO_ROWS) != _checksum(work.measured, p)}
-    differing = sorted(unequal.union(unlike))
-    shown = [partition for partition in differing if partition in compared]
-    again, examples = _differences(work, rows, shown) if shown else ({}, ())
+def _compare(work: _Proving, call: Recomputation) -> _Found:
+    """Recomputes partitions in one call and compares them with the staged ones."""
+    require_same_code(work.ws, work.manifest)
+    rows = _computed_again(work, call)
+    checksums = partition_checksums(rows, work.table.partition.column, business_schema(work.table))
+    differing = tuple(p for p in call.compared if checksums.get(p, NO_ROWS) != _checksum(work.measured, p))
+    again, examples = _differences(work, rows, differing) if differing else ({}, ())
     return _Found(
-        again={p: again[p] if p in again else _not_looked_at(work, p, unlike) for p in compared},
-        differing=tuple(differing),
+        again={p: again[p] if p in again else _without_differences(work, p) for p in call.compared},
+        differing=differing,
         examples=examples,
     )
 
@@ -200,11 +186,11 @@ def _computed_again(work: _Proving, call: Recomputation) -> DataFrame:
     return rows.where(F.col(work.table.partition.column).isin(list(call.compared)))
 
 
-def _not_looked_at(work: _Proving, seam: date, unlike: Collection[date]) -> Measured:
-    """The result for a seam between chunks from checksums alone."""
-    rows = 0 if seam in unlike else work.staged[seam].rows
-    surplus = work.measured[seam].surplus if seam in work.measured else 0
-    return Measured(partition=seam, rows=rows, accepted_rows=rows, unchanged=rows, surplus=surplus)
+def _without_differences(work: _Proving, partition: date) -> Measured:
+    """The result for a partition whose checksum is the same, or whose rows were not compared."""
+    rows = work.staged[partition].rows
+    surplus = work.measured[partition].surplus if partition in work.measured else 0
+    return Measured(partition=partition, rows=rows, accepted_rows=rows, unchanged=rows, surplus=surplus)
 
 
 def _checksum(measured: Mapping[date, Measured], partition: date) -> str:

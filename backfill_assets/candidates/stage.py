@@ -156,15 +156,14 @@ def _finished_chunks(ws: Workspace, manifest: Manifest, tx: ReadTransaction) -> 
     """The chunks that an earlier attempt finished from the same inputs, and whose files are unchanged."""
     # Accepted versions never change; candidates of the same set can be staged again.
     outdated = set(read_before(tx, ws.graph, manifest))
-    planned = {chunk.number: chunk.partitions for chunk in chunks_of(manifest)}
+    planned = {(chunk.number, chunk.partitions): chunk.computed for chunk in chunks_of(manifest)}
     candidates = tx.candidates.of_run(manifest.run_id)
     return [
         chunk.number
         for chunk in tx.candidates.chunks(manifest.run_id)
         if chunk.state is ChunkState.DONE
-        and planned.get(chunk.number) == chunk.partitions
         and candidates.keys() >= set(chunk.partitions)
-        and outdated.isdisjoint(chunk.partitions)
+        and outdated.isdisjoint(planned.get((chunk.number, chunk.partitions), outdated))
         and not missing_files(ws.lake, manifest.table, (candidates[p].files for p in chunk.partitions))
     ]
 
@@ -244,7 +243,7 @@ def _stage_rows(work: Staging, stage: Compute) -> int:
     staged = write_staged(
         ws.lake,
         manifest.table,
-        _without_seam(frame.observe(content, *_content_of(table, chunk)), table, chunk),
+        _staged_only(frame.observe(content, *_content_of(table, chunk)), table, chunk),
         run_id=manifest.run_id,
         attempt=attempt_of(f"{chunk.number:04d}-{work.token}", contract_version(table)),
         partition_column=manifest.partition_column,
@@ -275,7 +274,7 @@ def _stage_rows(work: Staging, stage: Compute) -> int:
             candidates=candidates,
             attempt=work.token,
             checksum=checksum_of(found),
-            seam_checksum=checksum_of(found, prefix="seam_") if chunk.seam else "",
+            seam_checksum=checksum_of(found, prefix="seam_") if chunk.once_more else "",
         )
     ws.reached(Point.STAGE_CHUNK_FINISHED)
     return output_rows
@@ -284,14 +283,14 @@ def _stage_rows(work: Staging, stage: Compute) -> int:
 def _content_of(table: Table, chunk: Chunk) -> Sequence[Column]:
     """What is observed of the rows of a chunk while they are written, without a further pass."""
     hashes = hash_columns(business_schema(table))
-    if chunk.seam is None:
+    if not chunk.once_more:
         return F.count(F.lit(1)).alias("rows"), *sums_of(hashes)
-    of_seam = _of_seam(table, chunk.seam)
+    once_more = _is_once_more(table, chunk)
     return (
-        F.count_if(~of_seam).alias("rows"),
-        *sums_of(F.when(~of_seam, each) for each in hashes),
-        F.count_if(of_seam).alias("seam_rows"),
-        *sums_of((F.when(of_seam, each) for each in hashes), prefix="seam_"),
+        F.count_if(~once_more).alias("rows"),
+        *sums_of(F.when(~once_more, each) for each in hashes),
+        F.count_if(once_more).alias("seam_rows"),
+        *sums_of((F.when(once_more, each) for each in hashes), prefix="seam_"),
     )
 
 
@@ -299,13 +298,13 @@ def _counted(frame: DataFrame, table: Table, chunk: Chunk) -> Mapping[str, Any]:
     return frame.agg(*_content_of(table, chunk)).collect()[0].asDict()
 
 
-def _without_seam(frame: DataFrame, table: Table, chunk: Chunk) -> DataFrame:
-    """The rows that are staged: those of the seam are staged by the chunk before it."""
-    return frame if chunk.seam is None else frame.where(~_of_seam(table, chunk.seam))
+def _staged_only(frame: DataFrame, table: Table, chunk: Chunk) -> DataFrame:
+    """The rows that are staged: those of its neighbours are staged by the chunks that they belong to."""
+    return frame.where(~_is_once_more(table, chunk)) if chunk.once_more else frame
 
 
-def _of_seam(table: Table, seam: date) -> Column:
-    return F.col(table.partition.column) == F.lit(seam)
+def _is_once_more(table: Table, chunk: Chunk) -> Column:
+    return F.col(table.partition.column).isin(list(chunk.once_more))
 
 
 def _require_declared(manifest: Manifest, chunk: Chunk, staged: Mapping[str, FileSet]) -> None:

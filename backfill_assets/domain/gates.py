@@ -181,14 +181,13 @@ WARM_UP = "warm_up"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WarmUpProof:
-    """Partitions between others are the same when they are computed with exactly the declared window. Every derived
-    table has this gate.
+    """Partitions where rows are published with the least input are the same with more of it. Every derived table has
+    this gate.
 
     Attributes:
-        partitions: How many are computed again in a run of one chunk; where chunks meet, every seam is. None for three
-            days or one month. 0 opts out.
-        extra_days: A run in which no partition lies between two others is proven by longer windows: how many more days
-            of each input on each side; by default as many again as its own window has, at least 7.
+        partitions: How many at each end of a run are computed again, and half as many on either side between chunks.
+            None for five days or one month. 0 opts out.
+        extra_days: With how many more days of each input on each side the ends are computed; None for seven.
     """
 
     partitions: int | None = None
@@ -201,12 +200,12 @@ class WarmUpProof:
 
     @property
     def demands(self) -> str:
-        of_one_chunk = f"{count_of(self.asked, 'partition')} of a run in one chunk"
-        return f"seams between chunks, or {of_one_chunk}, are the same with exactly the declared window"
+        ends = f"the first and last {count_of(self.asked, 'partition')} of a run"
+        return f"{ends}, and those where chunks meet, are the same with more input"
 
     @property
     def asked(self) -> int:
-        """How many partitions are computed again where no chunks meet."""
+        """How many partitions at each end of a run are computed again."""
         return self.partitions or 0
 
     @property
@@ -293,15 +292,15 @@ def row_count(*, at_least: int = 0, at_most: int | None = None, blocking: bool =
 def warm_up_proof(
     partitions: int | None = None, extra_days: int | None = None, *, blocking: bool = True
 ) -> WarmUpProof:
-    """Some partitions of a run are computed a second time, with exactly the declared window, and must be the same.
+    """Partitions at the ends of a run and of its chunks are computed again, with more input, and must be the same.
 
-    Where chunks meet, that is the last partition of each but the last chunk.
+    Where chunks meet, each also computes partitions of its neighbours, half as many on either side.
 
     Args:
-        partitions: How many in a run of one chunk; by default 3 of a daily table, 1 of a monthly one. 0 opts out.
-        extra_days: Of a run in which no partition lies between two others, the ends are computed with longer windows
-            instead: how many more days of each input on each side, as far as they are accepted; by default as many
-            again as its own window has, and at least 7.
+        partitions: How many at each end of a run; by default 5 of a daily table, 1 of a monthly one. A window that is
+            short by more days than that can give wrong rows further from the end, which are not compared. 0 opts out.
+        extra_days: How many more days of each input on each side are read at the ends of a run, as far as they are
+            accepted; by default 7.
         blocking: Whether a difference keeps the run from being published.
     """
     return WarmUpProof(partitions=partitions, extra_days=extra_days, blocking=blocking)

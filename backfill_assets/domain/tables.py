@@ -122,7 +122,7 @@ class DerivedTable:
         if self.reference_window is not None and not self.references:
             raise wrong(self, "it declares how far references count, and uses none")
         self._check_releases()
-        proves = 1 if self.partition.grain is Grain.MONTHLY else 3
+        proves = 1 if self.partition.grain is Grain.MONTHLY else 5
         object.__setattr__(self, "gates", complete_gates(self, self.gates, proves=proves))
         check_breakdown(self, self.breakdown, partition=self.partition.column)
 

@@ -33,7 +33,6 @@ _MEANINGS = {
     "restated": "days that had rows before, which this run replaces",
     "restatement": "a run that replaces rows that were believed to be right",
     "rolled back": "undone: the rows from before are what readers see again",
-    "seam": "a day that is computed a second time, with exactly the declared input, to prove that it is enough",
     "staged": "computed and written aside, not visible to readers",
     "superseded": "replaced by a later publication",
     "swap": "one commit that exchanges files of the table for others: readers see all of it or nothing",

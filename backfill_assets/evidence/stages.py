@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import date
 from typing import Literal, assert_never
@@ -21,6 +20,7 @@ from backfill_assets.planning.stages import (
     Recomputation,
     Stage,
     Swap,
+    compared_by,
     sentence,
     stages_of,
 )
@@ -54,7 +54,8 @@ class ComputeStage:
         table: Its table.
         chunk: The number of the chunk, from 1.
         partitions: What the chunk writes.
-        seam: The day before the chunk, which is computed once more for the proof of the window and not staged; or null.
+        before: What of the chunks before it is computed once more for the proof of the window, and not staged.
+        after: The same of the chunks after it.
         reads: What is read, warm-up and look-ahead included; empty for landed files.
     """
 
@@ -64,7 +65,8 @@ class ComputeStage:
     table: str
     chunk: int
     partitions: tuple[date, ...]
-    seam: date | None
+    before: tuple[date, ...]
+    after: tuple[date, ...]
     reads: tuple[InputOfStage, ...]
 
 
@@ -104,16 +106,14 @@ class MoreOfInput:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProvenEnd:
-    """One end of a run that is computed again with a longer window.
+    """Partitions at the ends of a run that are computed again with longer windows.
 
     Attributes:
-        from_: Its first partition.
-        to: Its last partition.
+        partitions: Which ones.
         more: How many more days are read, input by input.
     """
 
-    from_: date
-    to: date
+    partitions: tuple[date, ...]
     more: tuple[MoreOfInput, ...]
 
 
@@ -127,9 +127,8 @@ class ProveStage:
         run_id: The run.
         table: Its table.
         partitions: What is computed again.
-        between_chunks: Of these, what is computed with the chunk after it, with exactly the declared window.
-        alone: Of these, what is computed alone, with exactly the declared window.
-        ends: Of these, what is computed with a longer window.
+        between_chunks: Of these, what chunks compute of their neighbours while they are staged.
+        ends: Of these, what is computed with longer windows.
     """
 
     stage: Literal["prove"] = "prove"
@@ -138,7 +137,6 @@ class ProveStage:
     table: str
     partitions: tuple[date, ...]
     between_chunks: tuple[date, ...]
-    alone: tuple[date, ...]
     ends: tuple[ProvenEnd, ...]
 
 
@@ -229,7 +227,8 @@ def _compute(stage: Compute, words: str) -> ComputeStage:
         table=stage.table,
         chunk=stage.chunk.number,
         partitions=stage.chunk.partitions,
-        seam=stage.chunk.seam,
+        before=stage.chunk.before,
+        after=stage.chunk.after,
         reads=tuple(_input(reads) for reads in stage.reads if reads.partitions),
     )
 
@@ -243,19 +242,14 @@ def _prove(stage: Prove, words: str) -> ProveStage:
         sentence=words,
         run_id=stage.run_id,
         table=stage.table,
-        partitions=stage.partitions,
-        between_chunks=_compared(stage.between_chunks),
-        alone=_compared(stage.alone),
+        partitions=compared_by((*stage.between_chunks, *stage.ends)),
+        between_chunks=compared_by(stage.between_chunks),
         ends=tuple(_end(end) for end in stage.ends),
     )
 
 
-def _compared(calls: Iterable[Recomputation]) -> tuple[date, ...]:
-    return tuple(partition for call in calls for partition in call.compared)
-
-
 def _end(end: Recomputation) -> ProvenEnd:
-    return ProvenEnd(from_=end.compared[0], to=end.compared[-1], more=tuple(_more(more) for more in end.more))
+    return ProvenEnd(partitions=end.compared, more=tuple(_more(more) for more in end.more))
 
 
 def _more(more: MoreDays) -> MoreOfInput:

@@ -12,10 +12,6 @@ from backfill_assets.gates.verdict import Verdict
 from backfill_assets.ledger.records import GateResult
 from backfill_assets.planning.partitions import Grain, count_of, describe
 from backfill_assets.planning.reads import more_days_described
-from backfill_assets.planning.windows import windows_described
-
-PROVEN_BY = "proven_by"
-"""What the gate observes where the proof of an earlier run is cited: that run."""
 
 NOT_ASKED = "not asked for when the run was planned"
 NOTHING_THERE = "no input partition before or after the window is accepted, so there is nothing to compare with"
@@ -27,14 +23,17 @@ def warm_up_verdict(partition: date, proven: Sequence[Proven] | None) -> Verdict
 
     Args:
         partition: The partition.
-        proven: The result for the seams or for each end of the run; None when it was planned without a proof.
+        proven: The results at the ends of the run and between chunks; None when it was planned without a proof.
     """
     if proven is None:
         return Verdict(passed=True, sentence=NOT_ASKED, observed={})
-    for end in proven:
-        if partition in end.partitions:
-            return _computed_again(partition, end)
-    return _elsewhere(proven)
+    # One that was computed again at two ends has to be the same at both.
+    found = sorted((each for each in proven if partition in each.partitions), key=lambda each: _rank(partition, each))
+    return _computed_again(partition, found[0]) if found else _elsewhere(proven)
+
+
+def _rank(partition: date, proven: Proven) -> int:
+    return 0 if partition in proven.differing else 1 if proven.is_compared else 2
 
 
 def _computed_again(partition: date, proven: Proven) -> Verdict:
@@ -70,44 +69,16 @@ def _computed_again(partition: date, proven: Proven) -> Verdict:
 
 def _elsewhere(proven: Sequence[Proven]) -> Verdict:
     observed = {"proven_on": " and ".join(each.described for each in proven)}
-    for each in proven:
-        observed |= {PROVEN_BY: each.cited} if each.cited else {}
     differing = [(p, each.again[p].surplus) for each in proven for p in each.differing]
     if shown := [partition for partition, surplus in differing if not surplus]:
         return Verdict(passed=False, sentence=f"the window is too short, as {shown[0]} shows", observed=observed)
     if differing:
         sentence = f"{NOT_USABLE}: the key is not unique on {differing[0][0]}"
         return Verdict(passed=False, sentence=sentence, observed=observed)
-    compared = [f"{_where(each)}, with {_other(each)}" for each in proven if each.is_compared]
+    compared = [f"{each.described}, with {_other(each)}" for each in proven if each.is_compared]
     if not compared:
         return Verdict(passed=True, sentence=NOTHING_THERE, observed=observed)
     return Verdict(passed=True, sentence=f"proven on {' and on '.join(compared)}", observed=observed)
-
-
-def _where(proven: Proven) -> str:
-    return f"{proven.described} by run {proven.cited}" if proven.cited else proven.described
-
-
-def proven_by_rows(results: Iterable[GateResult]) -> str | None:
-    """The partitions, in words, on which a run proved exactly the declared windows by rows that it computed again.
-
-    Args:
-        results: The results of the gate in all partitions of the run.
-
-    Returns:
-        None where a result failed, where no rows were compared, where the windows were longer, and where the run cites
-        another one: only what was computed can be cited.
-    """
-    found = tuple(results)
-    if any(not result.passed or PROVEN_BY in result.observed for result in found):
-        return None
-    shown = [result.observed for result in found if result.observed.get("unchanged") and not result.observed["more"]]
-    return str(shown[0]["proven_on"]) if shown else None
-
-
-def named_proofs(results: Iterable[GateResult]) -> tuple[str, ...]:
-    """The runs whose proofs results cite, which is one, or none where the run proved its window itself."""
-    return tuple(sorted({str(result.observed[PROVEN_BY]) for result in results if PROVEN_BY in result.observed}))
 
 
 def scope_of_proof(grain: Grain, results: Iterable[GateResult]) -> str:
@@ -124,8 +95,6 @@ def scope_of_proof(grain: Grain, results: Iterable[GateResult]) -> str:
         return f"{describe(grain, again)}: computed again, the same rows"
     if again:
         return f"{describe(grain, again)}: computed again, the same rows; the other {rest}"
-    if cited := named_proofs(found):
-        return f"run {' and '.join(cited)} proved the same code, references and windows; {rest}"
     return f"nothing was compared: {found[0].verdict}" if found else "nothing was compared"
 
 
@@ -143,5 +112,5 @@ def _window_observed(proven: Proven) -> Mapping[str, Any]:
 
 
 def _other(proven: Proven) -> str:
-    """The windows with which the rows were recomputed."""
-    return more_days_described(proven.more) if proven.more else f"exactly {windows_described(proven.windows)}"
+    """With what the rows were recomputed."""
+    return more_days_described(proven.more) if proven.more else "other partitions in the same call"

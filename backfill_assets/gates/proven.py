@@ -20,14 +20,12 @@ class Proven:
         partitions: Those that were recomputed.
         described: The same in words.
         windows: The declared window of each input, by argument.
-        more: At an end of the run, how many more days of each input were read, limited to accepted partitions; empty
-            for seams, which are computed with exactly the declared windows.
+        more: At the ends of the run, how many more days of each input were read, limited to accepted partitions; empty
+            for what chunks computed of their neighbours, by the declared windows of both.
         again: The measurements, with the recomputed rows as the new side and the staged ones as the old; `surplus`
             counts rows that share their key on either side. If rows were not compared it has no differences.
         differing: The partitions whose content differs.
         examples: Some of the rows that differ in the first such partition: `before` as staged, `after` as recomputed.
-        cited: The earlier run that proved the same, whose proof is cited; then nothing is recomputed, and `described`
-            is what that run recomputed.
     """
 
     partitions: tuple[date, ...]
@@ -37,7 +35,6 @@ class Proven:
     again: Mapping[date, Measured] = field(default_factory=dict)
     differing: tuple[date, ...] = ()
     examples: tuple[SampledRow, ...] = ()
-    cited: str | None = None
 
     @property
     def is_compared(self) -> bool:

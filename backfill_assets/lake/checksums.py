@@ -105,6 +105,14 @@ def checksum_of(found: Mapping[str, Any], prefix: str = "") -> str:
     return checksum_text(found[f"{prefix}rows"] or 0, *(found[f"{prefix}{name}"] or 0 for name in SUMS))
 
 
+def joined(checksums: Iterable[str]) -> str:
+    """The checksum of the rows of several partitions together, from the checksums of each in the present form."""
+    parts = [
+        [int(rows), *(int(each, 16) for each in sums)] for text in checksums for _, rows, *sums in [text.split(":")]
+    ]
+    return checksum_text(*map(sum, zip(*parts, strict=True)))
+
+
 def partition_checksums(rows: DataFrame, column: str, schema: StructType) -> Mapping[date, str]:
     """The checksum of every partition that has rows, in one aggregation.
 

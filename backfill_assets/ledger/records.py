@@ -74,8 +74,8 @@ class ChunkRecord:
     Attributes:
         attempt: Who computes it; only that attempt can finish it.
         checksum: Order-independent content checksum of all its rows; empty until it is done.
-        seam_checksum: The same of the seam that was computed with it, the last partition of the chunk before; empty
-            where there is none.
+        seam_checksum: The same of what was computed with it of its neighbours, for the proof of the window; empty where
+            that is nothing.
     """
 
     run_id: str

@@ -100,7 +100,7 @@ class CandidateWrites(CandidateReads):
             candidates: What it staged.
             attempt: Who computed it.
             checksum: Of all staged rows.
-            seam_checksum: Of the seam that was computed with them and not staged, if there is one.
+            seam_checksum: Of what was computed of its neighbours and not staged, if there is anything.
 
         Raises:
             UnknownName: There is no such run.

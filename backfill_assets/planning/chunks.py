@@ -1,14 +1,19 @@
-"""Chunks: the parts in which a run is computed, by partitions, expected rows and limits. The manifest lists them."""
+"""Chunks: the parts in which a run is computed, by partitions, expected rows and limits. The manifest lists them.
+
+Where chunks meet, each also computes a few partitions of its neighbours: more of what comes before than the chunk after
+it has, and more of what comes after than the chunk before it has. Their rows must be those that their owner stages.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
-from itertools import islice
+from itertools import accumulate, takewhile
 
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import Limits
+from backfill_assets.planning.partitions import next_partition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,17 +22,24 @@ class Chunk:
 
     Attributes:
         partitions: What it stages.
-        seam: The last partition of the chunk before it, when the proof of the window asks to compute that once more.
+        before: The last partitions of its neighbours before it that it computes once more, in order.
+        after: The first partitions of its neighbours after it that it computes once more, in order.
     """
 
     number: int
     partitions: tuple[date, ...]
-    seam: date | None = None
+    before: tuple[date, ...] = ()
+    after: tuple[date, ...] = ()
+
+    @property
+    def once_more(self) -> tuple[date, ...]:
+        """What is computed with the chunk and compared with what its owners stage, and not staged."""
+        return self.before + self.after
 
     @property
     def computed(self) -> tuple[date, ...]:
-        """What one call computes; the seam is compared and not staged."""
-        return self.partitions if self.seam is None else (self.seam, *self.partitions)
+        """What one call of the transform computes."""
+        return self.before + self.partitions + self.after
 
 
 def chunks_of(manifest: Manifest) -> tuple[Chunk, ...]:
@@ -35,16 +47,31 @@ def chunks_of(manifest: Manifest) -> tuple[Chunk, ...]:
 
     A manifest of format 1 did not list them: they all had the same size.
     """
-    remaining = iter(manifest.partitions)
+    partitions = manifest.partitions
     most = manifest.limits.chunk_partitions
-    sizes = manifest.chunks or [most] * -(-len(manifest.partitions) // most)
-    seams = frozenset(manifest.proof.seams if manifest.proof else ())
+    sizes = manifest.chunks or [most] * -(-len(partitions) // most)
     chunks: list[Chunk] = []
-    for number, size in enumerate(sizes, start=1):
-        before = chunks[-1].partitions[-1] if chunks else None
-        seam = before if before in seams else None
-        chunks.append(Chunk(number=number, partitions=tuple(islice(remaining, size)), seam=seam))
+    for number, (size, end) in enumerate(zip(sizes, accumulate(sizes), strict=True), start=1):
+        before, after = _neighbours(manifest, end - size, end)
+        chunks.append(Chunk(number=number, partitions=partitions[end - size : end], before=before, after=after))
     return tuple(chunks)
+
+
+def _neighbours(manifest: Manifest, start: int, end: int) -> tuple[tuple[date, ...], tuple[date, ...]]:
+    """The consecutive partitions on either side of a chunk that the proof asks it to compute as well."""
+    proof, partitions = manifest.proof, manifest.partitions
+    if proof is None:
+        return (), ()
+    if not proof.beside:
+        # Before format 6: the last partition of the chunk before, where the manifest names it.
+        return (partitions[start - 1 : start] if start and partitions[start - 1] in proof.seams else ()), ()
+
+    def adjoins(place: int) -> bool:
+        return next_partition(manifest.grain, partitions[place - 1]) == partitions[place]
+
+    before = list(takewhile(adjoins, range(start, max(0, start - proof.beside), -1)))
+    after = list(takewhile(adjoins, range(end, min(len(partitions), end + proof.beside))))
+    return partitions[start - len(before) : start], partitions[end : end + len(after)]
 
 
 def chunk_sizes(partitions: Sequence[date], rows: Mapping[date, int], limits: Limits) -> tuple[int, ...]:

@@ -32,10 +32,10 @@ from backfill_assets.planning.partitions import Grain
 from backfill_assets.planning.policy import Policy
 from backfill_assets.planning.reads import MoreDays
 
-FORMAT = 5
+FORMAT = 6
 """The format that is written. Earlier formats are still read and keep their text: 1 has no chunk sizes, proof and set,
 2 lacks the fields of `_since_format_3`; before 4 a proof had the same number of more days for every input; before 5
-every reference was the present one."""
+every reference was the present one; before 6 a proof named its seams, and had longer windows only without them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -257,35 +257,32 @@ def _input_document(pinned: PinnedInput) -> Mapping[str, Any]:
 
 
 def _proof_document(proof: Proof, of_format: int) -> Mapping[str, Any]:
+    partitions = {"partitions": [partition.isoformat() for partition in proof.partitions]}
+    inputs = {"inputs": [_input_document(pinned) for pinned in proof.inputs]}
+    more = {"more": [{"argument": m.argument, "days_back": m.back, "days_ahead": m.ahead} for m in proof.more]}
+    if of_format >= 6:
+        return {"beside": proof.beside, **partitions, **more, **inputs}
     seams = {"seams": [partition.isoformat() for partition in proof.seams]} if of_format >= 3 else {}
-    more: Mapping[str, Any] = {
-        "more": [{"argument": m.argument, "days_back": m.back, "days_ahead": m.ahead} for m in proof.more]
-    }
-    if of_format < 4:
-        more = {"extra_days": proof.extra_days, "extra_days_ahead": proof.extra_days_ahead}
-    return {
-        **seams,
-        **more,
-        "partitions": [partition.isoformat() for partition in proof.partitions],
-        "last": [partition.isoformat() for partition in proof.last],
-        "inputs": [_input_document(pinned) for pinned in proof.inputs],
-    }
+    same = {"extra_days": proof.extra_days, "extra_days_ahead": proof.extra_days_ahead}
+    last = {"last": [partition.isoformat() for partition in proof.last]}
+    return {**seams, **(more if of_format >= 4 else same), **partitions, **last, **inputs}
 
 
 def _parse_proof(document: Mapping[str, Any] | None) -> Proof | None:
     if document is None:
         return None
     return Proof(
-        seams=tuple(date.fromisoformat(day) for day in document.get("seams", ())),
+        beside=document.get("beside", 0),
         partitions=tuple(date.fromisoformat(day) for day in document["partitions"]),
-        last=tuple(date.fromisoformat(day) for day in document["last"]),
         more=tuple(
             MoreDays(argument=each["argument"], back=each["days_back"], ahead=each["days_ahead"])
             for each in document.get("more", ())
         ),
+        inputs=tuple(_parse_input(pinned) for pinned in document["inputs"]),
+        seams=tuple(date.fromisoformat(day) for day in document.get("seams", ())),
+        last=tuple(date.fromisoformat(day) for day in document.get("last", ())),
         extra_days=document.get("extra_days", 0),
         extra_days_ahead=document.get("extra_days_ahead", 0),
-        inputs=tuple(_parse_input(pinned) for pinned in document["inputs"]),
     )
 
 

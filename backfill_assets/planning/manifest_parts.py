@@ -180,23 +180,26 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proof:
-    """What the warm-up gate recomputes: seams, or the ends of the run with a longer window.
+    """What is computed once more to prove the window: partitions at the ends of the run and of its chunks.
 
     Attributes:
-        seams: Partitions that are computed once more with exactly the declared window, where the staged ones had more
-            (since format 3): the last one of a chunk with the chunk after it, any other one alone.
-        partitions: The first output partitions, with a longer window; where there are no seams, and in earlier formats.
-        last: The last output partition, when it is not among the first: the look-ahead is cut short there.
-        more: By how many more days than its own window each input is read then, if they are there.
+        beside: How many partitions of its neighbours a chunk computes as well on either side, at most; since format 6.
+        partitions: Those at the ends of the run, with longer windows. Before format 6 only the first ones, and only
+            where there are no seams.
+        more: By how many more days than its own window each input is read for these, if they are there.
+        inputs: The input partitions of the longer windows that the run itself does not read.
+        seams: Formats 3 to 5: partitions that are compared as they are staged by one chunk and computed once more, the
+            last one of a chunk with the chunk after it, any other one apart.
+        last: Formats 2 to 5: the last output partition, when it is not among the first.
         extra_days: Formats 2 and 3: how many more days back every input is read.
         extra_days_ahead: Formats 2 and 3: how many more days ahead.
-        inputs: The input partitions of the longer window that the run itself does not read.
     """
 
-    seams: tuple[date, ...] = ()
+    beside: int = 0
     partitions: tuple[date, ...] = ()
-    last: tuple[date, ...] = ()
     more: tuple[MoreDays, ...] = ()
+    inputs: tuple[PinnedInput, ...] = ()
+    seams: tuple[date, ...] = ()
+    last: tuple[date, ...] = ()
     extra_days: int = 0
     extra_days_ahead: int = 0
-    inputs: tuple[PinnedInput, ...] = ()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 
 from backfill_assets.planning.graph import Graph, TableNode
@@ -61,6 +61,18 @@ def reads_of(node: TableNode, graph: Graph, partitions: Sequence[date]) -> tuple
             days=edge.window.around(output),
         )
         for edge in node.inputs
+    )
+
+
+def reads_together(calls: Sequence[tuple[Reads, ...]]) -> tuple[Reads, ...]:
+    """What one call reads in place of several: of each input all of their partitions."""
+    return tuple(
+        replace(
+            of_input[0],
+            partitions=tuple(sorted({partition for each in of_input for partition in each.partitions})),
+            days=DayRange(min(each.days.start for each in of_input), max(each.days.end for each in of_input)),
+        )
+        for of_input in zip(*calls, strict=True)
     )
 
 

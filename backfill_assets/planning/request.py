@@ -39,7 +39,6 @@ from backfill_assets.planning.manifest_parts import (
 from backfill_assets.planning.partitions import DayRange, Grain, days_of, describe, partitions_of_spans, spans_of
 from backfill_assets.planning.policy import USUAL_POLICY, Policy
 from backfill_assets.planning.proof import ProofTerms, plan_proof
-from backfill_assets.planning.seams import InputRows
 from backfill_assets.planning.state import Claim, StateReader
 from backfill_assets.planning.windows import AnyWindow, parse_window
 
@@ -216,7 +215,7 @@ def propose(
     """
     node = graph.table(request.table)
     partitions = output_of(request, graph, as_of)
-    reads, pins, rows = _inputs(node, partitions, graph, state, upstream)
+    reads, pins = _inputs(node, partitions, graph, state, upstream)
     present = state.claims(node.name, partitions)
     if request.mode is Mode.RECONCILIATION:
         _require_something_to_reconcile(node, partitions, present)
@@ -231,7 +230,7 @@ def propose(
     chunks = chunk_sizes(partitions, expected.rows, limits)
     proof = None
     if terms.proof:
-        proof = plan_proof(terms.proof, node, partitions, chunks, rows, pins, graph=graph, state=state)
+        proof = plan_proof(terms.proof, node, partitions, pins, graph=graph, state=state)
     manifest = Manifest(
         run_id=run_id_for(request, node, as_of),
         kind=request.kind or (Kind.RESTATEMENT if present else Kind.BACKFILL),
@@ -317,10 +316,9 @@ def _require_something_to_reconcile(node: TableNode, partitions: Sequence[date],
 
 def _inputs(
     node: TableNode, partitions: Sequence[date], graph: Graph, state: StateReader, upstream: Upstream
-) -> tuple[tuple[PlannedInput, ...], tuple[PinnedInput, ...], InputRows]:
+) -> tuple[tuple[PlannedInput, ...], tuple[PinnedInput, ...]]:
     reads: list[PlannedInput] = []
     pins: list[PinnedInput] = []
-    rows: dict[str, Mapping[date, int]] = {}
     output = spans_of(node.grain, partitions)
     for edge in node.inputs:
         source = graph.table(edge.table)
@@ -329,7 +327,6 @@ def _inputs(
         claims = state.claims(edge.table, needed)
         staged = upstream.get(edge.table, {})
         known = [p for p in needed if p in staged or p in claims]
-        rows[edge.argument] = {p: staged[p].rows if p in staged else claims[p].rows for p in known}
         reads.append(
             PlannedInput(
                 argument=edge.argument,
@@ -340,7 +337,7 @@ def _inputs(
                 warm_up=tuple(p for p in needed if p not in covered),
                 missing=tuple(p for p in needed if p not in claims and p not in staged),
                 staged=tuple(p for p in needed if p in staged),
-                rows=sum(rows[edge.argument].values()),
+                rows=sum(staged[p].rows if p in staged else claims[p].rows for p in known),
                 files=sum(claim.file_count for claim in claims.values()),
                 size_bytes=sum(claim.size_bytes for claim in claims.values()),
             )
@@ -352,7 +349,7 @@ def _inputs(
             for p in known
         )
         pins.append(PinnedInput(argument=edge.argument, table=edge.table, partitions=tuple(pinned)))
-    return tuple(reads), tuple(pins), rows
+    return tuple(reads), tuple(pins)
 
 
 def require_inputs(plan: Plan, *, first_day: date) -> None:

@@ -7,7 +7,7 @@ publishing the `Swap`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
 from typing import assert_never
@@ -19,8 +19,8 @@ from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED, Proof
 from backfill_assets.planning.partitions import Grain, count_of, describe
 from backfill_assets.planning.policy import A_PERSON, Demand
-from backfill_assets.planning.proof import ProvenEnd, ends_of, longer_reads
-from backfill_assets.planning.reads import MoreDays, Reads, more_days, more_days_described, reads_of
+from backfill_assets.planning.proof import in_a_row, longer_reads, pinned_by, windows_touch
+from backfill_assets.planning.reads import MoreDays, Reads, more_days, more_days_described, reads_of, reads_together
 from backfill_assets.planning.request import node_of
 
 
@@ -29,7 +29,7 @@ class Compute:
     """Spark computes one chunk into files that are staged and not visible to readers.
 
     Attributes:
-        chunk: Its number and output partitions, and the seam that is computed with them.
+        chunk: Its number and output partitions, and those of its neighbours that are computed with them.
         chunks: How many there are.
         reads: Its inputs, warm-up and look-ahead included, each read once; empty for landed files.
     """
@@ -51,7 +51,8 @@ class Recomputation:
         compared: The part of it that is compared with the staged rows.
         reads: Its inputs: exactly the declared windows, except at the ends of a run.
         chunk: The chunk whose staging makes the same call and records the checksum of what is compared.
-        more: At an end of the run, how many more days than its window are read of each input; empty for seams.
+        more: At the ends of the run, how many more days than its window are read of each input; empty otherwise. A call
+            that reads other numbers of days for some of its partitions is listed once for each.
     """
 
     computed: tuple[date, ...]
@@ -71,8 +72,7 @@ class Prove:
     """Partitions are recomputed with other windows; the rows must be the same.
 
     Attributes:
-        between_chunks: Each computed with the chunk after it while that is staged, and again only to show rows.
-        alone: Each computed alone, with exactly the declared windows.
+        between_chunks: What each chunk computes of its neighbours while it is staged, and again only to show rows.
         ends: The ends of the run, with longer windows.
     """
 
@@ -80,19 +80,12 @@ class Prove:
     table: str
     grain: Grain
     between_chunks: tuple[Recomputation, ...] = ()
-    alone: tuple[Recomputation, ...] = ()
     ends: tuple[Recomputation, ...] = ()
 
     @property
     def compared(self) -> tuple[date, ...]:
-        """What is in fact computed with other windows."""
-        every = (*self.between_chunks, *self.alone, *self.ends)
-        return tuple(partition for again in every if again.is_other for partition in again.compared)
-
-    @property
-    def partitions(self) -> tuple[date, ...]:
-        every = (*self.between_chunks, *self.alone, *self.ends)
-        return tuple(partition for again in every for partition in again.compared)
+        """What is in fact computed with other windows, in order."""
+        return compared_by(again for again in (*self.between_chunks, *self.ends) if again.is_other)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,40 +189,61 @@ def measuring(manifest: Manifest, graph: Graph) -> tuple[Measure | Prove, ...]:
         gates=tuple(gate.name for gate in manifest.gates),
     )
     proof = manifest.proof
-    if proof is None or not (proof.partitions or proof.seams):
+    if proof is None:
         return (measure,)
+    node = node_of(manifest)
     between_chunks = tuple(
         Recomputation(
-            computed=stage.chunk.computed, compared=(stage.chunk.seam,), reads=stage.reads, chunk=stage.chunk.number
+            computed=stage.chunk.computed,
+            compared=stage.chunk.once_more,
+            reads=stage.reads,
+            chunk=stage.chunk.number,
         )
         for stage in computing(manifest, graph)
-        if stage.chunk.seam is not None
+        if stage.chunk.once_more
     )
-    node = node_of(manifest)
-    noted = {partition for again in between_chunks for partition in again.compared}
     prove = Prove(
         run_id=manifest.run_id,
         table=manifest.table,
         grain=manifest.grain,
         between_chunks=between_chunks,
-        alone=tuple(
-            Recomputation(computed=(seam,), compared=(seam,), reads=reads_of(node, graph, (seam,)))
-            for seam in proof.seams
-            if seam not in noted
-        ),
-        ends=tuple(_at_an_end(manifest, proof, end, node, graph) for end in ends_of(proof, node)),
+        ends=tuple(_at_the_ends(manifest, proof, compared_by(between_chunks), node, graph)),
     )
     return (measure, prove)
 
 
-def _at_an_end(manifest: Manifest, proof: Proof, end: ProvenEnd, node: TableNode, graph: Graph) -> Recomputation:
-    reads = longer_reads(manifest, proof, end, node, graph)
-    return Recomputation(
-        computed=end.partitions,
-        compared=end.partitions,
-        reads=reads,
-        more=more_days(reads_of(node, graph, end.partitions), reads),
-    )
+def _at_the_ends(
+    manifest: Manifest, proof: Proof, compared: Sequence[date], node: TableNode, graph: Graph
+) -> Iterator[Recomputation]:
+    calls = [call for chunk in chunks_of(manifest) for call in _calls(node, chunk, frozenset(proof.partitions))]
+    if not proof.beside:
+        # Before format 6 the last partition was computed apart, and so was each seam of a run in one chunk.
+        calls = [proof.partitions, proof.last, *((seam,) for seam in proof.seams if seam not in compared)]
+    pinned = pinned_by(manifest, proof)
+    for call in filter(None, calls):
+        reads = {row: longer_reads(proof, row, node, graph, pinned) for row in in_a_row(node, call)}
+        equal: dict[tuple[MoreDays, ...], list[date]] = {}
+        for row, longer in reads.items():
+            equal.setdefault(more_days(reads_of(node, graph, row), longer), []).extend(row)
+        for more, partitions in equal.items():
+            yield Recomputation(
+                computed=call,
+                compared=tuple(partitions),
+                reads=reads_together(tuple(reads.values())),
+                more=() if proof.seams else more,
+            )
+
+
+def _calls(node: TableNode, chunk: Chunk, ends: frozenset[date]) -> tuple[tuple[date, ...], ...]:
+    """The ends in a chunk in one call, so that a run is proven within the limits that it is computed in.
+
+    They are two calls where one would leave out input between them that the chunk has read: a transform may count on
+    finding every day since the first that it sees.
+    """
+    call = tuple(partition for partition in chunk.partitions if partition in ends)
+    rows = in_a_row(node, call)
+    has_gaps = len(in_a_row(node, chunk.partitions)) > 1
+    return (call,) if has_gaps or len(rows) < 2 or windows_touch(node, *rows) else rows
 
 
 def publishing(manifest: Manifest, graph: Graph, *, inside: Iterable[str] = ()) -> tuple[Swap | Notify, ...]:
@@ -254,7 +268,7 @@ def sentence(stage: Stage) -> str:
             return (
                 f"compute chunk {stage.chunk.number} of {stage.chunks} of {stage.table}, "
                 f"{describe(stage.grain, stage.chunk.partitions)}"
-                + (f" (and {describe(stage.grain, [stage.chunk.seam])}, once more)" if stage.chunk.seam else "")
+                + (f" (and {describe(stage.grain, stage.chunk.once_more)}, once more)" if stage.chunk.once_more else "")
                 + f", from {read or 'the landed files'}"
             )
         case Prove():
@@ -279,22 +293,16 @@ def sentence(stage: Stage) -> str:
 
 def proof_sentence(stage: Prove) -> str:
     """What is computed again, and with which days."""
-    seams = [
-        f"{describe(stage.grain, _compared(some))}, once more {how} and exactly the declared window"
-        for some, how in ((stage.between_chunks, "with the next chunk each"), (stage.alone, "with only their own days"))
-        if some
-    ]
-    if seams:
-        return "; ".join(seams)
     longer = [
         f"{describe(stage.grain, again.compared)}, once more with {more_days_described(again.more)}"
         for again in stage.ends
         if again.is_other
     ]
-    if not longer:
-        return "no input partition before or after it is accepted, so there is nothing to compare with"
-    return "; ".join(longer)
+    if beside := compared_by(stage.between_chunks):
+        longer.append(f"{describe(stage.grain, beside)}, once more with the chunks beside them")
+    return "; ".join(longer) or "no input partition before or after it is accepted, so there is nothing to compare with"
 
 
-def _compared(calls: Iterable[Recomputation]) -> tuple[date, ...]:
-    return tuple(partition for again in calls for partition in again.compared)
+def compared_by(calls: Iterable[Recomputation]) -> tuple[date, ...]:
+    """What some calls compare with the staged rows, in order."""
+    return tuple(sorted({partition for again in calls for partition in again.compared}))

@@ -130,14 +130,6 @@ def _window_of(named: tuple[tuple[str, int], ...]) -> AnyWindow:
     return Window(**document)
 
 
-def windows_described(windows: Mapping[str, AnyWindow]) -> str:
-    """Windows by argument, as a person reads them: input by input where they differ."""
-    described = {argument: str(window) for argument, window in windows.items()}
-    if len(set(described.values())) == 1:
-        return next(iter(described.values()))
-    return ", and ".join(f"{window} of {argument}" for argument, window in described.items())
-
-
 def _require_counts(unit: str, **counts: int) -> None:
     found = ", ".join(f"{name}={count!r}" for name, count in counts.items())
     if not all(isinstance(count, int) for count in counts.values()):

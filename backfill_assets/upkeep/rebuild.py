@@ -154,7 +154,7 @@ def _rebuilt(work: Rebuilding, computed: Sequence[date], partitions: Sequence[da
 
 
 Call = tuple[tuple[date, ...], tuple[date, ...]]
-"""What is computed in one call, and what of it is rebuilt: without the seam that a chunk computes for its proof."""
+"""What is computed in one call, and what of it is rebuilt: without what a chunk computes for its proof."""
 
 
 def _calls(manifest: Manifest, chosen: Sequence[date], *, whole: bool) -> Iterator[Call]:

@@ -124,7 +124,7 @@ def derived_rows(
 
 
 def staged_rows(frame: Frame, _table: Table, chunk: Chunk) -> Frame:
-    """The rows of a chunk without those of its seam."""
+    """The rows of a chunk without those of its neighbours."""
     return Frame(rows={day: row for day, row in frame.rows.items() if day in chunk.partitions}, table=frame.table)
 
 
@@ -226,7 +226,7 @@ def without_spark(paper: Paper) -> Iterator[None]:
                 "source_rows": paper.source_rows,
                 "derived_rows": derived_rows,
                 "write_staged": write_staged,
-                "_without_seam": staged_rows,
+                "_staged_only": staged_rows,
                 "_content_of": lambda *_: (),
                 "_counted": lambda *_: {},
                 "checksum_of": lambda _found, **_prefix: "",

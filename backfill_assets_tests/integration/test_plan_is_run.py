@@ -130,11 +130,8 @@ def test_the_proof_reads_as_many_more_days_as_the_plan_said(shop: Shop) -> None:
 def test_the_proof_computes_the_days_that_the_plan_said(shop: Shop) -> None:
     run_id = shop.staged(shop.planned(OUTPUT))
     (prove,) = [stage for stage in operations.stages(shop.ws, run_id) if isinstance(stage, Prove)]
-    assert len(prove.alone) == 3
     with shop.ws.ledger.read() as reader:
         found = {
-            r.partition
-            for r in reader.candidates.gate_results(run_id)
-            if r.verdict.startswith("the same 1 row with exactly")
+            r.partition for r in reader.candidates.gate_results(run_id) if r.verdict.startswith("the same 1 row with ")
         }
     assert found == set(prove.compared)

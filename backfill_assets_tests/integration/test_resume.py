@@ -16,6 +16,7 @@ from datetime import date, datetime, timedelta
 import pytest
 
 from backfill_assets.errors import ContractBroken, IllegalTransition, TakenOver
+from backfill_assets.lake.checksums import joined
 from backfill_assets.ledger.read_candidates import CandidateReads
 from backfill_assets.ledger.states import ChunkState, RunState
 from backfill_assets.planning.partitions import DayRange
@@ -94,9 +95,10 @@ def test_a_run_of_six_chunks_killed_twice_is_resumed_with_equal_checksums_and_no
     assert {p: c.checksum for p, c in one.items()} == {p: c.checksum for p, c in other.items()}
     assert [c.checksum for c in chunks] == [c.checksum for c in clean_chunks]
     assert [c.checksum for c in chunks] == [other[p].checksum for p in sorted(other)], "one partition per chunk"
-    assert [c.seam_checksum for c in chunks] == ["", *(c.checksum for c in chunks[:-1])], (
-        "each after the first proves a seam"
-    )
+    assert [c.seam_checksum for c in chunks] == [
+        joined(c.checksum for c in (*chunks[max(0, place - 3) : place], *chunks[place + 1 : place + 4]))
+        for place in range(6)
+    ], "each proves three neighbours on either side"
     assert times(month, run_id, "chunk_finished") == dict.fromkeys(range(1, 7), 1)
     assert all(c.finished_at and c.finished_at >= c.started_at and c.output_rows == 1 for c in chunks)
 

@@ -1,11 +1,13 @@
-"""A window that is short by one day is caught at the seams between chunks, whatever dies in between."""
+"""A window that is too short is caught where chunks meet and at the ends of a run, whatever dies in between."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import date, timedelta
+from pathlib import Path
 
 import pytest
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -14,6 +16,7 @@ from sqlalchemy import update
 
 from backfill_assets.domain import Domain, Release, TransformContext, Window, unique_key
 from backfill_assets.gates.judge_proof import NOT_USABLE
+from backfill_assets.lake.checksums import joined
 from backfill_assets.landing.imports import OnDuplicate
 from backfill_assets.ledger.records import ChunkRecord, GateResult
 from backfill_assets.ledger.sampled import FailingKey
@@ -29,11 +32,13 @@ from backfill_assets_tests import operations
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.example_domain import recent_sales, sales
 from backfill_assets_tests.lakes import folder_of
-from backfill_assets_tests.shop import DAYS, OUTPUT, RECENT, Shop, shop_environment, ticking_clock
+from backfill_assets_tests.shop import OUTPUT, RECENT, Shop, shop_environment, ticking_clock
 
 HISTORY = DayRange.inclusive(date(2009, 11, 1), date(2010, 6, 12))
 COMPUTED = DayRange.inclusive(date(2010, 3, 2), date(2010, 6, 12))
-"""103 days: one seam, between a chunk of 100 and one of three."""
+"""103 days: a chunk of 100 and one of three."""
+BEFORE_THE_LAST_CHUNK = date(2010, 6, 7)
+"""The first of the three days before it, which it computes once more with exactly their declared history."""
 
 
 # ------------------------------------------------------------------------------------------------ a long history
@@ -59,23 +64,30 @@ def _summed(rows: DataFrame) -> DataFrame:
     return rows.groupBy("day").agg(amount).select("day", F.lit("only").alias("shop"), "amount")
 
 
-@pytest.fixture(scope="module")
-def history(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Iterator[Workspace]:
-    """One sale late in the evening of every day, over most of a year: what a window lacks is never an empty day."""
-    home = tmp_path_factory.mktemp("history")
-    settings = Settings.from_environment({**shop_environment(home), "BACKFILL_FIRST_DAY": str(HISTORY.start)})
+@contextmanager
+def sold_on(home: Path, spark: SparkSession, days: DayRange, sold: Sequence[date]) -> Iterator[Workspace]:
+    """A shop whose days are all built, with one sale late in the evening of some of them."""
+    settings = Settings.from_environment({**shop_environment(home), "BACKFILL_FIRST_DAY": str(days.start)})
     ws = Workspace.open(settings, clock=ticking_clock(NOON), open_session=lambda: spark)
     path = home / "sales.jsonl"
-    lines = [{"sale_id": f"sale-{day}", "sold_at": f"{day}T23:30:00Z", "amount": 1 + day.day} for day in HISTORY]
+    lines = [{"sale_id": f"sale-{day}", "sold_at": f"{day}T23:30:00Z", "amount": 1 + day.day} for day in sold]
     path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
     operations.land(ws, "sales", path, on_duplicate=OnDuplicate.IGNORE, by="ana")
-    load = operations.plan_load(ws, "sales", partitions=tuple(HISTORY), by="ana", reason="a history")
+    empty = tuple(day for day in days if day not in sold)
+    load = operations.plan_load(ws, "sales", partitions=tuple(days), by="ana", reason="a history", empty=empty)
     assert load is not None
     operations.stage(ws, load.run_id, actor="ana")
     operations.gate(ws, load.run_id, actor="ana")
     operations.publish(ws, load.run_id, by="ana")
     yield ws
     ws.close()
+
+
+@pytest.fixture(scope="module")
+def history(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Iterator[Workspace]:
+    """A sale on every day, over most of a year: what a window lacks is never an empty day."""
+    with sold_on(tmp_path_factory.mktemp("history"), spark, HISTORY, tuple(HISTORY)) as ws:
+        yield ws
 
 
 def declared(ws: Workspace, **changed: object) -> Workspace:
@@ -119,16 +131,52 @@ def test_a_window_short_by_one_day_is_caught_in_chunks_of_a_hundred_days(
     short = declared(history, window=Window(days_back=back - 1), releases=(release,), gates=())
     run_id = gated(short, COMPUTED, 100)
     assert state_of(short, run_id) is RunState.BLOCKED
-    failing = [p for p, result in proofs(short, run_id).items() if "rows differ" in result.verdict]
-    seams = [chunk.partitions[-1] for chunk in chunks(short, run_id)[:-1]]
-    assert set(failing) <= set(seams) and failing
-    assert proofs(short, run_id)[failing[0]].verdict == (
-        f"with exactly {back - 1} days back and 0 ahead, 1 of 1 rows differ: the window is too short"
-    )
+    # The first day of the run has no more history than its window, and what the second chunk computes of the first one.
+    failing = {p: result.verdict for p, result in proofs(short, run_id).items() if "differ" in result.verdict}
+    assert set(failing) == {COMPUTED.start, BEFORE_THE_LAST_CHUNK}
+    assert all(verdict.endswith("1 of 1 rows differ: the window is too short") for verdict in failing.values())
     enough = declared(history, window=Window(days_back=back), releases=(release,), gates=())
     run_id = gated(enough, COMPUTED, 100)
     assert state_of(enough, run_id) is RunState.PASSED
-    assert proofs(enough, run_id)[seams[0]].verdict == f"the same 1 row with exactly {back} days back and 0 ahead"
+    assert proofs(enough, run_id)[BEFORE_THE_LAST_CHUNK].verdict == (
+        "the same 1 row with other partitions in the same call"
+    )
+
+
+# -------------------------------------------------------------------------------- one order on every tenth day
+
+FIRST_ORDER = date(2024, 12, 4)
+TENTHS = DayRange.inclusive(date(2025, 1, 1), date(2025, 4, 20))
+"""In chunks of ten days, each of which begins with a day on which an order is due after 28 days."""
+
+
+def _due(sales: DataFrame, ctx: TransformContext) -> DataFrame:
+    """What was ordered 28 days before, and so nothing on nine days of ten."""
+    return _summed(sales.select(F.date_add("sold_on", 28).alias("day"), "amount"))
+
+
+@pytest.fixture(scope="module")
+def orders(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> Iterator[Workspace]:
+    with sold_on(
+        tmp_path_factory.mktemp("orders"),
+        spark,
+        DayRange.inclusive(date(2024, 11, 20), date(2025, 4, 27)),
+        [FIRST_ORDER + timedelta(days=10 * number) for number in range(15)],
+    ) as ws:
+        yield ws
+
+
+def test_rows_that_are_wrong_on_the_first_day_of_a_chunk_alone_are_caught(orders: Workspace) -> None:
+    release = Release(version="1.0.0", function=_due)
+    firsts = {day for number, day in enumerate(TENTHS) if number % 10 == 0}
+    for back, wrong in ((23, firsts), (26, {TENTHS.start}), (28, set())):
+        ws = declared(orders, window=Window(days_back=back), releases=(release,), gates=())
+        run_id = gated(ws, TENTHS, 10)
+        with ws.ledger.read() as reader:
+            staged = {p for p, each in reader.candidates.of_run(run_id).items() if each.rows}
+        assert firsts - staged == wrong
+        assert state_of(ws, run_id) is (RunState.BLOCKED if wrong else RunState.PASSED)
+        assert {p for p, result in proofs(ws, run_id).items() if not result.passed} >= {min(wrong)} if wrong else True
 
 
 # ------------------------------------------------------------------------------------------------------ a small shop
@@ -154,27 +202,31 @@ def dies_at(beginning: str) -> Listener:
 
 
 @pytest.mark.long
-def test_the_seam_is_computed_with_its_chunk_and_never_staged_by_it(shop: Shop) -> None:
+def test_a_chunk_computes_days_of_its_neighbours_and_never_stages_them(shop: Shop) -> None:
     run_id = shop.staged(in_chunks(shop.ws, 3))
     assert state_of(shop.ws, run_id) is RunState.PASSED
     with shop.ws.ledger.read() as reader:
         candidates, events = reader.candidates.of_run(run_id), list(reader.events.entries(entity_id=run_id))
-    first, second, third = chunks(shop.ws, run_id)
-    assert [len(chunk.partitions) for chunk in (first, second, third)] == [3, 3, 1]
-    assert [chunk.output_rows for chunk in (first, second, third)] == [3, 3, 1]
-    # Nine days of input without the seam, four of them warm-up and look-ahead; one more with it.
-    assert [chunk.input_rows for chunk in (first, second, third)] == [6, 7, 5]
-    assert first.seam_checksum == ""
-    assert second.seam_checksum == candidates[date(2026, 1, 5)].checksum
-    assert third.seam_checksum == candidates[date(2026, 1, 8)].checksum
+    found = first, second, third = chunks(shop.ws, run_id)
+    assert [len(chunk.partitions) for chunk in found] == [3, 3, 1]
+    assert [chunk.output_rows for chunk in found] == [3, 3, 1]
+    # With warm-up and look-ahead: of 3 to 8 January, of 3 to 9, and of 6 to 9.
+    assert [chunk.input_rows for chunk in found] == [9, 10, 7]
+    staged = {number: candidates[date(2026, 1, number)].checksum for number in range(3, 10)}
+    assert first.seam_checksum == joined(staged[number] for number in (6, 7, 8))
+    assert second.seam_checksum == joined(staged[number] for number in (3, 4, 5, 9))
+    assert third.seam_checksum == joined(staged[number] for number in (6, 7, 8))
     noted = [e.payload["seam_checksum"] for e in events if e.action == "chunk_finished"]
-    assert noted == [chunk.seam_checksum for chunk in (first, second, third)]
+    assert noted == [chunk.seam_checksum for chunk in found]
     folder = f"{second.number:04d}-{second.attempt}"
-    staged = {p.parent.name for p in (folder_of(shop.ws.lake, RECENT) / "_runs" / run_id / folder).rglob("*.parquet")}
-    assert staged == {f"day={day}" for day in second.partitions}
-    shop_verdicts = {p.day: r.verdict for p, r in proofs(shop.ws, run_id).items()}
-    assert shop_verdicts[5] == shop_verdicts[8] == "the same 1 row with exactly 2 days back and 1 ahead"
-    assert shop_verdicts[6] == "proven on 2026-01-05, 2026-01-08, 2 days, with exactly 2 days back and 1 ahead"
+    files = (folder_of(shop.ws.lake, RECENT) / "_runs" / run_id / folder).rglob("*.parquet")
+    assert {path.parent.name for path in files} == {f"day={day}" for day in second.partitions}
+    # A run of a week has no other days than those at its ends, which are computed with more days chunk by chunk.
+    more = ("4 more days ahead", "3 more days back and 1 more day ahead", "6 more days back")
+    verdicts = {p: result.verdict for p, result in proofs(shop.ws, run_id).items()}
+    assert verdicts == {
+        p: f"the same 1 row with {how}" for chunk, how in zip(found, more, strict=True) for p in chunk.partitions
+    }
 
 
 @pytest.mark.parametrize("window", [Window(days_back=1, days_ahead=1), Window(days_back=2)], ids=["back", "ahead"])
@@ -196,18 +248,26 @@ def test_rows_that_a_run_in_chunks_gets_wrong_are_caught_after_it_died_and_went_
     assert finished == [1, 2, 3], "no chunk is computed twice"
     found = proofs(short, run_id)
     assert state_of(short, run_id) is RunState.BLOCKED
-    side = f"exactly {window.days_back} day{'s' * (window.days_back > 1)} back and {window.days_ahead} ahead"
-    for seam in (date(2026, 1, 5), date(2026, 1, 8)):
-        assert found[seam].verdict == f"with {side}, 1 of 1 rows differ: the window is too short"
-        assert found[seam].observed["changed_columns"] == {"amount": 1}
+    # The end of the run, and the day that a neighbour computes with exactly the declared window on that side.
+    if window.days_back == 1:
+        end, meeting, side = 3, 6, "1 more day back and 4 more days ahead"
+    else:
+        end, meeting, side = 9, 8, "6 more days back and 1 more day ahead"
+    for number, how in ((end, side), (meeting, "other partitions in the same call")):
+        result = found[date(2026, 1, number)]
+        assert result.verdict == f"with {how}, 1 of 1 rows differ: the window is too short"
+        assert result.observed["changed_columns"] == {"amount": 1}
+    assert [day.day for day, result in found.items() if not result.passed] == sorted((end, meeting))
     with short.ledger.read() as reader:
-        (named,) = reader.samples.failing_keys(run_id)
-    assert named == FailingKey(gate="warm_up", partition=date(2026, 1, 5), key={"day": "2026-01-05", "shop": "only"})
-    assert found[date(2026, 1, 4)].verdict == "the window is too short, as 2026-01-05 shows"
+        named = reader.samples.failing_keys(run_id)
+    assert sorted(named, key=lambda key: key.partition) == [
+        FailingKey(gate="warm_up", partition=date(2026, 1, number), key={"day": f"2026-01-0{number}", "shop": "only"})
+        for number in sorted((end, meeting))
+    ]
 
 
 @pytest.mark.long
-def test_a_seam_whose_checksum_is_not_known_is_computed_by_the_gate(shop: Shop) -> None:
+def test_neighbours_whose_checksum_is_not_known_are_computed_by_the_gate(shop: Shop) -> None:
     for ws, ends in ((shop.ws, RunState.PASSED), (declared(shop.ws, window=Window(days_back=2)), RunState.BLOCKED)):
         run_id = in_chunks(ws, 3)
         operations.stage(ws, run_id, actor="ana")
@@ -220,13 +280,12 @@ def test_a_seam_whose_checksum_is_not_known_is_computed_by_the_gate(shop: Shop) 
 
 
 @pytest.mark.long
-def test_where_nothing_lies_between_two_others_a_longer_window_is_the_proof(shop: Shop) -> None:
+def test_two_days_are_proven_with_longer_windows(shop: Shop) -> None:
     two = DayRange(date(2026, 1, 5), date(2026, 1, 7))
-    for size in (1, 2):
+    for size, ahead in ((1, 4), (2, 3)):
         run_id = shop.staged(in_chunks(shop.ws, size, two))
-        assert operations.run_named(shop.ws, run_id).manifest.proof.seams == ()  # type: ignore[union-attr]
         assert proofs(shop.ws, run_id)[two.start].verdict == (
-            "the same 1 row with 2 more days back and 3 more days ahead"
+            f"the same 1 row with 2 more days back and {ahead} more days ahead"
         )
     short = declared(shop.ws, window=Window(days_back=1, days_ahead=1))
     run_id = in_chunks(short, 2, two)
@@ -239,7 +298,7 @@ def test_where_nothing_lies_between_two_others_a_longer_window_is_the_proof(shop
 
 @pytest.mark.long
 def test_a_run_that_an_earlier_release_planned_is_proven_as_it_was_agreed(shop: Shop) -> None:
-    """Its manifest has another text for the gate and computes its ends again; its chunks compute no seams."""
+    """Its manifest has another text for the gate and computes its ends apart; its chunks compute no neighbours."""
     with_seams = operations.run_named(shop.ws, in_chunks(shop.ws, 3)).manifest
     gates = tuple(
         replace(gate, demands="the first 3 partitions and the last one are the same with a longer window")
@@ -274,17 +333,20 @@ def test_where_the_key_is_not_unique_the_proof_says_that_it_is_not_usable(shop: 
     operations.gate(doubled, run_id, actor="ana")
     assert state_of(doubled, run_id) is RunState.BLOCKED
     verdicts = {result.verdict for result in proofs(doubled, run_id).values()}
-    assert all(verdict.startswith(NOT_USABLE) for verdict in verdicts) and len(verdicts) == 2
+    assert verdicts and all(verdict.startswith(NOT_USABLE) for verdict in verdicts)
 
 
 @pytest.mark.long
-def test_a_run_whose_days_have_gaps_has_seams_where_they_are_consecutive(shop: Shop) -> None:
-    whole = operations.run_named(shop.ws, in_chunks(shop.ws, 3)).manifest
+def test_chunks_compute_no_neighbours_beyond_a_gap(shop: Shop) -> None:
     days = tuple(day for day in OUTPUT if day != date(2026, 1, 5))
-    gapped = replace(whole, run_id="gapped", partitions=days, chunks=(2, 2, 2), proof=Proof(seams=(date(2026, 1, 7),)))
-    with shop.ws.ledger.write() as writer:
-        writer.runs.add(gapped, actor="ana")
-    shop.staged("gapped")
-    assert state_of(shop.ws, "gapped") is RunState.PASSED
-    assert [bool(chunk.seam_checksum) for chunk in chunks(shop.ws, "gapped")] == [False, False, True]
-    assert DAYS.start not in days
+    request = PlanRequest(
+        table=RECENT,
+        days=OUTPUT,
+        partitions=days,
+        reason="in parts",
+        by="ana",
+        limits=AskedLimits(chunk_partitions=2),
+    )
+    run_id = shop.staged(operations.plan(shop.ws, request).manifest.run_id)
+    assert state_of(shop.ws, run_id) is RunState.PASSED
+    assert [bool(chunk.seam_checksum) for chunk in chunks(shop.ws, run_id)] == [False, True, True]

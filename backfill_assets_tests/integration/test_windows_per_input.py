@@ -9,7 +9,6 @@ from datetime import UTC, date, datetime
 import pytest
 from pyspark.sql import SparkSession
 
-from backfill_assets.candidates import prove
 from backfill_assets.landing.imports import OnDuplicate
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import Plan, PlanRequest
@@ -108,17 +107,15 @@ def test_a_slow_dimension_has_no_warm_up_of_its_own(ws: Workspace) -> None:
 
 
 @pytest.mark.long
-def test_the_proof_reads_each_input_longer_by_its_own_measure(ws: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
-    # A published run of these windows would be cited; this is about what is computed without one.
-    monkeypatch.setattr(prove, "cited_proof", lambda *_: None)
+def test_the_proof_reads_a_week_more_of_each_input(ws: Workspace) -> None:
     alone = plan(ws, WORTH, DayRange.inclusive(RATED.last, RATED.last)).manifest
     assert alone.proof is not None
-    assert [(more.argument, more.back, more.ahead) for more in alone.proof.more] == [("sales", 30, 7), ("rates", 7, 7)]
+    assert [(more.argument, more.back, more.ahead) for more in alone.proof.more] == [("sales", 7, 7), ("rates", 7, 7)]
     operations.stage(ws, alone.run_id, actor="ana")
     operations.gate(ws, alone.run_id, actor="ana")
     with ws.ledger.read() as reader:
         (found,) = [result for result in reader.candidates.gate_results(alone.run_id) if result.gate == "warm_up"]
-    assert found.verdict == "the same 1 row with 30 more days back of sales, and 7 more days back of rates"
+    assert found.verdict == "the same 1 row with 7 more days back"
 
 
 @pytest.mark.long

@@ -104,9 +104,7 @@ def test_landed_files_are_listed_with_the_reason_of_a_statement_where_there_is_o
 def test_a_long_verdict_leaves_room_for_what_its_gate_demands(width: int) -> None:
     days = "2025-02-19, 2025-03-10, 2025-04-14, 3 days"
     outcome = f"{days}: computed again, the same rows; the other 86 days not computed again"
-    demands = (
-        "seams between chunks, or 3 partitions of a run in one chunk, are the same with exactly the declared window"
-    )
+    demands = "the first and last 5 partitions of a run, and those where chunks meet, are the same with more input"
     columns = ["gate", "verdict", "on failure", "demands, or the first failure"]
     console = Console(width=width, file=StringIO())
     show(console, listing("gates", columns, [["counts_no_more_days_than_passed", outcome, "blocks", demands]]))

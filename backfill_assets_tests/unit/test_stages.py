@@ -66,10 +66,16 @@ def test_the_proof_is_announced_with_the_days_that_are_really_there(
     manifest = proven_manifest(node, graph, output, accepted, ProofTerms(partitions=3, extra_days=extra))
     _, prove = measuring(manifest, graph)
     assert isinstance(prove, Prove)
-    first, last = tuple(output[:3]), tuple(output[3:][-1:])
-    # Days of the run's own window that lie after the first three days' count as more days ahead of those.
-    of_first = (first, (min(extra, before), min(extra, after + length - len(first))))
-    assert ends(prove) == ([of_first, (last, (0, min(extra, after)))] if last else [of_first])
+    first, last, between = tuple(output[:3]), tuple(output[-3:]), length - 3
+    # Days of the run's own window count as more days of the end that does not need them.
+    of_first = (min(extra, before), min(extra, after + between))
+    of_last = (min(extra, before + between), min(extra, after))
+    if length <= 6:
+        assert ends(prove) == [(tuple(output), (min(extra, before), min(extra, after)))]
+    elif of_first == of_last and 3 + ahead >= between - back:
+        assert ends(prove) == [((*first, *last), of_first)]
+    else:
+        assert ends(prove) == [(first, of_first), (last, of_last)]
     said = sentence(prove)
     if any(any(more) for _, more in ends(prove)):
         assert "with 0" not in said and "and 0" not in said
@@ -81,8 +87,8 @@ def test_the_proof_is_announced_with_the_days_that_are_really_there(
 def test_the_text_of_a_plan_shows_the_proof_of_its_window() -> None:
     said = shown(plan())
     assert (
-        "proof of the window  2024-06-11..2024-06-13, 3 days, once more with only their own days and exactly the "
-        "declared window"
+        "proof of the window  2024-06-10..2024-06-12, 2024-06-14..2024-06-16, 6 days, once more with 7 more days back "
+        "and 7 more days ahead"
     ) in said
     short = plan_of(
         GRAPH, Accepted(rows_a_day=10), DayRange(WEEK.start, WEEK.start + ONE_DAY), limits=LIMITS, proof=PROOF

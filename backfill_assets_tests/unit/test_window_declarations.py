@@ -119,7 +119,7 @@ def test_a_window_is_proven_on_three_days_or_one_month_unless_the_author_says_ot
         gates = derived(source(), **changed).gates
         return [(gate.asked, gate.extra_days) for gate in gates if isinstance(gate, WarmUpProof)]
 
-    assert proof() == [(3, None)]
+    assert proof() == [(5, None)]
     assert proof(partition=monthly("day")) == [(1, None)]
     assert proof(gates=(warm_up_proof(partitions=5, extra_days=30),)) == [(5, 30)]
     assert proof(gates=(warm_up_proof(partitions=0),)) == []
