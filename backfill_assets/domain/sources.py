@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from pyspark.sql.types import StringType, StructType, TimestampType
+from pyspark.sql.types import LongType, StringType, StructType, TimestampType
 
 from backfill_assets.domain.breakdown import check_breakdown
 from backfill_assets.domain.column_types import check_identifying
@@ -43,10 +43,14 @@ def _is_zone(value: object) -> bool:
     return True
 
 
+FILE_NAME, ROW_NUMBER = "file_name", "row_number"
+"""What landing fills for a source whose files have no key: the name of the file, and the number of the record in it."""
+
 OF_A_SOURCE = {
     "event_time": a(str, "a column name"),
     "json_columns": several(str, "column names"),
     "timezone": Kind(words="a time zone such as 'Europe/Amsterdam'", test=lambda value: value == "" or _is_zone(value)),
+    "row_number": Kind(words="True or False", test=lambda value: isinstance(value, bool)),
     "rounds": Kind(words="True or False", test=lambda value: isinstance(value, bool)),
     "plausible_gap_days": a(int, "a number of days"),
     "earlier": EARLIER,
@@ -79,6 +83,8 @@ class SourceTable:
         timezone: The zone of times in its files that have no offset, such as Europe/Amsterdam. Of the two times that a
             clock shows twice each is the first one, and a time that it skips is rejected. Without it a time needs an
             offset. The partition is the UTC date in either case.
+        row_number: States that files have no key: each record is known by the name of its file and its number in it,
+            which landing writes into the columns `file_name` and `row_number`. Both are the key, and in the schema.
         plausible_gap_days: How many days in a row without events are plausible. Longer gaps in landed files are not
             filled; a person has to state that nothing happened.
         earlier: The schemas of earlier versions of the contract, counted from 1; `schema` is the version after them.
@@ -102,6 +108,7 @@ class SourceTable:
     json_columns: tuple[str, ...] = ()
     rounds: bool = False
     timezone: str = ""
+    row_number: bool = False
     plausible_gap_days: int = 31
     lateness: Lateness | None = None
     order: tuple[str, ...] = ()
@@ -128,6 +135,7 @@ class SourceTable:
             raise wrong(self, "a JSON column has to be a string")
         if self.partition.grain is not Grain.DAILY:
             raise wrong(self, "a source table has daily partitions")
+        self._check_row_number()
         self._check_changes()
         object.__setattr__(self, "gates", complete_gates(self, self.gates))
         check_breakdown(self, None, partition=self.partition.column)
@@ -179,6 +187,27 @@ class SourceTable:
         return next(
             (each for each in range(version, self.contract_version) if each in self.lift), self.contract_version
         )
+
+    @property
+    def filled_columns(self) -> frozenset[str]:
+        """The columns of the schema that landing fills, and files do not have."""
+        return frozenset({FILE_NAME, ROW_NUMBER}) if self.row_number else frozenset()
+
+    @property
+    def file_columns(self) -> list[str]:
+        """The columns of the schema that files have, in its order."""
+        return [name for name in self.schema.fieldNames() if name not in self.filled_columns]
+
+    def _check_row_number(self) -> None:
+        if not self.row_number:
+            return
+        if self.key != (FILE_NAME, ROW_NUMBER):
+            raise wrong(self, f"row_number=True needs key=({FILE_NAME!r}, {ROW_NUMBER!r}), which landing fills")
+        for name, kind in ((FILE_NAME, StringType()), (ROW_NUMBER, LongType())):
+            if self.schema[name].dataType != kind:
+                raise wrong(self, f"its column {name} has to be a {kind.simpleString()}")
+        if self.operation is not None:
+            raise wrong(self, "it has operations, and keys that no later record can name")
 
     def _check_changes(self) -> None:
         require_columns(self, self.order, "an order column")

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import reduce
+from pathlib import Path
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -27,6 +28,7 @@ from pyspark.sql.types import (
 from backfill_assets.domain import SourceTable
 from backfill_assets.domain.lifting import lifted
 from backfill_assets.domain.operations import OPERATION
+from backfill_assets.domain.sources import FILE_NAME, ROW_NUMBER
 from backfill_assets.errors import ContractBroken
 from backfill_assets.files.port import Files
 from backfill_assets.lake.checksums import row_hash
@@ -91,8 +93,9 @@ def write_conformed(
 
 
 def owner_of(record: ImportRecord) -> Mapping[str, Column]:
-    """The columns of records that say which import they are of."""
-    return {IMPORT_ID: F.lit(record.import_id), ARRIVAL: F.lit(record.arrival)}
+    """The columns of records that say which import they are of, and which file."""
+    name = Path(record.original_path).name
+    return {IMPORT_ID: F.lit(record.import_id), ARRIVAL: F.lit(record.arrival), FILE_NAME: F.lit(name)}
 
 
 def conformed(
@@ -109,9 +112,10 @@ def _conformed(part: VersionedRecords, source: SourceTable, owner: Mapping[str, 
     """The judged records of one version, lifted to the present one."""
     own, found = source.at(part.version), part.records
     rejected = F.col(REASON).isNotNull()
-    frame = judged(found.frame, own, bounds=bounds).withColumns(
+    filled = {FILE_NAME: owner[FILE_NAME], ROW_NUMBER: F.col(ROW)} if own.row_number else {}
+    frame = judged(found.frame.withColumns(filled), own, bounds=bounds).withColumns(
         {
-            **owner,
+            **{name: owner[name] for name in (IMPORT_ID, ARRIVAL)},
             RAW: F.when(rejected, F.substring(found.text, 1, MOST_RAW_CHARACTERS + 1)),
             RESTORES: F.lit(None).cast(StringType()),
         }

@@ -44,7 +44,7 @@ def required_columns(source: SourceTable) -> frozenset[str]:
 
 def required_of_a_file(source: SourceTable) -> frozenset[str]:
     """The columns that every file must have: deletes and truncates lack most of what a state must have."""
-    return required_columns(source) if source.operation is None else _always(source)
+    return required_columns(source) - source.filled_columns if source.operation is None else _always(source)
 
 
 def _always(source: SourceTable) -> frozenset[str]:

@@ -24,6 +24,7 @@ from backfill_assets.landing.bronze import bronze_rows
 from backfill_assets.landing.classify import Account
 from backfill_assets.landing.conformed import conformed, conformed_folder, owner_of, read_conformed
 from backfill_assets.landing.contract import REASON, Bounds
+from backfill_assets.landing.file_names import require_whole_files
 from backfill_assets.landing.formats import ROW
 from backfill_assets.landing.imports import LIVE, OnDuplicate, imports_for_days
 from backfill_assets.landing.land import Landed
@@ -136,6 +137,7 @@ def preview(work: Landing, paths: Sequence[Path], extract: Extract, *, now: date
     """
     require_columns(work.source, extract.where)
     kinds = [require_landable(path) for path in paths]
+    _require_whole_files(work, paths, extract)
     probes = [probe_versions(path, kind, work.source, name=path.name) for path, kind in zip(paths, kinds, strict=True)]
     in_scope = columns_condition(work, extract.where)
     frame: DataFrame | None = None
@@ -183,6 +185,7 @@ def land_extract(work: Landing, paths: Sequence[Path], extract: Extract) -> Land
     if extract.where:
         columns_condition(work, extract.where)  # values that are none are refused before anything is kept
     with work.turn():
+        _require_whole_files(work, paths, extract)
         archived = []
         for path in paths:
             archived.append(archive(path, landing=work.landing, incoming=work.incoming, source=work.source))
@@ -223,6 +226,17 @@ def land_extract(work: Landing, paths: Sequence[Path], extract: Extract) -> Land
         days=tuple(sorted({day for of_file in days for day in of_file})),
         is_new=True,
     )
+
+
+def _require_whole_files(work: Landing, paths: Sequence[Path], extract: Extract) -> None:
+    if work.source.row_number and extract.where:
+        raise Refused(
+            f"files of {work.source.name} have no key, and cannot be all there is only of some rows.",
+            next_step=step("leave out ", Option("where")),
+            source=work.source.name,
+        )
+    with work.ledger.read() as tx:
+        require_whole_files(tx, work.source, paths, extract.days)
 
 
 def _finished(

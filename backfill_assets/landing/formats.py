@@ -76,7 +76,7 @@ def records(
 
 
 def _json_lines(spark: SparkSession, stored: Sequence[str], kind: FileKind, source: SourceTable) -> Records:
-    names = source.schema.fieldNames()
+    names = source.file_columns
     lines = _of_files(spark.read.text(list(stored)), stored)
     lines = _numbered(lines, in_one_piece=bool(kind.compression)) if len(stored) == 1 else _numbered_by_file(lines)
     parsed = (
@@ -175,7 +175,7 @@ def _csv(spark: SparkSession, stored: Sequence[str], probe: Probe, source: Sourc
     if not probe.valid_utf8:  # what was no character has become U+FFFD
         odd = F.concat_ws("", *positions, BROKEN).contains("\ufffd")
         broken = F.when(odd, "the row is not valid UTF-8").when(F.col(BROKEN).isNotNull(), width)
-    wanted = [name for name in source.schema.fieldNames() if name in probe.header]
+    wanted = [name for name in source.file_columns if name in probe.header]
     chosen = frame.select(
         *(F.col(positions[probe.header.index(name)]).alias(name) for name in wanted),
         F.col(ROW),
@@ -191,7 +191,7 @@ def _parquet(spark: SparkSession, stored: Sequence[str], probe: Probe, source: S
     schema = StructType([StructField(column.name, column.read_type) for column in probe.columns])
     frame = spark.read.schema(schema).parquet(*stored)
     known = {column.name: column for column in probe.columns}
-    wanted = [name for name in source.schema.fieldNames() if name in known]
+    wanted = [name for name in source.file_columns if name in known]
     chosen = frame.select(
         *(
             with_nanoseconds_as_text(F.col(_quoted(name)), known[name].data_type, known[name].read_type).alias(name)

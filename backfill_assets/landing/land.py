@@ -21,6 +21,7 @@ from backfill_assets.errors import BackfillError, Refused
 from backfill_assets.landing.archive import Archived, archive
 from backfill_assets.landing.attempt import Landing, Quarantine, is_about_a_file
 from backfill_assets.landing.classify import Account, recount
+from backfill_assets.landing.file_names import landed_names, require_own_name
 from backfill_assets.landing.imports import LIVE, OnDuplicate
 from backfill_assets.landing.together import batches, can_land_together
 from backfill_assets.landing.turn import new_lease
@@ -119,9 +120,12 @@ def _land_batch(
 ) -> None:
     new: list[Archived] = []
     refused: BackfillError | None = None
+    with work.ledger.read() as tx:
+        names = landed_names(tx, work.source)
     for path in paths:
         try:
             archived = archive(path, landing=work.landing, incoming=work.incoming, source=work.source)
+            require_own_name(archived, names, new, work.source, on_duplicate)
         except BackfillError as error:
             refused = error
             break

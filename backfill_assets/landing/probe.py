@@ -323,7 +323,7 @@ def _no_csv(error: str, name: str, *, began: int, line: int) -> UnreadableFile:
 
 
 def _probe_parquet(path: Path, source: SourceTable, name: str) -> Probe:
-    wanted = set(source.schema.fieldNames())
+    wanted = set(source.file_columns)
     try:
         with pq.ParquetFile(path) as file:
             names = tuple(file.schema_arrow.names)
@@ -404,7 +404,7 @@ def require_types(found: Probe, source: SourceTable, *, name: str, columns: tupl
     names = columns or (*readable, *(column for column in found.ignored_columns if column not in readable))
     _require(source, names, found=f"its columns are: {_named(names)}", name=name)
     for column in names:
-        if column in source.schema.fieldNames():
+        if column in source.file_columns:
             _refuse_type(source, column, readable.get(column), name)
 
 
@@ -440,4 +440,4 @@ def _named(columns: tuple[str, ...]) -> str:
 
 
 def _ignored(source: SourceTable, found: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(sorted(set(found) - set(source.schema.fieldNames())))
+    return tuple(sorted(set(found) - set(source.file_columns)))

@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from backfill_assets.domain import SourceTable
+from backfill_assets.domain.sources import FILE_NAME
 from backfill_assets.files.port import Files
 from backfill_assets.landing.archive import Archived
 from backfill_assets.landing.conformed import ARRIVAL, IMPORT_ID, conformed, conformed_folder, conformed_schema
@@ -119,7 +120,8 @@ def _part(
     )
     import_id = _by_file(files, [record.import_id for _, record in files])
     arrival = _by_file(files, [record.arrival for _, record in files])
-    owner = {IMPORT_ID: import_id, ARRIVAL: arrival}
+    name = _by_file(files, [Path(record.original_path).name for _, record in files])
+    owner = {IMPORT_ID: import_id, ARRIVAL: arrival, FILE_NAME: name}
     return conformed([VersionedRecords(records=found, version=version)], source=source, owner=owner, bounds=bounds)
 
 

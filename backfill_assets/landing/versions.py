@@ -95,10 +95,12 @@ def version_of_columns(source: SourceTable, columns: Collection[str], *, name: s
         UnreadableFile: No version fits, or several that do not give the same rows.
     """
     versions = range(source.contract_version, 0, -1)
-    of_version = {version: set(source.at(version).schema.fieldNames()) for version in versions}
+    of_version = {version: set(source.at(version).file_columns) for version in versions}
     known = set(columns).intersection(*[set().union(*of_version.values())])
     fitting = [version for version in versions if of_version[version] == known] or [
-        version for version in versions if required_columns(source.at(version)) <= known <= of_version[version]
+        version
+        for version in versions
+        if required_columns(source.at(version)) - source.filled_columns <= known <= of_version[version]
     ]
     shown = ", ".join(sorted(known)) or "none that it knows"
     if not fitting:
@@ -149,7 +151,7 @@ def records_by_version(
 
 def _names_in(spark: SparkSession, stored: str, source: SourceTable) -> set[str]:
     """The names in the lines of a file that a version of the contract knows, and the one that names the version."""
-    known = {SCHEMA_VERSION}.union(*(source.at(each).schema.fieldNames() for each in _every(source)))
+    known = {SCHEMA_VERSION}.union(*(source.at(each).file_columns for each in _every(source)))
     names = spark.read.text(stored).select(F.explode(F.map_keys(members(F.col("value")))).alias("name"))
     return {row["name"] for row in names.where(F.col("name").isin(sorted(known))).distinct().collect()}
 
