@@ -10,6 +10,7 @@ from backfill_assets.application.recorder import Acting
 from backfill_assets.errors import Refused
 from backfill_assets.evidence.landed import DayWithdrawn, ExtractPreview, LandReport, about_import
 from backfill_assets.landing.archive import require_landable
+from backfill_assets.landing.effect import Effect
 from backfill_assets.landing.extract import Extract, land_extract, preview
 from backfill_assets.landing.land import Landed
 from backfill_assets.landing.statements import restore as restore_keys
@@ -80,6 +81,7 @@ def preview_extract(ws: Workspace, source: str, files: Sequence[Path], extract: 
     for path in files:
         require_landable(path)
     found = preview(landing(ws, table, by), files, extract, now=ws.clock())
+    brought = found.effect or Effect()
     allowed = table.most_withdrawn_percent
     confirm = step("to land it, confirm it: ", Option("confirmed_by", ANOTHER_PERSON))
     land = step("to land it, leave out ", Option("dry_run"))
@@ -91,6 +93,10 @@ def preview_extract(ws: Workspace, source: str, files: Sequence[Path], extract: 
         current=found.current,
         withdrawn=found.keys,
         percent=round(found.percent, 3),
+        new=brought.new,
+        changed=brought.changed,
+        moved=brought.moved,
+        unchanged=brought.unchanged,
         records=found.records,
         outside=found.outside,
         is_elsewhere=found.is_elsewhere,

@@ -19,7 +19,7 @@ _MOST_DAYS = 20
 
 
 def extract_view(preview: ExtractPreview) -> Sequence[RenderableType | NextStep]:
-    """What a complete extract would withdraw, by day, and some of the keys."""
+    """What a complete extract would bring and withdraw, by day, and some of the keys."""
     days = [[each.day, each.keys] for each in preview.by_day[:_MOST_DAYS]]
     more = len(preview.by_day) - len(days)
     parts: list[RenderableType | NextStep] = [
@@ -29,6 +29,11 @@ def extract_view(preview: ExtractPreview) -> Sequence[RenderableType | NextStep]
                 ("source", preview.source),
                 ("extract of", preview.scope),
                 ("the files hold", _records(preview)),
+                (
+                    "keys of the files",
+                    f"{preview.new:,} new, {preview.changed:,} changed, {preview.moved:,} moved to another day, "
+                    f"{preview.unchanged:,} unchanged",
+                ),
                 ("keys there now", f"{preview.current:,}"),
                 ("it lacks", f"{preview.withdrawn:,} ({preview.percent:.1f} %; allowed {preview.allowed_percent:g} %)"),
             ]

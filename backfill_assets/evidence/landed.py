@@ -66,6 +66,10 @@ class ExtractPreview:
         current: How many keys the source has there.
         withdrawn: How many of them the extract lacks.
         percent: The same as a share.
+        new: How many keys of the files are not there now.
+        changed: How many have other values on the same day.
+        moved: How many are on another day now.
+        unchanged: How many stay as they are.
         records: How many valid records the files have.
         outside: How many of them are of other days, or not in the scope: they land as those of any file.
         is_elsewhere: Whether none of the records is of the days and the scope: these are other files than were meant.
@@ -80,6 +84,10 @@ class ExtractPreview:
     current: int
     withdrawn: int
     percent: float
+    new: int
+    changed: int
+    moved: int
+    unchanged: int
     records: int
     outside: int
     is_elsewhere: bool

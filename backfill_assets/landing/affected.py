@@ -41,9 +41,8 @@ def affected_versions(
         others: The other imports that count.
     """
     mine = valid_rows(spark, landing, source, imports).select(*version_columns(source))
-    with_mine = mine.withColumn(PHASE, F.lit(WITH))
     if not others:
-        return with_mine
+        return mine.withColumn(PHASE, F.lit(WITH))
     theirs = earlier_versions(spark, landing, source, others)
     is_truncate = F.coalesce(F.col(OPERATION) == Operation.TRUNCATE, F.lit(False))
     truncates = source.operation is not None and source.operation.truncate is not None
@@ -57,8 +56,13 @@ def affected_versions(
         affected = near.join(keys, on=list(source.key), how="left_semi").select(*mine.columns)
         if truncates:
             affected = affected.unionByName(theirs.where(is_truncate))
+    return in_both_phases(mine, affected)
+
+
+def in_both_phases(mine: DataFrame, affected: DataFrame) -> DataFrame:
+    """The versions of landed files, and those of the same keys that others have, with these files and without them."""
     phases = F.explode(F.array(F.lit(WITHOUT), F.lit(WITH)))
-    return with_mine.unionByName(affected.withColumn(PHASE, phases))
+    return mine.withColumn(PHASE, F.lit(WITH)).unionByName(affected.withColumn(PHASE, phases))
 
 
 def _reach(mine: DataFrame, source: SourceTable, is_truncate: Column) -> tuple[Any, Any, bool]:

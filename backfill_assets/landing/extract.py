@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
+from itertools import count
 from pathlib import Path
 
 from pyspark.sql import Column, DataFrame
@@ -24,6 +25,7 @@ from backfill_assets.landing.bronze import bronze_rows
 from backfill_assets.landing.classify import Account
 from backfill_assets.landing.conformed import conformed, conformed_folder, owner_of, read_conformed
 from backfill_assets.landing.contract import REASON, Bounds
+from backfill_assets.landing.effect import Effect, effect_of
 from backfill_assets.landing.file_names import require_whole_files
 from backfill_assets.landing.formats import ROW
 from backfill_assets.landing.imports import LIVE, OnDuplicate, imports_for_days
@@ -78,6 +80,7 @@ class Withdrawn:
         outside: How many of them are of other days, or not in the scope.
         by_day: How many keys of each event date, only of dates that lose one.
         sample: Some of the keys, as texts.
+        effect: What the keys that its files have are; None where it lands.
     """
 
     keys: int
@@ -86,6 +89,7 @@ class Withdrawn:
     outside: int
     by_day: Mapping[date, int]
     sample: tuple[Mapping[str, str], ...]
+    effect: Effect | None = None
 
     @property
     def percent(self) -> float:
@@ -123,7 +127,7 @@ class LandedExtract:
 
 
 def preview(work: Landing, paths: Sequence[Path], extract: Extract, *, now: datetime) -> Withdrawn:
-    """What an extract would withdraw; nothing is kept of it.
+    """What an extract would withdraw and bring; nothing is kept of it.
 
     Args:
         work: The landing.
@@ -141,11 +145,13 @@ def preview(work: Landing, paths: Sequence[Path], extract: Extract, *, now: date
     probes = [probe_versions(path, kind, work.source, name=path.name) for path, kind in zip(paths, kinds, strict=True)]
     in_scope = columns_condition(work, extract.where)
     frame: DataFrame | None = None
+    others = work.others(())
+    arrivals = count(max((record.arrival for record in others), default=0) + 1)
     for path, kind, probed in zip(paths, kinds, probes, strict=True):
         raw = records_by_version(
             work.spark, str(path.absolute()), kind=kind, probed=probed, source=work.source, name=path.name
         )
-        record = _not_landed(work, path, now)
+        record = _not_landed(work, path, now, next(arrivals))
         bounds = Bounds(first_day=work.settings.first_day, landed_at=record.first_seen_at)
         each = conformed(raw, source=work.source, owner=owner_of(record), bounds=bounds)
         frame = each if frame is None else frame.unionByName(each)
@@ -164,6 +170,7 @@ def preview(work: Landing, paths: Sequence[Path], extract: Extract, *, now: date
         outside=outside,
         by_day=dict(sorted(by_day.items())),
         sample=tuple({name: str(row[name]) for name in work.source.key} for row in sample),
+        effect=effect_of(work, frame, others),
     )
 
 
@@ -374,7 +381,7 @@ def require_plausible(work: Landing, withdrawn: Withdrawn, extract: Extract) -> 
     )
 
 
-def _not_landed(work: Landing, path: Path, now: datetime) -> ImportRecord:
+def _not_landed(work: Landing, path: Path, now: datetime, arrival: int) -> ImportRecord:
     """The import that a file would be."""
     return ImportRecord(
         import_id="not landed",
@@ -386,7 +393,7 @@ def _not_landed(work: Landing, path: Path, now: datetime) -> ImportRecord:
         format="",
         compression="",
         state=ImportState.LANDING,
-        arrival=0,
+        arrival=arrival,
         first_seen_at=now,
         landed_at=None,
         landed_by=work.by,

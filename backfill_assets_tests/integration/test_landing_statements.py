@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 
 from backfill_assets.clock import Clock
 from backfill_assets.errors import Refused, UnknownName
+from backfill_assets.landing.effect import Effect
 from backfill_assets.landing.extract import Extract, LandedExtract, land_extract, preview
 from backfill_assets.landing.land import Landed
 from backfill_assets.landing.place import landing_files
@@ -125,6 +126,27 @@ def test_too_much_is_refused_unless_a_person_confirms_it(room: LandingRoom) -> N
     assert {record.state for record in room.imports()[1:]} == {ImportState.FAILED}
     assert room.imports()[1].note == "landing stopped: the extract lacks 3 of 10 keys (30.0 %)"
     assert extract(room, content(*(on(key) for key in range(8))), confirmed_by=None).withdrawn == 2
+
+
+def test_a_preview_counts_what_the_files_bring_as_landing_them_does(room: LandingRoom) -> None:
+    chance = random.Random(8)
+    room.land(content(*(on(key, chance.randrange(3), chance.randrange(2)) for key in range(40))))
+    withdraw(room.work(), {"event_id": "k7"}, reason="r")
+    before = {key: (day, place) for key, day, place in rows(room)}
+    offered = [on(key, chance.randrange(3), chance.randrange(2)) for key in (*range(5, 50), 5, 6)]
+    path = room.write(content(*offered), "new.jsonl")
+    found = preview(room.work(), [path], Extract(days=ALL, where={}, reason="r"), now=LANDED_AT).effect
+    landed = extract(room, content(*offered))
+    after = {key: (day, place) for key, day, place in rows(room)}
+    kept = [(before.get(key), now) for key, now in after.items()]
+    assert found == Effect(
+        new=sum(was is None for was, _ in kept),
+        moved=sum(was is not None and was[0] != now[0] for was, now in kept),
+        changed=sum(was is not None and was != now and was[0] == now[0] for was, now in kept),
+        unchanged=sum(was == now for was, now in kept),
+    )
+    assert min(found.new, found.moved, found.changed, found.unchanged) > 0
+    assert (landed.withdrawn, len(after)) == (5, 45)
 
 
 @pytest.mark.long
