@@ -105,7 +105,7 @@ def decide(
     reaching = _waiting(changed, kept, closure)
     waits = {**reaching, **dict(_with_others(reaching, changed, linked))}
     free = changed - waits.keys()
-    others = _together([for_a_person, closure(waits.keys()) if waits else {}])
+    others = together([for_a_person, closure(waits.keys()) if waits else {}])
     # Two drafts over the same partitions or decision are never planned; found all the same, both are replaced by one.
     twice = {each.set_id for pair in combinations(drafts, 2) if _are_one(*pair, linked) for each in pair}
     staying = [each for each in drafts if each.is_current and each.days <= free and each.set_id not in twice]
@@ -117,7 +117,7 @@ def decide(
         tied = _tied(pool, linked)
         met = [each for each in staying if _meet(each.area, area) or not tied.isdisjoint(each.days)]
         staying = [each for each in staying if each not in met]
-        around = _together([area, others, *(each.area for each in (*met, *staying))])
+        around = together([area, others, *(each.area for each in (*met, *staying))])
         caught = _touching(automatic, around, closure)
         caught |= automatic & _tied(changed - (automatic - caught), linked)
         automatic -= caught
@@ -180,7 +180,8 @@ def _meet(one: Area, other: Area) -> bool:
     return any(not one[table].isdisjoint(other[table]) for table in one.keys() & other.keys())
 
 
-def _together(areas: Iterable[Area]) -> Area:
+def together(areas: Iterable[Area]) -> Area:
+    """All partitions of several areas."""
     found: dict[str, set[date]] = {}
     for area in areas:
         for table, partitions in area.items():

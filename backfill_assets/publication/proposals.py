@@ -20,7 +20,7 @@ from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.ledger.write_sets import is_replaceable
 from backfill_assets.planning.impact import impact
 from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED
-from backfill_assets.planning.proposals import Area, Closure, Decision, Kept, OpenDraft, SourceDay, decide
+from backfill_assets.planning.proposals import Area, Closure, Decision, Kept, OpenDraft, SourceDay, decide, together
 from backfill_assets.staleness.landed_news import LandedNews, landed_news
 from backfill_assets.staleness.late_events import days_of_late_events, days_with_moved_keys
 from backfill_assets.staleness.source_changes import SourceChanges, source_changes
@@ -121,6 +121,7 @@ def situation(ws: Workspace, tx: ReadTransaction) -> Situation:
     kept = {each.name: each for each in (*sets, *_open_runs(tx)) if each.name not in drafts}
     news = landed_news(ws.graph, tx, changes.dependents)
     closure = _closure(ws, tx)
+    may_follow = _may_follow(ws, tx, changes)
     decision = decide(
         changed,
         drafts=[_draft(tx, each, closure) for each in drafts.values()],
@@ -128,9 +129,9 @@ def situation(ws: Workspace, tx: ReadTransaction) -> Situation:
             *(Kept(name=each.name, area=each.area) for each in kept.values()),
             Kept(name=BLOCKED, area=changes.blocked),
         ],
-        may_follow=_may_follow(ws, tx, changes),
+        may_follow=may_follow,
         linked=days_with_moved_keys(news),
-        for_a_person=changes.otherwise,
+        for_a_person=together([changes.otherwise, _undone_last(tx, closure(may_follow))]),
         closure=closure,
     )
     return Situation(
@@ -233,6 +234,11 @@ def _may_follow(ws: Workspace, tx: ReadTransaction, changes: SourceChanges) -> f
     }
     # A file of which only some days are built has changed these all the same.
     return days_of_late_events(landed_news(ws.graph, tx, candidates, LIVE), lateness)
+
+
+def _undone_last(tx: ReadTransaction, area: Area) -> Area:
+    """The partitions whose last version was rolled back: no late event brings back what a person took back."""
+    return {table: tx.versions.undone_last(table, sorted(partitions)) for table, partitions in area.items()}
 
 
 def days_held_by_moves(ws: Workspace, tx: ReadTransaction) -> Mapping[str, frozenset[date]]:

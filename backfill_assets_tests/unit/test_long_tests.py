@@ -122,6 +122,11 @@ CENTRAL: Mapping[str, Sequence[str]] = {
         "unit/test_scope.py::test_everything_stale_that_is_asked_for_is_built_or_left_out_with_a_reason",
         "integration/test_nothing_less.py::test_a_range_of_which_a_part_lacks_its_input_is_refused_and_counted",
     ),
+    "36": (
+        "faults/test_alone.py::test_one_person_changes_what_policies_grant_and_nothing_else",
+        "unit/test_late_events.py::test_what_corrects_takes_back_or_restores_is_for_a_person",
+        "integration/test_live.py::test_what_a_person_has_rolled_back_is_not_published_again_without_one",
+    ),
 }
 """The tests of each promise that are never left out as a whole. That landing stays within its memory takes minutes, and
 is tried by `make test-faults` alone."""
