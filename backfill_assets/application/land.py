@@ -16,13 +16,14 @@ from backfill_assets.application.recorder import Acting
 from backfill_assets.application.run import Run
 from backfill_assets.application.settle import settle_table
 from backfill_assets.domain import SourceTable
-from backfill_assets.errors import BackfillError, InvalidRange
+from backfill_assets.errors import BackfillError, InvalidRange, Refused
 from backfill_assets.evidence.imports import import_document
 from backfill_assets.evidence.landed import LandReport, about_import, questions
 from backfill_assets.evidence.report import RunReport
 from backfill_assets.lake.evidence import replace_quarantined
 from backfill_assets.landing.archive import require_landable
 from backfill_assets.landing.attempt import Landing, Quarantine, is_about_a_file
+from backfill_assets.landing.days import missing_days
 from backfill_assets.landing.imports import OnDuplicate
 from backfill_assets.landing.land import Landed
 from backfill_assets.landing.land import land_files as land_in_order
@@ -210,12 +211,31 @@ def load(ws: Workspace, source: str, first: date, last: date, acting: Acting, *,
             f"{table.name} can have partitions from {known.start} to {known.end}; {days} is not within them.",
             next_step=EARLIER_FIRST_DAY if days.start < known.start else "choose earlier days",
         )
-    partitions = partitions_over(Grain.DAILY, days)
+    return _load(ws, table, partitions_over(Grain.DAILY, days), acting, empty=empty, reason=reason)
+
+
+def load_missing(ws: Workspace, source: str, acting: Acting, *, empty: bool, reason: str) -> RunReport:
+    """Builds the days between the first and the last event of a source that have no accepted version, and no other.
+
+    Raises:
+        Refused: No day is missing.
+    """
+    table = ws.domain.source_table(source)
+    with ws.ledger.read() as tx:
+        missing = missing_days(tx, table)
+    if not missing:
+        raise Refused(f"no day of {table.name} is missing between its first and its last event.", table=table.name)
+    return _load(ws, table, missing, acting, empty=empty, reason=reason)
+
+
+def _load(
+    ws: Workspace, table: SourceTable, partitions: tuple[date, ...], acting: Acting, *, empty: bool, reason: str
+) -> RunReport:
     settle_table(ws, table.name, acting)
     silent = days_without_events(ws, table.name, partitions) if empty else ()
     run = plan_load(ws, table.name, partitions=partitions, by=acting.by, reason=reason, empty=silent)
     if run is None:
-        raise InvalidRange(f"{days} contains no days to build.")
+        raise InvalidRange(f"there are no days of {table.name} to build.")
     return build(ws, run, acting)
 
 

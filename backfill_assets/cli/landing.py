@@ -8,7 +8,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from backfill_assets.cli.answers import By, From, Json, OnDuplicate, To, answering, app, lines, one_line, print_json
+from backfill_assets.cli.answers import (
+    By,
+    Json,
+    MaybeFrom,
+    MaybeTo,
+    OnDuplicate,
+    answering,
+    app,
+    lines,
+    one_line,
+    print_json,
+)
 from backfill_assets.cli.session import given_reason, opened, person
 from backfill_assets.errors import Refused
 from backfill_assets.planning.partitions import days_between
@@ -198,8 +209,11 @@ def _values(given: list[str], option: str) -> Mapping[str, str]:
 @app.command()
 def load(
     source: Annotated[str, typer.Argument(metavar="SOURCE", callback=one_line, help="A source, such as case_events.")],
-    first: From,
-    last: To,
+    first: MaybeFrom = None,
+    last: MaybeTo = None,
+    missing: Annotated[
+        bool, typer.Option("--missing", help="Every missing day between the first and the last landed event.")
+    ] = False,
     by: By = "",
     empty: Annotated[
         bool, typer.Option("--empty", help="Declare that nothing happened on those of the days without landed events.")
@@ -208,14 +222,20 @@ def load(
     as_json: Json = False,
 ) -> None:
     """Build bronze days from what has landed; with --empty, days without events on your word."""
+    if (first is None) is not (last is None) or missing is (first is not None):
+        raise typer.BadParameter("give both --from and --to, or --missing")
     with answering(as_json) as console:
         from backfill_assets.application.land import load as load_days
+        from backfill_assets.application.land import load_missing
         from backfill_assets.application.propose import step_after_landing
         from backfill_assets.cli import views
 
         with opened(quiet=as_json) as session:
             acting = session.acting(person(by), on=source)
-            report = load_days(session.ws, source, first, last, acting, empty=empty, reason=reason)
+            if first is None or last is None:
+                report = load_missing(session.ws, source, acting, empty=empty, reason=reason)
+            else:
+                report = load_days(session.ws, source, first, last, acting, empty=empty, reason=reason)
             following = step_after_landing(session.ws)
         if as_json:
             print_json(report)

@@ -85,8 +85,8 @@ class SourceTable:
             offset. The partition is the UTC date in either case.
         row_number: States that files have no key: each record is known by the name of its file and its number in it,
             which landing writes into the columns `file_name` and `row_number`. Both are the key, and in the schema.
-        plausible_gap_days: How many days in a row without events are plausible. Longer gaps in landed files are not
-            filled; a person has to state that nothing happened.
+        plausible_gap_days: How many days in a row without events are plausible within a file. Longer gaps, and those
+            between files, are not filled; a person has to state that nothing happened.
         earlier: The schemas of earlier versions of the contract, counted from 1; `schema` is the version after them.
         lift: By the version that it starts from, how a record becomes one of the next; see `lifts`. A step that only
             adds columns that can be null, widens types or lets columns be null needs none.

@@ -13,7 +13,7 @@ from backfill_assets.evidence.report import RunReport
 from backfill_assets.lake.rows import few_rows
 from backfill_assets.landing.days import pending_days
 from backfill_assets.landing.land import Landed
-from backfill_assets.next_steps import NextStep, step
+from backfill_assets.next_steps import NAME, Act, NextStep, do, step
 from backfill_assets.planning.filling import loads
 from backfill_assets.planning.partitions import DayRange, count_of
 from backfill_assets.workspace import Workspace
@@ -28,7 +28,7 @@ class LandReport:
         load: The report of the run that built bronze from them; null when nothing had to be built.
         mostly_rejected: The imports of which more than half of the records are rejected; then the exit code is 1.
         sentences: What a person reads of it.
-        next_steps: What a person has to decide: about gaps that are longer than the source finds plausible.
+        next_steps: What a person has to decide: about days without events between those of the source.
     """
 
     imports: tuple[ImportDocument, ...]
@@ -119,13 +119,22 @@ def about_import(ws: Workspace, table: SourceTable, landed: Landed) -> Iterator[
 
 
 def questions(ws: Workspace, table: SourceTable) -> Iterator[NextStep]:
-    """Sentences that ask whether a long time without events was one."""
-    for gap in questioned_gaps(ws, table.name):
+    """A sentence that asks whether nothing happened on days without events, if there are any."""
+    gaps = questioned_gaps(ws, table.name)
+    if len(gaps) == 1:
+        (gap,) = gaps
         (command,) = loads(table.name, gap, empty=True)
         yield step(f"{table.name}: no events from {gap.start} to {gap.last}; if nothing happened then: ", command)
+    elif gaps:
+        days = count_of(sum(map(len, gaps)), "day")
+        yield step(
+            f"{table.name}: no events on {days} from {gaps[0].start} to {gaps[-1].last}, at most "
+            f"{max(map(len, gaps)):,} of them in a row; if nothing happened then: ",
+            do(Act.LOAD, table.short_name, missing=True, empty=True, by=NAME),
+        )
 
 
 def questioned_gaps(ws: Workspace, source: str) -> tuple[DayRange, ...]:
-    """Gaps in files that have landed and are not loaded, longer than the source finds plausible."""
+    """Days without events that no file and no person explains, between the first and the last event of the source."""
     with ws.ledger.read() as tx:
         return pending_days(tx, ws.domain.source_table(source)).asked

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date
 
@@ -12,8 +12,9 @@ from backfill_assets.landing.imports import LIVE
 from backfill_assets.ledger.import_records import ImportDay
 from backfill_assets.ledger.states import ImportState
 from backfill_assets.ledger.transactions import ReadTransaction
+from backfill_assets.next_steps import NAME, Act, NextStep, do, step
 from backfill_assets.planning.filling import joined, land_or_declare_empty, loads
-from backfill_assets.planning.gaps import gaps_within
+from backfill_assets.planning.gaps import plausible_gaps
 from backfill_assets.planning.partitions import ONE_DAY, DayRange, Grain, compress, describe
 
 
@@ -23,7 +24,7 @@ class Pending:
 
     Attributes:
         days: The days to build, in order.
-        asked: Gaps that are longer than plausible for the source and that no person has declared empty.
+        asked: Days between the first and the last event of the source that no file and no person explains.
     """
 
     days: tuple[date, ...]
@@ -31,18 +32,35 @@ class Pending:
 
 
 def pending_days(tx: ReadTransaction, source: SourceTable) -> Pending:
-    """The days that landed files touch and that are not in bronze yet, and plausible gaps between their events."""
+    """The days that landed files touch and that are not in bronze yet, and the plausible gaps in these files.
+
+    Asked about is what the source lacks as a whole, also between its files: one of them may be missing.
+    """
     touched = tx.imports.days(source=source.name, states=LIVE)
-    spans = _spans(tx.imports.days(source=source.name, states=[ImportState.LANDED]))
-    gaps = gaps_within(spans, _event_days(touched), plausible_days=source.plausible_gap_days)
+    recent = tx.imports.days(source=source.name, states=[ImportState.LANDED])
     built = tx.versions.claims(source.name)
-    landed = {day.event_date for day in tx.imports.days(source=source.name, states=[ImportState.LANDED])}
+    landed = {day.event_date for day in recent}
+    filled = {day for day in _filled(source, recent, touched) if day not in built}
+    explained = _event_days(touched) | _filled(source, touched, touched)
     return Pending(
-        days=tuple(sorted(landed | {day for day in gaps.plausible if day not in built})),
-        asked=tuple(
-            some for gap in gaps.asked for some in compress(Grain.DAILY, (day for day in gap if day not in built))
-        ),
+        days=tuple(sorted(landed | filled)),
+        asked=tuple(compress(Grain.DAILY, (day for day in _missing(touched, built) if day not in explained))),
     )
+
+
+def missing_days(tx: ReadTransaction, source: SourceTable) -> tuple[date, ...]:
+    """The days from the first to the last landed event that have no accepted version."""
+    return _missing(tx.imports.days(source=source.name, states=LIVE), tx.versions.claims(source.name))
+
+
+def _missing(touched: Iterable[ImportDay], built: Collection[date]) -> tuple[date, ...]:
+    events = _event_days(touched)
+    return tuple(day for day in DayRange.inclusive(min(events), max(events)) if day not in built) if events else ()
+
+
+def _filled(source: SourceTable, files: Iterable[ImportDay], touched: Iterable[ImportDay]) -> frozenset[date]:
+    """The days of plausible gaps in files, among the events of all files."""
+    return plausible_gaps(_spans(files), _event_days(touched), plausible_days=source.plausible_gap_days)
 
 
 def unexplained_days(tx: ReadTransaction, source: SourceTable, days: Iterable[date]) -> tuple[date, ...]:
@@ -51,8 +69,7 @@ def unexplained_days(tx: ReadTransaction, source: SourceTable, days: Iterable[da
     A day is explained by a landed file with records of it, by a plausible gap, or by an accepted version that is empty.
     """
     touched = tx.imports.days(source=source.name, states=LIVE)
-    gaps = gaps_within(_spans(touched), _event_days(touched), plausible_days=source.plausible_gap_days)
-    known = {day.event_date for day in touched} | gaps.plausible
+    known = {day.event_date for day in touched} | _filled(source, touched, touched)
     known |= {day for day, claim in tx.versions.claims(source.name).items() if not claim.rows}
     return tuple(day for day in days if day not in known)
 
@@ -96,7 +113,16 @@ def require_explained(tx: ReadTransaction, table: SourceTable, days: Sequence[da
         raise MissingInput(
             f"nothing has landed for {describe(Grain.DAILY, silent)} of {table.name}, and these days are not "
             f"declared empty.",
-            next_step=land_or_declare_empty(table.name, days),
+            next_step=_land_or_declare_empty(tx, table, days, silent),
             table=table.name,
             missing=[day.isoformat() for day in silent],
         )
+
+
+def _land_or_declare_empty(
+    tx: ReadTransaction, table: SourceTable, days: Sequence[date], silent: Sequence[date]
+) -> NextStep:
+    if len(compress(Grain.DAILY, silent)) == 1 or not set(silent) <= set(missing_days(tx, table)):
+        return land_or_declare_empty(table.name, days)
+    every = do(Act.LOAD, table.short_name, missing=True, empty=True, by=NAME)
+    return step("land the missing files; if nothing happened on any missing day, declare it with ", every)
