@@ -20,6 +20,8 @@ from backfill_assets.ledger.states import EVER_PUBLISHED, MEANING, RunState, Set
 from backfill_assets.next_steps import Act, do
 from backfill_assets.people import require_person
 from backfill_assets.planning.filling import joined
+from backfill_assets.planning.partitions import describe
+from backfill_assets.progress import Progress
 from backfill_assets.restatements.approve import approve_set
 from backfill_assets.restatements.publish import is_outdated, publish_set, rollback_set
 from backfill_assets.restatements.undo import complete_rollback, rollback_with_dependents
@@ -89,11 +91,17 @@ class RestatementSet:
                 next_step=do(Act.STATUS, self.set_id),
                 set_id=self.set_id,
             )
-        for member in self.members:
+        members = self.members
+        for place, member in enumerate(members):
             if member.state in _SEEN or (member.state in _GATED and not is_outdated(self.ws, member)):
                 continue
-            run = Run(self.ws, member.run_id)
-            run.stage(acting)
+            manifest, run = member.manifest, Run(self.ws, member.run_id)
+            partitions = describe(manifest.grain, manifest.partitions)
+            sentence = f"run {place + 1} of {len(members)} of the set, {partitions}"
+            acting.listener(
+                Progress(step="prepare", done=place, total=len(members), sentence=sentence, table=manifest.table)
+            )
+            run.compute(acting)
             if run.record.state is RunState.BLOCKED:
                 break
         return self.document()

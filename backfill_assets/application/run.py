@@ -80,6 +80,11 @@ class Run:
 
     def stage(self, acting: Acting) -> RunReport:
         """Stages and gates the run, by default on behalf of its requester; a load of landed files is published too."""
+        self.compute(acting)
+        return self.report()
+
+    def compute(self, acting: Acting) -> None:
+        """The same, without the report for a reviewer, which reads much of the ledger."""
         # Imported where rows are computed: what is asked of a run otherwise is answered without Spark's functions.
         from backfill_assets.candidates.stage import require_stageable
 
@@ -90,7 +95,6 @@ class Run:
         is_load = isinstance(self.ws.domain.table(record.manifest.table), SourceTable)
         by = acting.by or record.manifest.requested_by
         self.execute(replace(acting, by=by), tuple(Part) if is_load else (Part.STAGE, Part.GATE))
-        return self.report()
 
     def publish(self, acting: Acting) -> PublicationDocument:
         """Makes the gated and approved run visible to readers; see `publication.publish.publish_run`.

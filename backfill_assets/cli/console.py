@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Event, Thread
 from typing import TYPE_CHECKING, TextIO
 
 from rich.console import Console, ConsoleOptions, RenderableType
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 WIDTH_OF_A_FILE = 160
 """Columns for output that goes to a file or a pipe, whose reader can scroll."""
 
+
+LONGEST_SILENCE_S = 10.0
 
 NARROWEST = 120
 """On a narrower terminal lines go on in the next one, which is ugly; cut columns would be wrong."""
@@ -57,7 +60,7 @@ _FEW = 10
 
 
 @contextmanager
-def progress_listener(what: str, *, quiet: bool) -> Iterator[Listener]:
+def progress_listener(what: str, *, quiet: bool, silence_s: float = LONGEST_SILENCE_S) -> Iterator[Listener]:
     """Shows progress on standard error while the work lasts: a bar; where that is no terminal, one line per sentence.
 
     Of many files that land, a line is shown for the first one and for each tenth of them.
@@ -65,22 +68,12 @@ def progress_listener(what: str, *, quiet: bool) -> Iterator[Listener]:
     Args:
         what: What is being worked on.
         quiet: Show nothing, for machines.
+        silence_s: After so long without a line one says that the work goes on.
     """
     console = PlainConsole(stderr=True, quiet=quiet)
     if quiet or not console.is_terminal:
-        tenth: int | None = None
-
-        def print_line(progress: Progress) -> None:
-            nonlocal tenth
-            line = visible(f"{_doing(progress)}: {progress.sentence}")
-            if progress.step == "land" and progress.total > _FEW:
-                before, tenth = tenth, progress.done * _FEW // progress.total
-                if tenth == before:
-                    return
-                line += f", {progress.done:,} of {progress.total:,}"
-            console.print(line, highlight=False, style="dim", soft_wrap=True, markup=False)
-
-        yield print_line
+        with _lines(console, silence_s) as print_line:
+            yield print_line
         return
     with _bar(console) as bar:
         # Shown while a step lasts: what is printed between two steps must not run into it.
@@ -104,6 +97,49 @@ def progress_listener(what: str, *, quiet: bool) -> Iterator[Listener]:
                 bar.stop()
 
         yield move
+
+
+@contextmanager
+def _lines(console: Console, silence_s: float) -> Iterator[Listener]:
+    """Prints sentences, and between them, after every silence, that the work after the last one goes on."""
+    spoken, ended = Event(), Event()
+    last: Progress | None = None
+    tenth: int | None = None
+
+    def print_line(progress: Progress) -> None:
+        nonlocal last, tenth
+        last, sentence = progress, progress.sentence
+        if progress.step == "land" and progress.total > _FEW:
+            before, tenth = tenth, progress.done * _FEW // progress.total
+            if tenth == before:
+                return
+            sentence += f", {progress.done:,} of {progress.total:,}"
+        _print_line(console, progress, sentence)
+        spoken.set()
+
+    def break_silence() -> None:
+        silences = 0
+        while not ended.is_set():
+            if spoken.wait(silence_s):
+                spoken.clear()
+                silences = 0
+            elif last is not None and not ended.is_set():
+                silences += 1
+                _print_line(console, last, f"goes on, {silences * silence_s:,.0f} s after: {last.sentence}")
+
+    breaker = Thread(target=break_silence, daemon=True, name="silence")
+    breaker.start()
+    try:
+        yield print_line
+    finally:
+        ended.set()
+        spoken.set()
+        breaker.join(timeout=1)
+
+
+def _print_line(console: Console, progress: Progress, sentence: str) -> None:
+    line = visible(f"{_doing(progress)}: {sentence}")
+    console.print(line, highlight=False, style="dim", soft_wrap=True, markup=False)
 
 
 def _doing(progress: Progress) -> str:

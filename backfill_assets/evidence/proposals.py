@@ -10,6 +10,7 @@ from backfill_assets.evidence.brought import BroughtAlong
 from backfill_assets.evidence.changing_files import ChangingFile, changing_file
 from backfill_assets.evidence.open_proposals import OpenProposal, open_proposal, open_proposal_sentence
 from backfill_assets.evidence.planned_sets import LeftOutDocument, left_out_documents
+from backfill_assets.ledger.records import SetRecord
 from backfill_assets.next_steps import ANOTHER_PERSON, NAME, WHY, Act, NextStep, do, step
 from backfill_assets.planning.filling import joined, loads
 from backfill_assets.planning.partitions import Grain, describe
@@ -91,6 +92,21 @@ class DaysNotProposed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RolledBackProposal:
+    """A set that was rolled back, and is what is proposed again.
+
+    Attributes:
+        set_id: The set.
+        reason: Why it was rolled back.
+        next_step: What publishes it again.
+    """
+
+    set_id: str
+    reason: str
+    next_step: NextStep
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ProposeReport:
     """What became of the changed days of sources behind published output; each is in one place.
 
@@ -99,6 +115,7 @@ class ProposeReport:
         proposed: The new draft; null when there is nothing new.
         open: The drafts that stay as they are.
         replaced: The drafts that ended.
+        rolled_back: Sets that restate exactly what is proposed, from the same rows, and were rolled back.
         automatic: Days that came within the lateness of their source, which follow by policy.
         waiting: Days that wait for other plans, or that cannot be restated.
         not_loaded: Days of sources that are not built from what has landed, which come first.
@@ -108,6 +125,7 @@ class ProposeReport:
     proposed: NewProposal | None
     open: tuple[OpenProposal, ...]
     replaced: tuple[ReplacedProposal, ...]
+    rolled_back: tuple[RolledBackProposal, ...]
     automatic: tuple[DaysNotProposed, ...]
     waiting: tuple[DaysNotProposed, ...]
     not_loaded: tuple[DaysNotProposed, ...]
@@ -116,6 +134,9 @@ class ProposeReport:
     def sentences(self) -> tuple[NextStep, ...]:
         """The report in words."""
         found = [*_new_sentences(self), *map(open_proposal_sentence, self.open)]
+        for back in self.rolled_back:
+            why = f"{back.set_id} restates exactly this, from the same rows, and was rolled back ({back.reason})."
+            found.append(step(f"{why} If these rows are right after all, it only needs its approval: ", back.next_step))
         for each in (*self.automatic, *self.waiting, *self.not_loaded):
             found.append(step(each.sentence, *((" Next: ", each.next_step) if each.next_step else ())))
         return tuple(found) or (step("nothing to propose: no source has changed behind published output"),)
@@ -151,6 +172,7 @@ def propose_report(
         proposed=_new(ws, found, planned, tuple(brings), reason, behind) if found.decision.proposed else None,
         open=tuple(open_proposal(record, approved=False) for record in staying if record is not None),
         replaced=tuple(ReplacedProposal(set_id=name, why=why) for name, why in replaced),
+        rolled_back=tuple(map(_rolled_back, found.rolled_back)),
         automatic=tuple(_automatic(found)),
         waiting=tuple(_waiting(found)),
         not_loaded=tuple(_not_loaded(found)),
@@ -191,6 +213,11 @@ def _rebuilds(ws: Workspace, area: Area) -> Iterator[ProposedRebuild]:
         if partitions := area.get(node.name):
             described = describe(node.grain, partitions)
             yield ProposedRebuild(table=node.name, partitions=len(partitions), described=described)
+
+
+def _rolled_back(record: SetRecord) -> RolledBackProposal:
+    again = [do(Act.APPROVE, record.set_id, by=ANOTHER_PERSON), do(Act.PUBLISH, record.set_id, by=NAME)]
+    return RolledBackProposal(set_id=record.set_id, reason=record.note, next_step=joined(again))
 
 
 def _automatic(found: Situation) -> Iterator[DaysNotProposed]:

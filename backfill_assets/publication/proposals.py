@@ -15,7 +15,7 @@ from backfill_assets.identity import document_digest
 from backfill_assets.landing.imports import LIVE
 from backfill_assets.ledger.members import members_of
 from backfill_assets.ledger.records import RunRecord, SetRecord
-from backfill_assets.ledger.states import OPEN_SETS, RunState
+from backfill_assets.ledger.states import OPEN_SETS, RunState, SetState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.ledger.write_sets import is_replaceable
 from backfill_assets.planning.impact import impact
@@ -36,6 +36,8 @@ OPEN_RUNS = (
     RunState.PUBLISHING,
 )
 """The states of runs that keep theirs: a blocked one cannot be published, and what it was for is planned again."""
+
+_MOST_ROLLED_BACK = 10
 
 BLOCKED = ""
 """Stands for partitions that cannot be built again, among the names of what keeps partitions."""
@@ -90,6 +92,8 @@ class Situation:
         drafts: The proposals that may be replaced, by set.
         kept: Everything else that is open, by name.
         accepted: The digests of what is accepted of the changed days.
+        rolled_back: Sets that restated exactly what is proposed, or what a draft that stays would, from the same rows,
+            and were rolled back: each only needs its approval.
     """
 
     changes: SourceChanges = field(default_factory=SourceChanges)
@@ -99,6 +103,7 @@ class Situation:
     closure: Closure
     decision: Decision
     accepted: Mapping[SourceDay, str] = field(default_factory=dict)
+    rolled_back: Sequence[SetRecord] = ()
 
     @property
     def open_sets(self) -> frozenset[str]:
@@ -134,6 +139,8 @@ def situation(ws: Workspace, tx: ReadTransaction) -> Situation:
         for_a_person=together([changes.otherwise, _undone_last(tx, closure(may_follow))]),
         closure=closure,
     )
+    accepted = _accepted(tx, changed)
+    asked = [days for days in (decision.proposed, *decision.stays.values()) if days]
     return Situation(
         changes=changes,
         news=news,
@@ -141,7 +148,8 @@ def situation(ws: Workspace, tx: ReadTransaction) -> Situation:
         kept=kept,
         closure=closure,
         decision=decision,
-        accepted=_accepted(tx, changed),
+        accepted=accepted,
+        rolled_back=tuple(_rolled_back(tx, [(days, closure(days)) for days in asked], accepted)),
     )
 
 
@@ -162,6 +170,23 @@ def basis_of(tx: ReadTransaction, days: AbstractSet[SourceDay], area: Area) -> s
     return document_digest(
         {table: {str(day): claim.digest for day, claim in claims.items()} for table, claims in accepted.items()}
     )
+
+
+def _rolled_back(
+    tx: ReadTransaction, asked: Sequence[tuple[AbstractSet[SourceDay], Area]], accepted: Mapping[SourceDay, str]
+) -> Iterator[SetRecord]:
+    """The last sets that were rolled back, and are what is asked for again."""
+    if not asked:
+        return
+    ended = tx.sets.records(
+        states=[SetState.ROLLED_BACK], limit=_MOST_ROLLED_BACK, unreadable=lambda _set_id, _error: None
+    )
+    for record in ended:
+        work = OpenWork(name=record.set_id, record=record, runs=members_of(tx.runs, record))
+        for days, area in asked:
+            reads = all(work.reads(*day, accepted.get(day, "")) for day in days)
+            if reads and work.area == {table: frozenset(some) for table, some in area.items()}:
+                yield record
 
 
 def _accepted(tx: ReadTransaction, days: AbstractSet[SourceDay]) -> Mapping[SourceDay, str]:

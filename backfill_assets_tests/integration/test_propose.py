@@ -241,6 +241,25 @@ def test_a_draft_ends_when_a_person_has_restated_its_days(shop: Shop) -> None:
     assert propose(shop).replaced == ()
 
 
+def test_what_is_proposed_again_after_a_rollback_names_the_set_that_only_needs_its_approval(shop: Shop) -> None:
+    first = proposed(shop)
+    publish(shop, first)
+    operations.rollback_set(shop.ws, first, by="ben", reason="too early")
+    again = propose(shop)
+    assert again.proposed is not None and again.proposed.set_id is not None
+    for found in (again, propose(shop)):
+        assert [(each.set_id, each.reason) for each in found.rolled_back] == [(first, "too early")]
+        (said,) = [worded(each) for each in found.sentences if "rolled back (too early)" in worded(each)]
+        assert f"backfill approve {first}" in said
+    operations.approve_set(shop.ws, first, by="ben")
+    operations.publish_set(shop.ws, first, by="ben")
+    assert is_fresh(shop)
+    assert propose(shop).rolled_back == ()
+    operations.rollback_set(shop.ws, first, by="ben", reason="wrong")
+    one_more(shop, "later", CARNIVAL)
+    assert propose(shop).rolled_back == (), "other rows have landed since"
+
+
 def test_a_draft_is_not_replaced_once_it_was_approved_in_between(shop: Shop) -> None:
     set_id = proposed(shop)
     operations.approve_set(shop.ws, set_id, by="ben")

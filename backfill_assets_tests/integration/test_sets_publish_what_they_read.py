@@ -20,6 +20,7 @@ from backfill_assets.evidence.report import run_report
 from backfill_assets.evidence.sets import set_document
 from backfill_assets.evidence.status import status
 from backfill_assets.ledger.states import RunState, SetState
+from backfill_assets.progress import Progress
 from backfill_assets.upkeep.audit import audit
 from backfill_assets_tests import example_domain, operations
 from backfill_assets_tests.advice import advised, worded
@@ -100,7 +101,9 @@ def test_gold_that_was_computed_from_other_silver_is_not_published_and_running_t
         operations.gate(late.ws, gold, actor="ana")
 
     staged = digests(late, silver)
-    RestatementSet(late.ws, set_id).stage(Acting(by="ana", recorder=Unrecorded()))
+    heard: list[Progress] = []
+    RestatementSet(late.ws, set_id).stage(Acting(by="ana", recorder=Unrecorded(), listener=heard.append))
+    assert heard[0].sentence == "run 2 of 2 of the set, 2026-02, 1 month", "what comes next is said before it begins"
     assert outdated(late, set_id) == [None, None]
     assert digests(late, silver) == staged, "what had not to be staged again was not"
     assert operations.run_named(late.ws, gold).state is RunState.PASSED

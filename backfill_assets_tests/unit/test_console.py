@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from io import StringIO
 
 import pytest
@@ -50,6 +51,18 @@ def test_the_progress_of_many_files_is_a_line_for_each_tenth_of_them(capsys: pyt
         for done in range(1, 11):
             listener(Progress(step="land", done=done, total=10, sentence=f"{done}.csv"))
     assert len(capsys.readouterr().err.splitlines()) == 10
+
+
+def test_after_a_long_silence_a_line_says_what_goes_on(capsys: pytest.CaptureFixture[str]) -> None:
+    with progress_listener("a set", quiet=False, silence_s=0.3) as listener:
+        time.sleep(0.5)
+        assert capsys.readouterr().err == "", "nothing has begun"
+        listener(Progress(step="gate", done=3, total=3, sentence="all gates evaluated", table="silver.daily"))
+        time.sleep(1)
+    said = capsys.readouterr().err.splitlines()
+    assert said[0] == "gate silver.daily: all gates evaluated"
+    assert 2 <= len(said) <= 4
+    assert all("goes on" in line and "all gates evaluated" in line for line in said[1:])
 
 
 @pytest.mark.parametrize(("quiet", "said"), [(False, "starting Spark\n"), (True, "")])
