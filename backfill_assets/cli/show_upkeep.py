@@ -45,6 +45,7 @@ def audit_view(audit: AuditReport) -> RenderableType:
             ("accepted partitions", f"{audit.partitions:,}, {audit.files:,} files"),
             ("table commits", f"{audit.commits:,}"),
             ("landed files", f"{audit.imports:,}"),
+            ("archived references", f"{audit.references:,}"),
             ("bytes read", f"{audit.size_bytes:,}" if audit.size_bytes else "none"),
             ("head of the chain", audit.head),
             *((f"keys of {each.source}", _account(each)) for each in audit.accounts),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from datetime import date
 from typing import TypedDict, Unpack
 
@@ -11,7 +12,8 @@ from sqlalchemy import ColumnElement, Select, and_, exists, func, or_, select
 
 from backfill_assets.errors import UnknownName
 from backfill_assets.ledger import rows
-from backfill_assets.ledger.queries import Queries, Unreadable, batches, readable
+from backfill_assets.ledger.pinned_text import without_pins
+from backfill_assets.ledger.queries import PAGE, Queries, Unreadable, batches, readable
 from backfill_assets.ledger.records import RunHeader, RunRecord
 from backfill_assets.ledger.schema import (
     approvals,
@@ -25,7 +27,7 @@ from backfill_assets.ledger.schema import (
 )
 from backfill_assets.ledger.states import RunState
 from backfill_assets.next_steps import Act, do
-from backfill_assets.planning.manifest_parts import CauseKind, Mode
+from backfill_assets.planning.manifest_parts import CauseKind, Mode, PinnedReference
 
 
 class RunFilter(TypedDict, total=False):
@@ -140,6 +142,20 @@ class RunReads(Queries):
             for batch in batches(run_ids)
             for row in self._rows(chosen.where(manifests.c.run_id.in_(batch)))
         }
+
+    def references(self) -> tuple[PinnedReference, ...]:
+        """Every reference that a manifest pins, each document once, by name and version.
+
+        Cost: the JSON of every manifest is read, and nothing is made of what it pins.
+        """
+        found: dict[tuple[str, str], PinnedReference] = {}
+        for batch in batches(self._values(select(manifests.c.run_id)), PAGE):
+            for body in self._values(select(manifests.c.body).where(manifests.c.run_id.in_(batch))):
+                with suppress(ValueError, KeyError, TypeError):  # edited in the database, which an audit finds
+                    for document in without_pins(body)[0]["references"]:
+                        pinned = PinnedReference.parse(document)
+                        found[pinned.name, pinned.sha256] = pinned
+        return tuple(sorted(found.values(), key=lambda each: (each.name, each.version, each.sha256)))
 
     def tables_of(self, run_ids: Iterable[str]) -> Mapping[str, str]:
         """The tables that those of these ids that are runs target.

@@ -60,6 +60,10 @@ class Chooser:
         """
         declared = {reference.name: reference for reference in ws.domain.references}
         named: dict[str, PinnedReference] = {}
+        used: frozenset[str] = frozenset()
+        if asked.named:
+            with ws.ledger.read() as tx:
+                used = frozenset(each.sha256 for each in tx.runs.references())
         for name, version in asked.named:
             if name not in declared:
                 raise UnknownName(
@@ -67,7 +71,9 @@ class Chooser:
                     next_step="name one of these" if declared else step("plan without ", Option("reference")),
                     reference=name,
                 )
-            found = find_version(declared[name], version, present=ws.references[name], archived=ws.reference_archive)
+            found = find_version(
+                declared[name], version, present=ws.references[name], archived=ws.reference_archive, used=used
+            )
             archive([found], ws.reference_archive)
             named[name] = replace(found.pinned, semantics=ReferenceSemantics.CORRECTED)
         return Chooser(ws=ws, asked=asked, named=named)

@@ -7,7 +7,7 @@ bytes with which it was planned, even if the file has changed.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from io import SEEK_END
 from pathlib import Path
@@ -131,14 +131,37 @@ def _content(files: Files, path: str) -> bytes:
         return b""
 
 
-def find_version(reference: Reference, wanted: str, *, present: LoadedReference, archived: Files) -> LoadedReference:
-    """A version of a reference by name: the present one, an archived one, or a file that has it.
+def changed_in_archive(pinned: Iterable[PinnedReference], files: Files, *, is_quick: bool) -> Iterator[str]:
+    """What of the archive is not what manifests pin, one sentence each.
+
+    Args:
+        pinned: The references that manifests name.
+        files: The archive.
+        is_quick: Files are looked at, their bytes are not read.
+    """
+    for pin in pinned:
+        path = _archived_path(pin.name, pin.sha256)
+        named = f"the archived reference {pin.name} {pin.version} ({path})"
+        try:
+            if files.stat(path) is None:
+                yield f"{named} is gone: what was computed with it cannot be reproduced."
+            elif not is_quick and files.digest(path) != pin.sha256:
+                yield f"the bytes of {named} were changed: what was computed with it cannot be reproduced."
+        except OSError as error:
+            yield f"{named} cannot be read: {error.strerror}."
+
+
+def find_version(
+    reference: Reference, wanted: str, *, present: LoadedReference, archived: Files, used: Container[str]
+) -> LoadedReference:
+    """A version of a reference by name: the present one, one that a run was planned with, or a file that has it.
 
     Args:
         reference: The reference.
         wanted: A version, at least eight characters of the sha256 of one, or the path of a YAML file.
         present: The reference as it is now.
-        archived: The archive.
+        archived: The archive. It also has versions that were read and never used.
+        used: The sha256 of those that manifests pin.
 
     Raises:
         UnknownName: No such version is known.
@@ -149,7 +172,8 @@ def find_version(reference: Reference, wanted: str, *, present: LoadedReference,
     if wanted.endswith((".yaml", ".yml")):
         path = Path(wanted).absolute()
         return _read(reference, LocalFiles(path.parent), path.name)
-    known = {each.sha256: each for each in (*_archived(reference, archived), present)}
+    versions_used = (each for each in _archived(reference, archived) if each.sha256 in used)
+    known = {each.sha256: each for each in (*versions_used, present)}
     found = [each for each in known.values() if _is_version(each, wanted)]
     if not found:
         versions = ", ".join(sorted({each.value.version for each in known.values()}))

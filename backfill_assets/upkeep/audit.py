@@ -1,8 +1,9 @@
 """Audit: verifies that the ledger, the tables and their logs agree.
 
 It compares the event chain with itself, the ledger's rows with its events, accepted versions with the files that
-readers see and with their bytes, publications with the commits that contain them, and every commit with the publication
-that explains it. docs/guarantees.md lists what it finds and what it cannot find.
+readers see and with their bytes, archived references with the manifests that pin them, publications with the commits
+that contain them, and every commit with the publication that explains it. docs/guarantees.md lists what it finds and
+what it cannot find.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from backfill_assets.ledger.states import ImportState, PublicationState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.next_steps import Act, NextStep, do, step
 from backfill_assets.problems import Problem, Problems
+from backfill_assets.transforms.references import changed_in_archive
 from backfill_assets.workspace import Workspace
 
 HEAD = re.compile(r"\d+:[0-9a-f]{64}")
@@ -63,6 +65,7 @@ class AuditReport:
         commits: How many commits of tables.
         files: How many files of accepted versions.
         imports: How many landed files.
+        references: How many archived references that runs were planned with.
         accounts: The keys of each source that has landed files.
         size_bytes: How many bytes of files were read; 0 with `--quick`.
         problems: What does not agree, in sentences.
@@ -77,6 +80,7 @@ class AuditReport:
     commits: int
     files: int
     imports: int
+    references: int
     accounts: tuple[SourceAccount, ...]
     size_bytes: int
     problems: tuple[str, ...]
@@ -107,8 +111,10 @@ def audit(ws: Workspace, *, head: str | None = None, is_quick: bool = False) -> 
         present_head = tx.events.head()
         events = sum(1 for _ in tx.events.entries())
         landed = tx.imports.records(states=[ImportState.LANDED, ImportState.LOADED])
+        pinned = tx.runs.references()
     for record in landed:
         problems += _landed_against_ledger(ws, record, looked, is_quick=is_quick)
+    problems += changed_in_archive(pinned, ws.reference_archive, is_quick=is_quick)
     return AuditReport(
         agrees=not problems,
         head=present_head,
@@ -117,6 +123,7 @@ def audit(ws: Workspace, *, head: str | None = None, is_quick: bool = False) -> 
         commits=looked.commits,
         files=looked.files,
         imports=len(landed),
+        references=len(pinned),
         accounts=tuple(_accounts(landed)),
         size_bytes=looked.size_bytes,
         problems=tuple(problems),

@@ -33,6 +33,7 @@ from backfill_assets.planning.restatement import NothingToRebuild, PlannedSet, S
 from backfill_assets.planning.windows import Window
 from backfill_assets.staleness.document import stale_document
 from backfill_assets.staleness.ranges import Cause
+from backfill_assets.upkeep.audit import audit
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests import operations
 from backfill_assets_tests.lakes import folder_at
@@ -229,6 +230,39 @@ def test_a_correction_names_versions_that_exist_of_references_that_are_used(home
     write(home, "tariff", "1", factor=9)
     with pytest.raises(MissingInput, match="cannot be read from"):
         plan(ws, FIRST, asked("tariff", str(home / "none.yaml")))
+
+
+def test_a_version_that_was_only_read_and_never_used_is_not_among_those_that_were(
+    home: Path, ws: Workspace, spark: SparkSession
+) -> None:
+    write(home, "tariff", "3", factor=3)
+    for_a_moment = opened(home, spark)
+    stale(for_a_moment)
+    for_a_moment.close()
+    write(home, "tariff", "2", factor=2, days_back=1)
+    asked = AskedReferences(semantics=CORRECTED, named=(("tariff", "3"),))
+    with pytest.raises(UnknownName, match="no version '3' of tariff was ever used here; known are 1, 2"):
+        plan(ws, FIRST, asked)
+
+
+def test_an_audit_reads_the_archived_references_that_manifests_pin(ws: Workspace) -> None:
+    found = audit(ws)
+    assert (found.problems, found.references) == ((), 3)
+    archive = folder_at(ws.settings.reference_archive)
+    changed, gone = sorted((archive / "tariff").glob("*.yaml"))
+    text = changed.read_bytes()
+    changed.write_bytes(text.replace(b"factor: ", b"factor: 1"))
+    gone.rename(gone.with_suffix(".away"))
+    problems = audit(ws).problems
+    assert len(problems) == 2 and all("cannot be reproduced" in problem for problem in problems)
+    assert any(
+        "the bytes of the archived reference tariff" in problem and changed.name in problem for problem in problems
+    )
+    assert any("is gone" in problem and gone.name in problem for problem in problems)
+    assert len(audit(ws, is_quick=True).problems) == 1
+    changed.write_bytes(text)
+    gone.with_suffix(".away").rename(gone)
+    assert audit(ws).problems == ()
 
 
 def test_two_documents_of_one_version_are_told_apart_by_their_digest(
