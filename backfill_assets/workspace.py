@@ -9,18 +9,20 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from backfill_assets.clock import Clock, system_clock
 from backfill_assets.crash_points import Reached, carry_on
 from backfill_assets.domain import Domain, Reference
 from backfill_assets.domain.load import load_domain
-from backfill_assets.errors import BackfillError
+from backfill_assets.errors import BackfillError, MissingInput
 from backfill_assets.files.choose import files_at
 from backfill_assets.files.port import Files
 from backfill_assets.lake.tables import Lake
 from backfill_assets.landing.contracts import ContractVersions
 from backfill_assets.ledger.store import Ledger
+from backfill_assets.next_steps import Act, do, step
 from backfill_assets.planning.graph import Graph
 from backfill_assets.planning.manifest_parts import PinnedReference
 from backfill_assets.settings import Settings
@@ -101,6 +103,32 @@ class Workspace:
     def lake(self) -> Lake:
         """The Delta tables."""
         return Lake(root=self.settings.lake, access=self.settings.access)
+
+    def require_lake(self, table: str | None = None) -> None:
+        """Refuses to write into a lake that is away: what is created in its place is in the way when it is back.
+
+        Args:
+            table: The table that is written; None for any.
+
+        Raises:
+            MissingInput: The folder of the lake or the log of the table is not there, and the ledger holds its rows.
+        """
+        root = self.settings.lake
+        is_away = isinstance(root, Path) and not root.exists()
+        if not is_away and (table is None or self.lake.exists(table)):
+            return
+        with self.ledger.read() as tx:
+            names = tx.versions.tables() if is_away or table is None else (table,)
+            gone = next((n for n in names if any(each.file_count for each in tx.versions.claims(n).values())), None)
+        if gone is not None:
+            raise MissingInput(
+                f"{root if is_away else self.lake.place(gone)} is not there, and the ledger holds published rows of "
+                f"{gone}; nothing was created in its place.",
+                next_step=step(
+                    "mount or restore it there, or let BACKFILL_LAKE name where it is now; then ", do(Act.DOCTOR)
+                ),
+                table=gone,
+            )
 
     @cached_property
     def references(self) -> Mapping[str, LoadedReference]:

@@ -60,8 +60,10 @@ def landing(ws: Workspace, table: SourceTable, by: str) -> Landing:
 
     Raises:
         Refused: Bronze could not be built of it, because its columns do not follow from those that it has.
+        MissingInput: The lake is away.
     """
     require_person("the one who lands", by)
+    ws.require_lake(table.name)
     ws.lake.require_follows(table.name, stored_schema(table), former_columns(table))
     return Landing(
         ledger=ws.ledger,

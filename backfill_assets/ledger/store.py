@@ -7,7 +7,7 @@ as a whole or not at all. What they offer is in `transactions`.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from sqlalchemy import Engine
 from sqlalchemy.exc import DBAPIError
@@ -48,10 +48,8 @@ class Ledger:
             raise
         except (Retryable, DBAPIError) as error:
             engine.dispose()
-            cause = error.__cause__ if isinstance(error, Retryable) else error
-            found = cause.orig if isinstance(cause, DBAPIError) else error
             raise Refused(
-                f"the ledger at {engine.url.render_as_string(hide_password=True)} cannot be used: {found}",
+                f"the ledger at {engine.url.render_as_string(hide_password=True)} cannot be used: {_found(error)}",
                 next_step="check BACKFILL_LEDGER_URL, and that the database is up and may be written",
             ) from error
         except BaseException:
@@ -88,6 +86,27 @@ class Ledger:
         with transaction(self._engine, WRITE) as connection:
             yield WriteTransaction(connection, self._clock)
 
+    def try_writing(self) -> None:
+        """Writes an event and takes it back: whether a ledger can be written is not seen by reading it.
+
+        Raises:
+            Refused: It cannot be written.
+            DiskFull: Its disk is full.
+        """
+        try:
+            with suppress(_TakenBack), self.write() as tx:
+                tx.events.record(actor="doctor", entity="ledger", entity_id="ledger", action="tried")
+                raise _TakenBack
+        except DiskFull:
+            raise
+        except (Retryable, DBAPIError) as error:
+            raise Refused(
+                f"the ledger at {self._engine.url.render_as_string(hide_password=True)} can be read, and not written: "
+                f"{_found(error)}",
+                next_step="let this user write it: a SQLite file with its folder, or the tables of a PostgreSQL "
+                "database that is no standby",
+            ) from error
+
     def renew_lease(self, work_id: str, terms: LeaseTerms) -> bool:
         """Says that the work goes on, in a transaction of its own that waits for no other writer on PostgreSQL.
 
@@ -103,3 +122,13 @@ class Ledger:
     def renew_turn(self, source: str, terms: LeaseTerms) -> bool:
         """The same of the turn to land files of a source."""
         return self.renew_lease(turn_of(source), terms)
+
+
+class _TakenBack(Exception):
+    """Ends a transaction that only tried to write."""
+
+
+def _found(error: Retryable | DBAPIError) -> object:
+    """What the database said."""
+    cause = error.__cause__ if isinstance(error, Retryable) else error
+    return cause.orig if isinstance(cause, DBAPIError) else error

@@ -91,13 +91,13 @@ def examine(ws: Workspace, listener: Listener = no_listener) -> DoctorReport:
         ("ledger", None, _ledger),
         ("free space", None, _free_space),
         ("rights of others", None, _rights_of_others),
-        ("rights in the lake", lake, lambda ws: _rights(files_at(lake, ws.settings.access))),
+        ("rights in the lake", lake, lambda ws: _in_lake(ws, _rights_in_lake)),
         ("rights in landing", landing, lambda ws: _rights(landing_files(ws.settings))),
         ("references", ws.reference_files.place, _references),
-        ("one winner", lake, _one_winner),
+        ("one winner", lake, lambda ws: _in_lake(ws, _one_winner)),
         ("spark", None, _spark),
         ("clock", None, _clock),
-        ("spark and the lake", lake, lambda ws: _with_spark(ws, lake)),
+        ("spark and the lake", lake, lambda ws: _in_lake(ws, lambda ws: _with_spark(ws, lake))),
         ("spark and landing", landing, lambda ws: _with_spark(ws, landing)),
     )
     parts: list[CheckedPart] = []
@@ -155,7 +155,8 @@ def _java(ws: Workspace) -> str | None:
 def _ledger(ws: Workspace) -> str:
     with ws.ledger.read() as tx:
         head = tx.events.head()
-    return f"opened, head of its chain {head[:12]}"
+    ws.ledger.try_writing()
+    return f"opened, head of its chain {head[:12]}, and an event written and taken back"
 
 
 def _free_space(ws: Workspace) -> str:
@@ -190,6 +191,16 @@ def _rights_of_others(ws: Workspace) -> str:
 def _free_bytes(place: Path) -> int:
     there = next(folder for folder in (place, *place.parents) if folder.exists())
     return shutil.disk_usage(there).free
+
+
+def _in_lake(ws: Workspace, check: Callable[[Workspace], str]) -> str:
+    """Tries a part in the lake, but not in place of one that is away."""
+    ws.require_lake()
+    return check(ws)
+
+
+def _rights_in_lake(ws: Workspace) -> str:
+    return _rights(files_at(ws.settings.lake, ws.settings.access))
 
 
 def _rights(files: Files) -> str:

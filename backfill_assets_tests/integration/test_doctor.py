@@ -14,8 +14,10 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
+from sqlalchemy import event
 
 from backfill_assets.clock import system_clock
+from backfill_assets.errors import MissingInput
 from backfill_assets.file_rights import readable_by_others
 from backfill_assets.places import StoreUrl
 from backfill_assets.settings import Settings
@@ -23,10 +25,11 @@ from backfill_assets.store_access import PATIENCE, StoreAccess
 from backfill_assets.upkeep import doctor
 from backfill_assets.upkeep.doctor import DoctorReport, Health, examine
 from backfill_assets.workspace import Workspace
+from backfill_assets_tests.advice import advised
 from backfill_assets_tests.ledgers import only_with_sqlite
 from backfill_assets_tests.s3_server import SECRET_KEY, Store
 from backfill_assets_tests.servers import free_port
-from backfill_assets_tests.shop import shop_environment
+from backfill_assets_tests.shop import DAYS, Shop, sale, shop_environment
 
 EVERYTHING = {
     *(
@@ -132,6 +135,45 @@ def test_a_file_that_others_can_read_is_named_with_what_closes_it(
     assert found.startswith(f"{ledger} can be read by other users of this machine. take it from them: chmod -R go= ")
     ledger.chmod(0o600)
     assert "rights of others" not in failed(examine(ws))
+
+
+def test_a_ledger_that_can_only_be_read_is_named_and_nothing_is_left_of_the_try(ws: Workspace) -> None:
+    only_with_sqlite("it is about that file")
+    with ws.ledger.read() as tx:
+        before = tx.events.head()
+    assert "ledger" not in failed(examine(ws))
+    with ws.ledger.read() as tx:
+        assert tx.events.head() == before
+    ws.ledger.close()
+    event.listen(ws.ledger._engine, "connect", lambda opened, _record: opened.execute("PRAGMA query_only = ON").close())
+    found = failed(examine(ws))
+    assert found.keys() == {"ledger"}
+    assert (
+        "can be read, and not written: attempt to write a readonly database let this user write it" in found["ledger"]
+    )
+
+
+def test_a_lake_that_is_away_is_named_and_nothing_takes_its_place(published_shop: Shop) -> None:
+    lake = published_shop.ws.settings.lake
+    if not isinstance(lake, Path):
+        pytest.skip("a bucket that is gone is named by the store")
+    away = lake.with_name("away")
+    lake.rename(away)
+    found = failed(examine(replace(published_shop.ws, clock=system_clock)))
+    assert found.keys() == {"rights in the lake", "one winner", "spark and the lake"}
+    assert all("is not there, and the ledger holds published rows" in each for each in found.values())
+    late = [sale(DAYS.start, sale_id="late")]
+    for back in (lake, lake / "bronze"):
+        with pytest.raises(MissingInput, match="nothing was created in its place") as refusal:
+            published_shop._land("late.jsonl", late, by="ana")
+        assert str(back) in refusal.value.message and "BACKFILL_LAKE" in advised(refusal.value)
+        assert not back.exists()
+        if back == lake:
+            away.rename(lake)
+            away = away.with_name("bronze-away")
+            (lake / "bronze").rename(away)
+    away.rename(lake / "bronze")
+    published_shop._land("late.jsonl", late, by="ana")
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
