@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from backfill_assets.domain import DerivedTable, Reference, Table
-from backfill_assets.errors import MissingInput, NotApproved, Refused
+from backfill_assets.errors import InvalidReference, MissingInput, NotApproved, Refused
 from backfill_assets.ledger.approval_grounds import ApprovalGrounds
 from backfill_assets.ledger.comments import said_of
 from backfill_assets.ledger.records import GateResult, RunRecord
@@ -132,14 +132,17 @@ def _cause(ws: Workspace, tx: ReadTransaction, run: RunRecord, table: Table) -> 
 def _brings_more_than_inputs(ws: Workspace, tx: ReadTransaction, run: RunRecord, table: Table) -> bool:
     """Whether accepted rows that a follow-up replaces were computed with other references, code or settings.
 
-    The present ones are compared, and the run must have been planned with these.
+    The present ones are compared, and the run must have been planned with these. What cannot be read is not known.
     """
     if not isinstance(table, DerivedTable):
         return False
     pinned = {each.name: each.sha256 for each in run.manifest.references}
-    if pinned != {name: ws.references[name].pinned.sha256 for name in table.references}:
+    try:
+        if pinned != {name: ws.references[name].pinned.sha256 for name in table.references}:
+            return True
+        return bool(changed_otherwise(stale_partitions(ws, tx, table, run.manifest.partitions)))
+    except (MissingInput, InvalidReference):
         return True
-    return bool(changed_otherwise(stale_partitions(ws, tx, table, run.manifest.partitions)))
 
 
 def _needs_a_person(tx: ReadTransaction, run: RunRecord, table: Table) -> bool:
