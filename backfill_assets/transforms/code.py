@@ -67,7 +67,7 @@ class DomainCode:
             return _loader()
         key = table.name, version
         if key not in self._known:
-            self._known[key] = self._reached(table, table.release(version))
+            self._known[key] = self._reached(table.release(version))
         return self._known[key]
 
     def lifts(self, source: SourceTable, *, by_modules: bool = False) -> Mapping[int, str]:
@@ -92,7 +92,8 @@ class DomainCode:
 
     def modules_digest(self, table: DerivedTable, version: str) -> str:
         """The digest over whole modules, as it was recorded before definitions were followed."""
-        return self._digest_of_modules(_roots(table, table.release(version)))
+        functions = table.release(version).function, table.releases[0].function
+        return self._digest_of_modules({named for each in functions for named in _definitions_of(each)})
 
     def _digest_of(self, roots: set[Named]) -> str:
         found = self._content(roots)
@@ -105,16 +106,12 @@ class DomainCode:
         found = self._sources.reached({module for module, _ in roots})
         return self.package_digest if found is None else _digest((n, path.read_bytes()) for n, path in found.items())
 
-    def _reached(self, table: DerivedTable, release: Release) -> Code:
-        found = self._content(_roots(table, release))
+    def _reached(self, release: Release) -> Code:
+        # What other releases use is not its code: a new release leaves earlier runs reproducible.
+        found = self._content(set(_definitions_of(release.function)))
         if found is None:
             return Code(digest=self.package_digest, modules=(f"{self.domain.package}.*",))
         return Code(digest=_digest(found.items()), modules=tuple(found))
-
-
-def _roots(table: DerivedTable, release: Release) -> set[Named]:
-    """Where the search begins: the function of a release, and the present one, which has the declaration on it."""
-    return {*_definitions_of(release.function), *_definitions_of(table.releases[0].function)}
 
 
 @functools.cache
