@@ -13,10 +13,10 @@ from sqlalchemy import MetaData, text
 from backfill_assets.clock import system_clock
 from backfill_assets.identity import EMPTY_FILE_SET, DataFile, FileSet
 from backfill_assets.ledger.connection import connect_engine
-from backfill_assets.ledger.import_records import OfferedFile
+from backfill_assets.ledger.import_records import ImportRecord, KeyCounts, OfferedFile
 from backfill_assets.ledger.provenance import SourceProvenance
 from backfill_assets.ledger.records import Action, CandidatePartition, GateResult, PartitionChange, PublicationIntent
-from backfill_assets.ledger.states import RunState
+from backfill_assets.ledger.states import ImportState, RunState
 from backfill_assets.ledger.store import Ledger
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.manifest import Manifest
@@ -48,6 +48,28 @@ def a_manifest(run_id: str, *, table: str = TABLE, days: Iterable[date] = DAYS, 
         limits=Limits(chunk_partitions=5_000),
     )
     return replace(manifest, **changes)
+
+
+def an_import(**changes: Any) -> ImportRecord:
+    """A late file of ana with two new keys, landed and loaded."""
+    record = ImportRecord(
+        import_id="imp-000007",
+        source="bronze.events",
+        sha256="0" * 64,
+        original_path="late.csv",
+        stored_path="late.csv",
+        size_bytes=1,
+        format="csv",
+        compression="",
+        state=ImportState.LOADED,
+        arrival=7,
+        first_seen_at=datetime(2026, 1, 11, 12, tzinfo=UTC),
+        landed_at=datetime(2026, 1, 11, 12, tzinfo=UTC),
+        landed_by="ana",
+        on_duplicate="ignore",
+        keys=KeyCounts(current=2),
+    )
+    return replace(record, **changes)
 
 
 def files_of(run_id: str, day: date, rows: int = 3) -> FileSet:

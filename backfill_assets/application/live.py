@@ -27,7 +27,7 @@ from backfill_assets.ledger.records import RunRecord
 from backfill_assets.ledger.states import UNPUBLISHED, RunState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.people import LIVE
-from backfill_assets.planning.impact import complete_partitions, lacking
+from backfill_assets.planning.impact import complete_partitions, lacking, lacks
 from backfill_assets.planning.manifest_parts import WHAT_LANDED, Kind, Mode
 from backfill_assets.planning.partitions import DayRange, Grain, days_of, describe, next_partition
 from backfill_assets.planning.request import PlanRequest, propose, require_inputs
@@ -153,9 +153,7 @@ def _newest(ws: Workspace, tx: ReadTransaction, table: DerivedTable) -> _Newest 
         rest = new[len(newest) :]
         why = "for a person: keys moved between its days and published ones"
         if first not in held:
-            missing = lacking(ws.graph, node, [first], state.accepted)
-            lacks = (f"{some.table} lacks {describe(some.grain, some.partitions)}" for some in missing)
-            why = f"for its inputs: {'; '.join(lacks)}"
+            why = f"for its inputs: {lacks(lacking(ws.graph, node, [first], state.accepted))}"
         later = f", and {describe(grain, rest[1:])} for that" if len(rest) > 1 else ""
         left = f"{describe(grain, [first])} waits {why}{later}"
         reason = f"{REASON}, {len(newest)} of {len(new)}: {left}"

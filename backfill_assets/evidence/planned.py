@@ -16,7 +16,7 @@ from backfill_assets.evidence.stages import StageDocument, stage_document
 from backfill_assets.ledger.states import ApprovalState, RunState
 from backfill_assets.planning.chunks import Chunk
 from backfill_assets.planning.estimates import Estimate
-from backfill_assets.planning.impact import Dependent, TablePartitions
+from backfill_assets.planning.impact import Dependent, TablePartitions, lacks
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import GateTerm, Kind, Limits, Mode, ReferenceSemantics, semantics_of
 from backfill_assets.planning.partitions import count_of, describe
@@ -266,8 +266,7 @@ def plan_document(
 def _left_out(plan: Plan) -> str | None:
     if not plan.left_out:
         return None
-    lacks = "; ".join(f"{each.table} lacks {describe(each.grain, each.partitions)}" for each in plan.lacks)
-    return f"{describe(plan.manifest.grain, plan.left_out)}: {lacks}"
+    return f"{describe(plan.manifest.grain, plan.left_out)}: {lacks(plan.lacks)}"
 
 
 def whole_sentence(planned: int, asked_for: int) -> str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import date
 
 from backfill_assets.planning.graph import Graph, TableNode
-from backfill_assets.planning.partitions import DayRange, Grain, days_of, partitions_over
+from backfill_assets.planning.partitions import DayRange, Grain, days_of, describe, partitions_over
 from backfill_assets.planning.state import ClaimReader
 
 Accepted = Callable[[str, Sequence[date]], AbstractSet[date]] | Mapping[str, AbstractSet[date]]
@@ -232,6 +232,11 @@ def lacking(graph: Graph, node: TableNode, partitions: Iterable[date], there: Ac
         needed = graph.needed(edge, node, chosen)
         missing.setdefault(edge.table, set()).update(set(needed) - _accepted(there, edge.table, needed))
     return _by_table(graph, missing)
+
+
+def lacks(missing: Iterable[TablePartitions]) -> str:
+    """Input partitions that do not exist, in words."""
+    return "; ".join(f"{each.table} lacks {describe(each.grain, each.partitions)}" for each in missing)
 
 
 def complete_partitions(

@@ -22,7 +22,7 @@ from backfill_assets.planning.chunks import Chunk, chunk_sizes, chunks_of
 from backfill_assets.planning.estimates import Estimate, estimate
 from backfill_assets.planning.filling import EARLIER_FIRST_DAY, how_to_fill
 from backfill_assets.planning.graph import Graph, TableInput, TableNode
-from backfill_assets.planning.impact import Dependent, TablePartitions, dependents_of
+from backfill_assets.planning.impact import Dependent, TablePartitions, dependents_of, lacks
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import (
     A_PERSON,
@@ -365,7 +365,7 @@ def require_inputs(plan: Plan, *, first_day: date) -> None:
     if not plan.missing:
         return
     grains = {read.table: read.grain for read in plan.inputs}
-    missing = "; ".join(f"{table} lacks {describe(grains[table], lacking)}" for table, lacking in plan.missing.items())
+    missing = lacks(TablePartitions(table=t, grain=grains[t], partitions=some) for t, some in plan.missing.items())
     first, lacking = next(iter(plan.missing.items()))
     raise MissingInput(
         f"{plan.manifest.table} needs input days that have never been built: {missing}.",

@@ -16,7 +16,7 @@ from backfill_assets.errors import MissingInput, Refused
 from backfill_assets.next_steps import NAME, WHY, Act, Invocation, NextStep, Option, do, step
 from backfill_assets.planning.filling import how_to_fill, joined, loads, plans
 from backfill_assets.planning.graph import Graph
-from backfill_assets.planning.impact import Rebuild, complete, is_within, lacking, never_built, unbuilt
+from backfill_assets.planning.impact import Rebuild, complete, is_within, lacking, lacks, never_built, unbuilt
 from backfill_assets.planning.partitions import DayRange, Grain, compress, count_of, days_of, describe
 from backfill_assets.planning.restatement import LeftOut, SetRequest, asked_of
 from backfill_assets.staleness.document import as_recorded
@@ -182,9 +182,8 @@ def _incomplete(graph: Graph, name: str, partitions: Sequence[date], there: Acce
     """Partitions that were never built and cannot be."""
     node = graph.table(name)
     missing = lacking(graph, node, partitions, there)
-    which = "; ".join(f"{each.table} lacks {describe(each.grain, each.partitions)}" for each in missing)
     how = joined_steps(how_to_fill(each.table, each.grain, each.partitions) for each in missing)
-    return _left_out(name, node.grain, partitions, f"never built: {which}", how)
+    return _left_out(name, node.grain, partitions, f"never built: {lacks(missing)}", how)
 
 
 def joined_steps(steps: Iterable[NextStep]) -> NextStep:

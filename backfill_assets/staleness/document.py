@@ -8,6 +8,7 @@ from datetime import date
 
 from backfill_assets.next_steps import NAME, WHY, Act, Invocation, NextStep, do
 from backfill_assets.planning.filling import joined, loads, plans
+from backfill_assets.planning.impact import lacks
 from backfill_assets.planning.manifest_parts import ReferenceSemantics
 from backfill_assets.planning.partitions import DayRange, Grain, compress, count_of, describe
 from backfill_assets.staleness.ranges import Cause, Reason, Staleness, StaleRange
@@ -211,8 +212,7 @@ def _stale_table(stale: Staleness) -> StaleTable:
 def _waiting(stale: Staleness) -> str | None:
     if not stale.waiting:
         return None
-    missing = "; ".join(f"{each.table} lacks {describe(each.grain, each.partitions)}" for each in stale.waits_for)
-    return f"{describe(stale.grain, stale.waiting)}: {missing}"
+    return f"{describe(stale.grain, stale.waiting)}: {lacks(stale.waits_for)}"
 
 
 def _stale_range(stale: Staleness, found: StaleRange) -> StaleRangeDocument:

@@ -1,4 +1,4 @@
-"""Can one person change what was agreed to? Random stories of somebody who is in no group, and tries everything.
+"""Can one person change what was agreed to? Random stories of a person who is in no group, and tries everything.
 
 Eve lands, corrects, moves and withdraws records, builds some of their days, plans, approves, publishes, rolls back,
 launches what jobs and sensors do, chooses names, and waits for days. Others agree to restatements, roll back and
@@ -224,7 +224,7 @@ class Alone(Teller):
     # --------------------------------------------------------------------------------------- what two people agree to
 
     def agree(self, ws: Workspace) -> str:
-        """Ben agrees to a run that ana has planned; somebody or the sensor publishes it later."""
+        """Ben agrees to a run that ana has planned; the person or the sensor publishes it later."""
         request = PlanRequest(
             table=self.chance.choice((TURNOVER, COLOURS, PALETTE)), days=self._some_days(), reason="wrong", by="ana"
         )
@@ -259,7 +259,7 @@ class Alone(Teller):
     # ----------------------------------------------------------------------------------------------- what is looked at
 
     def look(self, most_runs: int = 4) -> Iterator[str]:  # noqa: ARG002 - no document is asked for here
-        """Changes of accepted partitions that nobody has granted, and what readers do not see as the ledger has it."""
+        """Changes of accepted partitions without a grant, and what readers do not see as the ledger has it."""
         yield from readers_see_what_the_ledger_says(self.ws, is_half_done=self.killed)
         with self.ws.ledger.read() as tx:
             present = {
@@ -475,13 +475,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, help="only this one, and tell it")
     given = parser.parse_args(arguments)
     seeds = range(given.first_seed, given.first_seed + given.count) if given.seed is None else [given.seed]
-    bad, told = 0, 0
+    bad, played = 0, 0
     for story in tell_all(seeds):
-        told, bad = told + 1, bad + bool(story.violations)
+        played, bad = played + 1, bad + bool(story.violations)
         if story.violations or given.seed is not None:
             sys.stdout.write(f"{story.text}\n")
             sys.stdout.flush()
-    sys.stdout.write(f"{told:,} stories of one person alone, {bad} violations\n")
+    sys.stdout.write(f"{played:,} stories of one person alone, {bad} violations\n")
     return bool(bad)
 
 

@@ -1,6 +1,6 @@
 """Orders on paper that have keys: what lands, is corrected, moves to another day and is withdrawn, without Spark.
 
-The ledger is told of each import what landing would tell it; rows of a day are the sums of the keys that are on it.
+The ledger gets of each import what landing would record; rows of a day are the sums of the keys that are on it.
 """
 
 from __future__ import annotations
@@ -13,13 +13,11 @@ from dataclasses import dataclass, field
 from datetime import date
 from typing import Any
 
-from backfill_assets.domain import Table
 from backfill_assets.landing.imports import STATEMENT, OnDuplicate
 from backfill_assets.landing.place import landing_files
 from backfill_assets.ledger.import_records import ImportCounts, ImportDay, ImportRecord, KeyCounts, OfferedFile
-from backfill_assets.planning.manifest import Manifest
 from backfill_assets.workspace import Workspace
-from backfill_assets_tests.faults.paper import Frame, Paper, Row
+from backfill_assets_tests.faults.paper import Paper, Row
 
 ORDERS = "bronze.orders"
 
@@ -86,7 +84,7 @@ class KeyedPaper(Paper):
         return import_id
 
     def _account(self, import_id: str, orders: Sequence[Order]) -> Mapping[str, Any]:
-        """What an import is and does among those before it, as `finish` of imports is told."""
+        """What an import is and does among those before it, as `finish` of imports takes it."""
         deciding = {order.key: (other, order) for other, some in self.orders.items() for order in some}
         days: dict[date, Counter[str]] = {}
         counts, keys = Counter[str](landed=len(orders)), Counter[str]()
@@ -116,18 +114,10 @@ class KeyedPaper(Paper):
             ],
         }
 
-    def source_rows(
-        self,
-        _ws: Workspace,
-        _manifest: Manifest,
-        table: Table,
-        partitions: Sequence[date],
-        imports: Sequence[ImportRecord],
-    ) -> Frame:
+    def rows_of(self, imports: Sequence[ImportRecord], days: Sequence[date]) -> Mapping[date, Row]:
         """The sums of the keys that are on each day."""
         found = self.current(record.import_id for record in imports)
-        rows = {day: row for day in partitions if (row := row_of(found, day))}
-        return Frame(rows=rows, table=table.name)
+        return {day: row for day in days if (row := row_of(found, day))}
 
 
 def row_of(orders: Keys, day: date) -> Row | None:

@@ -104,11 +104,15 @@ class Paper:
         partitions: Sequence[date],
         imports: Sequence[ImportRecord],
     ) -> Frame:
+        """What bronze has of some days."""
+        return Frame(rows=self.rows_of(imports, partitions), table=table.name)
+
+    def rows_of(self, imports: Sequence[ImportRecord], days: Sequence[date]) -> Mapping[date, Row]:
         """The latest order of each day."""
         rows: dict[date, Row] = {}
         for record in sorted(imports, key=lambda record: record.arrival):
-            rows |= {day: row for day, row in self.files[record.import_id].items() if day in set(partitions)}
-        return Frame(rows=rows, table=table.name)
+            rows |= {day: row for day, row in self.files[record.import_id].items() if day in set(days)}
+        return rows
 
 
 def derived_rows(

@@ -69,7 +69,7 @@ def _what_was_undone_follows_with_the_next_late_event(patch: pytest.MonkeyPatch)
         (_what_was_undone_follows_with_the_next_late_event, {"lands": 3, "follow": 3, "taken_back": 2}),
     ],
 )
-def test_without_any_one_guard_somebody_alone_changes_more(
+def test_without_any_one_guard_one_person_alone_changes_more(
     without: Callable[[pytest.MonkeyPatch], None], acts: Mapping[str, int]
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:

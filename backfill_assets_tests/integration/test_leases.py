@@ -178,7 +178,7 @@ def test_another_process_with_the_number_of_a_dead_one_keeps_no_lease_alive(ledg
     assert replace(held, mark="").is_alive(hands.now), "of an earlier release"
 
 
-def test_the_lease_of_a_process_ends_with_it_also_while_nobody_has_asked_how_it_ended(
+def test_the_lease_of_a_process_ends_with_it_also_before_its_parent_has_asked_how_it_ended(
     ledger: Ledger, hands: Hands
 ) -> None:
     child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])

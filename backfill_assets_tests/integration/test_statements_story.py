@@ -45,7 +45,7 @@ class Story:
     chance: random.Random
     sales: dict[str, tuple[date, int]] = field(default_factory=dict)
     taken: dict[str, dict[str, tuple[date, int]]] = field(default_factory=dict)
-    told: list[str] = field(default_factory=list)
+    steps: list[str] = field(default_factory=list)
 
     def statement(self, number: int) -> None:
         """One statement, at random, of those that can be made."""
@@ -54,7 +54,7 @@ class Story:
             can.append(self._withdraws)
         if self._restorable():
             can += [self._restores, self._restores]
-        self.told.append(f"{number}: {self.chance.choice(can)(f'statement-{number}')}")
+        self.steps.append(f"{number}: {self.chance.choice(can)(f'statement-{number}')}")
 
     def _drawn(self, days: DayRange) -> dict[str, tuple[date, int]]:
         keys = self.chance.sample(range(15), self.chance.randint(1, 4))
@@ -175,11 +175,11 @@ def test_after_every_statement_publication_and_rollback_readers_see_what_a_plain
 ) -> None:
     with closing(open_shop(tmp_path, clock=ticking_clock(IN_MARCH), spark=spark).ws) as ws:
         story = Story(shop=Shop(ws=ws, folder=tmp_path / "incoming"), chance=random.Random(seed))
-        for problem in told(story):
-            pytest.fail("\n".join([*story.told, problem]))
+        for problem in problems_of(story):
+            pytest.fail("\n".join([*story.steps, problem]))
 
 
-def told(story: Story) -> Iterator[str]:
+def problems_of(story: Story) -> Iterator[str]:
     """What is not as the model says, after every statement, publication and rollback."""
     shop, chance = story.shop, story.chance
     shop.land("usual.jsonl", usual_sales())

@@ -14,32 +14,15 @@ from hypothesis import strategies as st
 
 from backfill_assets.landing.imports import STATEMENT
 from backfill_assets.ledger.import_records import ImportCounts, ImportDay, ImportRecord, KeyCounts
-from backfill_assets.ledger.states import ImportState
 from backfill_assets.planning.proposals import SourceDay
 from backfill_assets.staleness.landed_news import LandedNews
 from backfill_assets.staleness.late_events import days_of_late_events, days_with_moved_keys
+from backfill_assets_tests.ledger_examples import an_import
 
 SOURCE = "bronze.events"
 LANDED = datetime(2026, 1, 11, 12, tzinfo=UTC)
 TODAY = LANDED.date()
-LATE = ImportRecord(
-    import_id="imp-000007",
-    source=SOURCE,
-    sha256="0" * 64,
-    original_path="late.csv",
-    stored_path="late.csv",
-    size_bytes=1,
-    format="csv",
-    compression="",
-    state=ImportState.LOADED,
-    arrival=7,
-    first_seen_at=LANDED,
-    landed_at=LANDED,
-    landed_by="ana",
-    on_duplicate="ignore",
-    counts=ImportCounts(landed=4, accepted=2, duplicate=1, rejected=1),
-    keys=KeyCounts(current=2),
-)
+LATE = an_import(landed_at=LANDED, counts=ImportCounts(landed=4, accepted=2, duplicate=1, rejected=1))
 
 
 def ago(days: int) -> date:

@@ -11,14 +11,14 @@ from itertools import combinations, count
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backfill_assets.ledger.import_records import ImportDay, ImportRecord
-from backfill_assets.ledger.states import ImportState
+from backfill_assets.ledger.import_records import ImportDay
 from backfill_assets.planning.graph import Graph
 from backfill_assets.planning.impact import impact
 from backfill_assets.planning.partitions import Grain
 from backfill_assets.planning.proposals import Area, Decision, Kept, OpenDraft, SourceDay, decide
 from backfill_assets.staleness.landed_news import LandedNews, files_of
 from backfill_assets_tests.graph_examples import accepted_partitions, every_partition, graphs
+from backfill_assets_tests.ledger_examples import an_import
 
 FIRST = date(2026, 1, 1)
 LANDED = datetime(2026, 1, 11, 12, tzinfo=UTC)
@@ -95,22 +95,7 @@ def test_days_between_which_keys_moved_wait_and_are_proposed_together() -> None:
 
 
 def test_the_news_of_a_file_says_what_it_brought_and_took_back() -> None:
-    record = ImportRecord(
-        import_id="imp-000007",
-        source="bronze.events",
-        sha256="0" * 64,
-        original_path="in/extract.csv",
-        stored_path="extract.csv",
-        size_bytes=1,
-        format="csv",
-        compression="",
-        state=ImportState.LOADED,
-        arrival=7,
-        first_seen_at=LANDED,
-        landed_at=LANDED,
-        landed_by="ana",
-        on_duplicate="correct",
-    )
+    record = an_import(original_path="in/extract.csv", landed_at=LANDED, on_duplicate="correct")
     days = [ImportDay(import_id="imp-000007", event_date=FIRST, events=2, displaced=1)]
     days.append(replace(days[0], event_date=FIRST + timedelta(days=1), events=0, displaced=0, withdrawn=3))
     (file,) = files_of(

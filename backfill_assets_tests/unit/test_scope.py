@@ -42,6 +42,16 @@ def scoped(world: World, request: SetRequest) -> tuple[tuple[Rebuild, ...], tupl
     return rebuilds, left_out_of(graph, request, stale, changed, rebuilds, accepted, besides)
 
 
+def drawn(data: st.DataObject) -> tuple[tuple[Rebuild, ...], tuple[LeftOut, ...]] | None:
+    """What a request for what is stale builds and leaves out, in a changed world; None if refused."""
+    world = data.draw(worlds())
+    data.draw(happenings(world))
+    try:
+        return scoped(world, data.draw(requests_of_stale(world)))
+    except Refused:
+        return None
+
+
 def built_by(rebuilds: tuple[Rebuild, ...]) -> Partitions:
     return {(rebuild.table, partition) for rebuild in rebuilds for partition in rebuild.partitions}
 
@@ -152,13 +162,9 @@ def depends_on(world: World, node: TableNode, partition: date, changed: Mapping[
 
 @given(st.data())
 def test_a_person_who_names_days_gets_all_of_them_or_a_refusal_that_counts(data: st.DataObject) -> None:
-    world = data.draw(worlds())
-    data.draw(happenings(world))
-    request = data.draw(requests_of_stale(world))
-    try:
-        rebuilds, left_out = scoped(world, request)
-    except Refused:
-        return
+    found = drawn(data)
+    assume(found)
+    rebuilds, left_out = found or ((), ())
     missing = listed(left_out, asked=True)
     if not missing:
         require_whole(rebuilds, left_out)
@@ -175,14 +181,7 @@ def test_the_property_meets_requests_that_are_whole_and_that_are_not() -> None:
 
     @given(st.data())
     def look(data: st.DataObject) -> None:
-        world = data.draw(worlds())
-        data.draw(happenings(world))
-        request = data.draw(requests_of_stale(world))
-        try:
-            rebuilds, left_out = scoped(world, request)
-        except Refused:
-            met.add("refused")
-            return
+        rebuilds, left_out = drawn(data) or ((), ())
         met.add("part" if rebuilds and listed(left_out, asked=True) else "other")
         assume(rebuilds)
         if not listed(left_out, asked=True):
