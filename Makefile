@@ -15,32 +15,43 @@ RUN = @cd "$(ROOT)" && . ./.venv/setup.env &&
 # Without waiting for the disk where that is possible: tests kill processes, not machines.
 TRIED = $$(command -v eatmydata) .venv/bin/python -m
 
-# Each worker has a Spark of its own, which takes 4 GB; modules are not divided, because their tests share fixtures.
-PYTEST = $(TRIED) pytest --numprocesses $(WORKERS) --dist loadfile --durations=10 $(PYTEST_ARGS)
+# Each worker has a Spark of its own, which takes 4 GB; modules are not divided, because their tests share fixtures. They
+# are begun in the order of their folders, so that short ones are left for the end.
+PYTEST = $(TRIED) pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder --durations=10 $(PYTEST_ARGS)
 
 # Tests that are about more data, orders and surroundings at length.
 LONGER = $(addprefix backfill_assets_tests/acceptance/test_, traffic_fines.py traffic_fines_extract.py) \
-	$(addprefix backfill_assets_tests/integration/test_, determinism.py enforcement_sla_by_the_rules.py \
-	enforcement_sla_traffic_fines.py landing_changes.py landing_property.py landing_statements.py many_changes.py \
-	restated_by_an_extract.py)
+	$(addprefix backfill_assets_tests/integration/, \
+	application/test_restated_by_an_extract.py examples/test_determinism.py examples/test_sla_by_the_rules.py \
+	examples/test_sla_traffic_fines.py landing/test_changes.py landing/test_many_changes.py \
+	landing/test_property.py landing/test_statements.py)
 
 # Tests that also run with the lake of every home in an object store.
-ON_A_STORE = $(addprefix backfill_assets_tests/integration/test_, \
-	doctor.py early_cutoff.py files.py lake_on_a_store.py landing_changes.py landing_compacted.py \
-	landing_formats.py landing_land.py landing_split.py landing_statements.py landing_together.py \
-	leases.py publication.py reference_semantics.py references_on_a_store.py reproduce.py resume.py \
-	rollback_of_sets.py rollback_with_dependents.py same_command_again.py sets.py sets_half_way.py \
-	sets_publish_what_they_read.py sets_with_gaps.py store_away.py swap.py tampering.py vacuum.py)
+ON_A_STORE = $(addprefix backfill_assets_tests/integration/, \
+	application/test_leases.py application/test_reference_semantics.py \
+	application/test_references_on_a_store.py application/test_resume.py application/test_store_away.py \
+	files/test_files.py lake/test_lake_on_a_store.py lake/test_swap.py landing/test_changes.py \
+	landing/test_compacted.py landing/test_formats.py landing/test_land.py landing/test_split.py \
+	landing/test_statements.py landing/test_together.py publication/test_early_cutoff.py \
+	publication/test_publication.py publication/test_rollback_of_sets.py \
+	publication/test_rollback_with_dependents.py publication/test_same_command_again.py \
+	restatements/test_sets.py restatements/test_sets_half_way.py \
+	restatements/test_sets_publish_what_they_read.py restatements/test_sets_with_gaps.py upkeep/test_doctor.py \
+	upkeep/test_reproduce.py upkeep/test_tampering.py upkeep/test_vacuum.py)
 
-.PHONY: help setup demo test lint types tests unit test-long test-ui test-postgres test-s3 test-s3-faults test-cluster test-faults dev lock upgrade clean docs bench
+# The way of a run by the commands that a person types: landed, planned, approved, staged, gated, published, undone.
+END_TO_END = backfill_assets_tests/acceptance/test_cli.py::test_a_restatement_from_plan_to_rollback
+
+.PHONY: help setup demo check test lint types tests test-long test-ui test-postgres test-s3 test-s3-faults test-cluster test-faults dev lock upgrade clean docs bench
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo     set up everything, then watch a wrong history being replaced (.venv/bin/backfill demo)"
+	@echo "make check    set up everything, then lint, types, the unit tests and one run from its files to its rollback: what to"
+	@echo "              run after every change, in less than two minutes"
 	@echo "make test     set up everything, then lint, types and tests (PYTEST_ARGS=... for pytest)"
-	@echo "              WORKERS=... for other than two processes, here and in the four below"
-	@echo "make unit     only the unit tests"
-	@echo "make test-long  the tests that 'make test' leaves out because they take longer (backfill_assets_tests/long_tests.py;"
+	@echo "              WORKERS=... for other than two processes, here and in the others"
+	@echo "make test-long  the tests that 'make test' leaves out because they take longer (backfill_assets_tests/support/long_tests.py;"
 	@echo "              PART=1/3 for the first of three parts)"
 	@echo "make test-ui  drive Dagster and the desk in Chromium (PYTEST_ARGS=--write-images writes docs/images anew)"
 	@echo "make test-postgres  the integration tests with the ledger of every home, and Dagster, in PostgreSQL"
@@ -67,6 +78,10 @@ setup:
 demo: setup
 	$(RUN) .venv/bin/backfill demo
 
+check: lint types
+	@cd "$(ROOT)" && tools/setup.sh eatmydata
+	$(RUN) $(PYTEST) -m "not long" $(END_TO_END) backfill_assets_tests/unit
+
 test: lint types tests
 
 lint: setup
@@ -86,9 +101,6 @@ test-long: setup
 test-ui: setup
 	@cd "$(ROOT)" && tools/setup.sh eatmydata chromium
 	$(RUN) $(TRIED) pytest --timeout 1500 --durations=5 $(PYTEST_ARGS) backfill_assets_tests/browser
-
-unit: setup
-	$(RUN) $(PYTEST) backfill_assets_tests/unit
 
 test-postgres: setup
 	@cd "$(ROOT)" && tools/setup.sh postgresql eatmydata
@@ -125,7 +137,7 @@ bench: setup
 	$(RUN) .venv/bin/python benchmarks/bench.py --size $(SIZE) $(BENCH_ARGS)
 
 docs: setup
-	$(RUN) .venv/bin/python -m backfill_assets_tests.cli_page
+	$(RUN) .venv/bin/python -m backfill_assets_tests.support.cli_page
 
 dev: setup
 	@echo "Dagster on http://127.0.0.1:$(PORT); Ctrl-C ends it."

@@ -1,8 +1,8 @@
 """Definitions: the entry point of Dagster."""
 
-from backfill_assets.file_rights import keep_private
+from backfill_assets.core.file_rights import keep_private
+from backfill_assets.core.settings import Settings
 from backfill_assets.orchestration.build import build_definitions
-from backfill_assets.settings import Settings
 
 _settings = Settings.from_environment()
 # Java is started by a step, and inherits it.

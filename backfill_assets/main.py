@@ -12,12 +12,12 @@ gc.set_threshold(50_000, 20, 20)
 
 from backfill_assets.cli import app  # noqa: E402
 from backfill_assets.cli.session import Surroundings  # noqa: E402
-from backfill_assets.file_rights import keep_private  # noqa: E402
-from backfill_assets.settings import home_named  # noqa: E402
+from backfill_assets.core.file_rights import keep_private  # noqa: E402
+from backfill_assets.core.settings import home_named  # noqa: E402
 
 if TYPE_CHECKING:
     from backfill_assets.application.recorder import Recorder
-    from backfill_assets.settings import Settings
+    from backfill_assets.core.settings import Settings
     from backfill_assets.workspace import Workspace
 
 __all__ = ["app", "main"]

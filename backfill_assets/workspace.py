@@ -12,21 +12,21 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from backfill_assets.clock import Clock, system_clock
-from backfill_assets.crash_points import Reached, carry_on
+from backfill_assets.core.clock import Clock, system_clock
+from backfill_assets.core.crash_points import Reached, carry_on
+from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.settings import Settings
+from backfill_assets.core.spark import give_access, open_spark, require_meaning
 from backfill_assets.domain import Domain, Reference
 from backfill_assets.domain.load import load_domain
-from backfill_assets.errors import BackfillError, MissingInput
 from backfill_assets.files.choose import files_at
 from backfill_assets.files.port import Files
+from backfill_assets.lake.errors import LakeAway
 from backfill_assets.lake.tables import Lake
 from backfill_assets.landing.contracts import ContractVersions
 from backfill_assets.ledger.store import Ledger
-from backfill_assets.next_steps import Act, do, step
 from backfill_assets.planning.graph import Graph
 from backfill_assets.planning.manifest_parts import PinnedReference
-from backfill_assets.settings import Settings
-from backfill_assets.spark import give_access, open_spark, require_meaning
 from backfill_assets.transforms.code import DomainCode
 from backfill_assets.transforms.references import LoadedReference, archive, file_name, load_pinned, load_references
 
@@ -121,14 +121,7 @@ class Workspace:
             names = tx.versions.tables() if is_away or table is None else (table,)
             gone = next((n for n in names if any(each.file_count for each in tx.versions.claims(n).values())), None)
         if gone is not None:
-            raise MissingInput(
-                f"{root if is_away else self.lake.place(gone)} is not there, and the ledger holds published rows of "
-                f"{gone}; nothing was created in its place.",
-                next_step=step(
-                    "mount or restore it there, or let BACKFILL_LAKE name where it is now; then ", do(Act.DOCTOR)
-                ),
-                table=gone,
-            )
+            raise LakeAway(place=str(root if is_away else self.lake.place(gone)), table=gone)
 
     @cached_property
     def references(self) -> Mapping[str, LoadedReference]:
@@ -175,7 +168,6 @@ class Workspace:
             table.name: ContractVersions(
                 source=table,
                 lifts=self.code.lifts(table) if table.earlier else {},
-                lifts_by_modules=self.code.lifts(table, by_modules=True) if table.earlier else {},
             )
             for table in self.domain.sources
         }

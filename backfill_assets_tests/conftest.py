@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from backfill_assets.clock import Clock
-from backfill_assets.settings import PROJECT_ROOT, Settings
-from backfill_assets.spark import open_spark
-from backfill_assets_tests import long_tests
-from backfill_assets_tests.ledgers import home_environment
-from backfill_assets_tests.quick_py4j import remember_java_names, remember_settings
-from backfill_assets_tests.quick_writers import nothing_slow_at_the_writers_turn
-from backfill_assets_tests.s3_server import jars_setting
-from backfill_assets_tests.searches import register_profiles
+from backfill_assets.core.clock import Clock
+from backfill_assets.core.settings import PROJECT_ROOT, Settings
+from backfill_assets.core.spark import open_spark
+from backfill_assets_tests.support import long_tests
+from backfill_assets_tests.support.ledgers import home_environment
+from backfill_assets_tests.support.quick_py4j import remember_java_names, remember_settings
+from backfill_assets_tests.support.quick_writers import nothing_slow_at_the_writers_turn
+from backfill_assets_tests.support.s3_server import jars_setting
+from backfill_assets_tests.support.searches import register_profiles
 
 register_profiles()
 remember_java_names()

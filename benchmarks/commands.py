@@ -29,8 +29,8 @@ from typer.testing import CliRunner
 
 from backfill_assets.main import app
 from backfill_assets.planning.request import PlanRequest
-from backfill_assets_tests import operations
-from backfill_assets_tests.clusters import connect
+from backfill_assets_tests.support import operations
+from backfill_assets_tests.support.clusters import connect
 
 BACKFILL = Path(sys.executable).with_name("backfill")
 SOURCE = "case_events"

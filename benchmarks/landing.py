@@ -32,10 +32,10 @@ from typing import Any
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from backfill_assets.clock import system_clock
-from backfill_assets.settings import Settings
-from backfill_assets.spark import open_spark
-from backfill_assets_tests.landing_examples import EVENTS, LandingRoom, landing_room
+from backfill_assets.core.clock import system_clock
+from backfill_assets.core.settings import Settings
+from backfill_assets.core.spark import open_spark
+from backfill_assets_tests.support.landing_examples import EVENTS, LandingRoom, landing_room
 
 FIRST = date(2014, 1, 1)
 RECORDS_OF_A_DAY = 150

@@ -30,17 +30,17 @@ from long_history import FIRST, NOW, Length, files_of, fill
 
 from backfill_assets.application import look
 from backfill_assets.application.follow import plan_follow_ups, unfinished
+from backfill_assets.core.settings import Settings
 from backfill_assets.desk.app import create_app
 from backfill_assets.ledger.records import CandidatePartition, GateResult
 from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets.publication import publish as publishing
-from backfill_assets.settings import Settings
 from backfill_assets.workspace import Workspace
-from backfill_assets_tests import operations
-from backfill_assets_tests.desk_reader import get
-from backfill_assets_tests.integration.postgres_server import running_server
+from backfill_assets_tests.support import operations
+from backfill_assets_tests.support.desk_reader import get
+from backfill_assets_tests.support.postgres_server import running_server
 
 MOST_SECONDS = 0.5
 TABLE = "silver.turnover"
@@ -68,7 +68,7 @@ def measured(database: str, length: Length, repeat: int) -> list[str]:
     with tempfile.TemporaryDirectory(prefix="backfill-ledger-") as folder, ledger_url(database) as url:
         environment = {
             "BACKFILL_HOME": folder,
-            "BACKFILL_DOMAIN": "backfill_assets_tests.story_domain",
+            "BACKFILL_DOMAIN": "backfill_assets_tests.domains.story",
             "BACKFILL_FIRST_DAY": FIRST.isoformat(),
             **({"BACKFILL_LEDGER_URL": url} if url else {}),
         }

@@ -16,14 +16,14 @@ from typing import Any
 from sqlalchemy import Table, bindparam, insert
 
 from backfill_assets.application.terms import present_terms
+from backfill_assets.core.identity import EMPTY_FILE_SET, DataFile, FileSet, sha256_text
+from backfill_assets.core.session_settings import session_digest
 from backfill_assets.domain import DerivedTable
 from backfill_assets.gates.terms import gate_terms
-from backfill_assets.identity import EMPTY_FILE_SET, DataFile, FileSet, sha256_text
 from backfill_assets.landing.imports import LOAD, LOAD_VERSION, contract_of
 from backfill_assets.ledger import rows, schema
 from backfill_assets.ledger.connection import WRITE, connect_engine, transaction
-from backfill_assets.ledger.event_log import Event, EventLog
-from backfill_assets.ledger.event_payloads import gates_payload, publication_payload
+from backfill_assets.ledger.events import Event, EventLog, gates_payload, publication_payload
 from backfill_assets.ledger.records import Action, CandidatePartition, GateResult, PartitionChange, PublicationIntent
 from backfill_assets.ledger.states import ApprovalState, ChunkState, PublicationState, RunState, VersionState
 from backfill_assets.planning.manifest import Manifest
@@ -39,7 +39,6 @@ from backfill_assets.planning.manifest_parts import (
     RunCause,
 )
 from backfill_assets.planning.request import configuration_of
-from backfill_assets.session_settings import session_digest
 from backfill_assets.transforms.schemas import stored_schema
 from backfill_assets.workspace import Workspace
 
@@ -139,6 +138,7 @@ def template(ws: Workspace, name: str) -> Manifest:
         "gates": gate_terms(table),
         "limits": Limits(chunk_partitions=100),
         "session_digest": session_digest(),
+        "policy": table.policy,
     }
     if isinstance(table, DerivedTable):
         terms = present_terms(ws, name)
@@ -223,7 +223,7 @@ def plan(history: History, manifest: Manifest, state: RunState) -> list[Event]:
         first_partition=manifest.partitions[0],
         last_partition=manifest.partitions[-1],
     )
-    for publication_id in manifest.followed:
+    for publication_id in manifest.cause.publications:
         history.add(schema.run_follows, run_id=run_id, publication_id=publication_id)
     return [moved(run_id, before, after) for before, after in pairwise(steps)]
 
@@ -298,6 +298,7 @@ def stage(history: History, manifest: Manifest, accepted: Accepted | None) -> tu
         finished_at=NOW,
         attempt="a1",
         checksum=f"xx64:{run_id}",
+        seam_checksum="",
     )
     history.waiting[schema.candidate_partitions].append(rows.candidate_row(candidate))
     history.waiting[schema.gate_results] += [rows.gate_row(result) for result in results]

@@ -15,7 +15,7 @@ from typing import Any
 
 from sqlalchemy import insert
 
-from backfill_assets.identity import DataFile, FileSet, sha256_text
+from backfill_assets.core.identity import DataFile, FileSet, sha256_text
 from backfill_assets.ledger.connection import connect_engine
 from backfill_assets.ledger.records import Action
 from backfill_assets.ledger.schema import approvals, manifests, partition_versions, publications, runs
@@ -26,6 +26,7 @@ from backfill_assets.planning.graph import Graph, TableInput, TableNode, topolog
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import Kind, Limits, Mode, PinnedInput, PinnedPartition
 from backfill_assets.planning.partitions import DayRange, Grain
+from backfill_assets.planning.policy import USUAL_POLICY
 from backfill_assets.planning.request import configuration_of
 from backfill_assets.planning.windows import Window
 
@@ -128,6 +129,7 @@ def bases_of(
             ),
             imports=frozenset(),
             requested_at=NOW,
+            session_digest="",
         )
 
 
@@ -155,6 +157,8 @@ def filled_ledger(world: World, path: Path) -> Iterator[tuple[Ledger, str]]:
                         kind=manifest.kind,
                         mode=manifest.mode,
                         because=manifest.cause.kind,
+                        first_partition=min(basis.partitions),
+                        last_partition=max(basis.partitions),
                     )
                 )
                 connection.execute(insert(approvals).values(**run, state=ApprovalState.DRAFT, note=""))
@@ -210,6 +214,8 @@ def manifest_of(table: str, grain: Grain, basis: Basis) -> Manifest:
             for read in basis.inputs
         ),
         limits=Limits(chunk_partitions=500),
+        session_digest=basis.session_digest,
+        policy=USUAL_POLICY,
     )
 
 

@@ -25,7 +25,7 @@ from pyspark.sql import SparkSession
 from restatements import governed, planned
 from small_world import SILVER, World, opened, output
 
-from backfill_assets_tests.clusters import standalone
+from backfill_assets_tests.support.clusters import standalone
 
 MIB = 1 << 20
 PAUSE_S = 0.5

@@ -24,10 +24,9 @@ from rich.console import Console
 from rich.table import Table
 from sqlalchemy import update
 
-from backfill_assets.ledger.claims import LedgerState
 from backfill_assets.ledger.connection import connect_engine
 from backfill_assets.ledger.schema import partition_versions
-from backfill_assets.ledger.store import Ledger
+from backfill_assets.ledger.store import Ledger, LedgerState
 from backfill_assets.planning.basis import Basis
 from backfill_assets.planning.impact import impact
 from backfill_assets.planning.manifest_parts import Limits
@@ -226,6 +225,7 @@ def stale(
                 transform="sums",
                 transform_version="1",
                 code_digest=code,
+                session_digest="",
                 configuration=configuration_of(node),
                 digests=digests,
             ),

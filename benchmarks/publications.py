@@ -9,7 +9,7 @@ from figures import Figure, Watch, in_turns, ratio
 from restatements import governed, planned
 from small_world import SILVER, World, output
 
-from backfill_assets_tests import operations
+from backfill_assets_tests.support import operations
 
 FEW, MANY = 1, 100
 """Rows of a day; a publication must not depend on them."""

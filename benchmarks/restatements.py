@@ -17,7 +17,7 @@ from backfill_assets.planning.manifest_parts import Kind, Mode
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets.workspace import Workspace
-from backfill_assets_tests import operations
+from backfill_assets_tests.support import operations
 
 PARTS = (Part.STAGE, Part.GATE, Part.PUBLISH)
 STEPS = ("contents", "accepted_checksums", "compare", "break_down", "prove", "_judged", "append_validation")

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 from pathlib import Path
 
-from backfill_assets.clock import system_clock
+from backfill_assets.core.clock import system_clock
+from backfill_assets.core.settings import Settings
 from backfill_assets.landing.imports import OnDuplicate
 from backfill_assets.planning.partitions import DayRange
-from backfill_assets.settings import Settings
 from backfill_assets.workspace import Workspace
-from backfill_assets_tests import operations
+from backfill_assets_tests.support import operations
 
 BRONZE, SILVER = "bronze.counts", "silver.items"
 FIRST_DAY = date(2015, 1, 1)

@@ -24,12 +24,12 @@ from figures import Figure, Watch
 from growth import peaks
 from restatements import bare, compared, governed, planned
 
-from backfill_assets.clock import system_clock
+from backfill_assets.core.clock import system_clock
+from backfill_assets.core.settings import Settings
 from backfill_assets.landing.imports import OnDuplicate
 from backfill_assets.planning.partitions import DayRange
-from backfill_assets.settings import Settings
 from backfill_assets.workspace import Workspace
-from backfill_assets_tests import operations
+from backfill_assets_tests.support import operations
 
 BRONZE, SILVER = "bronze.case_events", "silver.case_sla_daily"
 SPANS = {

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # What has been generated in this folder? Removes it and says what it removed.
 #
-# data/sample and data/reference stay, and so does everything outside this folder (BACKFILL_HOME, a PostgreSQL ledger).
+# data/reference stays, and so does everything outside this folder (BACKFILL_HOME, a PostgreSQL ledger).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -22,7 +22,7 @@ if [ -e data/ledger.db ] && [ ! -e data/DEMO ] && [ "${CLEAN_DATA:-}" != yes ]; 
 fi
 for path in data/* data/.[!.]*; do
     case $path in
-    data/sample | data/reference) ;;
+    data/reference) ;;
     *) remove "$path" ;;
     esac
 done

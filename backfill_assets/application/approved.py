@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from backfill_assets.evidence.next_step import outdated_partitions
-from backfill_assets.ledger.members import members_of
+from backfill_assets.core.people import is_policy
 from backfill_assets.ledger.records import RunRecord
+from backfill_assets.ledger.sets import members_of
 from backfill_assets.ledger.states import ApprovalState, RunState, SetState
 from backfill_assets.ledger.transactions import ReadTransaction
-from backfill_assets.people import is_policy
 from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED
 from backfill_assets.publication.authority import is_agreed
+from backfill_assets.report.next_step import outdated_partitions
 from backfill_assets.workspace import Workspace
 
 

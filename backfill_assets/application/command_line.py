@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import shlex
 
-from backfill_assets.errors import BackfillError
-from backfill_assets.next_steps import Advice, Invocation, Option, step
+from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.next_steps import Advice, Invocation, Option, step
+from backfill_assets.report.advice import next_step_of
 
 _PROGRAM = "backfill"
 
@@ -24,7 +25,8 @@ def words_of(advice: Advice) -> str:
 
 def explained(error: BackfillError) -> str:
     """The error and the next step as one text."""
-    return f"{error.message} Next: {words_of(error.next_step)}" if error.next_step else error.message
+    following = next_step_of(error)
+    return f"{error.message} Next: {words_of(following)}" if following else error.message
 
 
 def _worded(part: str | Invocation | Option) -> str:

@@ -18,11 +18,11 @@ from backfill_assets.application.parts import Part, part_of, stages
 from backfill_assets.application.work_log import WorkLog
 from backfill_assets.candidates.evaluate import Evaluated, Gating, gating, measure_candidate, prove_window
 from backfill_assets.candidates.stage import Staging, stage_chunk, staging
+from backfill_assets.core.people import LIVE, PUBLISHER, require_person
+from backfill_assets.core.progress import Listener, no_listener
 from backfill_assets.ledger.records import CandidatePartition, GateResult, PublicationRecord
-from backfill_assets.people import LIVE, PUBLISHER, require_person
 from backfill_assets.planning.manifest_parts import CauseKind
 from backfill_assets.planning.stages import Agree, Compute, Measure, Notify, Prove, Swap
-from backfill_assets.progress import Listener, no_listener
 from backfill_assets.publication.authority import demand_of, require_agreed
 from backfill_assets.publication.publish import publish_run
 from backfill_assets.publication.verdict import require_publishable

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from backfill_assets.application.follow import FollowedAll
-from backfill_assets.evidence.follow import (
+from backfill_assets.report.follow import (
     FollowCancellation,
     FollowReport,
     follow_report,

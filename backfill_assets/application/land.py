@@ -13,32 +13,30 @@ from pyspark.sql import DataFrame
 from backfill_assets.application.parts import Part
 from backfill_assets.application.plan_load import days_without_events, plan_load
 from backfill_assets.application.recorder import Acting
+from backfill_assets.application.resolve_outcome import settle_table
 from backfill_assets.application.run import Run
-from backfill_assets.application.settle import settle_table
+from backfill_assets.core.errors import BackfillError, InvalidRange, Refused
+from backfill_assets.core.next_steps import Act, NextStep, do, step
+from backfill_assets.core.people import require_person
+from backfill_assets.core.progress import Progress
 from backfill_assets.domain import SourceTable
-from backfill_assets.errors import BackfillError, InvalidRange, Refused
-from backfill_assets.evidence.imports import import_document
-from backfill_assets.evidence.landed import LandReport, about_import, questions
-from backfill_assets.evidence.report import RunReport
 from backfill_assets.lake.evidence import replace_quarantined
 from backfill_assets.landing.archive import require_landable
 from backfill_assets.landing.attempt import Landing, Quarantine, is_about_a_file
 from backfill_assets.landing.days import missing_days
+from backfill_assets.landing.errors import StoppedAmongFiles
 from backfill_assets.landing.imports import OnDuplicate
 from backfill_assets.landing.land import Landed
 from backfill_assets.landing.land import land_files as land_in_order
 from backfill_assets.landing.turn import new_lease
 from backfill_assets.ledger.records import RunRecord
-from backfill_assets.next_steps import NAME, Act, Advice, NextStep, do, step
-from backfill_assets.people import require_person
-from backfill_assets.planning.filling import EARLIER_FIRST_DAY
-from backfill_assets.planning.partitions import DayRange, Grain, count_of, partitions_over
-from backfill_assets.progress import Progress
+from backfill_assets.planning.partitions import DayRange, Grain, partitions_over
+from backfill_assets.report.advice.planning import EARLIER_FIRST_DAY
+from backfill_assets.report.imports import import_document
+from backfill_assets.report.landed import LandReport, about_import, questions
+from backfill_assets.report.report import RunReport
 from backfill_assets.transforms.schemas import former_columns, stored_schema
 from backfill_assets.workspace import Workspace
-
-_MOST_NAMED = 5
-"""So many files after a refused one are named in the command that lands them."""
 
 
 def land(ws: Workspace, source: str, path: Path, *, on_duplicate: OnDuplicate, by: str) -> Landed:
@@ -168,28 +166,17 @@ def _land_each(
         land_in_order(landing(ws, table, acting.by), files, on_duplicate, report)
     except BackfillError as error:
         behind = files[len(landed) + 1 :]
-        if landed:
-            before = f"{count_of(len(landed), 'file')} before it {'has' if len(landed) == 1 else 'have'} landed"
-            error.message = f"{error.message} ({before}; their days are built by the next `land` or `load`.)"
-        if behind and is_about_a_file(error):
-            tried = f"{count_of(len(behind), 'file')} after it {'was' if len(behind) == 1 else 'were'} not tried."
-            error.message = f"{error.message} {tried}"
-            error.next_step = _with_those_behind(error.next_step, table, behind, on_duplicate)
-        raise
+        not_tried = tuple(map(str, behind)) if is_about_a_file(error) else ()
+        if not landed and not not_tried:
+            raise
+        raise StoppedAmongFiles(
+            cause=error,
+            source=table.short_name,
+            landed=len(landed),
+            not_tried=not_tried,
+            on_duplicate=str(on_duplicate),
+        ) from error
     return landed
-
-
-def _with_those_behind(
-    first: Advice | None, table: SourceTable, behind: Sequence[Path], on_duplicate: OnDuplicate
-) -> NextStep:
-    """The next step about a refused file, and the command that lands the files after it, if it can be typed."""
-    if len(behind) > _MOST_NAMED:
-        then = step(f"land it and the {count_of(len(behind), 'file')} after it again")
-    else:
-        chosen = None if on_duplicate is OnDuplicate.IGNORE else str(on_duplicate)
-        names = map(str, behind)
-        then = step("those after it: ", do(Act.LAND, table.short_name, *names, on_duplicate=chosen, by=NAME))
-    return step(first, "; ", then) if first else then
 
 
 def _about(ws: Workspace, table: SourceTable, landed: Landed) -> Iterator[str]:

@@ -18,22 +18,22 @@ from backfill_assets.application.plan_load import plan_load
 from backfill_assets.application.recorder import Acting
 from backfill_assets.application.stuck import GivenUp, remember
 from backfill_assets.application.terms import present_terms
+from backfill_assets.core.errors import BackfillError, NotApproved
+from backfill_assets.core.people import LIVE
+from backfill_assets.core.sensors import Sensor
 from backfill_assets.domain import DerivedTable, SourceTable, Table
-from backfill_assets.errors import BackfillError, NotApproved
-from backfill_assets.evidence.built_since import is_built_since
-from backfill_assets.evidence.runs import RunSummary, run_document
-from backfill_assets.ledger.claims import LedgerState
 from backfill_assets.ledger.records import RunRecord
 from backfill_assets.ledger.states import UNPUBLISHED, RunState
+from backfill_assets.ledger.store import LedgerState
 from backfill_assets.ledger.transactions import ReadTransaction
-from backfill_assets.people import LIVE
 from backfill_assets.planning.impact import complete_partitions, lacking, lacks
 from backfill_assets.planning.manifest_parts import WHAT_LANDED, Kind, Mode
 from backfill_assets.planning.partitions import DayRange, Grain, days_of, describe, next_partition
 from backfill_assets.planning.request import PlanRequest, propose, require_inputs
 from backfill_assets.publication.authority import demands_of
 from backfill_assets.publication.proposals import days_held_by_moves
-from backfill_assets.sensors import Sensor
+from backfill_assets.report.built_since import is_built_since
+from backfill_assets.report.runs import RunSummary, run_document
 from backfill_assets.workspace import Workspace
 
 REASON = "the newest days"

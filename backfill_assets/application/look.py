@@ -9,29 +9,29 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import date
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.workspace import Workspace
 
 if TYPE_CHECKING:
     from backfill_assets.application.metrics import MetricsDocument
-    from backfill_assets.evidence.at_work import WorkInProgress
-    from backfill_assets.evidence.calendar import Calendar
-    from backfill_assets.evidence.event_counts import EventCounts
-    from backfill_assets.evidence.events import EventLine
-    from backfill_assets.evidence.history import TableHistory
-    from backfill_assets.evidence.locate import LocatedPeriod
-    from backfill_assets.evidence.partition import PartitionHistory
-    from backfill_assets.evidence.row_history import KeyList, RowHistory
-    from backfill_assets.evidence.run_list import RunChoice, RunList, SetChoice, SetList
-    from backfill_assets.evidence.runs import RunSummary
-    from backfill_assets.evidence.sets import SetDocument
-    from backfill_assets.evidence.status import StatusDocument
-    from backfill_assets.evidence.timeline import Timeline
+    from backfill_assets.core.progress import Listener
     from backfill_assets.ledger.records import CandidatePartition
-    from backfill_assets.progress import Listener
-    from backfill_assets.staleness.document import StaleDocument
+    from backfill_assets.report.at_work import WorkInProgress
+    from backfill_assets.report.calendar import Calendar
+    from backfill_assets.report.event_counts import EventCounts
+    from backfill_assets.report.events import EventLine
+    from backfill_assets.report.history import TableHistory
+    from backfill_assets.report.locate import LocatedPeriod
+    from backfill_assets.report.partition import PartitionHistory
+    from backfill_assets.report.row_history import KeyList, RowHistory
+    from backfill_assets.report.run_list import RunChoice, RunList, SetChoice, SetList
+    from backfill_assets.report.runs import RunSummary
+    from backfill_assets.report.sets import SetDocument
+    from backfill_assets.report.stale import StaleDocument
+    from backfill_assets.report.status import StatusDocument
+    from backfill_assets.report.timeline import Timeline
     from backfill_assets.staleness.ranges import Staleness
     from backfill_assets.upkeep.audit import AuditReport
     from backfill_assets.upkeep.audit_record import RecordedAudit
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 def status(ws: Workspace, name: str | None) -> StatusDocument | RunSummary | SetDocument:
     """The status of everything, of one run, or of one set."""
     if name is None:
-        from backfill_assets.evidence.status import status as status_of_everything
+        from backfill_assets.report.status import status as status_of_everything
 
         return status_of_everything(ws)
     from backfill_assets.application.subjects import subject_of
@@ -52,7 +52,7 @@ def status(ws: Workspace, name: str | None) -> StatusDocument | RunSummary | Set
 
 def stale(ws: Workspace, table: str | None, days: DayRange | None) -> StaleDocument:
     """What is stale, and why."""
-    from backfill_assets.staleness.document import stale_document
+    from backfill_assets.report.stale import stale_document
     from backfill_assets.staleness.find import stale_tables
 
     name = None if table is None else ws.domain.table(table).name
@@ -62,15 +62,15 @@ def stale(ws: Workspace, table: str | None, days: DayRange | None) -> StaleDocum
 
 def history(ws: Workspace, table: str, partition: date | None) -> TableHistory | PartitionHistory:
     """The versions of a table or a partition."""
-    from backfill_assets.evidence.history import table_history
-    from backfill_assets.evidence.partition import partition_history
+    from backfill_assets.report.history import table_history
+    from backfill_assets.report.partition import partition_history
 
     return table_history(ws, table) if partition is None else partition_history(ws, table, partition)
 
 
 def locate(ws: Workspace, source: str, days: DayRange) -> LocatedPeriod:
     """Which imports hold records of some days of a source, and which published partitions rest on them."""
-    from backfill_assets.evidence.locate import locate as located
+    from backfill_assets.report.locate import locate as located
 
     return located(ws, ws.domain.source_table(source), days)
 
@@ -112,14 +112,14 @@ def last_audit(ws: Workspace) -> tuple[RecordedAudit | None, bool]:
 
 def runs(ws: Workspace, choice: RunChoice) -> RunList:
     """A page of runs, by table, state and person."""
-    from backfill_assets.evidence.run_list import run_list
+    from backfill_assets.report.run_list import run_list
 
     return run_list(ws, choice)
 
 
 def sets(ws: Workspace, choice: SetChoice) -> SetList:
     """A page of restatement sets."""
-    from backfill_assets.evidence.run_list import set_list
+    from backfill_assets.report.run_list import set_list
 
     return set_list(ws, choice)
 
@@ -133,7 +133,7 @@ def staleness(ws: Workspace) -> tuple[Staleness, ...]:
 
 def calendar(ws: Workspace, year: int | None, stale: Sequence[Staleness]) -> Calendar:
     """A year of every table: what is accepted and since when, by which release, and what is stale."""
-    from backfill_assets.evidence.calendar import calendar as calendar_of_year
+    from backfill_assets.report.calendar import calendar as calendar_of_year
 
     return calendar_of_year(ws, year, stale)
 
@@ -147,42 +147,42 @@ def metrics(ws: Workspace, counts: EventCounts | None, stale: Sequence[Staleness
         stale: What is stale; None where that is not known now.
     """
     from backfill_assets.application.metrics import metrics as metrics_now
-    from backfill_assets.evidence.event_counts import EventCounts
+    from backfill_assets.report.event_counts import EventCounts
 
     return metrics_now(ws, counts or EventCounts(), stale)
 
 
 def timeline(ws: Workspace, table: str | None, before: int | None) -> Timeline:
     """A page of publications and rollbacks."""
-    from backfill_assets.evidence.timeline import timeline as timeline_of
+    from backfill_assets.report.timeline import timeline as timeline_of
 
     return timeline_of(ws, table=table, before=before)
 
 
 def at_work(ws: Workspace) -> tuple[WorkInProgress, ...]:
     """What processes are working on."""
-    from backfill_assets.evidence.at_work import at_work as at_work_now
+    from backfill_assets.report.at_work import at_work as at_work_now
 
     return at_work_now(ws)
 
 
 def events(ws: Workspace, entity_id: str) -> tuple[EventLine, ...]:
     """What happened to a run or a set."""
-    from backfill_assets.evidence.events import events_of
+    from backfill_assets.report.events import events_of
 
     return events_of(ws, entity_id)
 
 
 def keys(ws: Workspace, table: str, day: date) -> KeyList:
     """Some keys of a partition, and its versions."""
-    from backfill_assets.evidence.row_history import keys_of
+    from backfill_assets.report.row_history import keys_of
 
     return keys_of(ws, table, day)
 
 
 def row(ws: Workspace, table: str, day: date, key: Mapping[str, str]) -> RowHistory:
     """The row of a key in every version that its partition ever had."""
-    from backfill_assets.evidence.row_history import row_history
+    from backfill_assets.report.row_history import row_history
 
     return row_history(ws, table, day, key)
 
@@ -191,10 +191,3 @@ def staged_partitions(ws: Workspace, run_id: str) -> Mapping[date, CandidatePart
     """What a run has staged, as the ledger knows it by now."""
     with ws.ledger.read() as tx:
         return tx.candidates.of_run(run_id)
-
-
-def figures(ws: Workspace, table: str, columns: Sequence[str]) -> Sequence[Mapping[str, Any]]:
-    """The rows of a small table, such as a monthly one, as readers see them now."""
-    from backfill_assets.lake.rows import small_table
-
-    return small_table(ws.lake, table, columns)

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from backfill_assets.errors import Refused
-from backfill_assets.evidence.event_counts import Durations, EventCounts
-from backfill_assets.evidence.stuck import still_stuck
+from backfill_assets.core.errors import Refused
+from backfill_assets.core.sensors import Sensor
 from backfill_assets.ledger.records import RunRecord
 from backfill_assets.ledger.states import PublicationState, RunState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.estimates import estimate
-from backfill_assets.sensors import Sensor
+from backfill_assets.report.event_counts import Durations, EventCounts
+from backfill_assets.report.stuck import still_stuck
 from backfill_assets.staleness.ranges import Staleness
 from backfill_assets.upkeep.audit_record import last_audit
 from backfill_assets.workspace import Workspace

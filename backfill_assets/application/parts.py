@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import assert_never
 
-from backfill_assets.ledger.members import members_of
+from backfill_assets.ledger.sets import members_of
 from backfill_assets.planning.policy import every
 from backfill_assets.planning.stages import Agree, Compute, Measure, Notify, Prove, Stage, Swap, stages_of
 from backfill_assets.publication.authority import demand_of

@@ -6,21 +6,21 @@ from dataclasses import replace
 
 from backfill_assets.application.parts import stages
 from backfill_assets.application.terms import present_terms, terms_of
-from backfill_assets.errors import Refused
-from backfill_assets.evidence.brought import brought_along
-from backfill_assets.evidence.planned import PlanDocument, plan_document
-from backfill_assets.evidence.planned_sets import NothingPlanned, SetPlan, set_plan_document
-from backfill_assets.evidence.releases import goes_back
-from backfill_assets.ledger.claims import LedgerState
+from backfill_assets.core.errors import Refused
+from backfill_assets.core.next_steps import Option, step
+from backfill_assets.core.people import require_person
 from backfill_assets.ledger.recorded_text import one_line
-from backfill_assets.next_steps import Option, step
-from backfill_assets.people import require_person
-from backfill_assets.planning.ceiling import require_affordable
+from backfill_assets.ledger.store import LedgerState
 from backfill_assets.planning.chosen_references import require_used
+from backfill_assets.planning.estimates import require_affordable
 from backfill_assets.planning.impact import complete_partitions, lacking
 from backfill_assets.planning.manifest_parts import Kind, Mode
 from backfill_assets.planning.request import Plan, PlanRequest, output_of, propose, require_inputs
 from backfill_assets.planning.restatement import NothingToRebuild, PlannedSet, SetRequest
+from backfill_assets.report.planned import PlanDocument, plan_document
+from backfill_assets.report.planned_sets import NothingPlanned, SetPlan, set_plan_document
+from backfill_assets.report.releases import goes_back
+from backfill_assets.report.version_changes import brought_along
 from backfill_assets.restatements.plan import plan_set as write_set
 from backfill_assets.restatements.references import Chooser
 from backfill_assets.workspace import Workspace

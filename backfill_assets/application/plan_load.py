@@ -6,20 +6,20 @@ from collections.abc import Collection, Iterable
 from dataclasses import replace
 from datetime import date
 
+from backfill_assets.core.people import require_person
+from backfill_assets.core.session_settings import session_digest
+from backfill_assets.core.versions import client_versions
 from backfill_assets.domain import SourceTable
 from backfill_assets.gates.terms import gate_terms
 from backfill_assets.landing.days import pending_days, require_explained, unexplained_days
 from backfill_assets.landing.imports import LOAD, LOAD_VERSION, imports_for_days
 from backfill_assets.ledger.import_records import ImportRecord
 from backfill_assets.ledger.records import RunRecord
-from backfill_assets.people import require_person
 from backfill_assets.planning.graph import TableNode
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import WHAT_LANDED, Kind, Limits, Mode
 from backfill_assets.planning.partitions import DayRange, Grain
 from backfill_assets.planning.request import PlanRequest, run_id_for, superseded
-from backfill_assets.session_settings import session_digest
-from backfill_assets.versions import client_versions
 from backfill_assets.workspace import Workspace
 
 _SOURCE_CHUNK = 100_000

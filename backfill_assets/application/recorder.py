@@ -13,8 +13,8 @@ from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
+from backfill_assets.core.progress import Listener, no_listener
 from backfill_assets.ledger.records import PublicationRecord
-from backfill_assets.progress import Listener, no_listener
 from backfill_assets.workspace import Workspace
 
 if TYPE_CHECKING:

@@ -8,18 +8,20 @@ from datetime import datetime
 from functools import partial
 
 from backfill_assets.application.recorder import Acting
-from backfill_assets.crash_points import Point
-from backfill_assets.errors import AtWork, BackfillError, HalfWay, IllegalTransition, Refused
-from backfill_assets.evidence.recovered import RecoveredWork, RecoveryReport
-from backfill_assets.landing.abandoned import clean_up_landing
+from backfill_assets.core.crash_points import Point
+from backfill_assets.core.errors import AtWork, BackfillError, HalfWay, IllegalTransition, Refused
+from backfill_assets.core.next_steps import Act, NextStep, do, step
+from backfill_assets.core.problems import Problem
+from backfill_assets.landing.turn import clean_up_landing
 from backfill_assets.ledger.records import PublicationRecord, RollbackOrder, SetRecord
 from backfill_assets.ledger.states import ImportState, PublicationState, RunState, SetState
 from backfill_assets.ledger.transactions import ReadTransaction
-from backfill_assets.next_steps import Act, NextStep, do, step
 from backfill_assets.planning.sets import is_set
-from backfill_assets.problems import Problem
+from backfill_assets.publication.errors import NotEnded
 from backfill_assets.publication.publish import publish_run
 from backfill_assets.publication.recover import RecoveryOutcome, end_publication
+from backfill_assets.report.advice import next_step_of
+from backfill_assets.report.recovered import RecoveredWork, RecoveryReport
 from backfill_assets.restatements.recover import recover_set
 from backfill_assets.restatements.undo import complete_rollback
 from backfill_assets.workspace import Workspace
@@ -162,13 +164,14 @@ def _ended(what: str, name: str, table: str, end: Callable[[], RecoveryOutcome])
         outcome = end()
     except BackfillError as error:
         return _not_ended(what, name, table, error)
-    return Recovered(what=what, id=name, outcome=outcome.sentence, next_step=outcome.next_step, landed=outcome.landed)
+    following = next_step_of(outcome.error) if outcome.error else None
+    return Recovered(what=what, id=name, outcome=outcome.sentence, next_step=following, landed=outcome.landed)
 
 
 def _not_ended(what: str, name: str, table: str, error: BackfillError) -> Recovered:
-    following = error.next_step or step(do(Act.RECOVER))
+    following = next_step_of(error) or step(do(Act.RECOVER))
     outcome = f"could not be ended: {error.message}"
-    problem = Problem(table=table, why=f"{what} {name} {outcome}", next_step=following)
+    problem = Problem(table=table, error=NotEnded(what=what, id=name, cause=error))
     return Recovered(what=what, id=name, outcome=outcome, next_step=following, problem=problem)
 
 
@@ -187,9 +190,7 @@ def _rollback(ws: Workspace, order: RollbackOrder) -> RecoveryOutcome:
     try:
         undone = complete_rollback(ws, order)
     except (Refused, HalfWay) as error:
-        return RecoveryOutcome(
-            sentence=f"could not be completed, and is abandoned: {error.message}", next_step=error.next_step
-        )
+        return RecoveryOutcome(sentence=f"could not be completed, and is abandoned: {error.message}", error=error)
     return RecoveryOutcome(sentence="was half-way; now it is rolled back with its dependents", landed=tuple(undone))
 
 
@@ -201,7 +202,7 @@ def _computation(ws: Workspace, run_id: str, state: RunState, *, by: str, now: b
     except AtWork as alive:
         with ws.ledger.read() as tx:
             outcome = _left_alone(tx, run_id, ws.clock())
-        return Recovered(what="run", id=run_id, outcome=outcome, next_step=alive.next_step)
+        return Recovered(what="run", id=run_id, outcome=outcome, next_step=next_step_of(alive))
     except IllegalTransition:
         # It continued meanwhile, so its process has not stopped.
         return Recovered(what="run", id=run_id, outcome="is still under way")

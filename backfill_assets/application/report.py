@@ -7,8 +7,8 @@ from pathlib import Path
 
 from backfill_assets.application.command_line import words_of
 from backfill_assets.application.subjects import subject_of
-from backfill_assets.errors import Refused
-from backfill_assets.evidence.pages import html_page, markdown_page
+from backfill_assets.core.errors import Refused
+from backfill_assets.report.pages import html_page, markdown_page
 from backfill_assets.workspace import Workspace
 
 

@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING
 
 from backfill_assets.application.parts import Part
 from backfill_assets.application.recorder import Acting
+from backfill_assets.application.resolve_outcome import rollback_under_way, settle
 from backfill_assets.application.run import Run, erase_samples
-from backfill_assets.application.settle import rollback_under_way, settle
-from backfill_assets.errors import IllegalTransition, Refused
-from backfill_assets.evidence.recovered import ErasedSamples
-from backfill_assets.evidence.set_report import SetReport, set_report
-from backfill_assets.evidence.sets import SetDocument, set_document
-from backfill_assets.ledger.members import members_of
+from backfill_assets.core.errors import IllegalTransition, Refused
+from backfill_assets.core.next_steps import Act, do
+from backfill_assets.core.people import require_person
+from backfill_assets.core.progress import Progress
 from backfill_assets.ledger.records import RunRecord
+from backfill_assets.ledger.sets import members_of
 from backfill_assets.ledger.states import EVER_PUBLISHED, MEANING, RunState, SetState
-from backfill_assets.next_steps import Act, do
-from backfill_assets.people import require_person
-from backfill_assets.planning.filling import joined
 from backfill_assets.planning.partitions import describe
-from backfill_assets.progress import Progress
+from backfill_assets.report.advice.filling import joined
+from backfill_assets.report.recovered import ErasedSamples
+from backfill_assets.report.set_report import SetReport, set_report
+from backfill_assets.report.sets import SetDocument, set_document
 from backfill_assets.restatements.approve import approve_set
 from backfill_assets.restatements.publish import is_outdated, publish_set, rollback_set
 from backfill_assets.restatements.undo import complete_rollback, rollback_with_dependents

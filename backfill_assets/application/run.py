@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 
 from backfill_assets.application.parts import Part
 from backfill_assets.application.recorder import Acting
-from backfill_assets.application.settle import rollback_under_way, settle, undone
+from backfill_assets.application.resolve_outcome import rollback_under_way, settle, undone
+from backfill_assets.core.people import require_person
 from backfill_assets.domain import SourceTable
-from backfill_assets.evidence.publications import PublicationDocument, RollbackDocument, publication_document
-from backfill_assets.evidence.recovered import ErasedSamples
-from backfill_assets.evidence.report import RunReport, run_report
-from backfill_assets.evidence.runs import RunSummary, interrupted, run_document
 from backfill_assets.ledger.records import Action, PublicationRecord, RunRecord
-from backfill_assets.people import require_person
 from backfill_assets.publication.approve import approve_run
 from backfill_assets.publication.publish import rollback_run
+from backfill_assets.report.publications import PublicationDocument, RollbackDocument, publication_document
+from backfill_assets.report.recovered import ErasedSamples
+from backfill_assets.report.report import RunReport, run_report
+from backfill_assets.report.runs import RunSummary, interrupted, run_document
 from backfill_assets.restatements.undo import complete_rollback, rollback_with_dependents
 from backfill_assets.workspace import Workspace
 

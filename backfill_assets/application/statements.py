@@ -7,17 +7,16 @@ from pathlib import Path
 
 from backfill_assets.application.land import landed_report, landing
 from backfill_assets.application.recorder import Acting
-from backfill_assets.errors import Refused
-from backfill_assets.evidence.landed import DayWithdrawn, ExtractPreview, LandReport, about_import
+from backfill_assets.core.errors import Refused
+from backfill_assets.core.next_steps import ANOTHER_PERSON, Option, step
+from backfill_assets.core.people import require_person, same_name
 from backfill_assets.landing.archive import require_landable
-from backfill_assets.landing.effect import Effect
-from backfill_assets.landing.extract import Extract, land_extract, preview
+from backfill_assets.landing.extract import Effect, Extract, land_extract, preview
 from backfill_assets.landing.land import Landed
 from backfill_assets.landing.statements import restore as restore_keys
 from backfill_assets.landing.statements import withdraw as withdraw_key
-from backfill_assets.next_steps import ANOTHER_PERSON, Option, step
-from backfill_assets.people import require_person, same_name
 from backfill_assets.planning.partitions import DayRange, count_of
+from backfill_assets.report.landed import DayWithdrawn, ExtractPreview, LandReport, about_import
 from backfill_assets.workspace import Workspace
 
 

@@ -6,15 +6,15 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from backfill_assets.application.command_line import words_of
-from backfill_assets.evidence.stuck import (
+from backfill_assets.core.people import require_person
+from backfill_assets.core.sensors import Sensor
+from backfill_assets.report.stuck import (
     ClearedDocument,
     cleared_document,
     still_stuck,
     stuck_document,
     stuck_sentence,
 )
-from backfill_assets.people import require_person
-from backfill_assets.sensors import Sensor
 from backfill_assets.workspace import Workspace
 
 

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Protocol
 from backfill_assets.application.recorder import Acting
 from backfill_assets.application.restatement_set import RestatementSet
 from backfill_assets.application.run import Run
-from backfill_assets.evidence.publications import PublicationDocument, RollbackDocument
-from backfill_assets.evidence.recovered import ErasedSamples
-from backfill_assets.evidence.report import RunReport
-from backfill_assets.evidence.runs import RunSummary
-from backfill_assets.evidence.set_report import SetReport
-from backfill_assets.evidence.sets import SetDocument
 from backfill_assets.planning.sets import is_set
+from backfill_assets.report.publications import PublicationDocument, RollbackDocument
+from backfill_assets.report.recovered import ErasedSamples
+from backfill_assets.report.report import RunReport
+from backfill_assets.report.runs import RunSummary
+from backfill_assets.report.set_report import SetReport
+from backfill_assets.report.sets import SetDocument
 from backfill_assets.workspace import Workspace
 
 if TYPE_CHECKING:

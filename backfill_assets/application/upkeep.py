@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import date
 
 from backfill_assets.application.recorder import Acting, Pruned
-from backfill_assets.documents import INLINE
+from backfill_assets.core.documents import INLINE
 from backfill_assets.ledger.records import RunRecord
 from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED

@@ -15,12 +15,12 @@ from datetime import date
 from typing import Any
 
 from backfill_assets.application.parts import Part
-from backfill_assets.errors import BackfillError
+from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.settings import JSON
+from backfill_assets.core.wording import visible
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.partitions import DayRange, days_of
 from backfill_assets.planning.stages import Compute, Stage
-from backfill_assets.settings import JSON
-from backfill_assets.wording import visible
 from backfill_assets.workspace import Workspace
 
 
@@ -74,10 +74,10 @@ class WorkLog:
             yield
         except BaseException as error:
             seconds = round(time.monotonic() - began, 3)
-            message = error.message if isinstance(error, BackfillError) else ""
-            write(
-                f"{what} failed", level="error", seconds=seconds, error=type(error).__name__, message=visible(message)
-            )
+            kind, message = type(error), ""
+            if isinstance(error, BackfillError):
+                kind, message = error.category, error.message
+            write(f"{what} failed", level="error", seconds=seconds, error=kind.__name__, message=visible(message))
             raise
         write(f"{what} finished", level="info", seconds=round(time.monotonic() - began, 3))
 

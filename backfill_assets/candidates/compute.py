@@ -2,58 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from backfill_assets.candidates.contracts import require_same_contracts, table_read
 from backfill_assets.candidates.inputs import PinnedFiles, files_read
 from backfill_assets.candidates.rows import rows_of
-from backfill_assets.domain import DerivedTable, SourceTable, TransformContext
-from backfill_assets.errors import ContractBroken
+from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.session_settings import session_digest
+from backfill_assets.domain import DerivedTable, SourceTable, Table, TransformContext
+from backfill_assets.domain.errors import PlannedOtherwise
 from backfill_assets.landing.bronze import bronze_rows
+from backfill_assets.landing.contracts import FIRST
 from backfill_assets.ledger.import_records import ImportRecord
-from backfill_assets.next_steps import Advice, step
-from backfill_assets.planning.filling import plan_again
 from backfill_assets.planning.manifest import Manifest
-from backfill_assets.planning.reads import Reads, output_days
-from backfill_assets.session_settings import session_digest
-from backfill_assets.transforms.apply import apply_transform
+from backfill_assets.planning.manifest_parts import Kind, Mode
+from backfill_assets.planning.partitions import partition_of
+from backfill_assets.planning.reads import Reads, output_days, reads_of
+from backfill_assets.transforms.apply import apply_transform, called_transform
 from backfill_assets.transforms.references import load_pinned
 from backfill_assets.transforms.schemas import current_rows, stored_schema
 from backfill_assets.workspace import Workspace
 
 
-def require_same_code(ws: Workspace, manifest: Manifest, *, next_step: Advice | None = None) -> None:
+def require_same_code(ws: Workspace, manifest: Manifest) -> None:
     """Refuses to compute for a manifest with other code, or by other session settings, than it names.
 
     Raises:
         ContractBroken: The modules of the domain, or the settings fixed in this project, are not the ones the run was
             planned with.
     """
-    # Manifests of earlier formats do not record the settings.
-    if manifest.session_digest not in ("", session_digest()):
-        raise ContractBroken(
-            f"run {manifest.run_id} was planned with other session settings: its manifest has "
-            f"{manifest.session_digest[:12]}, those of this release are {session_digest()[:12]}.",
-            next_step=next_step
-            or step("run it with the release it was planned with, or plan it again: ", plan_again(manifest)),
-            run_id=manifest.run_id,
+    if manifest.session_digest != session_digest():
+        difference = (
+            f"was planned with other session settings: its manifest has {manifest.session_digest[:12]}, those of this "
+            f"release are {session_digest()[:12]}"
         )
-    require_same_contracts(ws, manifest, next_step=next_step)
-    table = ws.domain.table(manifest.table)
-    if not ws.code.is_present(table, manifest.transform_version, manifest.code_digest):
-        code = ws.code.of(table, manifest.transform_version)
-        raise ContractBroken(
-            f"run {manifest.run_id} was planned with other code: its manifest has {manifest.code_digest[:12]}, "
-            f"the modules of {manifest.transform} {manifest.transform_version} ({', '.join(code.modules)}) are "
-            f"{code.digest[:12]}.",
-            next_step=next_step
-            or step("run it with the code of its manifest, or plan it again: ", plan_again(manifest)),
-            run_id=manifest.run_id,
+        raise PlannedOtherwise(run_id=manifest.run_id, difference=difference, manifest=manifest)
+    require_same_contracts(ws, manifest)
+    code = ws.code.of(ws.domain.table(manifest.table), manifest.transform_version)
+    if code.digest != manifest.code_digest:
+        difference = (
+            f"was planned with other code: its manifest has {manifest.code_digest[:12]}, the modules of "
+            f"{manifest.transform} {manifest.transform_version} ({', '.join(code.modules)}) are {code.digest[:12]}"
         )
+        raise PlannedOtherwise(run_id=manifest.run_id, difference=difference, manifest=manifest)
 
 
 def derived_rows(
@@ -109,3 +103,102 @@ def source_rows(
     """The rows of some days of a source table, lineage included, from the landed files that the manifest names."""
     rows = bronze_rows(ws.spark(), ws.settings, table, imports=imports, days=partitions)
     return rows.withColumn("_run_id", F.lit(manifest.run_id)).select(*stored_schema(table).fieldNames())
+
+
+def table_built(ws: Workspace, manifest: Manifest) -> Table:
+    """The table of a run; a source in the version of its contract that the run builds."""
+    table = ws.domain.table(manifest.table)
+    if not isinstance(table, SourceTable):
+        return table
+    return table.at(ws.contracts[table.name].version_built(manifest.configuration) or table.contract_version)
+
+
+def table_read(ws: Workspace, manifest: Manifest, name: str) -> Table:
+    """An input of a run; a source in the version of its contract that the run reads.
+
+    Raises:
+        ContractBroken: The domain has no such version any more, or its lifts are other code.
+    """
+    table = ws.domain.table(name)
+    if not isinstance(table, SourceTable):
+        return table
+    recorded = manifest.configuration.get("contracts", {}).get(name, FIRST)
+    version = ws.contracts[table.name].version_read(recorded)
+    if version is None:
+        difference = (
+            f"reads {name} in version {recorded} of its contract, with the code of the lifts before it, and the domain "
+            f"has {ws.contracts[table.name].named()}"
+        )
+        raise PlannedOtherwise(run_id=manifest.run_id, difference=difference, manifest=manifest)
+    return table.at(version)
+
+
+def require_same_contracts(ws: Workspace, manifest: Manifest) -> None:
+    """Refuses to compute for a manifest by contracts that the domain does not have any more.
+
+    Raises:
+        ContractBroken: A contract version that the run builds or reads is not among those of the domain.
+    """
+    table = ws.domain.table(manifest.table)
+    if not isinstance(table, SourceTable):
+        for pinned in manifest.inputs:
+            table_read(ws, manifest, pinned.table)
+    elif table.earlier and ws.contracts[table.name].version_built(manifest.configuration) is None:
+        difference = (
+            f"builds {table.name} by a contract that is none of the {table.contract_version} versions which the domain "
+            "declares, or with other code of their lifts"
+        )
+        raise PlannedOtherwise(run_id=manifest.run_id, difference=difference, manifest=manifest)
+
+
+def require_present_contract(ws: Workspace, manifest: Manifest) -> None:
+    """Refuses to stage rows of a source by an earlier contract than the present one.
+
+    Raises:
+        ContractBroken: The contract has changed since the run was planned.
+    """
+    table = table_built(ws, manifest)
+    present = ws.domain.table(manifest.table)
+    if isinstance(table, SourceTable) and isinstance(present, SourceTable) and table is not present:
+        difference = (
+            f"was planned with version {table.contract_version} of the contract of {manifest.table}, and the domain "
+            f"declares version {present.contract_version} now"
+        )
+        raise PlannedOtherwise(run_id=manifest.run_id, difference=difference, manifest=manifest)
+
+
+def cannot_compute(ws: Workspace, table: DerivedTable) -> str | None:
+    """Why the present release of a table cannot be computed from inputs as they are declared; None if it can."""
+    partition = partition_of(table.partition.grain, ws.settings.first_day)
+    reads = reads_of(ws.graph.table(table.name), ws.graph, (partition,))
+    ctx = TransformContext(
+        run_id="check",
+        kind=Kind.BACKFILL,
+        mode=Mode.DRY_RUN,
+        transform_version=table.version,
+        output=output_days(table.partition.grain, (partition,)),
+        output_partitions=(partition,),
+        input_days={read.argument: read.days for read in reads},
+        references={name: ws.references[name].value for name in table.references},
+        spark=ws.spark(),
+    )
+    frames = {
+        argument: no_rows if argument in table.changes else current_rows(no_rows, source)
+        for argument, source in table.inputs.items()
+        for no_rows in [rows_of(ws, source, ())]
+    }
+    try:
+        called_transform(table, table.release(None), frames, ctx)
+    except BackfillError as error:
+        return error.message.rstrip(".")
+    except (LookupError, AttributeError, TypeError, ValueError) as error:
+        named = f"the transform {table.transform} {table.version} of {table.name}"
+        return f"{named} failed: {type(error).__name__}: {error}".splitlines()[0].rstrip(".")
+    return None
+
+
+def unreadable_by(ws: Workspace, table: str) -> Mapping[str, str]:
+    """The declared readers of a table that cannot read its declared columns, with the reason."""
+    readers = [reader for reader in ws.domain.derived if table in {each.name for each in reader.inputs.values()}]
+    found = {reader.name: cannot_compute(ws, reader) for reader in readers}
+    return {reader: reason for reader, reason in found.items() if reason is not None}

@@ -17,43 +17,42 @@ from functools import cached_property
 
 from pyspark.sql import DataFrame
 
-from backfill_assets.candidates.accepted import accepted_checksums
+from backfill_assets.candidates.compute import unreadable_by
 from backfill_assets.candidates.inputs import require_read_as_staged
 from backfill_assets.candidates.prove import prove
-from backfill_assets.candidates.readers import unreadable_by
-from backfill_assets.candidates.rows import rows_of
+from backfill_assets.candidates.rows import accepted_checksums, rows_of
 from backfill_assets.candidates.run_lease import LeasedRun, holding_lease
-from backfill_assets.columns import differing_columns
-from backfill_assets.crash_points import Point
+from backfill_assets.core.columns import differing_columns
+from backfill_assets.core.crash_points import Point
+from backfill_assets.core.identity import EMPTY_FILE_SET, FileSet, canonical_json, document_digest
+from backfill_assets.core.lease import LeaseTerms
+from backfill_assets.core.progress import Listener, Progress, no_listener
 from backfill_assets.domain import DerivedTable, Gate, Table, WarmUpProof
 from backfill_assets.gates.broken_down import break_down
 from backfill_assets.gates.failing import failing_keys
 from backfill_assets.gates.judge import judge
-from backfill_assets.gates.measure import Measured, compare, contents, equal_partitions
-from backfill_assets.gates.proven import Proven
-from backfill_assets.gates.sample import sample_rows
-from backfill_assets.gates.sampling import most_moved
+from backfill_assets.gates.measure import Measured, Proven, compare, contents, equal_partitions
+from backfill_assets.gates.sample import most_moved, sample_rows
 from backfill_assets.gates.terms import require_agreed_gates
-from backfill_assets.identity import EMPTY_FILE_SET, FileSet, canonical_json, document_digest
 from backfill_assets.lake.checksums import NO_ROWS
 from backfill_assets.lake.evidence import ValidationRow, append_validation
 from backfill_assets.lake.schemas import follows_in_swap
 from backfill_assets.lake.staging import footer_columns
-from backfill_assets.lease import LeaseTerms
 from backfill_assets.ledger.records import (
+    BreakdownCell,
     CandidatePartition,
     ChunkRecord,
+    FailingKey,
     GateResult,
     PartitionVersion,
     Sample,
+    SampledRow,
     SampleKind,
 )
-from backfill_assets.ledger.sampled import BreakdownCell, FailingKey, SampledRow
 from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.partitions import count_of, describe
 from backfill_assets.planning.stages import Measure, Prove
-from backfill_assets.progress import Listener, Progress, no_listener
 from backfill_assets.transforms.schemas import business_schema, stored_schema
 from backfill_assets.workspace import Workspace
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
 
-from backfill_assets.errors import InputsMovedOn, MissingInput
-from backfill_assets.identity import FileSet, document_digest
+from backfill_assets.candidates.errors import InputChanged, InputNotStaged, InputRemoved, StagedAgain
+from backfill_assets.core.identity import FileSet, document_digest
 from backfill_assets.ledger.transactions import ReadTransaction
-from backfill_assets.next_steps import Act, do, step
 from backfill_assets.planning.graph import Graph
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import PinnedInput, PinnedPartition
-from backfill_assets.planning.partitions import describe
+from backfill_assets.planning.partitions import Partitions
 from backfill_assets.planning.reads import Reads
 from backfill_assets.planning.request import node_of
 
@@ -53,24 +52,14 @@ def _accepted_files(
     for pin in pins:
         version = versions[pin.partition]
         if version.files.digest != pin.digest:
-            raise MissingInput(
-                f"run {run_id} was planned with version {pin.version} of {pinned.table} {pin.partition}, which the "
-                f"ledger does not hold as it was.",
-                next_step=do(Act.AUDIT),
-                run_id=run_id,
-            )
+            raise InputChanged(run_id=run_id, table=pinned.table, partition=pin.partition, version=pin.version)
         if version.removed_at is not None:
-            raise MissingInput(
-                f"run {run_id} reads version {pin.version} of {pinned.table} {pin.partition}, which retention removed "
-                f"at {version.removed_at.isoformat(timespec='seconds')}.",
-                next_step=step(
-                    "plan it again, from what is accepted now; the retained versions: ",
-                    do(Act.HISTORY, pinned.table, partition=pin.partition),
-                ),
+            raise InputRemoved(
                 run_id=run_id,
                 table=pinned.table,
                 partition=pin.partition,
-                removed_at=version.removed_at.isoformat(),
+                version=pin.version,
+                removed_at=version.removed_at.isoformat(timespec="seconds"),
             )
     return {pin.partition: versions[pin.partition].files for pin in pins}
 
@@ -81,12 +70,7 @@ def _candidate_files(
     candidates = tx.candidates.of_run(other)
     lacking = [pin.partition for pin in pins if pin.partition not in candidates]
     if lacking:
-        raise MissingInput(
-            f"run {run_id} reads what run {other} stages of {pinned.table}, and that has not staged {lacking[0]}.",
-            next_step=do(Act.RUN, other),
-            run_id=run_id,
-            table=pinned.table,
-        )
+        raise InputNotStaged(run_id=run_id, other=other, table=pinned.table, partition=lacking[0])
     return {pin.partition: candidates[pin.partition].files for pin in pins}
 
 
@@ -132,13 +116,11 @@ def require_read_as_staged(tx: ReadTransaction, graph: Graph, manifest: Manifest
         InputsMovedOn: The run has to be staged again.
     """
     if before := read_before(tx, graph, manifest):
-        raise InputsMovedOn(
-            f"run {manifest.run_id} was computed from candidates of its set that have been staged again since: "
-            f"{describe(manifest.grain, before)} of {manifest.table}.",
-            next_step=step("stage it again: ", do(Act.RUN, manifest.member_of or manifest.run_id)),
+        raise StagedAgain(
             run_id=manifest.run_id,
             set_id=manifest.member_of,
-            partitions=[partition.isoformat() for partition in before],
+            table=manifest.table,
+            partitions=Partitions.of(manifest.grain, before),
         )
 
 

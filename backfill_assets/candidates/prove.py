@@ -19,14 +19,12 @@ from pyspark.sql import functions as F
 from backfill_assets.candidates.compute import derived_rows, require_same_code
 from backfill_assets.candidates.inputs import pinned_files
 from backfill_assets.candidates.rows import rows_of
+from backfill_assets.core.identity import FileSet
 from backfill_assets.domain import DerivedTable, Table
-from backfill_assets.gates.measure import Measured, measure
-from backfill_assets.gates.proven import Proven
+from backfill_assets.gates.measure import Measured, Proven, measure
 from backfill_assets.gates.sample import sample_rows
-from backfill_assets.identity import FileSet
-from backfill_assets.lake.checksums import NO_ROWS, is_known, joined, partition_checksums
-from backfill_assets.ledger.records import ChunkRecord
-from backfill_assets.ledger.sampled import SampledRow
+from backfill_assets.lake.checksums import NO_ROWS, joined, partition_checksums
+from backfill_assets.ledger.records import ChunkRecord, SampledRow
 from backfill_assets.planning.graph import windows_of
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import PinnedInput
@@ -108,26 +106,25 @@ def _at_the_ends(work: _Proving, stage: Prove) -> tuple[Proven, ...]:
 
 
 def _between_chunks(work: _Proving, stage: Prove, chunks: Iterable[ChunkRecord]) -> Proven:
-    """What chunks computed of their neighbours, by the checksum that staging recorded; it is computed again only where
-    there is none, or to show the rows that differ."""
-    recorded = {chunk.number: chunk.seam_checksum for chunk in chunks if is_known(chunk.seam_checksum)}
+    """What chunks computed of their neighbours, by the checksum that staging recorded; computed again only to show the
+    rows that differ."""
+    recorded = {chunk.number: chunk.seam_checksum for chunk in chunks}
     partitions = compared_by(stage.between_chunks)
     again = {partition: _without_differences(work, partition) for partition in partitions}
     differing: dict[date, None] = {}
     examples: tuple[SampledRow, ...] = ()
     shown = 0
     for call in stage.between_chunks:
-        noted = recorded.get(call.chunk or 0)
-        if noted == joined(_checksum(work.measured, partition) for partition in call.compared):
+        staged = joined(_checksum(work.measured, partition) for partition in call.compared)
+        if recorded.get(call.chunk or 0) == staged:
             continue
-        if noted:
-            shown += 1
-            if shown > _MOST_SHOWN:
-                break
+        shown += 1
+        if shown > _MOST_SHOWN:
+            break
         found = _compare(work, call)
         again |= {partition: found.again[partition] for partition in found.differing}
         # Rows that are others each time they are computed do not follow from their input alone.
-        differing |= dict.fromkeys(found.differing or (call.compared if noted else ()))
+        differing |= dict.fromkeys(found.differing or call.compared)
         examples = examples or found.examples
     return replace(_proven(work, partitions), again=again, differing=tuple(differing), examples=examples)
 

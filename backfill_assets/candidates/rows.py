@@ -5,17 +5,20 @@ Files of derived tables, and those between which a contract only widened, are re
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from datetime import date
 from functools import reduce
 
 from pyspark.sql import DataFrame
 
+from backfill_assets.candidates.errors import LaterContract
+from backfill_assets.core.identity import FileSet, contract_of
 from backfill_assets.domain import SourceTable, Table
 from backfill_assets.domain.lifting import lifted
-from backfill_assets.errors import ContractBroken
-from backfill_assets.identity import FileSet
+from backfill_assets.lake.checksums import partition_checksums
 from backfill_assets.lake.snapshot import read_files
-from backfill_assets.lake.staging import contract_of
+from backfill_assets.lake.tables import changed_files, missing_files
+from backfill_assets.ledger.records import PartitionVersion
 from backfill_assets.transforms.schemas import business_schema
 from backfill_assets.workspace import Workspace
 
@@ -45,12 +48,7 @@ def _versions(table: SourceTable, file_sets: Iterable[FileSet]) -> list[int]:
     """In which versions the files are read, each as the latest one that needs no lift."""
     versions = {contract_of(files) for files in file_sets if files.files}
     if (later := max(versions, default=0)) > table.contract_version:
-        raise ContractBroken(
-            f"{table.name} has files of version {later} of its contract, and is read as version "
-            f"{table.contract_version}.",
-            next_step="plan the run again, with the contract as it is now",
-            table=table.name,
-        )
+        raise LaterContract(table=table.name, found=later, version=table.contract_version)
     return sorted({table.read_as(version) for version in versions})
 
 
@@ -70,4 +68,35 @@ def _read(ws: Workspace, table: Table, file_sets: Iterable[FileSet]) -> DataFram
         file_sets,
         schema=business_schema(table),
         partition_column=table.partition.column,
+    )
+
+
+def accepted_checksums(ws: Workspace, table: Table, accepted: Mapping[date, PartitionVersion]) -> Mapping[date, str]:
+    """The checksums of the accepted rows as their files have them now, by partition; those without rows may be absent.
+
+    Args:
+        ws: The workspace.
+        table: The table as it is declared now.
+        accepted: The accepted versions.
+
+    Raises:
+        MissingInput: A file that has to be read does not exist any more, or has another size.
+    """
+    with_rows = {partition: version for partition, version in accepted.items() if version.files.files}
+    # Files of an earlier contract are lifted as they are read, which gives their rows other values.
+    present = table.contract_version if isinstance(table, SourceTable) else 1
+    known = {p: version.checksum for p, version in with_rows.items() if contract_of(version.files) == present}
+    if _altered(ws, table, [with_rows[p] for p in known]):
+        known = {p: checksum for p, checksum in known.items() if not _altered(ws, table, [with_rows[p]])}
+    unknown = [version.files for partition, version in with_rows.items() if partition not in known]
+    if not unknown:
+        return known
+    rows = rows_of(ws, table, unknown)
+    return {**known, **partition_checksums(rows, table.partition.column, business_schema(table))}
+
+
+def _altered(ws: Workspace, table: Table, versions: list[PartitionVersion]) -> bool:
+    files = [version.files for version in versions]
+    return bool(
+        missing_files(ws.lake, table.name, files) or changed_files(ws.lake, table.name, files, trust_stamps=True)
     )

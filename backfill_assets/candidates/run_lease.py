@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
-from backfill_assets.errors import BackfillError, ContractBroken, TakenOver
-from backfill_assets.lease import LeaseTerms, renewed
+from backfill_assets.candidates.errors import LostWhenStopped, SparkStopped
+from backfill_assets.core.errors import BackfillError, TakenOver
+from backfill_assets.core.lease import LeaseTerms, renewed
+from backfill_assets.core.spark_causes import recorded_reason, spark_reason
 from backfill_assets.ledger.states import RunState
-from backfill_assets.next_steps import Act, do, step
-from backfill_assets.spark_causes import recorded_reason, spark_reason
 from backfill_assets.workspace import Workspace
 
 
@@ -56,11 +56,8 @@ def holding_lease(ws: Workspace, work: LeasedRun) -> Iterator[None]:
     except TakenOver:
         raise
     except (PySparkException, Py4JError) as error:
-        failure = ContractBroken(
-            f"Spark stopped while it {work.doing}: {spark_reason(error)}",
-            next_step=step("fix the cause, then ", do(Act.RUN, work.run_id)),
-            run_id=work.run_id,
-        ).record_as(f"Spark stopped while it {work.doing}: {recorded_reason(error)}")
+        failure = SparkStopped(run_id=work.run_id, doing=work.doing, reason=spark_reason(error))
+        failure.record_as(f"Spark stopped while it {work.doing}: {recorded_reason(error)}")
         _fail(ws, work, failure)
         raise failure from error
     except BackfillError as error:
@@ -85,6 +82,4 @@ def _fail(ws: Workspace, work: LeasedRun, error: BackfillError) -> None:
         with ws.ledger.write() as tx:
             tx.runs.move(work.run_id, RunState.FAILED, actor=work.actor, attempt=attempt, note=error.recorded)
     except TakenOver as taken:
-        raise TakenOver(
-            f"{taken.message} This one had stopped: {error.message}", next_step=taken.next_step, **taken.ids
-        ) from error
+        raise LostWhenStopped(run_id=work.run_id, cause=taken, stopped=error.message) from error

@@ -17,8 +17,8 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
 
-from backfill_assets.candidates.compute import derived_rows, require_same_code, source_rows
-from backfill_assets.candidates.contracts import require_present_contract
+from backfill_assets.candidates.compute import derived_rows, require_present_contract, require_same_code, source_rows
+from backfill_assets.candidates.errors import NotStageable, TooManyRows
 from backfill_assets.candidates.inputs import (
     PinnedFiles,
     digests_of,
@@ -28,27 +28,26 @@ from backfill_assets.candidates.inputs import (
     window_digests,
 )
 from backfill_assets.candidates.run_lease import LeasedRun, holding_lease
-from backfill_assets.crash_points import Point
+from backfill_assets.core.crash_points import Point
+from backfill_assets.core.identity import EMPTY_FILE_SET, FileSet, attempt_of
+from backfill_assets.core.lease import LeaseTerms
+from backfill_assets.core.progress import Listener, Progress, no_listener
+from backfill_assets.core.versions import VERSIONS, present_versions
 from backfill_assets.domain import DerivedTable, SourceTable, Table
-from backfill_assets.errors import ContractBroken, IllegalTransition
-from backfill_assets.identity import EMPTY_FILE_SET, FileSet
+from backfill_assets.domain.errors import CodeBroken
 from backfill_assets.lake.checksums import checksum_of, hash_columns, sums_of
-from backfill_assets.lake.staging import attempt_of, write_staged
+from backfill_assets.lake.staging import write_staged
 from backfill_assets.lake.tables import missing_files
-from backfill_assets.lease import LeaseTerms
 from backfill_assets.ledger.provenance import DerivedProvenance, Provenance, SourceProvenance
 from backfill_assets.ledger.records import CandidatePartition, RunRecord
-from backfill_assets.ledger.states import MEANING, ChunkState, RunState, may_follow
+from backfill_assets.ledger.states import ChunkState, RunState, may_follow
 from backfill_assets.ledger.transactions import ReadTransaction
-from backfill_assets.next_steps import Act, do
 from backfill_assets.planning.chunks import Chunk, chunks_of
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.partitions import Grain, count_of, describe
 from backfill_assets.planning.stages import Compute
-from backfill_assets.progress import Listener, Progress, no_listener
 from backfill_assets.transforms.apply import lineage
 from backfill_assets.transforms.schemas import business_schema, contract_version, former_columns, stored_schema
-from backfill_assets.versions import VERSIONS, present_versions
 from backfill_assets.workspace import Workspace
 
 
@@ -104,9 +103,7 @@ def staging(ws: Workspace, run_id: str, *, actor: str, listener: Listener = no_l
     lease = LeaseTerms(attempt=token, length=ws.settings.lease)
     with ws.ledger.write() as tx:
         if run.state is RunState.PUBLISHED:
-            raise IllegalTransition(
-                f"run {run_id} is published already.", next_step=do(Act.REPORT, run_id), run_id=run_id
-            )
+            raise NotStageable(run_id=run_id, state=run.state)
         tx.runs.take(
             run_id,
             RunState.STAGING,
@@ -222,11 +219,7 @@ def _require_within_limits(manifest: Manifest, tx: ReadTransaction) -> None:
         return
     rows = tx.candidates.row_count(manifest.run_id)
     if rows > manifest.limits.max_rows:
-        raise ContractBroken(
-            f"run {manifest.run_id} staged {rows:,} rows where its manifest allows {manifest.limits.max_rows:,}.",
-            next_step="find out why there are more rows than expected, then plan again with another limit",
-            run_id=manifest.run_id,
-        )
+        raise TooManyRows(run_id=manifest.run_id, rows=rows, most=manifest.limits.max_rows)
 
 
 def _stage_rows(work: Staging, stage: Compute) -> int:
@@ -310,12 +303,11 @@ def _is_once_more(table: Table, chunk: Chunk) -> Column:
 def _require_declared(manifest: Manifest, chunk: Chunk, staged: Mapping[str, FileSet]) -> None:
     declared = {partition.isoformat() for partition in chunk.partitions}
     if strange := sorted(set(staged) - declared):
-        raise ContractBroken(
-            f"the transform {manifest.transform} returned rows for {manifest.partition_column} = {strange[0]}, "
-            f"which is not a partition of {manifest.table}"
-            + (" (a month is named by its first day)." if manifest.grain is Grain.MONTHLY else "."),
-            next_step="fix the transform and plan again",
-            run_id=manifest.run_id,
+        raise CodeBroken(
+            code=f"the transform {manifest.transform}",
+            problem=f"returned rows for {manifest.partition_column} = {strange[0]}, which is not a partition of "
+            + manifest.table
+            + (" (a month is named by its first day)" if manifest.grain is Grain.MONTHLY else ""),
         )
 
 
@@ -374,9 +366,4 @@ def require_stageable(ws: Workspace, run: RunRecord) -> None:
     with ws.ledger.read() as tx:
         tx.leases.require_free(run.run_id, at=ws.clock())
     if not may_follow(run.state, RunState.STAGING):
-        raise IllegalTransition(
-            f"run {run.run_id} cannot be staged: it is {run.state} ({MEANING[run.state]}).",
-            next_step=do(Act.REPORT, run.run_id),
-            run_id=run.run_id,
-            state=str(run.state),
-        )
+        raise NotStageable(run_id=run.run_id, state=run.state)

@@ -14,7 +14,7 @@ from backfill_assets.cli import plan as plan
 from backfill_assets.cli import acting as acting
 from backfill_assets.cli import looking as looking
 from backfill_assets.cli import watching as watching
-from backfill_assets.cli import demonstration as demonstration
+from backfill_assets.cli import demo as demo
 from backfill_assets.cli.answers import app
 
 # isort: on

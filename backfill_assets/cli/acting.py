@@ -17,7 +17,7 @@ from backfill_assets.cli.answers import (
     print_json,
 )
 from backfill_assets.cli.session import acting_name, given_reason, opened, person
-from backfill_assets.errors import Refused
+from backfill_assets.core.errors import Refused
 from backfill_assets.planning.partitions import count_of
 
 

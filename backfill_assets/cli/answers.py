@@ -5,22 +5,23 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from backfill_assets.application.command_line import words_of
 from backfill_assets.cli.plain_values import PlainGroup
-from backfill_assets.documents import as_json
-from backfill_assets.errors import BackfillError, InvalidRange, Refused
-from backfill_assets.next_steps import Act, NextStep, do
+from backfill_assets.core.documents import as_json
+from backfill_assets.core.errors import BackfillError, InvalidRange, Refused
+from backfill_assets.core.next_steps import Act, do
+from backfill_assets.core.problems import Problem
+from backfill_assets.core.wording import fault_of, visible
 from backfill_assets.planning.partitions import DayRange, days_named
-from backfill_assets.problems import Problem
-from backfill_assets.wording import fault_of, visible
+from backfill_assets.report.advice import next_step_of
 
 if TYPE_CHECKING:
     # These take long to import, and `--help` does not need them.
@@ -97,23 +98,6 @@ TableName = Annotated[
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ErrorDetails:
-    """Why a command was refused or stopped.
-
-    Attributes:
-        type: A class of `backfill_assets/errors.py`.
-        message: What was expected, and what was found.
-        next_step: What to do about it, or null.
-        ids: What it is about, such as `run_id`, by name.
-    """
-
-    type: str
-    message: str
-    next_step: NextStep | None
-    ids: Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ErrorDocument:
     """The document of a command that ended with an error.
 
@@ -121,7 +105,7 @@ class ErrorDocument:
         error: The error.
     """
 
-    error: ErrorDetails
+    error: BackfillError
 
 
 @contextmanager
@@ -161,17 +145,9 @@ def answering(as_json: bool) -> Iterator[Console]:
 
 def _answer(error: BackfillError, *, as_json: bool) -> None:
     if as_json:
-        print_json(error_document(error))
+        print_json(ErrorDocument(error=error))
     else:
         print_error(error)
-
-
-def error_document(error: BackfillError) -> ErrorDocument:
-    """An error as a document."""
-    ids = {name: value if isinstance(value, (list, dict)) else str(value) for name, value in error.ids.items()}
-    return ErrorDocument(
-        error=ErrorDetails(type=type(error).__name__, message=error.message, next_step=error.next_step, ids=ids)
-    )
 
 
 def print_error(error: BackfillError) -> None:
@@ -180,17 +156,17 @@ def print_error(error: BackfillError) -> None:
 
     from backfill_assets.cli.console import terminal
 
-    outcome = "refused" if isinstance(error, Refused) else "stopped"
+    outcome = "refused" if issubclass(error.category, Refused) else "stopped"
     console = terminal(sys.stderr)
     console.print(Text(f"{outcome}: ", style="bold red") + Text(visible(error.message)), highlight=False)
-    if error.next_step:
-        following = Text("next: ", style="dim") + Text(visible(words_of(error.next_step)), style="not dim")
+    if advised := next_step_of(error):
+        following = Text("next: ", style="dim") + Text(visible(words_of(advised)), style="not dim")
         console.print(following, highlight=False, soft_wrap=True)
 
 
 def print_json(document: object) -> None:
     """JSON on standard output, for machines."""
-    values = as_json(document, worded=words_of)
+    values = as_json(document, worded=words_of, advised=next_step_of)
     text = json.dumps(values, indent=2, ensure_ascii=False)
     try:
         text.encode(sys.stdout.encoding or "utf-8")

@@ -16,15 +16,15 @@ from typing import TYPE_CHECKING, TextIO
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 
-from backfill_assets.progress import Listener, Progress
-from backfill_assets.wording import visible
+from backfill_assets.core.progress import Listener, Progress
+from backfill_assets.core.wording import visible
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from rich.progress import Progress as Bar
     from rich.progress import TaskID
 
-    from backfill_assets.settings import Settings
+    from backfill_assets.core.settings import Settings
 
 WIDTH_OF_A_FILE = 160
 """Columns for output that goes to a file or a pipe, whose reader can scroll."""
@@ -176,7 +176,7 @@ def quiet_spark(
     def opened() -> SparkSession:
         from pyspark.sql import SparkSession
 
-        from backfill_assets.spark import open_spark
+        from backfill_assets.core.spark import open_spark
 
         active = SparkSession.getActiveSession()
         if active is not None:

@@ -1,72 +1,63 @@
-"""The demo: a wrong history is published, found, replaced, rolled back and replaced again, then audited.
+"""The command `demo`: the story of the example, whose commands are carried out as if they were typed.
 
-It goes through the same functions as every other command, in a home of its own.
+The story is `demo.md` of the example's package: headings, sentences, and the commands, which are indented.
 """
 
 from __future__ import annotations
 
+import io
+import json
+import os
+import re
+import shlex
 import shutil
+import sys
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import redirect_stdout
+from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from rich.console import Console, RenderableType
-from rich.rule import Rule
-from rich.text import Text
+import typer
 
-from backfill_assets.application import look
 from backfill_assets.application.command_line import words_of
-from backfill_assets.application.follow import follow
-from backfill_assets.application.follow_document import follow_document
-from backfill_assets.application.land import build, land_files
-from backfill_assets.application.plan import described_plan, plan
-from backfill_assets.application.plan_load import days_without_events, plan_load
-from backfill_assets.application.recorder import Acting
-from backfill_assets.application.run import Run
+from backfill_assets.cli.answers import Json, answering, app, print_json
 from backfill_assets.cli.session import opened
-from backfill_assets.cli.show import listing, show
-from backfill_assets.cli.views import audit_view, imports_view, plan_view, publications_view, report_view
-from backfill_assets.domain import Demo
-from backfill_assets.errors import NotApproved, Refused
-from backfill_assets.evidence.imports import ImportDocument
-from backfill_assets.evidence.measured import Moves
-from backfill_assets.evidence.report import RunReport
-from backfill_assets.files.local import LocalFiles
-from backfill_assets.next_steps import Act, NextStep, do, step
-from backfill_assets.places import StoreUrl
-from backfill_assets.planning.partitions import DayRange, Grain, describe, partitions_over
-from backfill_assets.planning.request import Plan, PlanRequest
-from backfill_assets.settings import PROJECT_ROOT, Settings, default_home
-from backfill_assets.upkeep.audit import AuditReport
-from backfill_assets.workspace import Workspace
+from backfill_assets.core.errors import Refused
+from backfill_assets.core.next_steps import Act, do, step
+from backfill_assets.core.settings import EXAMPLE, IS_CHECKOUT, default_home
 
-ASKS, AGREES = "ana", "ben"
+if TYPE_CHECKING:
+    # These take long to import, and `--help` does not need them.
+    from rich.console import Console
+
+    from backfill_assets.workspace import Workspace
+
+ASKS = "ana"
 MARKER = "DEMO"
-_MADE_BY_A_RUN = (
+_MADE_BY_A_DEMO = (
     *("lake", "landing", "landing_in_progress", "dagster", "demo_files", "reference_archive", "logs", "reports"),
-    *("ledger.db", "last_audit.json", MARKER),
+    *("ledger.db", "ledger.db-shm", "ledger.db-wal", "last_audit.json", MARKER),
 )
+_COMMAND = "    backfill "
+_REFUSED = "    # refused"
 
-Figures = Mapping[tuple[str, ...], Any]
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DemoStep:
+    """A command of the demo, and its answer.
 
-@dataclass(kw_only=True)
-class Narration:
-    """Where the demo speaks: numbered headings, and nothing at all for machines."""
+    Attributes:
+        command: The command, as it can be typed.
+        exit_code: How it ended; 1 where the demo shows what is refused.
+        answer: The document of the command.
+    """
 
-    console: Console
-    number: int = 0
-
-    def step(self, heading: str, *sentences: str) -> None:
-        """Begins the next step of the story."""
-        self.number += 1
-        self.console.print()
-        self.console.print(Rule(Text(f"{self.number}. {heading}", style="bold"), align="left"))
-        for sentence in sentences:
-            # What is indented is a command, and is not broken.
-            self.console.print(sentence, highlight=False, soft_wrap=sentence.startswith("  "), markup=False)
+    command: str
+    exit_code: int
+    answer: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,296 +66,164 @@ class DemoReport:
 
     Attributes:
         home: The folder that holds everything.
-        imports: The files that it landed.
-        first_run: The run that published the history.
-        restatement: The run that replaced it.
-        totals: How the rows of the restatement differ from those that it replaced.
-        figures_moved: Whether the dependent figures changed.
-        rollback_restored_figures: Whether the rollback brought the earlier figures back.
-        republished_figures: Whether the second publication brought the corrected figures again.
-        audit: Whether everything agrees in the end.
+        steps: Its commands, in order.
         elapsed_s: How long it took, in seconds.
     """
 
     home: str
-    imports: tuple[ImportDocument, ...]
-    first_run: str
-    restatement: str
-    totals: Moves | None
-    figures_moved: bool
-    rollback_restored_figures: bool
-    republished_figures: bool
-    audit: AuditReport
+    steps: tuple[DemoStep, ...]
     elapsed_s: float
 
 
-def run_demo(console: Console, *, size: int | None, seed: int | None, fresh: bool, quiet: bool) -> DemoReport:
-    """Plays the demo.
+@app.command()
+def demo(
+    cases: Annotated[int | None, typer.Option(min=50, help="How many cases to make up.")] = None,
+    fresh: Annotated[bool, typer.Option(help="Start anew even if this home holds files that you landed.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Watch a wrong history being replaced: land, publish, find the defect, restate, roll back, publish again."""
+    began = time.monotonic()
+    with answering(as_json) as console:
+        if os.environ.setdefault("BACKFILL_DOMAIN", EXAMPLE) != EXAMPLE:
+            raise Refused(
+                f"BACKFILL_DOMAIN is {os.environ['BACKFILL_DOMAIN']}, and the demo is about {EXAMPLE}.",
+                next_step="unset BACKFILL_DOMAIN",
+            )
+        if not IS_CHECKOUT:
+            os.environ.setdefault("BACKFILL_HOME", str(Path.cwd() / "backfill_demo"))
+        with opened() as session:
+            prepare_home(session.ws, fresh=fresh)
+        with opened() as session:
+            home = session.ws.settings.home
+            generator = import_module(f"{EXAMPLE}.generator")
+            generator.write_demo_files(home / "demo_files", cases=cases or generator.DEFAULT_CASES)
+            steps = tuple(_told(session.ws, None if as_json else console))
+        elapsed_s = round(time.monotonic() - began, 1)
+        if as_json:
+            print_json(DemoReport(home=str(home), steps=steps, elapsed_s=elapsed_s))
+        else:
+            console.print(
+                f"\nThe demo took {elapsed_s:.0f} s, and everything is in {home}. To look around:", markup=False
+            )
+            console.print(*_typed(home), sep="\n", highlight=False, soft_wrap=True, markup=False)
+
+
+def prepare_home(ws: Workspace, *, fresh: bool) -> None:
+    """Empties a home, and puts the reference files there. Only what an earlier demo made is ever removed.
 
     Args:
-        console: The console for the output.
-        size: How much history to make up; the domain's usual size for None.
-        seed: The same seed makes the same history.
-        fresh: Start again even if other files were landed after an earlier demo.
-        quiet: Print nothing.
-
-    Returns:
-        What it did.
+        ws: A workspace over the home, which is closed.
+        fresh: Remove what others landed after an earlier demo as well.
 
     Raises:
-        Refused: The home holds work that no demo made, or the domain has no demo.
+        Refused: The home holds work that no demo made, or an earlier demo may have written to places outside it.
     """
-    began = time.monotonic()
-    settings = Settings.from_environment()
-    narration = Narration(console=Console(quiet=True) if quiet else console)
-    with opened(quiet=quiet) as session:
-        if session.ws.domain.demo is None:
-            raise Refused(f"the domain {session.ws.domain.name} has no demo.", next_step="unset BACKFILL_DOMAIN")
-        _prepare_home(session.ws, settings, fresh=fresh)
-    with opened(quiet=quiet) as session:
-        assert session.ws.domain.demo is not None
-        demo = session.ws.domain.demo
-        chosen = (size or demo.size, demo.seed if seed is None else seed)
-        return _Play(
-            ws=session.ws,
-            asks=session.acting(ASKS, on="demo"),
-            agrees=session.acting(AGREES, on="demo"),
-            demo=demo,
-            narration=narration,
-            began=began,
-        ).whole(chosen)
-
-
-def _prepare_home(ws: Workspace, settings: Settings, *, fresh: bool) -> None:
-    """An empty home, with reference files. Only what an earlier demo made is ever removed."""
-    home, marker = settings.home, settings.home / MARKER
+    settings, home = ws.settings, ws.settings.home
     with ws.ledger.read() as tx:
-        foreign = [record for record in tx.imports.records() if record.landed_by != ASKS]
-        is_used = bool(tx.imports.records() or tx.runs.records(limit=1))
-    if is_used and not marker.exists():
+        imports = tx.imports.records()
+        is_used = bool(imports or tx.runs.records(limit=1))
+    if is_used and not (home / MARKER).exists():
         raise Refused(
-            f"{home} holds work that no demo made.",
-            next_step=step("BACKFILL_HOME=$(mktemp -d) ", do(Act.DEMO)),
+            f"{home} holds work that no demo made.", next_step=step("BACKFILL_HOME=$(mktemp -d) ", do(Act.DEMO))
         )
+    foreign = next((record for record in imports if record.landed_by != ASKS), None)
     if foreign and not fresh:
         raise Refused(
-            f"{home} holds {foreign[0].original_path}, which {foreign[0].landed_by} landed after an earlier demo.",
+            f"{home} holds {foreign.original_path}, which {foreign.landed_by} landed after an earlier demo.",
             next_step=step(do(Act.DEMO, fresh=True), " removes it, or choose another BACKFILL_HOME"),
         )
-    if is_used and not settings.ledger_url.startswith("sqlite"):
+    places = {
+        "BACKFILL_LEDGER_URL": Path(settings.ledger_url.removeprefix("sqlite:///")),
+        "BACKFILL_LAKE": settings.lake,
+        "BACKFILL_LANDING": settings.landing,
+    }
+    outside = [n for n, place in places.items() if not (isinstance(place, Path) and place.is_relative_to(home))]
+    if outside and (is_used or any(ws.lake.exists(table) for table in ws.domain.tables)):
         raise Refused(
-            "the ledger holds an earlier demo, and a demo removes nothing from a database server.",
-            next_step="set BACKFILL_LEDGER_URL to an empty database",
-        )
-    stores = [place for place in (settings.lake, settings.landing) if isinstance(place, StoreUrl)]
-    if stores and (is_used or any(ws.lake.exists(table) for table in ws.domain.tables)):
-        raise Refused(
-            f"{' and '.join(map(str, stores))} may hold an earlier demo, and a demo removes nothing from a store.",
-            next_step="set BACKFILL_LAKE and BACKFILL_LANDING to prefixes without anything, and BACKFILL_HOME to an "
-            "empty folder",
+            f"{' and '.join(outside)} may hold an earlier demo, and a demo removes nothing outside {home}.",
+            next_step="set them to places without anything, and BACKFILL_HOME to an empty folder",
         )
     ws.close()
-    for name in _MADE_BY_A_RUN:
-        _remove(home / name)
-    for leftover in home.glob("ledger.db-*"):
-        leftover.unlink()
+    for path in (home / name for name in _MADE_BY_A_DEMO):
+        shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
     home.mkdir(parents=True, exist_ok=True)
     made = f"Everything here was made by `{words_of(do(Act.DEMO))}`, and the next one starts anew.\n"
-    marker.write_text(made, encoding="utf-8")
-    shipped = LocalFiles(PROJECT_ROOT / "data" / "reference")
+    (home / MARKER).write_text(made, encoding="utf-8")
     if next(ws.reference_files.listed(), None) is None:
-        for each in shipped.listed():
-            ws.reference_files.put_if_absent(each.path, shipped.read(each.path))
+        for path in (_folder() / "reference").iterdir():
+            # As bytes: a path would be linked, and an edit in the home would change the package.
+            ws.reference_files.put_if_absent(path.name, path.read_bytes())
 
 
-def _remove(path: Path) -> None:
-    if path.is_dir():
-        shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)
+def _folder() -> Path:
+    return Path(str(import_module(EXAMPLE).__file__)).parent
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Play:
-    """The steps of the demo over one session."""
-
-    ws: Workspace
-    asks: Acting
-    agrees: Acting
-    demo: Demo
-    narration: Narration
-    began: float
-
-    def whole(self, chosen: tuple[int, int]) -> DemoReport:
-        """Every step, in order."""
-        imports = self.files_come_in(chosen)
-        first, before = self.history_is_published()
-        self.narration.step("The history turns out to be wrong", self.demo.defect)
-        second = self.restatement_is_planned()
-        report, after = self.restatement_is_published(second, before)
-        restored = self.restatement_is_rolled_back(second, before)
-        final = self.restatement_is_published_again(second, after)
-        self.narration.step("The audit: do ledger, tables and landed files agree?")
-        found = look.audit(self.ws, head=None, is_quick=False)
-        self.show(audit_view(found))
-        elapsed_s = time.monotonic() - self.began
-        self.where_everything_is(second, elapsed_s)
-        return DemoReport(
-            home=str(self.ws.settings.home),
-            imports=imports,
-            first_run=first,
-            restatement=second,
-            totals=report.totals,
-            figures_moved=before != after,
-            rollback_restored_figures=restored == before,
-            republished_figures=final == after,
-            audit=found,
-            elapsed_s=round(elapsed_s, 1),
-        )
-
-    def files_come_in(self, chosen: tuple[int, int]) -> tuple[ImportDocument, ...]:
-        """Ten files land, and bronze is built from them."""
-        self.narration.step(
-            "Files come in", "Ten monthly exports, with late events, duplicates, corrections and broken records."
-        )
-        ws, source = self.ws, self.demo.source
-        files = self.demo.write_files(ws.settings.home / "demo_files", *chosen)
-        landed = land_files(ws, source.name, files, self.asks, on_duplicate="ignore", builds=False)
-        self.show(imports_view(landed.imports), "landed = accepted + duplicate + superseded + rejected, in every file")
-        self.show(f"Rejected records are kept with file, line and reason in {ws.lake.place(source.quarantine)}")
-        covered = partitions_over(Grain.DAILY, self.demo.covered)
-        silent = days_without_events(ws, source.name, covered)
-        built = plan_load(ws, source.name, partitions=covered, by=ASKS, reason="ten monthly exports", empty=silent)
-        assert built is not None
-        loaded = build(ws, built, self.asks)
-        self.show(f"{source.name} is built from them: {loaded.run.partitions_described}")
-        if silent:
-            self.show(f"{ASKS} declares {describe(Grain.DAILY, silent)} to be without events; the manifest records it.")
-        return landed.imports
-
-    def history_is_published(self) -> tuple[str, Figures]:
-        """The history is published by the defective version, and the dependent table follows."""
-        demo = self.demo
-        self.narration.step(
-            f"The history is published, computed by version {demo.defective_version}",
-            f"{demo.table.name} for {describe(Grain.DAILY, demo.history)}. It is staged in files that readers do not "
-            f"see, its gates are measured, another person approves, and one commit makes it visible.",
-        )
-        run = Run(self.ws, self.planned(demo.history, "first publication", demo.defective_version).manifest.run_id)
-        run.approve(by=AGREES, note="")
-        run.stage(self.asks)
-        self.show(publications_view([run.publish(self.agrees)]))
-        self.show(f"{demo.figures[0].name} depends on it and follows:", *self.follow())
-        return run.run_id, self.figures()
-
-    def restatement_is_planned(self) -> str:
-        """A restatement is planned, and approved by another person than its requester."""
-        demo = self.demo
-        self.narration.step(
-            "A plan shows what a restatement would read and replace",
-            "Warm-up is read and never published. The manifest below is what will run, and what is approved.",
-        )
-        planned = self.planned(demo.restated, "deadlines were computed in UTC", demo.corrected_version)
-        self.show(plan_view(described_plan(self.ws, planned)))
-        run = Run(self.ws, planned.manifest.run_id)
-        try:
-            run.approve(by=ASKS, note="")
-        except NotApproved as refusal:
-            self.show("", f"{ASKS} tries to approve her own plan: refused, {refusal.message}")
-        run.approve(by=AGREES, note="")
-        self.show(f"{AGREES} approves.")
-        return run.run_id
-
-    def restatement_is_published(self, run_id: str, before: Figures) -> tuple[RunReport, Figures]:
-        """It is staged, gated and published."""
-        self.narration.step("It is staged and gated; readers still see the old rows")
-        report = Run(self.ws, run_id).stage(self.asks)
-        self.show(report_view(report))
-        self.narration.step("It is published in one commit, and the months that depend on it follow")
-        after = self.published(run_id)
-        self.show(_movement(self.demo, before, after, ("before", "after")))
-        return report, after
-
-    def restatement_is_rolled_back(self, run_id: str, before: Figures) -> Figures:
-        """It is undone."""
-        self.narration.step("It is rolled back: readers see exactly the files from before")
-        undone = Run(self.ws, run_id).rollback(
-            self.agrees, reason="the press office needs a day", with_dependents=False
-        )
-        self.follow()
-        restored = self.figures()
-        self.show(publications_view([undone.publication]))
-        self.show(f"{self.demo.figures[0].name} is as it was: {'yes' if restored == before else 'NO'}")
-        return restored
-
-    def restatement_is_published_again(self, run_id: str, after: Figures) -> Figures:
-        """It is approved and published once more, from the same files."""
-        self.narration.step("It is approved again and published again; nothing is computed a second time for it")
-        Run(self.ws, run_id).approve(by=AGREES, note="")
-        final = self.published(run_id)
-        self.show(f"{self.demo.figures[0].name} shows the corrected figures again: {'yes' if final == after else 'NO'}")
-        return final
-
-    def where_everything_is(self, run_id: str, elapsed_s: float) -> None:
-        """What to look at next."""
-        ws, command = self.ws, _command(self.ws.settings)
-        self.narration.step(
-            "Where everything is",
-            *(f"{table}: {ws.lake.place(table)}" for table in ws.domain.tables),
-            f"ledger: {ws.settings.ledger_url}",
-            "",
-            "Try:",
-            f"  {command} status",
-            f"  {command} history {self.demo.table.name} --partition {self.demo.restated.start}",
-            f"  {command} report {run_id}",
-            "  make dev    shows the same tables, runs and checks in Dagster's UI",
-            "",
-            f"The demo took {elapsed_s:.0f} s.",
-        )
-
-    def planned(self, days: DayRange, reason: str, version: str) -> Plan:
-        """A planned run of the demo's table."""
-        table = self.demo.table.name
-        return plan(self.ws, PlanRequest(table=table, days=days, reason=reason, by=ASKS, transform_version=version))
-
-    def published(self, run_id: str) -> Figures:
-        """Publishes a run, lets its dependents follow, and reads their figures."""
-        Run(self.ws, run_id).publish(self.agrees)
-        self.follow()
-        return self.figures()
-
-    def follow(self) -> Sequence[NextStep]:
-        """What depends on publications is computed again."""
-        return follow_document(follow(self.ws, replace(self.asks, by="follow"))).sentences
-
-    def figures(self) -> Figures:
-        """The dependent table's figures by key, as readers see them now."""
-        table, column = self.demo.figures
-        rows = look.figures(self.ws, table.name, [*table.key, column])
-        return {tuple(str(row[name]) for name in table.key): row[column] for row in rows}
-
-    def show(self, *parts: RenderableType | NextStep) -> None:
-        """Prints."""
-        show(self.narration.console, *parts)
+def story() -> Iterator[str]:
+    """The blocks of the story: each a heading, a command, or sentences in one line."""
+    for block in (_folder() / "demo.md").read_text(encoding="utf-8").split("\n\n"):
+        yield from block.splitlines() if block.startswith(_COMMAND) else [" ".join(block.split("\n"))]
 
 
-def _command(settings: Settings) -> str:
-    """How to call the command from where the reader is, over the demo's home."""
-    installed = shutil.which("backfill") is not None
-    home = "" if settings.home == default_home() else f"BACKFILL_HOME={settings.home} "
-    return f"{home}{'backfill' if installed else '.venv/bin/backfill'}"
+def _told(ws: Workspace, console: Console | None) -> Iterator[DemoStep]:
+    """Tells the story.
+
+    Args:
+        ws: A workspace over the home.
+        console: Where it is printed, with the answers of the commands; None to collect their documents instead.
+
+    Raises:
+        Exit: A command ended otherwise than in the story, and has said why.
+    """
+    from rich.rule import Rule
+    from rich.text import Text
+
+    names = {"demo_files": str(ws.settings.home / "demo_files")}
+    for block in story():
+        if not block.startswith(_COMMAND):
+            if console and block.startswith("#"):
+                console.print("", Rule(Text(block.lstrip("# "), style="bold"), align="left"))
+            elif console:
+                console.print(block, highlight=False, markup=False)
+            continue
+        typed = re.sub("|".join(names), lambda found: shlex.quote(names[found[0]]), block)
+        words: list[str] = []
+        for word in shlex.split(typed, comments=True):
+            words += sorted(map(str, Path(word).parent.iterdir())) if word.endswith("/*") else [word]
+        if console:
+            console.print(f"\n{typed}", style="bold", highlight=False, soft_wrap=True, markup=False)
+        code, answer = _carried_out(words[1:], as_json=console is None)
+        if code != (1 if _REFUSED in block else 0):
+            sys.stderr.write(answer)
+            raise typer.Exit(code or 1)
+        with ws.ledger.read() as tx:
+            names["FOLLOW_UP"] = next((run.run_id for run in tx.runs.records(limit=1)), "")
+        if words[1] == Act.PLAN:
+            names["RUN"] = names["FOLLOW_UP"]
+        if console is None:
+            yield DemoStep(command=typed.strip(), exit_code=code, answer=json.loads(answer))
 
 
-def _movement(demo: Demo, before: Figures, after: Figures, heads: tuple[str, str]) -> Any:
-    table, column = demo.figures
-    moved = [
-        [*key, before.get(key), after.get(key)]
-        for key in sorted({*before, *after})
-        if before.get(key) != after.get(key)
-    ]
-    if not moved:
-        return (
-            f"{table.name}: none of {len(after)} figures of {column} moved; a larger demo has more cases near a limit"
-        )
-    title = f"{table.name}: {column}, where it moved ({len(moved)} of {len(after)} figures)"
-    return listing(title, [*table.key, *heads], moved, numbers=heads)
+def _carried_out(words: Sequence[str], *, as_json: bool) -> tuple[int, str]:
+    """The exit code of a command, and its document if it is asked for one; otherwise the command prints its answer."""
+    command, out = typer.main.get_command(app), io.StringIO()
+    if not as_json:
+        return command.main(words, "backfill", standalone_mode=False) or 0, ""
+    with redirect_stdout(out):
+        code = command.main([*words, "--json"], "backfill", standalone_mode=False) or 0
+    return code, out.getvalue()
+
+
+def _typed(home: Path) -> Iterator[str]:
+    """What to type to look around: what this shell lacks, and some commands."""
+    lacking = {
+        "PATH": "" if shutil.which("backfill") else f"{Path(sys.argv[0]).parent.absolute()}:$PATH",
+        "BACKFILL_HOME": "" if home == default_home() else str(home),
+        "BACKFILL_DOMAIN": "" if IS_CHECKOUT else EXAMPLE,
+    }
+    if any(lacking.values()):
+        yield f"  export {' '.join(f'{name}={value}' for name, value in lacking.items() if value)}"
+    yield f"  {words_of(do(Act.STATUS))}"
+    yield f"  {words_of(do(Act.DESK))}    shows tables, runs and publications in a browser"
+    if IS_CHECKOUT and not lacking["BACKFILL_HOME"]:
+        yield "  make dev    shows the same in Dagster"

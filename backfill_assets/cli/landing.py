@@ -21,16 +21,16 @@ from backfill_assets.cli.answers import (
     print_json,
 )
 from backfill_assets.cli.session import given_reason, opened, person
-from backfill_assets.errors import Refused
+from backfill_assets.core.errors import Refused
 from backfill_assets.planning.partitions import days_between
 
 if TYPE_CHECKING:
     # These take long to import, and `--help` does not need them.
     from rich.console import Console
 
-    from backfill_assets.evidence.landed import LandReport
+    from backfill_assets.core.next_steps import NextStep
     from backfill_assets.landing.extract import Extract
-    from backfill_assets.next_steps import NextStep
+    from backfill_assets.report.landed import LandReport
 
 
 @app.command()

@@ -11,11 +11,11 @@ import traceback
 from pathlib import Path
 from typing import IO
 
-from backfill_assets.clock import system_clock
-from backfill_assets.errors import BackfillError, DiskFull, Unexpected
-from backfill_assets.next_steps import Act, do, step
-from backfill_assets.settings import Settings
-from backfill_assets.wording import visible
+from backfill_assets.core.clock import system_clock
+from backfill_assets.core.errors import BackfillError, DiskFull, Unexpected
+from backfill_assets.core.next_steps import Act, do, step
+from backfill_assets.core.settings import Settings
+from backfill_assets.core.wording import visible
 
 DEBUG = "BACKFILL_DEBUG"
 """With this variable set the details are also on standard error."""

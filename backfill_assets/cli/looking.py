@@ -80,7 +80,7 @@ def status(
             return
         from backfill_assets.application import look
         from backfill_assets.cli.show import show
-        from backfill_assets.evidence.status import StatusDocument
+        from backfill_assets.report.status import StatusDocument
 
         with opened(looks=True) as session:
             document = look.status(session.ws, run)

@@ -1,7 +1,7 @@
 """Commands whose values are texts, flags, or have a parser of their own, and need no library that converts them.
 
 Typer converts every value with pydantic, which takes a tenth of a second to import. What is used here of Typer is not
-its public interface: a version that lacks it converts the values as usual, and `integration/test_start.py` fails.
+its public interface: a version that lacks it converts the values as usual, and `integration/cli/test_start.py` fails.
 """
 
 from __future__ import annotations

@@ -21,16 +21,16 @@ from backfill_assets.cli.answers import (
     print_json,
 )
 from backfill_assets.cli.session import given_reason, opened, person
-from backfill_assets.errors import Refused
+from backfill_assets.core.errors import Refused
 from backfill_assets.planning.manifest_parts import Kind, Mode
 from backfill_assets.planning.partitions import DayRange
 
 if TYPE_CHECKING:
-    from backfill_assets.evidence.planned import PlanDocument
-    from backfill_assets.evidence.planned_sets import NothingPlanned, SetPlan
     from backfill_assets.planning.chosen_references import AskedReferences
     from backfill_assets.planning.request import PlanRequest
     from backfill_assets.planning.restatement import SetRequest
+    from backfill_assets.report.planned import PlanDocument
+    from backfill_assets.report.planned_sets import NothingPlanned, SetPlan
 
 Truth = Literal["as-recorded", "corrected", "current"]
 

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from backfill_assets.cli.answers import app
-from backfill_assets.errors import Refused
-from backfill_assets.people import require_person
+from backfill_assets.core.errors import Refused
+from backfill_assets.core.people import require_person
 
 if TYPE_CHECKING:
     # These take long to import, and `--help` does not need them.
     from backfill_assets.application.recorder import Acting, Recorder
     from backfill_assets.application.subjects import Subject
-    from backfill_assets.settings import Settings
+    from backfill_assets.core.settings import Settings
     from backfill_assets.workspace import Workspace
 
     Recording = Callable[[Settings], AbstractContextManager[Recorder]]
@@ -111,7 +111,7 @@ def opened(*, quiet: bool = True, looks: bool = False) -> Iterator[Session]:
     """
     from backfill_assets.application.recorder import LazyRecorder
     from backfill_assets.cli.console import quiet_spark
-    from backfill_assets.settings import Settings
+    from backfill_assets.core.settings import Settings
     from backfill_assets.workspace import Workspace
 
     settings = Settings.from_environment()

@@ -9,9 +9,10 @@ from rich.table import Table
 from rich.text import Text
 
 from backfill_assets.application.command_line import words_of
-from backfill_assets.next_steps import Invocation, NextStep, step
-from backfill_assets.problems import Problem
-from backfill_assets.wording import visible
+from backfill_assets.core.next_steps import Invocation, NextStep, step
+from backfill_assets.core.problems import Problem
+from backfill_assets.core.wording import visible
+from backfill_assets.report.advice import next_step_of
 
 _STATE_STYLE = {
     "PUBLISHED": "green",
@@ -105,7 +106,7 @@ def _cell(value: object) -> RenderableType:
 
 def problems_view(problems: Sequence[Problem]) -> Sequence[RenderableType]:
     """What could not be processed, why, and what to do about it."""
-    return [Text(visible(problem.sentence + following(problem.next_step)), style="red") for problem in problems]
+    return [Text(visible(f"{problem}{following(next_step_of(problem.error))}"), style="red") for problem in problems]
 
 
 def mebibytes(size_bytes: int) -> str:

@@ -9,7 +9,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from backfill_assets.cli.show import facts, listing, next_line, problems_view
-from backfill_assets.next_steps import NextStep
+from backfill_assets.core.next_steps import NextStep
 from backfill_assets.planning.partitions import count_of
 
 if TYPE_CHECKING:
@@ -42,6 +42,9 @@ def _table(table: CheckedTable) -> Iterator[RenderableType | NextStep]:
         yield Text(problem, style="red")
     for column in table.lacked:
         yield Text(f"{column.column} is null in {count_of(column.partitions, 'partition')}: {column.described}")
-    if table.restate_described:
-        yield facts([("would have to be restated", table.restate_described)])
-    yield from next_line(table.next_step)
+    if table.restate:
+        # It knows the rooms of upkeep, which no other view needs.
+        from backfill_assets.report.advice.upkeep import after_check
+
+        yield facts([("would have to be restated", str(table.restate))])
+        yield from next_line(after_check(table))

@@ -6,11 +6,11 @@ from rich.console import Group, RenderableType
 
 from backfill_assets.cli.show import facts, state_and_meaning
 from backfill_assets.cli.show_runs import publications_view, run_ids_text, versions_text
-from backfill_assets.evidence.history import TableHistory
-from backfill_assets.evidence.imports import ImportOnDay
-from backfill_assets.evidence.partition import GateVerdict, PartitionHistory, VersionHistory
 from backfill_assets.ledger.provenance import DerivedProvenance, OtherProvenance, Provenance, SourceProvenance
 from backfill_assets.planning.partitions import count_of
+from backfill_assets.report.history import TableHistory
+from backfill_assets.report.imports import ImportOnDay
+from backfill_assets.report.partition import GateVerdict, PartitionHistory, VersionHistory
 
 
 def history_view(history: TableHistory) -> RenderableType:

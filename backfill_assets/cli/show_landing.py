@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 from rich.console import RenderableType
 
 from backfill_assets.cli.show import facts, listing
-from backfill_assets.next_steps import NextStep
+from backfill_assets.core.next_steps import NextStep
 from backfill_assets.planning.partitions import count_of
 
 if TYPE_CHECKING:
     # It imports what lands files, which commands that only look do not need.
-    from backfill_assets.evidence.landed import ExtractPreview
+    from backfill_assets.report.landed import ExtractPreview
 
 _MOST_DAYS = 20
 

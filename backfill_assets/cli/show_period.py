@@ -6,8 +6,8 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from backfill_assets.cli.show import listing, state_text
-from backfill_assets.evidence.locate import LocatedImport, LocatedPeriod, RestingPartitions
 from backfill_assets.planning.partitions import DayRange, count_of
+from backfill_assets.report.locate import LocatedImport, LocatedPeriod, RestingPartitions
 
 
 def period_view(period: LocatedPeriod) -> RenderableType:

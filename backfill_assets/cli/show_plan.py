@@ -10,8 +10,9 @@ from rich.text import Text
 from backfill_assets.cli.show import facts, listing, mebibytes
 from backfill_assets.cli.show_runs import backwards, mode_text, run_ids_text
 from backfill_assets.cli.show_sets import set_name
-from backfill_assets.evidence.brought import BroughtAlong
-from backfill_assets.evidence.planned import (
+from backfill_assets.planning.manifest_parts import Limits, Mode
+from backfill_assets.planning.partitions import count_of
+from backfill_assets.report.planned import (
     InputOfRun,
     PlanDocument,
     PlannedCost,
@@ -19,15 +20,14 @@ from backfill_assets.evidence.planned import (
     SomePartitions,
     whole_sentence,
 )
-from backfill_assets.evidence.planned_sets import (
+from backfill_assets.report.planned_sets import (
     LeftOutDocument,
     NothingPlanned,
     RebuildDocument,
     SetPlan,
 )
-from backfill_assets.evidence.stages import StageDocument
-from backfill_assets.planning.manifest_parts import Limits, Mode
-from backfill_assets.planning.partitions import count_of
+from backfill_assets.report.stages import StageDocument
+from backfill_assets.report.version_changes import BroughtAlong
 
 _MOST_STAGES = 24
 
@@ -66,7 +66,7 @@ def _head(run: PlannedRun) -> RenderableType:
             ("table", f"{run.table} by {run.transform} {run.transform_version}"),
             ("kind", f"{run.kind}: {run.reason} (asked by {run.requested_by})"),
             ("mode", mode_text(run.mode)),
-            ("policy", run.policy and run.policy.sentence),
+            ("policy", run.policy.sentence),
             ("output range", run.output.described),
             ("replaces", replaced),
             ("supersedes", run_ids_text(run.supersedes)),
@@ -160,7 +160,7 @@ def _set_head(plan: SetPlan) -> RenderableType:
             ("reason", f"{plan.reason} (asked by {plan.requested_by})"),
             ("builds", whole_sentence(plan.planned_partitions, plan.asked_partitions)),
             ("references", _each(run.references_described for run in plan.runs if run.references_described)),
-            ("policies", _each(f"{run.table}: {run.policy.sentence}" for run in plan.runs if run.policy)),
+            ("policies", _each(f"{run.table}: {run.policy.sentence}" for run in plan.runs)),
             ("limits of each run", _each(_limits(run.limits) for run in plan.runs)),
             ("manifest", _draft(plan.manifest_digest)),
         ]

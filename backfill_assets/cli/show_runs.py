@@ -8,20 +8,19 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from backfill_assets.cli.show import facts, listing, state_and_meaning, state_text
-from backfill_assets.evidence.left_behind import LeftBehind
-from backfill_assets.evidence.matrices import states_in_words
-from backfill_assets.evidence.measured import GateSummary, Moves
-from backfill_assets.evidence.moved_on import InputMovedOn
-from backfill_assets.evidence.publications import PublicationDocument
-from backfill_assets.evidence.releases import LaterRelease
-from backfill_assets.evidence.report import RunReport, RunVersions
-from backfill_assets.evidence.runs import RunSummary
-from backfill_assets.ledger.approval_grounds import ApprovalGrounds
-from backfill_assets.ledger.sampled import FailingKey, SampledRow
+from backfill_assets.core.wording import visible
+from backfill_assets.ledger.records import ApprovalGrounds, FailingKey, SampledRow
 from backfill_assets.ledger.states import EVER_PUBLISHED, RunState
 from backfill_assets.planning.manifest_parts import ALWAYS_SWAPPED, Mode
 from backfill_assets.planning.partitions import Grain, count_of, partition_text
-from backfill_assets.wording import visible
+from backfill_assets.report.changed_inputs import InputMovedOn
+from backfill_assets.report.matrices import states_in_words
+from backfill_assets.report.measured import GateSummary, Moves
+from backfill_assets.report.mixed_releases import LeftBehind
+from backfill_assets.report.publications import PublicationDocument
+from backfill_assets.report.releases import LaterRelease
+from backfill_assets.report.report import RunReport, RunVersions
+from backfill_assets.report.runs import RunSummary
 
 _MOST_PARTITIONS = 40
 _MOST_MOVED = 10
@@ -40,7 +39,7 @@ def run_view(run: RunSummary) -> RenderableType:
 
 def report_head_view(report: RunReport) -> RenderableType:
     """The run of a report in a few lines."""
-    policy = report.policy.sentence if report.policy else None
+    policy = report.policy.sentence
     return facts(_run_facts(report.run, approval_text(report.run, report.approved_for), policy))
 
 
@@ -83,7 +82,7 @@ def run_ids_text(run_ids: Sequence[str]) -> str:
 
 def versions_text(versions: RunVersions) -> str:
     """What a run was staged with, or at least planned with."""
-    known = versions.staged or versions.planned or {}
+    known = versions.staged or versions.planned
     return ", ".join(f"{name} {version}" for name, version in sorted(known.items()))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.console import Group, RenderableType
 
 from backfill_assets.cli.show import facts, listing, state_and_meaning, state_text
-from backfill_assets.evidence.sets import SetDocument
+from backfill_assets.report.sets import SetDocument
 
 _MOST_FILES = 40
 

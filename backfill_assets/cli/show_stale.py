@@ -12,7 +12,7 @@ from backfill_assets.cli.show import in_words, listing
 from backfill_assets.planning.partitions import count_of
 
 if TYPE_CHECKING:
-    from backfill_assets.staleness.document import StaleDocument, StaleRangeDocument, StaleTable
+    from backfill_assets.report.stale import StaleDocument, StaleRangeDocument, StaleTable
 
 
 def stale_view(document: StaleDocument) -> RenderableType:

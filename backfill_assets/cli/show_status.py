@@ -10,15 +10,15 @@ from rich.text import Text
 from backfill_assets.application.command_line import words_of
 from backfill_assets.cli.show import facts, listing, problems_view, state_text
 from backfill_assets.cli.show_sets import set_name
-from backfill_assets.evidence.follow import waiting_publication_sentence
-from backfill_assets.evidence.imports import ImportDocument
-from backfill_assets.evidence.open_proposals import open_proposal_sentence
-from backfill_assets.evidence.runs import RunSummary
-from backfill_assets.evidence.sets import SetDocument
-from backfill_assets.evidence.status import StatusDocument, TableStatus
-from backfill_assets.evidence.stuck import stuck_sentence
+from backfill_assets.core.wording import visible
 from backfill_assets.ledger.states import EVER_PUBLISHED, ApprovalState, SetState
-from backfill_assets.wording import visible
+from backfill_assets.report.follow import waiting_publication_sentence
+from backfill_assets.report.imports import ImportDocument
+from backfill_assets.report.open_proposals import open_proposal_sentence
+from backfill_assets.report.runs import RunSummary
+from backfill_assets.report.sets import SetDocument
+from backfill_assets.report.status import StatusDocument, TableStatus
+from backfill_assets.report.stuck import stuck_sentence
 
 _OPEN_SETS = (SetState.PLANNED, SetState.PUBLISHING, SetState.ROLLING_BACK)
 

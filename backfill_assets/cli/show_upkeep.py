@@ -11,15 +11,16 @@ from rich.text import Text
 from backfill_assets.application.command_line import words_of
 from backfill_assets.cli.show import facts, following, listing, mebibytes, problems_view
 from backfill_assets.cli.show_runs import sample_view
-from backfill_assets.next_steps import NextStep, step
+from backfill_assets.core.next_steps import NextStep, step
+from backfill_assets.core.wording import visible
 from backfill_assets.planning.partitions import count_of
-from backfill_assets.wording import visible
+from backfill_assets.report.advice import next_step_of
 
 if TYPE_CHECKING:
     # They import Spark, which a view of them does not need.
     from backfill_assets.application.recorder import Pruned
     from backfill_assets.application.upkeep import VacuumDocument
-    from backfill_assets.evidence.recovered import RecoveredWork
+    from backfill_assets.report.recovered import RecoveredWork
     from backfill_assets.upkeep.audit import AuditReport, SourceAccount
     from backfill_assets.upkeep.doctor import DoctorReport
     from backfill_assets.upkeep.rebuild import Difference
@@ -33,7 +34,8 @@ _HEALTH_STYLE = {"sound": "green", "failed": "red", "not needed": "dim"}
 def doctor_view(report: DoctorReport) -> Sequence[RenderableType | NextStep]:
     """Every part with what was found, and below what to do about those that failed."""
     rows = [[each.part, Text(each.health, style=_HEALTH_STYLE[each.health]), each.found] for each in report.parts]
-    steps = [step(f"{each.part}: ", each.next_step) for each in report.parts if each.next_step]
+    failed = [(each.part, next_step_of(each.error)) for each in report.parts if each.error]
+    steps = [step(f"{part}: ", following) for part, following in failed if following]
     return [listing("what operations stand on", ["part", "", "found"], rows), *steps]
 
 
@@ -53,8 +55,11 @@ def audit_view(audit: AuditReport) -> RenderableType:
     )
     if audit.agrees:
         return Group(looked, Text("everything agrees", style="green"))
+    # It knows the rooms of upkeep, which no other view needs.
+    from backfill_assets.report.advice.upkeep import after_audit
+
     problems = (Text(visible(f"- {problem}"), style="red") for problem in audit.problems)
-    return Group(looked, *problems, *(Text(visible(f"next: {words_of(step)}")) for step in audit.next_steps))
+    return Group(looked, *problems, *(Text(visible(f"next: {words_of(step)}")) for step in after_audit(audit)))
 
 
 def _account(found: SourceAccount) -> str:
@@ -105,8 +110,6 @@ def _differences(differences: Sequence[Difference]) -> RenderableType:
 def _other_versions(versions: ReproductionVersions) -> str:
     """What is not as it was recorded when the run was staged."""
     recorded, present = versions.recorded, versions.present
-    if recorded is None:
-        return "those that it was staged with were not recorded"
     names = sorted(name for name in recorded.keys() | present.keys() if recorded.get(name) != present.get(name))
     return ", ".join(f"{name} {recorded.get(name)}, now {present.get(name)}" for name in names)
 

@@ -14,10 +14,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from backfill_assets.core.errors import BackfillError, InvalidRange, MissingInput, Refused, UnknownName
 from backfill_assets.desk.pages import Pages
 from backfill_assets.desk.rendering import page
 from backfill_assets.desk.staleness import StalenessInBackground
-from backfill_assets.errors import BackfillError, InvalidRange, MissingInput, Refused, UnknownName
+from backfill_assets.report.advice import next_step_of
 from backfill_assets.workspace import Workspace
 
 PATIENCE_S = 0.15
@@ -73,7 +74,7 @@ def _refused(_request: Request, error: Exception) -> Response:
             status = 409
         case _:
             status = 503
-    return page("refused.html", status, message=error.message, next_step=error.next_step)
+    return page("refused.html", status, message=error.message, next_step=next_step_of(error))
 
 
 def _not_a_page(request: Request, error: Exception) -> Response:

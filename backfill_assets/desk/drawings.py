@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from enum import StrEnum
 
-from backfill_assets.evidence.calendar import CalendarCell, TableCalendar
-from backfill_assets.evidence.publications import PublicationDocument
 from backfill_assets.ledger.records import Action
 from backfill_assets.planning.partitions import Grain
+from backfill_assets.report.calendar import CalendarCell, TableCalendar
+from backfill_assets.report.publications import PublicationDocument
 
 CELL = 13
 """The width and height of a day, with the gap between two."""

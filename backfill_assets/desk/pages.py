@@ -16,16 +16,16 @@ from starlette.responses import HTMLResponse, Response
 from backfill_assets.application import look
 from backfill_assets.application.metrics_text import CONTENT_TYPE, metrics_text
 from backfill_assets.application.subjects import subject_of
+from backfill_assets.core.errors import BackfillError, InvalidRange
 from backfill_assets.desk.drawings import Colouring, drawn_calendar, drawn_timeline, legend
 from backfill_assets.desk.rendering import OF_A_REPORT, page, row_address
 from backfill_assets.desk.staleness import StalenessInBackground
-from backfill_assets.errors import BackfillError, InvalidRange
-from backfill_assets.evidence.event_counts import EventCounts
-from backfill_assets.evidence.row_history import key_columns
-from backfill_assets.evidence.run_list import RunChoice, SetChoice
 from backfill_assets.ledger.states import RunState, SetState
 from backfill_assets.planning.partitions import days_named
 from backfill_assets.planning.sets import is_set
+from backfill_assets.report.event_counts import EventCounts
+from backfill_assets.report.row_history import key_columns
+from backfill_assets.report.run_list import RunChoice, SetChoice
 from backfill_assets.workspace import Workspace
 
 S = TypeVar("S", bound=StrEnum)

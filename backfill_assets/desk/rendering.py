@@ -13,8 +13,9 @@ from markupsafe import Markup
 from starlette.responses import HTMLResponse
 
 from backfill_assets.application.command_line import words_of
-from backfill_assets.evidence.stuck import stuck_sentence
-from backfill_assets.wording import visible
+from backfill_assets.core.wording import visible
+from backfill_assets.report.advice import next_step_of
+from backfill_assets.report.stuck import stuck_sentence
 
 HEADERS = {
     # Links and forms of the desk itself are all that a page can follow: a value that was not escaped could do nothing.
@@ -45,6 +46,7 @@ def environment() -> Environment:
         instant=_instant,
         plain_instant=_plain_instant,
         words=words_of,
+        following=next_step_of,
         given_up=stuck_sentence,
         number=_number,
         short=_short,

@@ -8,8 +8,8 @@ from contextlib import suppress
 
 import uvicorn
 
+from backfill_assets.core.errors import Refused
 from backfill_assets.desk.app import create_app
-from backfill_assets.errors import Refused
 from backfill_assets.workspace import Workspace
 
 LOOPBACK = "127.0.0.1"

@@ -9,7 +9,7 @@ from datetime import date, datetime
 from typing import TYPE_CHECKING
 
 from backfill_assets.application import look
-from backfill_assets.errors import BackfillError
+from backfill_assets.core.errors import BackfillError
 from backfill_assets.workspace import Workspace
 
 if TYPE_CHECKING:

@@ -8,10 +8,11 @@ not examined by commands that only look.
 
 from __future__ import annotations
 
+from backfill_assets.core.errors import InvalidReference
 from backfill_assets.domain.breakdown import Breakdown
 from backfill_assets.domain.context import TransformContext
 from backfill_assets.domain.contracts import Lift, lifts
-from backfill_assets.domain.domains import Demo, Domain, Reference, ReferenceValue
+from backfill_assets.domain.domains import Domain, Reference, ReferenceValue
 from backfill_assets.domain.gates import (
     AcceptedValues,
     ComparedWithAccepted,
@@ -33,10 +34,9 @@ from backfill_assets.domain.gates import (
     warm_up_proof,
 )
 from backfill_assets.domain.inputs import Input, reads
-from backfill_assets.domain.lateness import Lateness, days
 from backfill_assets.domain.operations import Operation, Operations
 from backfill_assets.domain.partitioning import Partitioning, daily, monthly
-from backfill_assets.domain.sources import SourceTable
+from backfill_assets.domain.sources import Lateness, SourceTable, days
 from backfill_assets.domain.tables import DerivedTable, Release, Table, Transform, derived_table
 from backfill_assets.planning.partitions import DayRange, Grain
 from backfill_assets.planning.policy import Policy
@@ -47,12 +47,12 @@ __all__ = [
     "Breakdown",
     "ComparedWithAccepted",
     "DayRange",
-    "Demo",
     "DerivedTable",
     "Domain",
     "Gate",
     "Grain",
     "Input",
+    "InvalidReference",
     "Lateness",
     "Lift",
     "Months",

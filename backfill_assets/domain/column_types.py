@@ -33,7 +33,7 @@ from pyspark.sql.types import (
     VariantType,
 )
 
-from backfill_assets.errors import InvalidDeclaration
+from backfill_assets.core.errors import InvalidDeclaration
 
 IDENTIFYING: tuple[type[DataType], ...] = (
     StringType,
@@ -147,4 +147,4 @@ def _check_names(table: str, names: list[str], *, inside: str) -> None:
 
 
 def _wrong(table: str, mistake: str, way_out: str) -> InvalidDeclaration:
-    return InvalidDeclaration(f"{table}: {mistake}.", next_step=way_out, table=table)
+    return InvalidDeclaration(f"{table}: {mistake}; {way_out}.", table=table)

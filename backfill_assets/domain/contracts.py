@@ -25,9 +25,9 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from backfill_assets.core.errors import InvalidDeclaration
+from backfill_assets.core.widening import needs_rule, widens
 from backfill_assets.domain.mistakes import Declared, Kind, wrong
-from backfill_assets.errors import InvalidDeclaration
-from backfill_assets.widening import needs_rule, widens
 
 Record = Mapping[str, Column]
 """The columns of a record, by name."""
@@ -167,11 +167,11 @@ def _check_step(table: Versioned, version: int, old: StructType, new: StructType
 
 
 def _no_rule(table: Versioned, step: str, problem: str) -> InvalidDeclaration:
-    return InvalidDeclaration(
-        f"{table.name}: its contract cannot change {step} without a lift: {problem}.",
-        next_step="declare what becomes of earlier records, such as lift={1: lifts(renamed={'old': 'new'}, "
-        "defaults={'added': 'value'}, dropped=('gone',))}, or declare the source under a new name",
-        table=table.name,
+    return wrong(
+        table,
+        f"its contract cannot change {step} without a lift: {problem}. Declare what becomes of earlier records, such "
+        "as lift={1: lifts(renamed={'old': 'new'}, defaults={'added': 'value'}, dropped=('gone',))}, or declare the "
+        "source under a new name",
     )
 
 
@@ -216,11 +216,11 @@ def _check_types_of_names(table: Versioned) -> None:
         for column in table.earlier.get(version, table.schema).fields:
             since, was = known.get(column.name, (version, column.dataType))
             if not widens(was, column.dataType):
-                raise InvalidDeclaration(
-                    f"{table.name}: {column.name} is {was.simpleString()} in version {since} and "
-                    f"{column.dataType.simpleString()} in version {version}; files of both are read as one column.",
-                    next_step="give the column of the later version another name, and compute it in the lift",
-                    table=table.name,
+                raise wrong(
+                    table,
+                    f"{column.name} is {was.simpleString()} in version {since} and {column.dataType.simpleString()} in "
+                    f"version {version}; files of both are read as one column. Give the column of the later version "
+                    "another name, and compute it in the lift",
                 )
             known[column.name] = (version, column.dataType)
 

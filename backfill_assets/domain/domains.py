@@ -1,20 +1,19 @@
-"""Domain: tables and references that belong together, and an optional demo."""
+"""Domain: tables and references that belong together."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import date
-from pathlib import Path
 from typing import Any, Protocol
 
+from backfill_assets.core.errors import InvalidDeclaration
+from backfill_assets.domain.errors import NotPlanned
 from backfill_assets.domain.inputs import References
 from backfill_assets.domain.mistakes import SHORT_NAME, wrong
 from backfill_assets.domain.sources import SourceTable
 from backfill_assets.domain.tables import DerivedTable, Table
-from backfill_assets.errors import InvalidDeclaration, UnknownName
-from backfill_assets.next_steps import NAME, Act, do
-from backfill_assets.planning.filling import NAME_A_TABLE
+from backfill_assets.planning.errors import NoSuchName
 from backfill_assets.planning.graph import Graph, TableInput, TableNode, topological
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.policy import APPROVERS
@@ -47,43 +46,12 @@ class Reference:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Demo:
-    """A small history with a defect in it, for `backfill demo`.
-
-    Attributes:
-        source: The source table that the files are for.
-        table: The derived table that was computed wrongly.
-        figures: The dependent table whose figures move, and the column of it to show.
-        write_files: From a folder, a size and a seed to files in the order in which they came in.
-        size, seed: The defaults of the generated data.
-        covered: The days that the files cover; those without events are empty, not missing.
-        history: What was published under the defective version.
-        restated: The part of it that is restated under the corrected one.
-        defect: The defect, in words for a new user.
-    """
-
-    source: SourceTable
-    table: DerivedTable
-    figures: tuple[DerivedTable, str]
-    write_files: Callable[[Path, int, int], Sequence[Path]]
-    size: int
-    seed: int
-    covered: DayRange
-    history: DayRange
-    restated: DayRange
-    defective_version: str
-    corrected_version: str
-    defect: str
-
-
-@dataclass(frozen=True, kw_only=True)
 class Domain:
     """Everything that belongs together: tables and the references they use.
 
     Attributes:
         name: A word for it, kept in manifests.
         package: The Python package whose modules make up the transforms' code; of each table, those that it reaches.
-        demo: What `backfill demo` plays; None for domains without one.
     """
 
     name: str
@@ -91,7 +59,6 @@ class Domain:
     sources: tuple[SourceTable, ...]
     derived: tuple[DerivedTable, ...]
     references: tuple[Reference, ...] = ()
-    demo: Demo | None = None
     tables: Mapping[str, Table] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -131,9 +98,7 @@ class Domain:
         for table in self.tables.values():
             if name in (table.name, table.short_name):
                 return table
-        raise UnknownName(
-            f"there is no table {name!r}; the tables are {', '.join(self.tables)}.", next_step=NAME_A_TABLE, table=name
-        )
+        raise NoSuchName(kind="table", name=name, known=tuple(self.tables))
 
     def derived_table(self, name: str, *, days: DayRange | None = None) -> DerivedTable:
         """The derived table of that name.
@@ -147,11 +112,7 @@ class Domain:
         """
         table = self.table(name)
         if isinstance(table, SourceTable):
-            raise UnknownName(
-                f"{table.name} is a source table; it is built from landed files, not planned.",
-                next_step=do(Act.LOAD, table.short_name, first=days.start, last=days.last, by=NAME) if days else None,
-                table=table.name,
-            )
+            raise NotPlanned(table=table.name, days=days)
         return table
 
     def source_table(self, name: str) -> SourceTable:
@@ -163,8 +124,7 @@ class Domain:
         for table in self.sources:
             if name in (table.name, table.short_name):
                 return table
-        known = ", ".join(table.short_name for table in self.sources)
-        raise UnknownName(f"there is no source {name!r}; the sources are {known}.", next_step=NAME_A_TABLE, source=name)
+        raise NoSuchName(kind="source", name=name, known=[table.short_name for table in self.sources])
 
     def graph(self, references: References, *, first_day: date, contracts: Mapping[str, str] | None = None) -> Graph:
         """The planner's view of the tables, windows resolved against these references.

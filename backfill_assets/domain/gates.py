@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from backfill_assets.errors import InvalidDeclaration
+from backfill_assets.core.errors import InvalidDeclaration
 from backfill_assets.planning.partitions import count_of
 
 

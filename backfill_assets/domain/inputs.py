@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from backfill_assets.core.errors import InvalidDeclaration
 from backfill_assets.domain.mistakes import Declared, Kind, wrong
-from backfill_assets.errors import InvalidDeclaration
 from backfill_assets.planning.partitions import Grain
 from backfill_assets.planning.windows import AnyWindow, Months, Window
 

@@ -11,9 +11,9 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from backfill_assets.core.widening import widens
 from backfill_assets.domain.contracts import Lift, Record
-from backfill_assets.errors import ContractBroken
-from backfill_assets.widening import widens
+from backfill_assets.domain.errors import CodeBroken
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructField
@@ -97,5 +97,5 @@ def _kept(field: StructField, lift: Lift, known: set[str], named: str) -> Column
     return F.lit(None).cast(field.dataType)
 
 
-def _broken(named: str, problem: str) -> ContractBroken:
-    return ContractBroken(f"{named} cannot be applied: {problem}.", next_step="correct the lift in the domain")
+def _broken(named: str, problem: str) -> CodeBroken:
+    return CodeBroken(code=named, problem=f"cannot be applied: {problem}")

@@ -13,6 +13,7 @@ from typing import Protocol
 
 from pyspark.sql.types import DataType, StringType, StructType
 
+from backfill_assets.core.errors import InvalidDeclaration
 from backfill_assets.domain.column_types import check_columns, check_identifying
 from backfill_assets.domain.gates import (
     AcceptedValues,
@@ -23,7 +24,6 @@ from backfill_assets.domain.gates import (
     UniqueKey,
     WarmUpProof,
 )
-from backfill_assets.errors import InvalidDeclaration
 from backfill_assets.planning.policy import Policy
 
 TABLE_NAME = re.compile(r"[a-z][a-z0-9_]*\.[a-z][a-z0-9_]*")

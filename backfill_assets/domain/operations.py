@@ -6,7 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 
-from backfill_assets.errors import InvalidDeclaration
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from backfill_assets.core.errors import InvalidDeclaration
 
 
 class Operation(StrEnum):
@@ -99,3 +102,8 @@ class Operations:
     def named(self) -> Mapping[str, Operation]:
         """The operations by their value in the column."""
         return {value: operation for operation, value in self._values.items() if value is not None}
+
+
+def is_current() -> Column:
+    """Of a row of a changelog: whether its key exists and is what the row says."""
+    return (F.col(OPERATION) != F.lit(str(Operation.DELETE))) & F.col(ENDED_BY).isNull()

@@ -9,11 +9,11 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pyspark.sql.types import LongType, StringType, StructType, TimestampType
 
+from backfill_assets.core.errors import InvalidDeclaration
 from backfill_assets.domain.breakdown import check_breakdown
 from backfill_assets.domain.column_types import check_identifying
 from backfill_assets.domain.contracts import EARLIER, LIFT, NO_LIFT, Compute, Lift, check_versions, name_at, normalized
 from backfill_assets.domain.gates import Gate
-from backfill_assets.domain.lateness import Lateness
 from backfill_assets.domain.mistakes import (
     Kind,
     a,
@@ -27,7 +27,6 @@ from backfill_assets.domain.mistakes import (
 )
 from backfill_assets.domain.operations import POSITION, Operations, Ties
 from backfill_assets.domain.partitioning import OF_EVERY_TABLE, Partitioning
-from backfill_assets.errors import InvalidDeclaration
 from backfill_assets.planning.partitions import Grain
 from backfill_assets.planning.policy import SOURCE_POLICY, Policy
 
@@ -248,3 +247,21 @@ class SourceTable:
     def quarantine(self) -> str:
         """The Delta table that holds the rejected records, partitioned by import."""
         return f"quarantine.{self.short_name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Lateness:
+    """A number of days between the day of an event and the day on which it lands."""
+
+    days: int
+
+
+def days(count: int) -> Lateness:
+    """A lateness of some days; none is the day of the events.
+
+    Raises:
+        InvalidDeclaration: It is not a number of days.
+    """
+    if isinstance(count, bool) or not isinstance(count, int) or count < 0:
+        raise InvalidDeclaration(f"days({count!r:.60}) is no lateness: write a number of days, such as days(3).")
+    return Lateness(count)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pyspark.sql import DataFrame
 from pyspark.sql.types import DateType, StructType
 
+from backfill_assets.core.errors import InvalidDeclaration, UnknownName
 from backfill_assets.domain.breakdown import Breakdown, check_breakdown
 from backfill_assets.domain.gates import Gate
 from backfill_assets.domain.inputs import WINDOW, DeclaredWindow, Input, References, require_window
@@ -26,7 +27,6 @@ from backfill_assets.domain.mistakes import (
 )
 from backfill_assets.domain.partitioning import OF_EVERY_TABLE, Partitioning
 from backfill_assets.domain.sources import SourceTable
-from backfill_assets.errors import InvalidDeclaration, UnknownName
 from backfill_assets.planning.partitions import Grain
 from backfill_assets.planning.policy import USUAL_POLICY, Policy
 from backfill_assets.planning.windows import SAME_DAYS, AnyWindow, Window

@@ -12,9 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 
-from backfill_assets.errors import StoreRefused
-from backfill_assets.files.port import Files
-from backfill_assets.next_steps import Act, do, step
+from backfill_assets.files.port import Files, SeveralWinners
 
 WRITERS = 8
 ROUNDS = 200
@@ -58,25 +56,17 @@ def _judge(files: Files, winners: Mapping[str, Sequence[int]]) -> None:
     # A key without a winner is no fault: the answer to the winner was lost, and it put the key again.
     several = [len(won) for won in winners.values() if len(won) > 1]
     if several:
-        raise _refused(
-            files,
-            f"of {len(winners)} keys that several writers put at once on condition that there is none yet, "
-            f"{len(several)} were won by up to {max(several)} of them",
+        keys = f"of {len(winners)} keys that several writers put at once on condition that there is none yet"
+        raise SeveralWinners(
+            place=str(files.place), why=f"{keys}, {len(several)} were won by up to {max(several)} of them"
         )
     for key, won in winners.items():
         with files.open(key) as file:
             content = file.read()
         if won and content != _content(won[0]):
-            raise _refused(files, "a key holds what a writer put that had been told that it lost")
+            why = "a key holds what a writer put that had been told that it lost"
+            raise SeveralWinners(place=str(files.place), why=why)
 
 
 def _content(writer: int) -> bytes:
     return f"writer {writer}\n".encode()
-
-
-def _refused(files: Files, found: str) -> StoreRefused:
-    return StoreRefused(
-        f"{files.place} cannot hold a lake: {found}, so that two publications could both be told that they landed. "
-        "Nothing was written to the lake.",
-        next_step=step("use a store that honours conditional puts (If-None-Match), and ask it by ", do(Act.DOCTOR)),
-    )

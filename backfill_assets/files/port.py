@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
-from backfill_assets.places import Place
+from backfill_assets.core.errors import StoreAway, StoreRefused, sentence
+from backfill_assets.core.places import Place
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +29,32 @@ class FileState:
     path: str
     size_bytes: int
     stamp: str
+
+
+@sentence
+class StoreUnusable(StoreRefused):
+    """{place} cannot be used: {why} ({code})."""
+
+    place: str
+    code: str
+    why: str
+
+
+@sentence
+class SeveralWinners(StoreRefused):
+    """{place} cannot hold a lake: {why}, so that two publications could both be told that they landed. Nothing was
+    written to the lake."""
+
+    place: str
+    why: str
+
+
+@sentence
+class NoAnswer(StoreAway):
+    """the store of {place} does not answer as it should: {why}."""
+
+    place: str
+    why: str
 
 
 class Files(Protocol):

@@ -19,11 +19,9 @@ from obstore import open_writer
 from obstore.exceptions import AlreadyExistsError, BaseError, PermissionDeniedError, UnauthenticatedError
 from obstore.store import S3Store
 
-from backfill_assets.errors import StoreAway, StoreRefused
-from backfill_assets.files.port import FileState
-from backfill_assets.next_steps import Act, do, step
-from backfill_assets.places import StoreUrl
-from backfill_assets.store_access import FIRST_PAUSE, LONGEST_PAUSE, MOST_RETRIES, PATIENCE, StoreAccess
+from backfill_assets.core.places import StoreUrl
+from backfill_assets.core.store_access import FIRST_PAUSE, LONGEST_PAUSE, MOST_RETRIES, PATIENCE, StoreAccess
+from backfill_assets.files.port import FileState, NoAnswer, StoreUnusable
 
 if TYPE_CHECKING:
     from obstore import ObjectMeta
@@ -33,15 +31,15 @@ _BUFFER_BYTES = 256 * 1024
 _KEYS_OF_A_REQUEST = 1000
 _CODE = re.compile(r"<Code>(\w+)</Code>")
 _REFUSALS = {
-    "NoSuchBucket": ("there is no such bucket", "make it, or name another one"),
-    "AccessDenied": ("the credentials do not allow this", "let them list, read, put and delete below it"),
-    "ExpiredToken": ("the credentials have expired", "set new ones"),
+    "NoSuchBucket": "there is no such bucket",
+    "AccessDenied": "the credentials do not allow this",
+    "ExpiredToken": "the credentials have expired",
     **dict.fromkeys(
         ("InvalidAccessKeyId", "InvalidToken", "SignatureDoesNotMatch", "XAdminUserNotFound"),
-        ("the store does not know these credentials", "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"),
+        "the store does not know these credentials",
     ),
 }
-"""What the codes of the protocol mean, and what to do about them."""
+"""What the codes of the protocol mean."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,19 +167,10 @@ class StoreFiles:
             if code not in _REFUSALS and isinstance(error, (PermissionDeniedError, UnauthenticatedError)):
                 code = "AccessDenied"
             if code in _REFUSALS:
-                reason, advice = _REFUSALS[code]
-                raise StoreRefused(
-                    f"{self.place} cannot be used: {reason} ({code}).",
-                    next_step=step(
-                        f"{advice}; ", do(Act.DOCTOR), " shows whether it works; then give the command again"
-                    ),
-                ) from error
+                raise StoreUnusable(place=str(self.place), code=code, why=_REFUSALS[code]) from error
             if isinstance(error, FileNotFoundError):
                 raise
-            raise StoreAway(
-                f"the store of {self.place} does not answer as it should: {_reason(text)}.",
-                next_step="the same command goes on where this one stopped once the store is there again",
-            ) from error
+            raise NoAnswer(place=str(self.place), why=_reason(text)) from error
 
 
 class _Ranges(io.RawIOBase):

@@ -26,9 +26,9 @@ from pyspark.sql.types import (
 
 from backfill_assets.domain import Breakdown, DerivedTable
 from backfill_assets.domain.breakdown import ROWS
-from backfill_assets.errors import ContractBroken
+from backfill_assets.domain.errors import CodeBroken
 from backfill_assets.lake.checksums import SUMS, row_hash, sums_of
-from backfill_assets.ledger.sampled import BreakdownCell
+from backfill_assets.ledger.records import BreakdownCell
 
 MOST_CELLS = 2_000
 """More combinations of month and dimensions than these are kept by month alone."""
@@ -113,11 +113,8 @@ def _amount(frame: DataFrame, table: DerivedTable, name: str, measured: str) -> 
         case DecimalType() | DoubleType() | FloatType():
             return value
         case _:
-            raise ContractBroken(
-                f"the measure {name} of {table.name} is {kind.simpleString()}, and neither a condition nor a number.",
-                next_step="correct the breakdown of the table",
-                table=table.name,
-            )
+            problem = f"is {kind.simpleString()}, and neither a condition nor a number"
+            raise CodeBroken(code=f"the measure {name} of {table.name}", problem=problem)
 
 
 def _summed(both: DataFrame, breakdown: Breakdown, by: Sequence[str]) -> tuple[BreakdownCell, ...]:

@@ -14,10 +14,9 @@ from pyspark.sql import functions as F
 from backfill_assets.domain import ComparedWithAccepted, Table, UniqueKey
 from backfill_assets.domain.gates import WARM_UP
 from backfill_assets.gates.conditions import violations
-from backfill_assets.gates.proven import Proven
+from backfill_assets.gates.measure import Proven
 from backfill_assets.gates.sample import key_columns, sample_rows, texts
-from backfill_assets.ledger.records import GateResult
-from backfill_assets.ledger.sampled import FailingKey
+from backfill_assets.ledger.records import FailingKey, GateResult
 
 MOST_KEYS = 5
 _MOST_PARTITIONS = 20

@@ -6,10 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from backfill_assets.domain import Table
+from backfill_assets.domain.errors import PlannedOtherwise
 from backfill_assets.domain.gates import WARM_UP
-from backfill_assets.errors import ContractBroken
-from backfill_assets.next_steps import step
-from backfill_assets.planning.filling import plan_again
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import GateTerm
 
@@ -48,10 +46,6 @@ def require_agreed_gates(manifest: Manifest, table: Table) -> None:
         )
         if names
     ]
-    raise ContractBroken(
-        f"run {manifest.run_id} was planned with other gates than {table.name} declares now"
-        f" ({'; '.join(differences) or 'in another order'}).",
-        next_step=step("plan it again: ", plan_again(manifest)),
-        run_id=manifest.run_id,
-        table=table.name,
-    )
+    different = "; ".join(differences) or "in another order"
+    difference = f"was planned with other gates than {table.name} declares now ({different})"
+    raise PlannedOtherwise(run_id=manifest.run_id, difference=difference, manifest=manifest)

@@ -9,10 +9,10 @@ import hashlib
 import json
 from pathlib import Path
 
+from backfill_assets.core.places import Place
+from backfill_assets.core.store_access import StoreAccess
 from backfill_assets.files.admission import FOLDER, ROUNDS, WRITERS, require_one_winner
 from backfill_assets.files.choose import files_at, open_files
-from backfill_assets.places import Place
-from backfill_assets.store_access import StoreAccess
 
 _admitted: set[tuple[Place, str]] = set()
 """What this process knows to be admitted."""

@@ -25,11 +25,6 @@ SUMS = ("low_0", "high_0", "low_1", "high_1")
 """The aggregates of a checksum besides `rows`: the sums of both halves of both hashes."""
 
 
-def is_known(checksum: str) -> bool:
-    """Whether a recorded checksum has the present form. One of another form says nothing about rows."""
-    return checksum.startswith(f"{FORM}:")
-
-
 def checksum_text(rows: int, *sums: int) -> str:
     """The content checksum as text: its form, the row count, and the sums of both halves of the two row hashes."""
     return ":".join((FORM, str(rows), *(f"{each:x}" for each in sums)))

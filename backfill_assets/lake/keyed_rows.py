@@ -15,10 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from backfill_assets.errors import InvalidRange, MissingInput
-from backfill_assets.identity import FileSet
+from backfill_assets.core.identity import FileSet
+from backfill_assets.lake.errors import NoValueOfKey, RowsUnreadable
 from backfill_assets.lake.tables import Lake, missing_files
-from backfill_assets.next_steps import Act, do
 
 _IMPORT_ID = "_import_id"
 
@@ -90,7 +89,7 @@ def rows_by_import(lake: Lake, table: str, files: FileSet) -> Mapping[str, int]:
 def _dataset(lake: Lake, table: str, files: FileSet) -> ds.Dataset | None:
     """The files as one dataset; None for a partition without rows."""
     if problems := missing_files(lake, table, [files]):
-        raise MissingInput(f"the rows cannot be read: the file {problems[0]}.", next_step=do(Act.AUDIT), table=table)
+        raise RowsUnreadable(table=table, why=problems[0])
     if not files.paths:
         return None
     place = lake.place(table)
@@ -103,7 +102,4 @@ def _value(name: str, text: str, kind: pa.DataType) -> pa.Scalar:
     try:
         return pc.cast(pa.scalar(text), kind)
     except pa.ArrowInvalid as error:
-        raise InvalidRange(
-            f"{text[:100]!r} is no value of the key column {name}, which holds {kind}.",
-            next_step="write it as the page shows the values of other keys",
-        ) from error
+        raise NoValueOfKey(value=text[:100], column=name, type_=str(kind)) from error

@@ -11,26 +11,13 @@ from collections.abc import Collection
 from deltalake import DeltaTable, Schema
 from pyspark.sql.types import StructField, StructType
 
-from backfill_assets.columns import differing_columns
-from backfill_assets.widening import needs_rule, widened
+from backfill_assets.core.columns import differing_columns
+from backfill_assets.core.widening import needs_rule, widened
 
 
 def schema_of(handle: DeltaTable) -> StructType:
     """The columns of a Delta table."""
     return StructType.fromJson(json.loads(handle.schema().to_json()))
-
-
-WAY_OUT = (
-    "only columns that can be null may be added and types widened; declare the table under a new name, or move the old "
-    "table away and rebuild it"
-)
-"""What to do about a table whose columns do not follow."""
-
-WAY_OUT_OF_SOURCE = (
-    "declare the contract from before in `earlier`, and what becomes of its records in `lift`; where that is not "
-    "possible, declare the source under a new name"
-)
-"""The same about a source whose contract has one version so far."""
 
 
 def cannot_follow(found: StructType, wanted: StructType, former: Collection[str] | None) -> str | None:

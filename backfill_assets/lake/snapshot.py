@@ -9,11 +9,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from backfill_assets.errors import MissingInput
-from backfill_assets.identity import FileSet
+from backfill_assets.core.identity import FileSet
+from backfill_assets.core.places import for_spark
+from backfill_assets.lake.errors import PartitionUnreadable
 from backfill_assets.lake.tables import Lake, missing_files
-from backfill_assets.next_steps import Act, do, step
-from backfill_assets.places import for_spark
 from backfill_assets.planning.partitions import count_of
 
 MOST_FOLDERS = 8
@@ -47,16 +46,9 @@ def read_files(
     if problems := missing_files(lake, table, wanted):
         partition = problems[0].rpartition(f"{partition_column}=")[2].partition("/")[0]
         others = count_of(len(problems) - 1, "other file")
-        more = f", and {others} cannot be read either." if problems[1:] else "."
-        raise MissingInput(
-            f"{table} {partition} cannot be read: its file {problems[0]}{more}",
-            next_step=step(
-                f"restore the file below {lake.place(table)} from a backup; without one, ",
-                *(do(Act.HISTORY, table, partition=partition), f" shows what undoes it; then plan {partition} again"),
-            ),
-            table=table,
-            partition=partition,
-        )
+        more = f", and {others} cannot be read either" if problems[1:] else ""
+        place = str(lake.place(table))
+        raise PartitionUnreadable(table=table, partition=partition, place=place, why=f"{problems[0]}{more}")
     root = lake.place(table)
     paths = [for_spark(root, file.path) for file_set in wanted for file in file_set.files]
     if not paths:

@@ -3,47 +3,34 @@
 A staging attempt writes into its own folder, `_runs/<run>/<attempt>/<column>=<value>/`, below the table: Delta's vacuum
 ignores underscore folders, the path of every live file names the run that made it, and a process that has lost its run
 but still writes cannot change the files of the attempt after it.
+
+Rows that are never published are computed into scratch folders below `_runs/_reproduced/`, whose names contain the time
+at which they were begun: each is removed at the end, and what a killed process leaves is recognized by its age. Nothing
+else of a table is listed or removed here: not its log, and not files of other writers.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+import secrets
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from datetime import UTC, datetime
 from urllib.parse import unquote
 
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from backfill_assets.core.identity import DataFile, FileSet
+from backfill_assets.core.places import for_spark
 from backfill_assets.files.port import Files, FileState
-from backfill_assets.identity import DataFile, FileSet
 from backfill_assets.lake.admitted import require_admitted
 from backfill_assets.lake.tables import Lake
-from backfill_assets.places import for_spark
 
 RUNS_FOLDER = "_runs"
-
-_CONTRACT = re.compile(r"-v([0-9]+)/[^/]+/[^/]+")
-
-
-def attempt_of(name: str, contract: int) -> str:
-    """The folder of an attempt, which also says in which version of its source's contract its files are.
-
-    Their path is part of the digest of a file set, so what it says cannot be changed later.
-
-    Args:
-        name: Identifies the attempt.
-        contract: The version; the first one is not written down, as in files of earlier releases.
-    """
-    return name if contract == 1 else f"{name}-v{contract}"
-
-
-def contract_of(files: FileSet) -> int:
-    """The version of its source's contract in which the files of a partition are."""
-    found = _CONTRACT.search(files.paths[0]) if files.files else None
-    return int(found.group(1)) if found else 1
 
 
 def write_staged(
@@ -119,3 +106,49 @@ def _described(files: Files, state: FileState) -> DataFile:
     return DataFile(
         path=state.path, size_bytes=state.size_bytes, rows=rows, sha256=files.digest(state.path), stamp=state.stamp
     )
+
+
+def run_files(lake: Lake, table: str) -> Mapping[str, int]:
+    """Every file below `_runs/` with its size, by its path relative to the table. Links are not listed or followed."""
+    return {file.path: file.size_bytes for file in lake.files(table).listed(RUNS_FOLDER)}
+
+
+def remove_files(lake: Lake, table: str, paths: Iterable[str]) -> None:
+    """Removes files below `_runs/`, and folders that become empty. A file that does not exist is not an error.
+
+    Raises:
+        ValueError: A path that is not below `_runs/`; nothing is removed.
+    """
+    chosen = tuple(paths)
+    for path in chosen:
+        parts = path.split("/")
+        if parts[0] != RUNS_FOLDER or ".." in parts:
+            raise ValueError(f"{path!r} is not below {RUNS_FOLDER}/ of {table}")
+    lake.files(table).remove(chosen, within=RUNS_FOLDER)
+
+
+SCRATCH_FOLDER = "_reproduced"
+_BEGUN = "%Y%m%dT%H%M%SZ"
+
+
+@contextmanager
+def scratch(lake: Lake, table: str, *, begun_at: datetime) -> Iterator[str]:
+    """The name of a folder below `_runs/_reproduced/`, which is removed afterwards, also after an error."""
+    name = f"{begun_at.astimezone(UTC):{_BEGUN}}-{secrets.token_hex(4)}"
+    try:
+        yield name
+    finally:
+        remove_scratch(lake, table, name)
+
+
+def remove_scratch(lake: Lake, table: str, name: str) -> None:
+    """Removes a scratch folder, or a part of one; does nothing if it does not exist."""
+    lake.files(table).remove_folder(f"{RUNS_FOLDER}/{SCRATCH_FOLDER}/{name}")
+
+
+def begun_at(name: str) -> datetime | None:
+    """When a scratch folder was begun, by its name; None for any other folder."""
+    try:
+        return datetime.strptime(name.partition("-")[0], _BEGUN).replace(tzinfo=UTC)
+    except ValueError:
+        return None

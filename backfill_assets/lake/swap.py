@@ -21,11 +21,19 @@ from deltalake import CommitProperties, DeltaTable, Schema, Transaction
 from deltalake.exceptions import CommitFailedError
 from deltalake.transaction import AddAction, RemoveAction
 
-from backfill_assets.errors import BackfillError, LostRace, MissingInput, OutcomeUnknown, Refused, TargetChanged
-from backfill_assets.identity import EMPTY_FILE_SET, DataFile, FileSet, digest_of_paths
+from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.identity import EMPTY_FILE_SET, DataFile, FileSet, digest_of_paths
+from backfill_assets.lake.errors import (
+    Abandoned,
+    ChangedByAnotherWriter,
+    CommitUnknown,
+    NoCommitOfPublication,
+    NotFencedOff,
+    OthersCommittedFirst,
+    StagedFilesChanged,
+)
 from backfill_assets.lake.schemas import schema_after
 from backfill_assets.lake.tables import Lake, changed_files, in_one_line, live_files, missing_files
-from backfill_assets.next_steps import NAME, Act, do, step
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -103,7 +111,7 @@ def swap(lake: Lake, order: SwapOrder, *, wait: Callable[[float], None] = time.s
             case int(state) if state == LANDED:
                 return _landed(lake, order)
             case int():
-                raise _given_up(order)
+                raise Abandoned(table=order.table, publication_id=order.publication_id, run_id=order.run_id)
         with lake.reading(order.table):
             _compare(handle, order)
         try:
@@ -122,11 +130,8 @@ def swap(lake: Lake, order: SwapOrder, *, wait: Callable[[float], None] = time.s
             wait(_FIRST_WAIT_S * 2**attempt)
         else:
             return _landed(lake, order)
-    raise LostRace(
-        f"other writers committed to {order.table} first, {MOST_ATTEMPTS} times in a row; nothing was changed.",
-        next_step="publish again when fewer writers commit to the table",
-        table=order.table,
-        publication_id=order.publication_id,
+    raise OthersCommittedFirst(
+        table=order.table, publication_id=order.publication_id, attempts=MOST_ATTEMPTS, is_recovery=False
     )
 
 
@@ -205,20 +210,10 @@ def fence(lake: Lake, table: str, publication_id: str, *, wait: Callable[[float]
         except CommitFailedError:
             wait(_FIRST_WAIT_S * 2**attempt)
         except Exception as error:
-            raise OutcomeUnknown(
-                f"publication {publication_id} could not be fenced off in the log of {table}: {in_one_line(error)}.",
-                next_step=step("make the table writable again, then ", do(Act.RECOVER)),
-                table=table,
-                publication_id=publication_id,
-            ) from error
+            raise NotFencedOff(table=table, publication_id=publication_id, why=in_one_line(error)) from error
         else:
             return None
-    raise LostRace(
-        f"other writers committed to {table} first, {MOST_ATTEMPTS} times in a row; nothing was changed.",
-        next_step=do(Act.RECOVER),
-        table=table,
-        publication_id=publication_id,
-    )
+    raise OthersCommittedFirst(table=table, publication_id=publication_id, attempts=MOST_ATTEMPTS, is_recovery=True)
 
 
 def landed_version(lake: Lake, table: str, publication_id: str) -> int:
@@ -230,12 +225,7 @@ def landed_version(lake: Lake, table: str, publication_id: str) -> int:
     for version, commit in commits(lake, table):
         if commit.get("publication_id") == publication_id:
             return version
-    raise BackfillError(
-        f"{table} has publication {publication_id}, but no commit in its log contains it.",
-        next_step=do(Act.AUDIT),
-        table=table,
-        publication_id=publication_id,
-    )
+    raise NoCommitOfPublication(table=table, publication_id=publication_id)
 
 
 def commits(lake: Lake, table: str) -> Iterable[tuple[int, Mapping[str, object]]]:
@@ -283,12 +273,7 @@ def _require_files(lake: Lake, order: SwapOrder) -> None:
     moved = [exchange.new for exchange in order.exchanges if exchange.new != exchange.expected]
     problems = missing_files(lake, order.table, (exchange.new for exchange in order.exchanges))
     if problems := problems or changed_files(lake, order.table, moved, trust_stamps=True):
-        raise MissingInput(
-            f"the staged files of {order.table} are not as they were gated: {problems[0]}.",
-            next_step=do(Act.RUN, order.run_id),
-            table=order.table,
-            run_id=order.run_id,
-        )
+        raise StagedFilesChanged(table=order.table, run_id=order.run_id, why=problems[0])
 
 
 def _compare(handle: DeltaTable, order: SwapOrder) -> None:
@@ -300,18 +285,13 @@ def _compare(handle: DeltaTable, order: SwapOrder) -> None:
     ]
     if changed:
         first = next(exchange for exchange in order.exchanges if exchange.value == changed[0])
-        found = present.get(first.value, ())
-        raise TargetChanged(
-            f"{order.table} is not what the candidate was compared with, and the ledger has no change, so "
-            f"another writer changed it: {len(changed)} of {len(order.exchanges)} partitions changed, the first is "
-            f"{first.value}, where "
-            f"{len(first.expected.files)} files were expected and {len(found)} were found that differ.",
-            next_step=step(
-                do(Act.AUDIT), " names the commit; undo it (Delta's RESTORE to the version before), publish again"
-            ),
+        raise ChangedByAnotherWriter(
             table=order.table,
             run_id=order.run_id,
-            partitions=changed,
+            partitions=tuple(changed),
+            declared=len(order.exchanges),
+            expected=len(first.expected.files),
+            found=len(present.get(first.value, ())),
         )
 
 
@@ -373,21 +353,5 @@ def _remove(file: DataFile, column: str, value: str, at_ms: int) -> RemoveAction
     )
 
 
-def _given_up(order: SwapOrder) -> Refused:
-    return Refused(
-        f"publication {order.publication_id} of {order.table} was abandoned by a recovery while it was in progress.",
-        next_step=do(Act.PUBLISH, order.run_id, by=NAME),
-        table=order.table,
-        publication_id=order.publication_id,
-    )
-
-
-def _unknown(order: SwapOrder, error: Exception) -> OutcomeUnknown:
-    return OutcomeUnknown(
-        f"the commit to {order.table} failed in a way that does not show whether it landed: {in_one_line(error)}.",
-        next_step=step(
-            "when the table can be reached, give the same command again, which finds it out; or: ", do(Act.RECOVER)
-        ),
-        table=order.table,
-        publication_id=order.publication_id,
-    )
+def _unknown(order: SwapOrder, error: Exception) -> CommitUnknown:
+    return CommitUnknown(table=order.table, publication_id=order.publication_id, why=in_one_line(error))

@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from os import cpu_count
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from deltalake import CommitProperties, DeltaTable, Schema
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
-from backfill_assets.errors import BackfillError, MissingInput, Refused, StoreAway, UnreadableTable
+from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.identity import DataFile, FileSet, digest_of_paths
+from backfill_assets.core.places import Place, StoreUrl
+from backfill_assets.core.store_access import StoreAccess
 from backfill_assets.files.choose import files_at
-from backfill_assets.files.port import Files
-from backfill_assets.identity import DataFile, FileSet, digest_of_paths
+from backfill_assets.files.port import Files, NoAnswer
 from backfill_assets.lake.admitted import require_admitted
-from backfill_assets.lake.schemas import WAY_OUT, WAY_OUT_OF_SOURCE, cannot_follow, schema_of
-from backfill_assets.next_steps import Act, do, step
-from backfill_assets.places import Place, StoreUrl
-from backfill_assets.store_access import StoreAccess
+from backfill_assets.lake.errors import DamagedTable, NoTable, OtherColumns
+from backfill_assets.lake.schemas import cannot_follow, schema_of
 
 if TYPE_CHECKING:
     from pyarrow.fs import PyFileSystem
@@ -117,14 +117,7 @@ class Lake:
         except Exception as error:  # deltalake has a dozen kinds of errors for a damaged log, some without a class
             if isinstance(self.root, StoreUrl):
                 self.files(table).stat("_delta_log")  # a store that is away is not a damaged table
-            raise UnreadableTable(
-                f"the table {table} cannot be read: {in_one_line(error)}.",
-                next_step=step(
-                    f"restore what is damaged below {self.place(table)} from a backup, or make it readable; then ",
-                    do(Act.AUDIT),
-                ),
-                table=table,
-            ) from error
+            raise DamagedTable(table=table, place=str(self.place(table)), why=in_one_line(error)) from error
 
     @contextmanager
     def answering(self, table: str) -> Iterator[None]:
@@ -140,11 +133,7 @@ class Lake:
             if isinstance(self.root, Path):
                 raise
             self.files(table).stat("_delta_log")
-            raise StoreAway(
-                f"the store of {self.place(table)} did not answer as it should: {in_one_line(error)}.",
-                next_step="the same command goes on where this one stopped",
-                table=table,
-            ) from error
+            raise NoAnswer(place=str(self.place(table)), why=in_one_line(error)) from error
 
     def open(self, table: str) -> DeltaTable:
         """A handle of the table's newest version.
@@ -157,13 +146,7 @@ class Lake:
             try:
                 return DeltaTable(self.url(table), storage_options=self.storage_options)
             except TableNotFoundError as error:
-                raise MissingInput(
-                    f"the table {table} does not exist, or its log is missing.",
-                    next_step=step(
-                        f"if it was published, restore {self.place(table)} from a backup; then ", do(Act.AUDIT)
-                    ),
-                    table=table,
-                ) from error
+                raise NoTable(table=table, place=str(self.place(table))) from error
 
     def ensure(
         self, table: str, schema: StructType, partition_column: str, *, former: Collection[str] | None = None
@@ -190,7 +173,7 @@ class Lake:
                 storage_options=self.storage_options,
                 commit_properties=CommitProperties(custom_metadata={"created_by": "backfill_assets"}),
             )
-        _require_follows(table, schema_of(handle), schema, former, WAY_OUT)
+        _require_follows(table, schema_of(handle), schema, former)
         return handle
 
     def require_follows(self, source: str, schema: StructType, former: Collection[str] | None) -> None:
@@ -205,17 +188,14 @@ class Lake:
             Refused: As `ensure`.
         """
         if self.exists(source):
-            way = WAY_OUT if former else WAY_OUT_OF_SOURCE
-            _require_follows(source, schema_of(self.open(source)), schema, former, way)
+            _require_follows(source, schema_of(self.open(source)), schema, former, is_source=True)
 
 
 def _require_follows(
-    table: str, found: StructType, wanted: StructType, former: Collection[str] | None, way: str
+    table: str, found: StructType, wanted: StructType, former: Collection[str] | None, *, is_source: bool = False
 ) -> None:
     if differing := cannot_follow(found, wanted, former):
-        raise Refused(
-            f"{table} was created with other columns than it declares now: {differing}.", next_step=way, table=table
-        )
+        raise OtherColumns(table=table, differing=differing, has_no_versions=is_source and not former)
 
 
 def live_files(handle: DeltaTable, partition_column: str) -> Mapping[str, tuple[tuple[str, int], ...]]:
@@ -294,3 +274,21 @@ def missing_files(lake: Lake, table: str, file_sets: Iterable[FileSet]) -> tuple
         return tuple(problem for problem in map(says, wanted) if problem)
     with ThreadPoolExecutor(files.at_once) as askers:
         return tuple(problem for problem in askers.map(says, wanted) if problem)
+
+
+def few_rows(
+    lake: Lake, table: str, columns: Sequence[str], *, where: tuple[str, str], most: int = 3
+) -> Sequence[Mapping[str, Any]]:
+    """Some rows of a table, for display.
+
+    Args:
+        columns: What to show; rows are in the order of the first one.
+        where: A partition column and its value.
+        most: The maximum number of rows.
+    """
+    if not lake.exists(table):
+        return []
+    column, value = where
+    found = lake.open(table).to_pyarrow_table(columns=list(columns), filters=[(column, "=", value)])
+    rows: list[Mapping[str, Any]] = found.sort_by(columns[0]).slice(0, most).to_pylist()
+    return rows

@@ -14,7 +14,7 @@ from backfill_assets.domain.operations import OPERATION
 from backfill_assets.files.port import Files
 from backfill_assets.landing.compacted import earlier_versions
 from backfill_assets.landing.conformed import valid_rows
-from backfill_assets.landing.standing import version_columns
+from backfill_assets.landing.key_versions import version_columns
 from backfill_assets.ledger.import_records import ImportRecord
 
 PHASE, WITHOUT, WITH = "_phase", "without", "with"

@@ -16,12 +16,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, BinaryIO
 
+from backfill_assets.core.settings import Settings
+from backfill_assets.core.wording import visible
 from backfill_assets.domain import SourceTable
-from backfill_assets.errors import MissingInput, Refused, UnreadableFile
+from backfill_assets.files.choose import files_at
 from backfill_assets.files.port import Files
+from backfill_assets.landing.errors import BadFile, Fault, FileRefused, NoFile
 from backfill_assets.landing.probe import FileKind, Format
 from backfill_assets.landing.versions import Probed, probe_versions
-from backfill_assets.wording import visible
 
 _CHUNK_BYTES = 1 << 20
 _MOST_SHOWN = 200
@@ -65,11 +67,9 @@ def kind_of(path: Path) -> FileKind:
     ending = suffixes[-2:-1] if compressed else suffixes[-1:]
     file_format = _FORMATS.get(ending[0]) if ending else None
     if file_format is None or (compressed and file_format is Format.PARQUET):
-        raise UnreadableFile(
-            f"{path.name} ends in {''.join(suffixes[-2:]) or 'no suffix'}; files that can be landed end in {_KNOWN}.",
-            next_step="rename the file with the suffix of its format",
-            path=str(path),
-        )
+        found = "".join(suffixes[-2:]) or "no suffix"
+        why = f"ends in {found}; files that can be landed end in {_KNOWN}"
+        raise BadFile(path=path.name, fault=Fault.SUFFIX, why=why)
     return FileKind(
         format=file_format,
         compression="gzip" if compressed else "",
@@ -89,29 +89,21 @@ def require_landable(path: Path) -> FileKind:
         str(path).encode("utf-8")
         mode = path.stat().st_mode
     except UnicodeEncodeError as error:
-        raise Refused(
-            f"the name {visible(str(path))} is not UTF-8 text.", next_step="rename the file", path=visible(str(path))
-        ) from error
+        shown = visible(str(path))
+        raise FileRefused(fault=Fault.NAME, path=shown, why=f"the name {shown} is not UTF-8 text") from error
     except FileNotFoundError:
         mode = 0
     except (OSError, ValueError) as error:  # a name that is too long, or that no file can have
         reason = error.strerror if isinstance(error, OSError) else str(error)
-        shown = visible(str(path))
-        raise MissingInput(
-            f"{shown[:_MOST_SHOWN]} cannot be read: {str(reason).lower()}.",
-            next_step="check the path",
-            path=shown[:_MOST_SHOWN],
-        ) from error
+        shown = visible(str(path))[:_MOST_SHOWN]
+        raise NoFile(path=shown, why=f"{shown} cannot be read: {str(reason).lower()}") from error
     if mode and not stat.S_ISDIR(mode) and not stat.S_ISREG(mode):
-        raise Refused(
-            f"{path} is no regular file: a pipe, a socket or a device has no content that could be landed again.",
-            next_step="write what it gives into a file, and land that",
-            path=str(path),
-        )
+        why = f"{path} is no regular file: a pipe, a socket or a device has no content that could be landed again"
+        raise FileRefused(fault=Fault.DEVICE, path=str(path), why=why)
     if path.is_dir():
-        raise Refused(f"{path} is a folder.", next_step="name the files in it", path=str(path))
+        raise FileRefused(fault=Fault.FOLDER, path=str(path), why=f"{path} is a folder")
     if not path.is_file():
-        raise MissingInput(f"there is no file {path}.", next_step="check the path", path=str(path))
+        raise NoFile(path=str(path), why=f"there is no file {path}")
     return kind_of(path)
 
 
@@ -138,7 +130,8 @@ def archive(path: Path, *, landing: Files, incoming: Path, source: SourceTable) 
             stored_path = f"{source.short_name}/{sha256[:2]}/{sha256}{kind.suffix}"
             _store(copy, landing, stored_path)
     except PermissionError as error:
-        raise Refused(f"{error.filename} cannot be read or written: permission denied.", path=str(path)) from error
+        why = f"{error.filename} cannot be read or written: permission denied"
+        raise FileRefused(fault=Fault.RIGHTS, path=str(path), why=why) from error
     return Archived(
         original_path=str(path),
         stored_path=stored_path,
@@ -197,3 +190,13 @@ def remove_incoming(incoming: Path, source: SourceTable) -> int:
     for copy in left:
         copy.unlink(missing_ok=True)
     return len(left)
+
+
+def landing_files(settings: Settings) -> Files:
+    """The landing place."""
+    return files_at(settings.landing, settings.access)
+
+
+def incoming_folder(settings: Settings) -> Path:
+    """The folder of this machine for copies of files that are not checked yet."""
+    return settings.home / "landing_in_progress"

@@ -16,28 +16,27 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from backfill_assets.crash_points import Point, Reached
+from backfill_assets.core.crash_points import Point, Reached
+from backfill_assets.core.errors import AmbiguousOrder, BackfillError, TakenOver, UnreadableFile
+from backfill_assets.core.lease import LeaseTerms, renewed
+from backfill_assets.core.places import for_spark
+from backfill_assets.core.settings import Settings
+from backfill_assets.core.spark_causes import spark_reason
 from backfill_assets.domain import SourceTable
-from backfill_assets.errors import AmbiguousOrder, BackfillError, ContractBroken, TakenOver, UnreadableFile
 from backfill_assets.files.port import Files
-from backfill_assets.landing.abandoned import fail_abandoned
-from backfill_assets.landing.archive import Archived
+from backfill_assets.landing.archive import Archived, incoming_folder, landing_files
 from backfill_assets.landing.classify import Account, account
 from backfill_assets.landing.compacted import compact
 from backfill_assets.landing.conformed import conformed_folder, rejected_rows, write_conformed
 from backfill_assets.landing.contract import Bounds
+from backfill_assets.landing.errors import BadFile, Fault, SparkStopped
 from backfill_assets.landing.imports import LIVE, OnDuplicate
-from backfill_assets.landing.place import incoming_folder, landing_files
 from backfill_assets.landing.together import conform_together
-from backfill_assets.landing.turn import landing_turn
+from backfill_assets.landing.turn import fail_abandoned, landing_turn
 from backfill_assets.landing.versions import records_by_version
-from backfill_assets.lease import LeaseTerms, renewed
 from backfill_assets.ledger.import_records import ImportRecord, KeyCounts, OfferedFile
 from backfill_assets.ledger.store import Ledger
 from backfill_assets.ledger.transactions import WriteTransaction
-from backfill_assets.places import for_spark
-from backfill_assets.settings import Settings
-from backfill_assets.spark_causes import spark_reason
 
 Quarantine = Callable[[DataFrame, str], None]
 """Keeps the rejected records of an import, given its id; doing it again for the same import changes nothing."""
@@ -223,18 +222,12 @@ class Landing:
             found = _sparks_reason(error)
             self._fail(imports, f"landing stopped: {found.group(1) if found else _kind_of(error)}")
             if found is None and isinstance(error, (PySparkException, Py4JError)):
-                raise ContractBroken(
-                    f"Spark stopped while it landed files of {self.source.name}: {spark_reason(error)}",
-                    next_step="fix the cause, then give the same command again",
-                ) from error
+                raise SparkStopped(source=self.source.name, why=spark_reason(error)) from error
             if found is None:
                 raise
             names = ", ".join(Path(record.original_path).name for record in imports)
-            raise UnreadableFile(
-                f"{names} cannot be read to its end ({found.group(1)}).",
-                next_step="get the file again from its source",
-                import_id=imports[0].import_id,
-            ) from error
+            why = f"cannot be read to its end ({found.group(1)})"
+            raise BadFile(path=names, fault=Fault.DAMAGED, why=why) from error
 
 
 def is_about_a_file(error: BaseException) -> bool:

@@ -13,13 +13,14 @@ from datetime import date
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from backfill_assets.core.settings import Settings
 from backfill_assets.domain import Operation, SourceTable
 from backfill_assets.domain.operations import ENDED_BY, OPERATION, POSITION, VALID_FROM, VALID_UNTIL
+from backfill_assets.landing.archive import landing_files
 from backfill_assets.landing.conformed import ARRIVAL, IMPORT_ID, valid_rows
 from backfill_assets.landing.contract import happened_at
 from backfill_assets.landing.formats import ROW
-from backfill_assets.landing.place import landing_files
-from backfill_assets.landing.standing import (
+from backfill_assets.landing.key_versions import (
     DECIDES,
     HAPPENED,
     IS_DUPLICATE,
@@ -30,7 +31,6 @@ from backfill_assets.landing.standing import (
 )
 from backfill_assets.ledger.import_records import ImportRecord
 from backfill_assets.planning.partitions import Grain, compress
-from backfill_assets.settings import Settings
 
 _MOST_RANGES = 50
 _ROW_BITS = 40

@@ -17,15 +17,15 @@ from pyspark.sql import functions as F
 
 from backfill_assets.domain import Operation, SourceTable
 from backfill_assets.domain.operations import OPERATION, Ties
-from backfill_assets.errors import AmbiguousOrder
 from backfill_assets.files.port import Files
 from backfill_assets.landing.affected import PHASE, WITH, WITHOUT, affected_versions
 from backfill_assets.landing.conformed import IMPORT_ID, read_conformed, valid_rows
 from backfill_assets.landing.contract import REASON
+from backfill_assets.landing.errors import TiedRecords, Values
 from backfill_assets.landing.formats import IGNORED, ROW
 from backfill_assets.landing.imports import STATEMENT
-from backfill_assets.landing.standing import DECIDES as IS_DECIDING
-from backfill_assets.landing.standing import (
+from backfill_assets.landing.key_versions import DECIDES as IS_DECIDING
+from backfill_assets.landing.key_versions import (
     IS_LAST_VOID,
     IS_TIED,
     NEXT,
@@ -322,19 +322,13 @@ def _days(entries: Mapping[_Entry, int]) -> tuple[ImportDay, ...]:
     )
 
 
-def _ambiguous(found: DataFrame, source: SourceTable, ids: Sequence[str]) -> AmbiguousOrder:
+def _ambiguous(found: DataFrame, source: SourceTable, ids: Sequence[str]) -> TiedRecords:
     named = [*source.key, *source.order]
     tied = found.where(F.col(IS_TIED) & F.col(IMPORT_ID).isin(list(ids)))
     first = tied.select(*(F.col(name).cast("string") for name in named), IMPORT_ID, ROW).orderBy(IMPORT_ID, ROW).first()
     assert first is not None
-    key = ", ".join(f"{name} {first[name]}" for name in source.key)
-    order = ", ".join(f"{name} {first[name]}" for name in source.order)
-    return AmbiguousOrder(
-        f"two records of {key} have the same {order} and different values, so nothing says which of them is later; one "
-        f"is record {first[ROW]} of the file.",
-        next_step=f"correct the file, or declare in {source.name} a further column of its order, or ties='arrival'",
-        source=source.name,
-    ).record_as(f"two records of a key have the same {', '.join(source.order)} and different values")
+    key, order = (Values({name: first[name] for name in names}) for names in (source.key, source.order))
+    return TiedRecords(source=source.name, key=key, order=order, row=first[ROW])
 
 
 def recount(

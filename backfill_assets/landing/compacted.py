@@ -20,10 +20,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType, TimestampType
 
+from backfill_assets.core.identity import document_digest, sha256_text
+from backfill_assets.core.places import for_spark
 from backfill_assets.domain import SourceTable
 from backfill_assets.domain.operations import OPERATION
 from backfill_assets.files.port import Files
-from backfill_assets.identity import document_digest, sha256_text
 from backfill_assets.landing.conformed import (
     ARRIVAL,
     CONTENT_HASH,
@@ -34,9 +35,8 @@ from backfill_assets.landing.conformed import (
     valid_rows,
 )
 from backfill_assets.landing.formats import ROW
-from backfill_assets.landing.standing import HAPPENED, version_columns
+from backfill_assets.landing.key_versions import HAPPENED, version_columns
 from backfill_assets.ledger.import_records import ImportRecord
-from backfill_assets.places import for_spark
 
 MOST_FOLDERS = 32
 """So many of the newest imports are read from their own folders."""

@@ -25,18 +25,18 @@ from pyspark.sql.types import (
     StructType,
 )
 
+from backfill_assets.core.places import for_spark
 from backfill_assets.domain import SourceTable
 from backfill_assets.domain.lifting import lifted
 from backfill_assets.domain.operations import OPERATION
 from backfill_assets.domain.sources import FILE_NAME, ROW_NUMBER
-from backfill_assets.errors import ContractBroken
 from backfill_assets.files.port import Files
 from backfill_assets.lake.checksums import row_hash
 from backfill_assets.landing.contract import REASON, Bounds, judged
+from backfill_assets.landing.errors import LandedWithLaterContract
 from backfill_assets.landing.formats import IGNORED, RAW, ROW
 from backfill_assets.landing.versions import VersionedRecords
 from backfill_assets.ledger.import_records import ImportRecord
-from backfill_assets.places import for_spark
 
 IMPORT_ID = "_import_id"
 ARRIVAL = "_arrival"
@@ -159,12 +159,11 @@ def read_conformed(
 
 def _require_known(source: SourceTable, record: ImportRecord) -> None:
     if record.contract > source.contract_version:
-        raise ContractBroken(
-            f"{record.import_id} was landed with version {record.contract} of the contract of {source.name}, which is "
-            f"read as version {source.contract_version}.",
-            next_step="declare the versions of the contract that files were landed with",
+        raise LandedWithLaterContract(
             import_id=record.import_id,
             table=source.name,
+            landed_with=record.contract,
+            version=source.contract_version,
         )
 
 

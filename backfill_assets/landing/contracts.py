@@ -11,12 +11,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from backfill_assets.core.identity import document_digest
 from backfill_assets.domain import SourceTable
-from backfill_assets.identity import document_digest
 from backfill_assets.landing.imports import contract_of
 
 FIRST = "1"
-"""How the first version is named, which no run writes down: runs of earlier releases knew no other."""
+"""The name of the first version of a contract. A configuration names only later ones."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,12 +26,10 @@ class ContractVersions:
     Attributes:
         source: The source table.
         lifts: The digests of the code of those lifts that change values, by the version that they start from.
-        lifts_by_modules: The same by the rule of earlier releases, whose runs recorded these.
     """
 
     source: SourceTable
     lifts: Mapping[int, str]
-    lifts_by_modules: Mapping[int, str]
 
     @property
     def present(self) -> int:
@@ -39,41 +37,32 @@ class ContractVersions:
 
     def configuration(self, version: int | None = None) -> Mapping[str, str]:
         """The configuration of a run that builds the source in a version of its contract; the present one for None."""
-        return self._configuration(version or self.present, self.lifts)
-
-    def _configuration(self, of: int, lifts: Mapping[int, str]) -> Mapping[str, str]:
-        digest = _lifts_until(lifts, of)
+        of = version or self.present
+        digest = self._lifts_until(of)
         return {**contract_of(self.source.at(of)), **({"lifts": digest} if digest else {})}
 
     def version_built(self, configuration: Mapping[str, Any]) -> int | None:
         """The version that a run of the source built, by its configuration; None when no version has it."""
-        known = (self.lifts, self.lifts_by_modules)
-        versions = range(self.present, 0, -1)
-        return next((v for v in versions if any(self._configuration(v, each) == configuration for each in known)), None)
+        return next((v for v in range(self.present, 0, -1) if self.configuration(v) == configuration), None)
 
     def named(self, version: int | None = None) -> str:
         """How a run names the version that it read, with the code of the lifts up to it that change values."""
-        return _named(version or self.present, self.lifts)
+        of = version or self.present
+        digest = self._lifts_until(of)
+        return f"{of}:{digest[:12]}" if digest else str(of)
 
     def version_read(self, name: str) -> int | None:
         """The version that a run read, by its name; None when there is none, or its lifts are other code now."""
         number = int(name.partition(":")[0])
-        known = (_named(number, each) for each in (self.lifts, self.lifts_by_modules))
-        return number if number <= self.present and name in known else None
+        return number if number <= self.present and name == self.named(number) else None
 
     def gives_same_rows(self, version: int) -> bool:
         """Whether what was built or read in a version is what the present contract says, up to added columns."""
         return not any(each in self.lifts for each in range(version, self.present))
 
-
-def _named(of: int, lifts: Mapping[int, str]) -> str:
-    digest = _lifts_until(lifts, of)
-    return f"{of}:{digest[:12]}" if digest else str(of)
-
-
-def _lifts_until(lifts: Mapping[int, str], version: int) -> str:
-    changing = {str(each): digest for each, digest in lifts.items() if each < version}
-    return document_digest(changing) if changing else ""
+    def _lifts_until(self, version: int) -> str:
+        changing = {str(each): digest for each, digest in self.lifts.items() if each < version}
+        return document_digest(changing) if changing else ""
 
 
 def as_present_build(versions: ContractVersions, configuration: Mapping[str, Any]) -> Mapping[str, Any]:

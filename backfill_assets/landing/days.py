@@ -7,15 +7,12 @@ from dataclasses import dataclass
 from datetime import date
 
 from backfill_assets.domain import SourceTable
-from backfill_assets.errors import MissingInput, Refused
+from backfill_assets.landing.errors import EmptyElsewhere, NotEmpty, NothingLanded
 from backfill_assets.landing.imports import LIVE
 from backfill_assets.ledger.import_records import ImportDay
 from backfill_assets.ledger.states import ImportState
 from backfill_assets.ledger.transactions import ReadTransaction
-from backfill_assets.next_steps import NAME, Act, NextStep, do, step
-from backfill_assets.planning.filling import joined, land_or_declare_empty, loads
-from backfill_assets.planning.gaps import plausible_gaps
-from backfill_assets.planning.partitions import ONE_DAY, DayRange, Grain, compress, describe
+from backfill_assets.planning.partitions import ONE_DAY, DayRange, Grain, Partitions, compress, plausible_gaps
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,27 +99,10 @@ def require_explained(tx: ReadTransaction, table: SourceTable, days: Sequence[da
         Refused: A declared day has landed events, or is not one of the days.
     """
     if stray := declared - set(days):
-        raise Refused(f"{describe(Grain.DAILY, stray)} cannot be declared empty by a run that does not build them.")
+        raise EmptyElsewhere(table=table.name, partitions=Partitions.of(Grain.DAILY, stray))
     if landed := landed_days(tx, table, declared):
-        raise Refused(
-            f"{describe(Grain.DAILY, landed)} of {table.name} cannot be declared empty: events of then have landed.",
-            next_step=joined(loads(table.name, landed)),
-            table=table.name,
-        )
+        raise NotEmpty(table=table.name, partitions=Partitions.of(Grain.DAILY, landed))
     if silent := [day for day in unexplained_days(tx, table, days) if day not in declared]:
-        raise MissingInput(
-            f"nothing has landed for {describe(Grain.DAILY, silent)} of {table.name}, and these days are not "
-            f"declared empty.",
-            next_step=_land_or_declare_empty(tx, table, days, silent),
-            table=table.name,
-            missing=[day.isoformat() for day in silent],
-        )
-
-
-def _land_or_declare_empty(
-    tx: ReadTransaction, table: SourceTable, days: Sequence[date], silent: Sequence[date]
-) -> NextStep:
-    if len(compress(Grain.DAILY, silent)) == 1 or not set(silent) <= set(missing_days(tx, table)):
-        return land_or_declare_empty(table.name, days)
-    every = do(Act.LOAD, table.short_name, missing=True, empty=True, by=NAME)
-    return step("land the missing files; if nothing happened on any missing day, declare it with ", every)
+        missing = Partitions.of(Grain.DAILY, silent)
+        are_gaps = set(silent) <= set(missing_days(tx, table))
+        raise NothingLanded(table=table.name, missing=missing, asked=tuple(days), are_gaps=are_gaps)

@@ -15,7 +15,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import count
 from pathlib import Path
 
-from backfill_assets.wording import visible
+from backfill_assets.core.wording import visible
 
 LANDED = "landed"
 SETTLED_AFTER = timedelta(seconds=60)

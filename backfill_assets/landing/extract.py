@@ -15,20 +15,29 @@ from pathlib import Path
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from backfill_assets.crash_points import Point
+from backfill_assets.core.crash_points import Point
+from backfill_assets.core.places import for_spark
 from backfill_assets.domain import Operation
-from backfill_assets.domain.changelog import is_current
-from backfill_assets.errors import Refused
+from backfill_assets.domain.operations import OPERATION, is_current
+from backfill_assets.landing.affected import PHASE, WITH, WITHOUT, in_both_phases
 from backfill_assets.landing.archive import Archived, archive, require_landable
 from backfill_assets.landing.attempt import Landing
 from backfill_assets.landing.bronze import bronze_rows
 from backfill_assets.landing.classify import Account
-from backfill_assets.landing.conformed import conformed, conformed_folder, owner_of, read_conformed
+from backfill_assets.landing.conformed import (
+    CONTENT_HASH,
+    conformed,
+    conformed_folder,
+    owner_of,
+    read_conformed,
+    valid_rows,
+)
 from backfill_assets.landing.contract import REASON, Bounds
-from backfill_assets.landing.effect import Effect, effect_of
+from backfill_assets.landing.errors import Fault, FileRefused, WithdrawsTooMuch
 from backfill_assets.landing.file_names import require_whole_files
 from backfill_assets.landing.formats import ROW
 from backfill_assets.landing.imports import LIVE, OnDuplicate, imports_for_days
+from backfill_assets.landing.key_versions import DECIDES, KeyState, key_state, standing, version_columns
 from backfill_assets.landing.land import Landed
 from backfill_assets.landing.statements import (
     Statement,
@@ -40,9 +49,55 @@ from backfill_assets.landing.statements import (
 from backfill_assets.landing.versions import probe_versions, records_by_version
 from backfill_assets.ledger.import_records import ImportRecord
 from backfill_assets.ledger.states import ImportState
-from backfill_assets.next_steps import ANOTHER_PERSON, Option, step
-from backfill_assets.places import for_spark
 from backfill_assets.planning.partitions import DayRange, count_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Effect:
+    """How many keys of files are what; a key that they end, or that another version decides, is in none or unchanged.
+
+    Attributes:
+        new: Keys that are not there now.
+        changed: Those with other values on the same day.
+        moved: Those that are on another day now.
+        unchanged: Those that stay as they are.
+    """
+
+    new: int = 0
+    changed: int = 0
+    moved: int = 0
+    unchanged: int = 0
+
+
+def effect_of(work: Landing, offered: DataFrame, others: Sequence[ImportRecord]) -> Effect:
+    """What conformed records would do.
+
+    Args:
+        work: The landing.
+        offered: The records, which arrive after all others.
+        others: The imports that count.
+    """
+    source = work.source
+    mine = offered.where(F.col(REASON).isNull()).select(*version_columns(source))
+    theirs = valid_rows(work.spark, work.landing, source, others).select(*version_columns(source))
+    affected = theirs.join(mine.select(*source.key).distinct(), on=list(source.key), how="left_semi")
+    affected = affected.select(*mine.columns)
+    if source.operation is not None and source.operation.truncate is not None:
+        affected = affected.unionByName(theirs.where(F.col(OPERATION).eqNullSafe(F.lit(str(Operation.TRUNCATE)))))
+    found = standing(in_both_phases(mine, affected), source, others, apart=(PHASE,))
+    current = found.where(F.col(DECIDES) & (key_state() == F.lit(str(KeyState.CURRENT))))
+    day, content = F.col(source.partition.column).alias("day"), F.col(CONTENT_HASH).alias("content")
+    in_phase = {phase: F.max(F.when(F.col(PHASE) == phase, F.struct(day, content))) for phase in (WITHOUT, WITH)}
+    by_key = current.groupBy(*source.key).agg(in_phase[WITHOUT].alias("was"), in_phase[WITH].alias("is"))
+    kind = (
+        F.when(F.col("was").isNull(), "new")
+        .when(F.col("was.day") != F.col("is.day"), "moved")
+        .when(F.col("was.content") != F.col("is.content"), "changed")
+        .otherwise("unchanged")
+    )
+    counts = by_key.where(F.col("is").isNotNull()).groupBy(kind.alias("kind")).count().collect()
+    return Effect(**{row["kind"]: row["count"] for row in counts})
+
 
 _MOST_SAMPLES = 5
 
@@ -237,11 +292,8 @@ def land_extract(work: Landing, paths: Sequence[Path], extract: Extract) -> Land
 
 def _require_whole_files(work: Landing, paths: Sequence[Path], extract: Extract) -> None:
     if work.source.row_number and extract.where:
-        raise Refused(
-            f"files of {work.source.name} have no key, and cannot be all there is only of some rows.",
-            next_step=step("leave out ", Option("where")),
-            source=work.source.name,
-        )
+        why = f"files of {work.source.name} have no key, and cannot be all there is only of some rows"
+        raise FileRefused(fault=Fault.ROWS_WITHOUT_KEY, why=why, source=work.source.name)
     with work.ledger.read() as tx:
         require_whole_files(tx, work.source, paths, extract.days)
 
@@ -320,12 +372,13 @@ def _require_keys(work: Landing, records: DataFrame) -> None:
     unknown = records.where(F.col(REASON).isNotNull() & lacks)
     if many := unknown.count():
         first = unknown.orderBy(ROW).select(ROW, REASON).collect()[0]
-        raise Refused(
-            f"{count_of(many, 'rejected record')} of the extract {'has' if many == 1 else 'have'} no readable key, so "
-            f"that it is not known which keys are missing; the first is record {first[ROW]}: {first[REASON]}.",
-            next_step="correct the files, and land all of them again",
+        rejected = f"{count_of(many, 'rejected record')} of the extract"
+        raise FileRefused(
+            fault=Fault.REJECTED_KEYS,
+            why=f"{rejected} {'has' if many == 1 else 'have'} no readable key, so that it is not known which keys are "
+            f"missing; the first is record {first[ROW]}: {first[REASON]}",
             source=work.source.name,
-        ).record_as(f"{count_of(many, 'rejected record')} of the extract without a readable key")
+        ).record_as(f"{rejected} without a readable key")
 
 
 def _withdraw(
@@ -360,24 +413,15 @@ def require_plausible(work: Landing, withdrawn: Withdrawn, extract: Extract) -> 
     allowed = work.source.most_withdrawn_percent
     if withdrawn.percent <= allowed or extract.confirmed_by:
         return
-    if not withdrawn.records:
-        files = "its files hold no valid record"
-    elif withdrawn.outside:
-        files = f"{withdrawn.outside:,} of its {count_of(withdrawn.records, 'record')} are not of {extract.scope}"
-    else:
-        files = ""
-    raise Refused(
-        f"the extract lacks {withdrawn.keys:,} of {count_of(withdrawn.current, 'key')} of {extract.scope} "
-        f"({withdrawn.percent:.1f} %), and {work.source.name} lets {allowed:g} % be withdrawn without confirmation"
-        f"{files and '; '}{files}.",
-        next_step=step(
-            Option("dry_run"),
-            " shows the days and some of the keys; if it is right, ",
-            Option("confirmed_by", ANOTHER_PERSON),
-        ),
+    raise WithdrawsTooMuch(
         source=work.source.name,
-    ).record_as(
-        f"the extract lacks {withdrawn.keys:,} of {count_of(withdrawn.current, 'key')} ({withdrawn.percent:.1f} %)"
+        scope=str(extract.scope),
+        keys=withdrawn.keys,
+        current=withdrawn.current,
+        records=withdrawn.records,
+        outside=withdrawn.outside,
+        percent=withdrawn.percent,
+        allowed=allowed,
     )
 
 

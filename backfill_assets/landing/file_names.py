@@ -11,19 +11,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from backfill_assets.domain import SourceTable
-from backfill_assets.errors import Refused
 from backfill_assets.landing.archive import Archived
+from backfill_assets.landing.errors import Fault, FileRefused
 from backfill_assets.landing.imports import LIVE, STATEMENT, OnDuplicate
 from backfill_assets.ledger.import_records import ImportRecord
 from backfill_assets.ledger.transactions import ReadTransaction
-from backfill_assets.next_steps import Option, step
 from backfill_assets.planning.partitions import DayRange
-
-_STATE_THAT = step(
-    "if it takes the place of that one, state of which days it is all there is: ",
-    Option("replaces", "DAY..DAY"),
-    "; otherwise give it another name",
-)
 
 
 def landed_names(tx: ReadTransaction, source: SourceTable) -> Mapping[str, ImportRecord]:
@@ -56,18 +49,16 @@ def require_own_name(
     if not source.row_number:
         return
     if on_duplicate is OnDuplicate.CORRECT:
-        raise Refused(
-            f"records of {source.name} have no key, so that no file can correct those of another one.",
-            next_step=step("state of which days it is all there is: ", Option("replaces", "DAY..DAY")),
-            source=source.name,
-        )
+        why = f"records of {source.name} have no key, so that no file can correct those of another one"
+        raise FileRefused(fault=Fault.NO_KEY, why=why, source=source.name)
     name = Path(archived.original_path).name
     others = {each.original_path: each.sha256 for each in before if Path(each.original_path).name == name}
     if (record := landed.get(name)) is not None and on_duplicate is not OnDuplicate.REPROCESS:
         others[record.import_id] = record.sha256
     for other, sha256 in others.items():
         if sha256 != archived.sha256:
-            raise Refused(f"{name} has the name of {other}, and other content.", next_step=_STATE_THAT, path=name)
+            why = f"{name} has the name of {other}, and other content"
+            raise FileRefused(fault=Fault.SAME_NAME, why=why, path=name)
 
 
 def require_whole_files(tx: ReadTransaction, source: SourceTable, paths: Sequence[Path], days: DayRange) -> None:
@@ -80,15 +71,13 @@ def require_whole_files(tx: ReadTransaction, source: SourceTable, paths: Sequenc
         return
     for name, many in Counter(path.name for path in paths).items():
         if many > 1:
-            raise Refused(f"{many} files of the extract are named {name}.", next_step="rename all but one", path=name)
+            why = f"{many} files of the extract are named {name}"
+            raise FileRefused(fault=Fault.NAMED_TWICE, why=why, path=name)
     landed = landed_names(tx, source)
     for path in paths:
         record = landed.get(path.name)
         if record is not None and any(
             day.events and day.event_date not in days for day in tx.imports.days([record.import_id])
         ):
-            raise Refused(
-                f"{path.name} has the name of {record.import_id}, which has records of other days than {days}.",
-                next_step=step("name all its days with ", Option("replaces", "DAY..DAY"), ", or give it another name"),
-                path=path.name,
-            )
+            why = f"{path.name} has the name of {record.import_id}, which has records of other days than {days}"
+            raise FileRefused(fault=Fault.OTHER_DAYS, why=why, path=path.name)

@@ -9,13 +9,12 @@ from enum import StrEnum
 
 from pyspark.sql.types import StructField, StructType
 
+from backfill_assets.core.identity import document_digest
 from backfill_assets.domain import SourceTable
-from backfill_assets.errors import MissingInput
-from backfill_assets.identity import document_digest
+from backfill_assets.landing.errors import LandingUnfinished
 from backfill_assets.ledger.import_records import ImportRecord
 from backfill_assets.ledger.states import ImportState
 from backfill_assets.ledger.transactions import ReadTransaction
-from backfill_assets.next_steps import NAME, Act, do
 
 LIVE = (ImportState.LANDED, ImportState.LOADED)
 """The states of imports whose records count."""
@@ -76,12 +75,8 @@ def imports_for_days(tx: ReadTransaction, source: SourceTable, days: Iterable[da
     every = tx.imports.records(source.name)
     for record in every:
         if record.import_id in touching and record.state in _UNFINISHED and record.landed_at is not None:
-            raise MissingInput(
-                f"{record.import_id} ({record.original_path}) holds records of these days, and was being reprocessed "
-                f"when it stopped.",
-                next_step=do(Act.LAND, source.short_name, record.original_path, on_duplicate="reprocess", by=NAME),
-                import_id=record.import_id,
-            )
+            path = record.original_path
+            raise LandingUnfinished(import_id=record.import_id, path=path, source=source.short_name)
     live = [record for record in every if record.state in LIVE]
     first = min((record.arrival for record in live if record.import_id in touching), default=None)
     again = [r.arrival for r in live if r.import_id in touching and r.on_duplicate == OnDuplicate.REPROCESS]

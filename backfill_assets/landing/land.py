@@ -15,20 +15,20 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from backfill_assets.crash_points import Point, Reached, carry_on
+from backfill_assets.core.crash_points import Point, Reached, carry_on
+from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.settings import Settings
 from backfill_assets.domain import SourceTable
-from backfill_assets.errors import BackfillError, Refused
 from backfill_assets.landing.archive import Archived, archive
 from backfill_assets.landing.attempt import Landing, Quarantine, is_about_a_file
 from backfill_assets.landing.classify import Account, recount
+from backfill_assets.landing.errors import Fault, FileRefused
 from backfill_assets.landing.file_names import landed_names, require_own_name
 from backfill_assets.landing.imports import LIVE, OnDuplicate
 from backfill_assets.landing.together import batches, can_land_together
 from backfill_assets.landing.turn import new_lease
 from backfill_assets.ledger.import_records import ImportCounts, ImportDay, ImportRecord
 from backfill_assets.ledger.store import Ledger
-from backfill_assets.next_steps import Option, step
-from backfill_assets.settings import Settings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -241,11 +241,8 @@ def _reopen(work: Landing, record: ImportRecord) -> tuple[ImportRecord, tuple[Im
 def _known(work: Landing, record: ImportRecord, path: str, on_duplicate: OnDuplicate) -> Landed:
     """The content was landed before: refused, or ignored with a record of it."""
     if on_duplicate is OnDuplicate.REJECT:
-        raise Refused(
-            f"{path} has the content of {record.import_id}, landed from {record.original_path}.",
-            next_step=step("land it with ", Option("on_duplicate", "ignore"), ", reprocess or correct"),
-            import_id=record.import_id,
-        )
+        why = f"{path} has the content of {record.import_id}, landed from {record.original_path}"
+        raise FileRefused(fault=Fault.LANDED_BEFORE, why=why, import_id=record.import_id)
     with work.ledger.write() as tx:
         tx.events.record(
             actor=work.by,

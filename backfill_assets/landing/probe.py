@@ -24,12 +24,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql.types import DataType
 
+from backfill_assets.core.wording import visible
 from backfill_assets.domain import SourceTable
-from backfill_assets.errors import UnreadableFile
 from backfill_assets.landing.contract import required_of_a_file
+from backfill_assets.landing.errors import BadFile, Fault
 from backfill_assets.landing.parquet_types import PhysicalColumn, physical_columns
 from backfill_assets.landing.values import can_become
-from backfill_assets.wording import visible
 
 _CHUNK_BYTES = 1 << 20
 MOST_RECORD_BYTES = 8 << 20
@@ -107,22 +107,17 @@ def probe(path: Path, kind: FileKind, source: SourceTable, *, name: str) -> Prob
         case Format.CSV:
             return _probe_csv(path, kind, source, name)
         case Format.JSONL:
-            with _text_errors(name, kind):
+            with _text_errors(name):
                 empty, valid_utf8 = _scan_text(path, kind, name)
             return Probe(empty=empty, valid_utf8=valid_utf8)
 
 
 @contextmanager
-def _text_errors(name: str, kind: FileKind) -> Iterator[None]:
+def _text_errors(name: str) -> Iterator[None]:
     try:
         yield
     except (gzip.BadGzipFile, zlib.error, EOFError) as error:
-        raise UnreadableFile(
-            f"{name} is not a complete gzip file: {error}.",
-            next_step="get the file again from its source",
-            path=name,
-            format=str(kind.format),
-        ) from error
+        raise BadFile(path=name, fault=Fault.DAMAGED, why=f"is not a complete gzip file: {error}") from error
 
 
 def _open(path: Path, kind: FileKind) -> IO[bytes]:
@@ -164,11 +159,8 @@ def _longest(chunk: bytes, lines: int, run: int, name: str) -> tuple[int, int]:
     """
     ends = [place for place in (chunk.find(b"\n"), chunk.find(b"\r")) if place >= 0]
     if run + min(ends, default=len(chunk)) > MOST_RECORD_BYTES:
-        raise UnreadableFile(
-            f"{name} has a line of more than {MOST_RECORD_BYTES >> 20} MiB (line {lines:,}), which is no record.",
-            next_step="write one record per line",
-            path=name,
-        )
+        why = f"has a line of more than {MOST_RECORD_BYTES >> 20} MiB (line {lines:,}), which is no record"
+        raise BadFile(path=name, fault=Fault.LONG_LINE, why=why)
     if not ends:
         return lines, run + len(chunk)
     last = max(chunk.rfind(b"\n"), chunk.rfind(b"\r"))
@@ -199,30 +191,25 @@ def _refuse_padding(path: Path, name: str) -> None:
             rest = rest or stream.read(_CHUNK_BYTES)
         else:
             return
-    raise UnreadableFile(
-        f"{name} is not a complete gzip file: zeros follow the compressed text.",
-        next_step="remove what follows: gunzip it, which ignores that, and gzip it again",
-        path=name,
-    )
+    why = "is not a complete gzip file: zeros follow the compressed text"
+    raise BadFile(path=name, fault=Fault.PADDED, why=why)
 
 
 def _refuse_binary(sample: bytes, name: str) -> None:
     """Refuses what is no text: UTF-16, pictures, archives. A few odd bytes in a text are the records' problem."""
     if sample.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        raise UnreadableFile(f"{name} is UTF-16 text; text files are landed as UTF-8.", path=name)
+        raise BadFile(path=name, fault=Fault.COLUMNS, why="is UTF-16 text; text files are landed as UTF-8")
     magic = {b"\x1f\x8b": "gzip", b"PAR1": "Parquet", b"PK\x03\x04": "zip", b"\x28\xb5\x2f\xfd": "zstd"}
     for start, what in magic.items():
         if sample.startswith(start):
-            raise UnreadableFile(
-                f"{name} holds {what}, not text.", next_step="rename the file with the suffix of its format", path=name
-            )
+            raise BadFile(path=name, fault=Fault.SUFFIX, why=f"holds {what}, not text")
     odd = len(sample) - len(sample.translate(None, _CONTROLS)) + sample.decode("utf-8", "replace").count("\ufffd")
     if odd > len(sample) * _MOST_BINARY:
-        raise UnreadableFile(f"{name} is not text.", next_step="land JSON lines, CSV or Parquet", path=name)
+        raise BadFile(path=name, fault=Fault.NOT_TEXT, why="is not text")
 
 
 def _probe_csv(path: Path, kind: FileKind, source: SourceTable, name: str) -> Probe:
-    with _text_errors(name, kind):
+    with _text_errors(name):
         empty, valid_utf8 = _scan_text(path, kind, name)
         if empty:
             return Probe(empty=True, valid_utf8=valid_utf8)
@@ -236,7 +223,8 @@ def _probe_csv(path: Path, kind: FileKind, source: SourceTable, name: str) -> Pr
     counts = Counter(header)
     for column in source.schema.fieldNames():
         if counts[column] > 1:
-            raise UnreadableFile(f"{name} names the column {column} twice; its header is: {found}.", path=name)
+            why = f"names the column {column} twice; its header is: {found}"
+            raise BadFile(path=name, fault=Fault.COLUMNS, why=why, column=column)
     _require(source, header, found=f"its header is: {found}", name=name)
     return Probe(
         valid_utf8=valid_utf8, header=header, line_end=line_end or "\n", ignored_columns=_ignored(source, header)
@@ -273,12 +261,9 @@ def _end_of_rows(text: IO[str], name: str) -> str | None:
     for _ in rows:
         end = last[len(last.rstrip("\r\n")) :]
         if found is not None and end not in ("", found):
-            raise UnreadableFile(
-                f"{name} has rows that end in {_LINE_ENDS[found]}, and others: line {rows.line_num:,} ends in "
-                f"{_LINE_ENDS[end]}.",
-                next_step="end every row with the same line break",
-                path=name,
-            )
+            others = f"line {rows.line_num:,} ends in {_LINE_ENDS[end]}"
+            why = f"has rows that end in {_LINE_ENDS[found]}, and others: {others}"
+            raise BadFile(path=name, fault=Fault.LINE_ENDS, why=why)
         found = found or end
     return found
 
@@ -292,11 +277,9 @@ def _scan_rows(text: IO[str], name: str) -> tuple[str, ...]:
         for row in rows:
             header = tuple(column.strip() for column in row) if header is None else header
             if len(row) > MOST_VALUES:
-                raise UnreadableFile(
-                    f"{name} has a row of {len(row):,} values (it ends in line {rows.line_num:,}), and {MOST_VALUES:,} "
-                    f"are the most.",
-                    path=name,
-                )
+                at = f"it ends in line {rows.line_num:,}"
+                why = f"has a row of {len(row):,} values ({at}), and {MOST_VALUES:,} are the most"
+                raise BadFile(path=name, fault=Fault.COLUMNS, why=why)
             # A row that is one line is no longer than a line can be.
             if rows.line_num > line + 1 and sum(map(len, row)) > MOST_RECORD_BYTES:
                 raise csv.Error("row larger than the limit of a record")
@@ -306,20 +289,14 @@ def _scan_rows(text: IO[str], name: str) -> tuple[str, ...]:
     return header or ()
 
 
-def _no_csv(error: str, name: str, *, began: int, line: int) -> UnreadableFile:
+def _no_csv(error: str, name: str, *, began: int, line: int) -> BadFile:
     """What Python's parser found wrong with a row: it is too long, a quote is not closed, or text follows one."""
     if "limit" in error:
-        return UnreadableFile(
-            f"{name} has a row of more than {MOST_RECORD_BYTES >> 20} MiB that begins before line {line:,}.",
-            next_step="look for a quote that is never closed",
-            path=name,
-        )
+        why = f"has a row of more than {MOST_RECORD_BYTES >> 20} MiB that begins before line {line:,}"
+        return BadFile(path=name, fault=Fault.OPEN_QUOTE, why=why)
     problem = f"in line {line:,} text behind a closing quote" if "after" in error else "a quote that is never closed"
-    return UnreadableFile(
-        f"{name} has {problem}, in the row that begins in line {began:,}.",
-        next_step="put a value with a quote into quotes, and double the quotes inside",
-        path=name,
-    )
+    why = f"has {problem}, in the row that begins in line {began:,}"
+    return BadFile(path=name, fault=Fault.QUOTES, why=why)
 
 
 def _probe_parquet(path: Path, source: SourceTable, name: str) -> Probe:
@@ -340,11 +317,7 @@ def _probe_parquet(path: Path, source: SourceTable, name: str) -> Probe:
         if isinstance(error, PermissionError):
             raise
         reason = str(error).splitlines()[0].rstrip(".") if str(error) else type(error).__name__
-        raise UnreadableFile(
-            f"{name} is not a readable Parquet file: {reason}.",
-            next_step="get the file again from its source",
-            path=name,
-        ) from error
+        raise BadFile(path=name, fault=Fault.DAMAGED, why=f"is not a readable Parquet file: {reason}") from error
     found = Probe(columns=columns, ignored_columns=_ignored(source, names))
     require_types(found, source, name=name, columns=names)
     return found
@@ -366,12 +339,8 @@ def _refuse_cut_instants(path: Path, file: pq.ParquetFile, columns: Sequence[str
             for column in chosen:
                 pairs = zip(_ticks(whole.column(column)), _ticks(part.column(column)), strict=True)
                 if any((nanoseconds != microseconds * 1_000).any() for nanoseconds, microseconds in pairs):
-                    raise UnreadableFile(
-                        f"{name} holds {column} with digits below the microsecond, as INT96, which would be lost.",
-                        next_step=f"write {column} in microseconds, or declare rounds=True",
-                        path=name,
-                        column=column,
-                    )
+                    why = f"holds {column} with digits below the microsecond, as INT96, which would be lost"
+                    raise BadFile(path=name, fault=Fault.DIGITS, why=why, column=column)
 
 
 def _ticks(values: pa.Array) -> Iterator[Any]:
@@ -415,21 +384,16 @@ def _refuse_type(source: SourceTable, column: str, found: DataType | None, name:
         return
     says = "a type that cannot be read" if found is None else found.simpleString()
     zone = " without a zone, so its instants are not known" if says == "timestamp_ntz" else ""
-    raise UnreadableFile(
-        f"{name} holds {column} as {says}{zone}; the contract says {target.simpleString()}.",
-        next_step=f"write {column} as {target.simpleString()}"
-        + (" with a zone, such as UTC, or declare the zone of its times: timezone='Europe/Amsterdam'" if zone else ""),
-        path=name,
-        column=column,
-    )
+    wanted = target.simpleString()
+    why = f"holds {column} as {says}{zone}; the contract says {wanted}"
+    raise BadFile(path=name, fault=Fault.ZONE if zone else Fault.TYPE, why=why, column=column, type_=wanted)
 
 
 def _require(source: SourceTable, columns: tuple[str, ...], *, found: str, name: str) -> None:
     for column in sorted(required_of_a_file(source), key=source.schema.fieldNames().index):
         if column not in columns:
-            raise UnreadableFile(
-                f"{name} has no column {column}, which {source.name} requires; {found}.", path=name, column=column
-            )
+            why = f"has no column {column}, which {source.name} requires; {found}"
+            raise BadFile(path=name, fault=Fault.COLUMNS, why=why, column=column)
 
 
 def _named(columns: tuple[str, ...]) -> str:

@@ -15,11 +15,11 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType
 
-from backfill_assets.crash_points import Point
+from backfill_assets.core.crash_points import Point
+from backfill_assets.core.identity import canonical_json
+from backfill_assets.core.places import for_spark
 from backfill_assets.domain import Operation, SourceTable
 from backfill_assets.domain.operations import OPERATION
-from backfill_assets.errors import Refused, UnknownName
-from backfill_assets.identity import canonical_json
 from backfill_assets.landing.archive import archive_text
 from backfill_assets.landing.attempt import Landing
 from backfill_assets.landing.compacted import earlier_versions
@@ -33,21 +33,17 @@ from backfill_assets.landing.conformed import (
     valid_rows,
 )
 from backfill_assets.landing.days import pending_days
+from backfill_assets.landing.errors import NotCurrent, NothingToRestore, UnknownColumn, Values, WrongKey, WrongValue
 from backfill_assets.landing.formats import ROW
 from backfill_assets.landing.imports import LIVE, STATEMENT, OnDuplicate
+from backfill_assets.landing.key_versions import DECIDES, KeyState, key_state, standing
 from backfill_assets.landing.land import Landed
-from backfill_assets.landing.standing import DECIDES, KeyState, key_state, standing
 from backfill_assets.landing.values import Reading, typed
 from backfill_assets.ledger.import_records import ImportRecord, OfferedFile
 from backfill_assets.ledger.transactions import WriteTransaction
-from backfill_assets.next_steps import NAME, WHY, Act, Option, do, step
-from backfill_assets.places import for_spark
-from backfill_assets.planning.filling import joined, loads
 
 _QUOTED = 100
 """So many characters of a value are repeated in a refusal."""
-
-_PAST = {KeyState.DELETED: "is deleted already", KeyState.WITHDRAWN: "is withdrawn already"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,11 +121,8 @@ def restore(work: Landing, import_id: str, key: Mapping[str, str], *, reason: st
             record = tx.imports.get(import_id)
             statements = [each for each in tx.imports.records(work.source.name, LIVE) if each.format == STATEMENT]
         if record not in statements:
-            raise Refused(
-                f"{import_id} ({record.original_path}) withdrew nothing of {work.source.name}.",
-                next_step=do(Act.STATUS),
-                import_id=import_id,
-            )
+            why = f"({record.original_path}) withdrew nothing of {work.source.name}"
+            raise NothingToRestore(import_id=import_id, why=why)
         chosen = columns_condition(work, key)
         keys = valid_rows(work.spark, work.landing, work.source, statements)
         restored = keys.where(F.col(RESTORES) == import_id).select(*work.source.key)
@@ -137,11 +130,8 @@ def restore(work: Landing, import_id: str, key: Mapping[str, str], *, reason: st
         left = keys.where(is_of_it & chosen).select(*work.source.key)
         left = left.join(restored, on=list(work.source.key), how="left_anti")
         if not left.limit(1).count():
-            raise Refused(
-                f"{import_id} withdrew no such key of {work.source.name} that is not restored already.",
-                next_step=do(Act.STATUS),
-                import_id=import_id,
-            )
+            why = f"withdrew no such key of {work.source.name} that is not restored already"
+            raise NothingToRestore(import_id=import_id, why=why)
         document = {"statement": "restoration", "restores": import_id, "key": dict(key)}
         statement = Statement(title=f"restoration of {import_id}", document=document, reason=reason)
         return _state(work, statement, left, Operation.RESTORE, restores=import_id)
@@ -213,15 +203,11 @@ def require_key(source: SourceTable, key: Mapping[str, str], *, complete: bool) 
         Refused: A column is not of the key or, when all are needed, one is missing.
     """
     if strange := [name for name in key if name not in source.key]:
-        raise Refused(
-            f"{strange[0][:_QUOTED]} is not of the key of {source.name}, which is {', '.join(source.key)}.",
-            next_step=step("name a column of the key: ", Option("key", f"{source.key[0]}=VALUE")),
-        )
+        why = f"{strange[0][:_QUOTED]} is not of the key of {source.name}, which is {', '.join(source.key)}"
+        raise WrongKey(table=source.name, key=source.key, why=why)
     if complete and (missing := [name for name in source.key if name not in key]):
-        raise Refused(
-            f"the key of {source.name} is {', '.join(source.key)}, and no value of {missing[0]} is given.",
-            next_step=step("add ", Option("key", f"{missing[0]}=VALUE")),
-        )
+        why = f"the key of {source.name} is {', '.join(source.key)}, and no value of {missing[0]} is given"
+        raise WrongKey(table=source.name, key=source.key, missing=missing[0], why=why)
 
 
 def require_columns(source: SourceTable, values: Mapping[str, str]) -> None:
@@ -231,12 +217,8 @@ def require_columns(source: SourceTable, values: Mapping[str, str]) -> None:
         UnknownName: The contract has no such column.
     """
     if strange := [name for name in values if name not in source.schema.fieldNames()]:
-        columns = ", ".join(source.schema.fieldNames())
-        raise UnknownName(
-            f"{source.name} has no column {strange[0][:_QUOTED]!r}; its columns are {columns}.",
-            next_step=step("name one of these: ", Option("where", f"{source.key[0]}=VALUE")),
-            table=source.name,
-        )
+        columns = tuple(source.schema.fieldNames())
+        raise UnknownColumn(table=source.name, column=strange[0][:_QUOTED], columns=columns, key=source.key)
 
 
 def columns_condition(work: Landing, values: Mapping[str, str]) -> Column:
@@ -253,12 +235,8 @@ def columns_condition(work: Landing, values: Mapping[str, str]) -> Column:
     given = {name: typed(F.lit(text), StringType(), schema[name].dataType, how) for name, text in values.items()}
     found = session.range(1).select(*(value.isNotNull().alias(name) for name, value in given.items())).collect()[0]
     if wrong := [name for name in values if not found[name]]:
-        kind = schema[wrong[0]].dataType.simpleString()
-        raise Refused(
-            f"{values[wrong[0]][:_QUOTED]!r} is no value of {wrong[0]} of {table}, which is a {kind}.",
-            next_step=f"give a {kind}, written as in the files of {table}",
-            table=table,
-        )
+        column, value = wrong[0], values[wrong[0]][:_QUOTED]
+        raise WrongValue(table=table, column=column, value=value, type_=schema[column].dataType.simpleString())
     return reduce(lambda left, right: left & right, (F.col(name) == value for name, value in given.items()))
 
 
@@ -274,19 +252,13 @@ def _require_current(work: Landing, key: Mapping[str, str], wanted: Column) -> N
     )
     if found is not None and found["state"] == KeyState.CURRENT:
         return
-    named = ", ".join(f"{name} {value[:_QUOTED]}" for name, value in key.items())
-    state = "never landed" if found is None else _PAST[KeyState(found["state"])]
-    with work.ledger.read() as tx:  # a process that withdrew it may have stopped before it had built the days
-        waiting = loads(work.source.name, pending_days(tx, work.source).days)
     is_withdrawn = found is not None and found["state"] == KeyState.WITHDRAWN
-    is_waiting = waiting and is_withdrawn
-    undo = (
-        step(do(Act.RESTORE, found[IMPORT_ID], reason=WHY, by=NAME), " undoes the withdrawal")
-        if found is not None and is_withdrawn
-        else step("look for its landed file: ", do(Act.STATUS))
-    )
-    raise Refused(
-        f"{named} of {work.source.name} {state}{', and days are yet to be built from what landed' * bool(is_waiting)}.",
-        next_step=joined(waiting) if is_waiting else undo,
+    with work.ledger.read() as tx:  # a process that withdrew it may have stopped before it had built the days
+        unbuilt = pending_days(tx, work.source).days if is_withdrawn else ()
+    raise NotCurrent(
         table=work.source.name,
+        key=Values({name: value[:_QUOTED] for name, value in key.items()}),
+        state=None if found is None else found["state"],
+        withdrawn_by=found[IMPORT_ID] if found is not None and is_withdrawn else None,
+        unbuilt=unbuilt,
     )

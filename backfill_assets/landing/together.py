@@ -6,14 +6,19 @@ few batches. What becomes of each file is what would become of it alone, in the 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from functools import reduce
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from backfill_assets.core.places import for_spark
 from backfill_assets.domain import SourceTable
 from backfill_assets.domain.sources import FILE_NAME
 from backfill_assets.files.port import Files
@@ -21,10 +26,8 @@ from backfill_assets.landing.archive import Archived
 from backfill_assets.landing.conformed import ARRIVAL, IMPORT_ID, conformed, conformed_folder, conformed_schema
 from backfill_assets.landing.contract import Bounds
 from backfill_assets.landing.formats import FILE, records
-from backfill_assets.landing.split import split_by
 from backfill_assets.landing.versions import VersionedRecords
 from backfill_assets.ledger.import_records import ImportRecord
-from backfill_assets.places import for_spark
 
 MOST_FILES = 250
 """Of a batch. A process that is killed lands its batch again; beyond this number the fixed costs do not matter."""
@@ -131,3 +134,51 @@ def _by_file(files: Sequence[_File], values: Sequence[str | int]) -> Column:
         return F.lit(values[0])
     names = (Path(archived.stored_path).name for archived, _ in files)
     return F.create_map(*(F.lit(each) for pair in zip(names, values, strict=True) for each in pair))[F.col(FILE)]
+
+
+_ROWS = 8192
+"""Read at a time: what is held in memory does not grow with the files."""
+
+
+def split_by(
+    column: str, files: Files, whole: str, folders: Mapping[str, str], *, name: str, schema: pa.Schema
+) -> None:
+    """Writes the rows of the Parquet files of a folder as `<folder of the value>/<name>-<number>.parquet`.
+
+    Rows of one value that are not beside each other become several files; a value without rows gets one that has none.
+
+    Args:
+        column: Its values are texts. It stays in the files.
+        files: The files of the place.
+        whole: The folder with the files, relative to the place; it need not exist.
+        folders: The folder of each value, relative to the place.
+        name: Distinguishes the files from those of other attempts.
+        schema: The columns of a file without rows.
+    """
+    number, without = 0, dict(folders)
+    for path in [each.path for each in files.listed(whole) if each.path.endswith(".parquet")]:
+        with files.open(path) as opened, pq.ParquetFile(opened) as file, ExitStack() as written:
+            present: str | None = None
+            writer: pq.ParquetWriter | None = None
+            for value, rows in _runs(file, column):
+                if writer is None or value != present:
+                    written.close()
+                    one = written.enter_context(files.create(f"{folders[value]}/{name}-{number:05}.parquet"))
+                    writer = written.enter_context(pq.ParquetWriter(one, file.schema_arrow, compression="zstd"))
+                    present, number = value, number + 1
+                    without.pop(value, None)
+                writer.write_batch(rows)
+    for folder in without.values():
+        with files.create(f"{folder}/{name}-{number:05}.parquet") as one, pq.ParquetWriter(one, schema):
+            number += 1
+
+
+def _runs(file: pq.ParquetFile, column: str) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """The rows in their order, cut where the value of the column changes."""
+    for batch in file.iter_batches(_ROWS):
+        ends = batch.column(column).dictionary_encode()
+        lengths = pc.run_end_encode(ends.indices)
+        begin = 0
+        for index, end in zip(lengths.values.to_pylist(), lengths.run_ends.to_pylist(), strict=True):
+            yield ends.dictionary[index].as_py(), batch.slice(begin, end - begin)
+            begin = end

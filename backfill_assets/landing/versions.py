@@ -14,10 +14,11 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
+from backfill_assets.core.errors import UnreadableFile
 from backfill_assets.domain import SourceTable
 from backfill_assets.domain.contracts import NO_LIFT
-from backfill_assets.errors import UnreadableFile
 from backfill_assets.landing.contract import BROKEN, required_columns
+from backfill_assets.landing.errors import BadFile, Fault
 from backfill_assets.landing.formats import Records, records
 from backfill_assets.landing.json_text import members
 from backfill_assets.landing.probe import FileKind, Format, Probe, probe, require_types
@@ -104,18 +105,12 @@ def version_of_columns(source: SourceTable, columns: Collection[str], *, name: s
     ]
     shown = ", ".join(sorted(known)) or "none that it knows"
     if not fitting:
-        raise UnreadableFile(
-            f"{name} has the columns of no version of {source.name}: {shown}.",
-            next_step=f"write the columns of one version, or name it in a column {SCHEMA_VERSION}",
-            path=name,
-        )
+        why = f"has the columns of no version of {source.name}: {shown}"
+        raise BadFile(path=name, fault=Fault.NO_VERSION, why=why, column=SCHEMA_VERSION)
     if _give_other_rows(source, fitting, known):
         both = " and ".join(str(version) for version in sorted(fitting))
-        raise UnreadableFile(
-            f"{name} can be of versions {both} of {source.name}, which would give other rows: {shown}.",
-            next_step=f"write every column of its version, or name it in a column {SCHEMA_VERSION}",
-            path=name,
-        )
+        why = f"can be of versions {both} of {source.name}, which would give other rows: {shown}"
+        raise BadFile(path=name, fault=Fault.SEVERAL_VERSIONS, why=why, column=SCHEMA_VERSION)
     return fitting[0]
 
 

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from backfill_assets.errors import IllegalTransition, NotApproved
-from backfill_assets.ledger.approval_grounds import ApprovalGrounds
-from backfill_assets.ledger.comments import COMMENT_ON, CommentReads, comment_digest, said_of
-from backfill_assets.ledger.event_log import Event, EventLog
-from backfill_assets.ledger.read_runs import RunReads
+from backfill_assets.core.people import POLICY, ApproverNotAPerson, require_person, same_name
+from backfill_assets.core.wording import WHY
+from backfill_assets.ledger.candidates import COMMENT_ON, CommentReads, comment_digest, said_of
+from backfill_assets.ledger.errors import (
+    BadApprover,
+    Ended,
+    NeedsAnother,
+    NeedsComment,
+    NeverPublished,
+    PartOfSet,
+    UnfitState,
+)
+from backfill_assets.ledger.events import Event, EventLog, Step
 from backfill_assets.ledger.recorded_text import one_line, required_text, storable_text
-from backfill_assets.ledger.records import GateResult, RunRecord
-from backfill_assets.ledger.run_steps import usual_step
+from backfill_assets.ledger.records import ApprovalGrounds, RunRecord
+from backfill_assets.ledger.runs import RunReads
 from backfill_assets.ledger.schema import approvals
-from backfill_assets.ledger.states import MEANING, VISIBLE, ApprovalState, RunState
-from backfill_assets.ledger.steps import Step
-from backfill_assets.next_steps import ANOTHER_PERSON, WHY, Act, comment, do, step
-from backfill_assets.people import POLICY, require_person, same_name
+from backfill_assets.ledger.states import VISIBLE, ApprovalState, RunState
 from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED
 
 
@@ -34,13 +37,8 @@ class ApprovalSteps:
         Raises:
             IllegalTransition: It is never published, is approved already, or readers see it already.
         """
-        run_id = found.run_id
         if found.manifest.mode in NEVER_PUBLISHED:
-            raise IllegalTransition(
-                f"run {run_id} has mode {found.manifest.mode} and is never published, so it needs no approval.",
-                next_step=do(Act.REPORT, run_id),
-                run_id=run_id,
-            )
+            raise NeverPublished(run_id=found.run_id, manifest=found.manifest)
         self.give(found, approver, note, grounds, place=place)
 
     def give(
@@ -53,20 +51,13 @@ class ApprovalSteps:
             NotApproved: Its gates demand a comment, and there is none.
         """
         if found.state in VISIBLE or found.state is RunState.CANCELLED:
-            raise IllegalTransition(
-                f"run {found.run_id} is {found.state} ({MEANING[found.state]}); there is nothing left to approve.",
-                next_step=usual_step(found.run_id, found.state),
-                run_id=found.run_id,
-            )
+            raise UnfitState(name=found.run_id, state=found.state, why="there is nothing left to approve")
         if found.approval is ApprovalState.APPROVED:
-            raise IllegalTransition(
-                f"run {found.run_id} is approved already, by {found.approved_by}.",
-                next_step=do(Act.STATUS, found.run_id),
-                run_id=found.run_id,
-            )
+            raise Ended(kind="run", name=found.run_id, why=f"is approved already, by {found.approved_by}")
         demanded = self._comments.demanded(found.run_id)
         if demanded and note.strip() in ("", WHY):
-            raise _comment_is_missing(found, demanded)
+            whole, said = found.manifest.member_of or found.run_id, said_of(demanded)
+            raise NeedsComment(run_id=found.run_id, whole=whole, table=found.manifest.table, said=said)
         self._log.change(
             self._step(found.run_id, ApprovalState.DRAFT, ApprovalState.APPROVED),
             Event(
@@ -111,8 +102,6 @@ class ApprovalSteps:
             name=f"the approval of run {run_id}",
             begins=begins,
             ends=ends,
-            next_step=usual_step(run_id, self._runs.state(run_id)),
-            ids={"run_id": run_id},
         )
 
 
@@ -144,13 +133,9 @@ class ApprovalWrites:
         found = self._runs.get(run_id)
         set_id = found.manifest.member_of
         if set_id is not None:
-            raise IllegalTransition(
-                f"run {run_id} belongs to set {set_id}, which is only approved as a whole.",
-                next_step=do(Act.APPROVE, set_id, by=ANOTHER_PERSON),
-                run_id=run_id,
-                set_id=set_id,
-            )
-        approver = another_person(by, found.manifest.requested_by, name=run_id, what="run", run_id=run_id)
+            why = f"belongs to set {set_id}, which is only approved as a whole"
+            raise PartOfSet(run_id=run_id, set_id=set_id, act="approve", why=why)
+        approver = another_person(by, found.manifest.requested_by, kind="run", name=run_id)
         self._steps.agree(found, approver, note, grounds, place=place)
 
     def approve_by_policy(self, run_id: str, *, policy: str) -> None:
@@ -176,35 +161,18 @@ class ApprovalWrites:
         """
         state = self._runs.state(run_id)
         if state in VISIBLE:
-            raise IllegalTransition(
-                f"run {run_id} is {state} ({MEANING[state]}); its approval has been used.",
-                next_step=usual_step(run_id, state),
-                run_id=run_id,
-            )
+            raise UnfitState(name=run_id, state=state, why="its approval has been used")
         self._steps.withdraw(run_id, required_text("the name", by), required_text("the reason", reason))
 
 
-def _comment_is_missing(run: RunRecord, demanded: Sequence[GateResult]) -> NotApproved:
-    whole = run.manifest.member_of or run.run_id
-    return NotApproved(
-        f"the approval of {whole} needs a comment, because of {run.manifest.table}: {said_of(demanded)}.",
-        next_step=step("read the report, and write why it is right: ", comment(whole)),
-        run_id=run.run_id,
-    )
-
-
-def another_person(by: str, requested_by: str, *, name: str, what: str, **ids: str) -> str:
+def another_person(by: str, requested_by: str, *, kind: str, name: str) -> str:
     """The approver, who is a person and not the requester.
 
     Raises:
         NotApproved: It is the requester, or no person.
     """
-    approver = one_line("the approver", by, NotApproved)
-    require_person("the approver", approver, NotApproved)
+    approver = one_line("the approver", by, BadApprover)
+    require_person("the approver", approver, ApproverNotAPerson)
     if same_name(approver, requested_by):
-        raise NotApproved(
-            f"{what} {name} was requested by {requested_by}, who cannot approve it as well.",
-            next_step=step("let another person approve it: ", do(Act.APPROVE, name, by=ANOTHER_PERSON)),
-            **ids,
-        )
+        raise NeedsAnother(kind=kind, name=name, why=f"requested by {requested_by}", as_well=" as well")
     return approver

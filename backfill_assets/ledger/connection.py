@@ -22,8 +22,8 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, OperationalError
 from sqlalchemy.exc import TimeoutError as NoFreeConnection
 from sqlalchemy.pool import ConnectionPoolEntry
 
-from backfill_assets.errors import DiskFull, OutcomeUnknown, Refused, Retryable
-from backfill_assets.next_steps import Act, do
+from backfill_assets.core.errors import DiskFull
+from backfill_assets.ledger.errors import DriverMissing, LedgerUrl, LostWhileCommitting, Unavailable
 
 WAIT_SECONDS = 60
 """How long a writer waits for its turn. Nothing slow happens inside a transaction, so this is never about patience."""
@@ -88,10 +88,7 @@ def connect_engine(url: str) -> Engine:
             pool_timeout=WAIT_SECONDS,
         )
     except ModuleNotFoundError as error:
-        raise Refused(
-            "the ledger URL names PostgreSQL, and its driver psycopg is not installed.",
-            next_step="pip install 'backfill-assets[postgres]'",
-        ) from error
+        raise DriverMissing from error
 
 
 @contextmanager
@@ -119,16 +116,10 @@ def transaction(engine: Engine, options: Mapping[str, Mapping[str, Any]]) -> Ite
     except OperationalError as error:
         if _is_full(error):
             raise DiskFull(f"the ledger {engine.url.database}") from error
-        raise Retryable(
-            f"the ledger could not be used, and nothing was changed in it: {error.orig}",
-            next_step="check that its database is up and not locked by another program, then try again",
-        ) from error
+        raise Unavailable(why=str(error.orig)) from error
     except NoFreeConnection as error:
-        raise Retryable(
-            f"the ledger could not be used, and nothing was changed in it: other threads of this process kept all its "
-            f"connections for {WAIT_SECONDS} s.",
-            next_step="try again",
-        ) from error
+        why = f"other threads of this process kept all its connections for {WAIT_SECONDS} s."
+        raise Unavailable(why=why) from error
 
 
 def compact_log(engine: Engine) -> None:
@@ -149,10 +140,7 @@ def _commit(commit: Any) -> None:
     except DBAPIError as error:
         if not error.connection_invalidated:
             raise
-        raise OutcomeUnknown(
-            f"the connection to the ledger was lost while it was committing: {error.orig}",
-            next_step=do(Act.RECOVER),
-        ) from error
+        raise LostWhileCommitting(why=str(error.orig)) from error
 
 
 def _address(url: str) -> URL:
@@ -160,32 +148,22 @@ def _address(url: str) -> URL:
         address = make_url(url)
     except (ArgumentError, ValueError) as error:
         # The text may hold a password, so it is not repeated.
-        raise Refused(
-            "the ledger URL is not a database URL.",
-            next_step="set BACKFILL_LEDGER_URL to something like sqlite:////srv/backfill/ledger.db "
-            "or postgresql://user@host/database",
-        ) from error
+        raise LedgerUrl(why="the ledger URL is not a database URL.") from error
     backend = address.drivername.partition("+")[0]
     if backend not in ("sqlite", "postgresql", "postgres"):
-        raise Refused(
-            f"the ledger runs on SQLite and PostgreSQL, and the ledger URL names {backend!r}.",
-            next_step="set BACKFILL_LEDGER_URL to sqlite:////path/to/ledger.db or postgresql://user@host/database",
-        )
+        raise LedgerUrl(why=f"the ledger runs on SQLite and PostgreSQL, and the ledger URL names {backend!r}.")
     # `postgresql://` alone means another driver in some versions of SQLAlchemy.
     return address.set(drivername="sqlite" if backend == "sqlite" else "postgresql+psycopg")
 
 
 def _sqlite_engine(address: URL) -> Engine:
     if not address.database or address.database == ":memory:":
-        raise Refused(
-            "a ledger in memory would forget everything with its process.",
-            next_step="set BACKFILL_LEDGER_URL to sqlite:////path/to/ledger.db",
-        )
+        raise LedgerUrl(why="a ledger in memory would forget everything with its process.")
     folder = Path(address.database).parent
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise Refused(f"the folder of the ledger, {folder}, cannot be created: {error.strerror}.") from error
+        raise LedgerUrl(why=f"the folder of the ledger, {folder}, cannot be created: {error.strerror}.") from error
     engine = create_engine(address)
     event.listen(engine, "do_connect", _connect_sqlite)
     event.listen(engine, "checkin", _leave_sqlite_to_others)

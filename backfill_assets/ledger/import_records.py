@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime
 
+from backfill_assets.ledger.rows import AnyRow, read_as
 from backfill_assets.ledger.states import ImportState
 
 
@@ -131,3 +132,14 @@ class ImportDay:
     deleted: int = 0
     withdrawn: int = 0
     restored: int = 0
+
+
+import_day = read_as(ImportDay)
+_counts = read_as(ImportCounts)
+_import_fields = read_as(ImportRecord)
+
+
+def import_record(row: AnyRow) -> ImportRecord:
+    """One landed file; its counts are columns of their own."""
+    keys = KeyCounts(current=row.keys_current, deleted=row.keys_deleted, withdrawn=row.keys_withdrawn)
+    return replace(_import_fields(row), counts=_counts(row), keys=keys)

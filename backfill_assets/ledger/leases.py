@@ -9,14 +9,13 @@ from datetime import datetime
 
 from sqlalchemy import Connection, delete, insert, select, update
 
-from backfill_assets.clock import Clock
-from backfill_assets.errors import AtWork, TakenOver
-from backfill_assets.lease import Lease, LeaseTerms, mark_of
+from backfill_assets.core.clock import Clock
+from backfill_assets.core.lease import Lease, LeaseTerms, mark_of
 from backfill_assets.ledger import rows
-from backfill_assets.ledger.event_log import EventLog
+from backfill_assets.ledger.errors import LostWork, UnderWay
+from backfill_assets.ledger.events import EventLog
 from backfill_assets.ledger.queries import Queries
 from backfill_assets.ledger.schema import leases
-from backfill_assets.next_steps import Act, do, wait_or_take_over
 
 _TURN = "turn to land "
 
@@ -50,7 +49,7 @@ class LeaseReads(Queries):
         """
         held = self.get(work_id)
         if held is not None and held.is_alive(at):
-            raise at_work(work_id, held, at)
+            raise UnderWay(work_id=work_id, held=held, found_at=at)
 
 
 class LeaseSteps(LeaseReads):
@@ -87,11 +86,7 @@ class LeaseSteps(LeaseReads):
         """
         held = self.get(work_id)
         if attempt is not None and (held is None or held.attempt != attempt):
-            raise TakenOver(
-                f"{work_id} is not this process's any more: another process took it over.",
-                next_step=do(Act.STATUS),
-                work_id=work_id,
-            )
+            raise LostWork(name=work_id, why="another process took it over", of={"work_id": work_id})
 
 
 class TurnWrites(LeaseReads):
@@ -145,15 +140,3 @@ def renew(connection: Connection, clock: Clock, work_id: str, terms: LeaseTerms)
     is_it = (leases.c.work_id == work_id) & (leases.c.attempt == terms.attempt)
     changed = connection.execute(update(leases).where(is_it).values(until_at=clock() + terms.length))
     return bool(changed.rowcount)
-
-
-def at_work(work_id: str, held: Lease, at: datetime) -> AtWork:
-    """The refusal to disturb a living process."""
-    return AtWork(
-        f"{work_id} is under way: {held.sentence(at)}.",
-        next_step=wait_or_take_over(work_id),
-        work_id=work_id,
-        holder=held.holder,
-        machine=held.machine,
-        until=held.until_at.isoformat(),
-    )

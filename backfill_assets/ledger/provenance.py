@@ -19,11 +19,11 @@ class SourceProvenance:
 
     Attributes:
         imports: Every landed file with events of it, as its id and sha256; empty where nothing has landed.
-        session: The digest of the session settings; null where an earlier release did not record it.
+        session: The digest of the session settings.
     """
 
     imports: tuple[tuple[str, str], ...]
-    session: str | None = None
+    session: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +36,7 @@ class DerivedProvenance:
         inputs: The digest of the window that was read of each input, by table.
         manifest: The digest of the manifest of its run.
         references: The version and sha256 of every reference document that was read, by name.
-        session: The digest of the session settings; null where an earlier release did not record it.
+        session: The digest of the session settings.
         transform: The transform.
         transform_version: Its registered version.
     """
@@ -46,7 +46,7 @@ class DerivedProvenance:
     inputs: Mapping[str, str]
     manifest: str
     references: Mapping[str, tuple[str, str]]
-    session: str | None = None
+    session: str
     transform: str
     transform_version: str
 
@@ -90,7 +90,7 @@ def provenance_of(document: Any) -> Provenance:
         found = _known(document)
         if document_of(found) == document:
             return found
-    except (TypeError, ValueError, AttributeError):
+    except (KeyError, TypeError, ValueError, AttributeError):
         pass  # Its parts are of other kinds than those of a document of ours.
     return OtherProvenance(recorded=json.dumps(document))
 
@@ -99,7 +99,7 @@ def _known(document: Any) -> SourceProvenance | DerivedProvenance:
     if "imports" in document:
         imports = tuple((import_id, sha256) for import_id, sha256 in document["imports"])
         return SourceProvenance(**{**document, "imports": imports})
-    references = {name: (version, sha256) for name, (version, sha256) in document.get("references", {}).items()}
+    references = {name: (version, sha256) for name, (version, sha256) in document["references"].items()}
     return DerivedProvenance(**{**document, "references": references})
 
 
@@ -110,15 +110,15 @@ def document_of(provenance: Provenance) -> Mapping[str, Any]:
             found: Mapping[str, Any] = json.loads(provenance.recorded)
             return found
         case SourceProvenance():
-            document: dict[str, Any] = {"imports": [list(read) for read in provenance.imports]}
+            return {"imports": [list(read) for read in provenance.imports], "session": provenance.session}
         case DerivedProvenance():
-            document = {
+            return {
                 "code": provenance.code,
                 "configuration": provenance.configuration,
                 "inputs": dict(provenance.inputs),
                 "manifest": provenance.manifest,
                 "references": {name: list(read) for name, read in provenance.references.items()},
+                "session": provenance.session,
                 "transform": provenance.transform,
                 "transform_version": provenance.transform_version,
             }
-    return document if provenance.session is None else {**document, "session": provenance.session}

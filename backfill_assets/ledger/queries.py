@@ -8,7 +8,7 @@ from typing import Any, TypeVar, cast
 from sqlalchemy import Column, Connection, Row, Select
 from sqlalchemy.sql import Executable
 
-from backfill_assets.errors import BackfillError
+from backfill_assets.core.errors import BackfillError
 
 T = TypeVar("T")
 

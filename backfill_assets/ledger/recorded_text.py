@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from backfill_assets.errors import BackfillError, Refused
-from backfill_assets.next_steps import WHY
-from backfill_assets.wording import fault_of
+from backfill_assets.core.wording import WHY, fault_of
+from backfill_assets.ledger.errors import BadText
 
 
 def storable_text(what: str, text: str) -> str:
@@ -23,11 +22,11 @@ def storable_text(what: str, text: str) -> str:
         Refused: It holds NUL or half a character.
     """
     if "\x00" in text or any("\ud800" <= character <= "\udfff" for character in text):
-        raise Refused(f"{what} holds characters that are no text: {text[:200]!r}.", next_step="type it again")
+        raise BadText(what=what, why=f"holds characters that are no text: {text[:200]!r}")
     return text
 
 
-def required_text(what: str, text: str, refuse: type[BackfillError] = Refused) -> str:
+def required_text(what: str, text: str, refuse: type[BadText] = BadText) -> str:
     """A text that must be given.
 
     Args:
@@ -43,11 +42,11 @@ def required_text(what: str, text: str, refuse: type[BackfillError] = Refused) -
     """
     stripped = storable_text(what, text).strip()
     if not stripped:
-        raise refuse(f"{what} is empty.", next_step=f"say {what}")
+        raise refuse(what=what, why="is empty", is_missing=True)
     return stripped
 
 
-def one_line(what: str, text: str, refuse: type[BackfillError] = Refused) -> str:
+def one_line(what: str, text: str, refuse: type[BadText] = BadText) -> str:
     """A text that a person must type: one line, which cannot pass for another line of a log or a report.
 
     Args:
@@ -65,11 +64,9 @@ def one_line(what: str, text: str, refuse: type[BackfillError] = Refused) -> str
     stripped = required_text(what, text, refuse)
     fault = fault_of(stripped)
     if fault:
-        raise refuse(f"{what} {fault}.", next_step="type it again, as one line of text")
+        raise refuse(what=what, why=fault)
     if stripped == WHY:
-        raise refuse(
-            f"{what} is {WHY}, which stands for a reason in printed commands.", next_step=f"say {what} instead"
-        )
+        raise refuse(what=what, why=f"is {WHY}, which stands for a reason in printed commands", is_missing=True)
     return stripped
 
 

@@ -9,12 +9,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from enum import StrEnum
-from typing import Any
+from typing import Any, Self
 
-from backfill_assets.identity import FileSet
-from backfill_assets.lease import Lease
+from backfill_assets.core.identity import FileSet
+from backfill_assets.core.lease import Lease
 from backfill_assets.ledger.provenance import NOTHING_RECORDED, Provenance
-from backfill_assets.ledger.sampled import BreakdownCell, FailingKey, SampledRow
 from backfill_assets.ledger.states import (
     ApprovalState,
     ChunkState,
@@ -29,13 +28,144 @@ from backfill_assets.planning.sets import SetManifest, is_set
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ApprovalGrounds:
+    """Why the approver of a run may approve it.
+
+    Attributes:
+        groups: The approver's groups that count.
+        approvers_version: The version of `approvers.yaml` that lists these groups.
+        approvers_sha256: sha256 of that file.
+    """
+
+    groups: tuple[str, ...]
+    approvers_version: str
+    approvers_sha256: str
+
+    @property
+    def document(self) -> Mapping[str, Any]:
+        """Their part of the event's payload."""
+        return {
+            "groups": list(self.groups),
+            "approvers_version": self.approvers_version,
+            "approvers_sha256": self.approvers_sha256,
+        }
+
+    @classmethod
+    def parse(cls, payload: Mapping[str, Any]) -> Self | None:
+        """The grounds in the payload of an approval's event; None where any person but the requester may approve."""
+        if "groups" not in payload:
+            return None
+        return cls(
+            groups=tuple(payload["groups"]),
+            approvers_version=payload["approvers_version"],
+            approvers_sha256=payload["approvers_sha256"],
+        )
+
+
+Values = Mapping[str, str | None]
+"""Columns of a row as text."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SampledRow:
+    """A row that moves.
+
+    Attributes:
+        partition: The partition it is in.
+        key: The columns that identify it, the partition first, as text.
+        before: Its other columns as text in the accepted rows; null for an added row.
+        after: The same in the new rows; null for a removed row.
+    """
+
+    partition: date
+    key: Values
+    before: Values | None
+    after: Values | None
+
+    def document(self) -> Mapping[str, Any]:
+        """The row as the ledger keeps it."""
+        return {
+            "partition": self.partition.isoformat(),
+            "key": dict(self.key),
+            "before": None if self.before is None else dict(self.before),
+            "after": None if self.after is None else dict(self.after),
+        }
+
+    @staticmethod
+    def parse(document: Mapping[str, Any]) -> SampledRow:
+        """The row that the ledger kept; `parse(row.document()) == row`."""
+        return SampledRow(**{**document, "partition": date.fromisoformat(document["partition"])})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailingKey:
+    """A row that fails a gate.
+
+    Attributes:
+        gate: The gate.
+        partition: The partition it is in.
+        key: The columns that identify it, the partition first, as text.
+    """
+
+    gate: str
+    partition: date
+    key: Values
+
+    def document(self) -> Mapping[str, Any]:
+        """The key as the ledger keeps it."""
+        return {"gate": self.gate, "partition": self.partition.isoformat(), "key": dict(self.key)}
+
+    @staticmethod
+    def parse(document: Mapping[str, Any]) -> FailingKey:
+        """The key that the ledger kept; `parse(found.document()) == found`."""
+        return FailingKey(**{**document, "partition": date.fromisoformat(document["partition"])})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BreakdownCell:
+    """The measures of one month and one combination of business dimensions, before and after.
+
+    Attributes:
+        month: Its first day.
+        is_new: Whether it counts the partitions without accepted rows, or those with.
+        by: The dimensions as text; empty when there were too many combinations of them.
+        before: The measures of the accepted rows by name, as text.
+        after: The same of the new rows.
+        differs: Whether any of these rows differ, even where the measures are the same.
+    """
+
+    month: date
+    is_new: bool
+    by: Values
+    before: Mapping[str, str]
+    after: Mapping[str, str]
+    differs: bool
+
+    def document(self) -> Mapping[str, Any]:
+        """The cell as the ledger keeps it."""
+        return {
+            "month": self.month.isoformat(),
+            "is_new": self.is_new,
+            "by": dict(self.by),
+            "before": dict(self.before),
+            "after": dict(self.after),
+            "differs": self.differs,
+        }
+
+    @staticmethod
+    def parse(document: Mapping[str, Any]) -> BreakdownCell:
+        """The cell that the ledger kept; `parse(cell.document()) == cell`."""
+        return BreakdownCell(**{**document, "month": date.fromisoformat(document["month"])})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunHeader:
     """A run without its manifest: what it is, and how far.
 
     Attributes:
-        kind, mode, because: As the manifest says; None where an earlier revision of the ledger could not read it.
+        kind, mode, because: As the manifest says.
         sequence: The event that planned it: the order in which runs were planned.
-        first, last: Its first and last partition; None where an earlier revision of the ledger could not read them.
+        first, last: Its first and last partition.
         approval: APPROVED only while a valid approval of `manifest_digest` stands.
         approved_by: Who gave it; None while DRAFT.
         note: The reason for its present state, such as why it failed.
@@ -44,9 +174,11 @@ class RunHeader:
 
     run_id: str
     table: str
-    kind: Kind | None
-    mode: Mode | None
-    because: CauseKind | None
+    kind: Kind
+    mode: Mode
+    because: CauseKind
+    first: date
+    last: date
     sequence: int
     manifest_digest: str
     state: RunState
@@ -56,8 +188,6 @@ class RunHeader:
     updated_at: datetime
     note: str = ""
     lease: Lease | None = None
-    first: date | None = None
-    last: date | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,17 +14,15 @@ from typing import Any
 
 from sqlalchemy import delete, func, insert, select
 
-from backfill_assets.errors import Refused
-from backfill_assets.identity import canonical_json, sha256_text
+from backfill_assets.core.identity import canonical_json, sha256_text
 from backfill_assets.ledger import rows
-from backfill_assets.ledger.event_log import Event, EventLog
+from backfill_assets.ledger.errors import NoSamples
+from backfill_assets.ledger.events import Event, EventLog
 from backfill_assets.ledger.queries import Queries
-from backfill_assets.ledger.read_runs import RunReads
 from backfill_assets.ledger.recorded_text import one_line
-from backfill_assets.ledger.records import EventRecord, Sample, SampleKind
-from backfill_assets.ledger.sampled import BreakdownCell, FailingKey, SampledRow
+from backfill_assets.ledger.records import BreakdownCell, EventRecord, FailingKey, Sample, SampledRow, SampleKind
+from backfill_assets.ledger.runs import RunReads
 from backfill_assets.ledger.schema import events, samples
-from backfill_assets.next_steps import Act, do
 
 ERASED = "samples_erased"
 MEASURED = ("gates_recorded", "candidates_cleared")
@@ -109,11 +107,7 @@ class SampleWrites(SampleReads):
         eraser, why = one_line("the name", by), one_line("the reason", reason)
         erased = sum(self._erase_of(run_id, eraser, why) for run_id in run_ids)
         if not erased:
-            raise Refused(
-                f"the ledger holds no values of rows of run {' or '.join(run_ids)}.",
-                next_step=do(Act.REPORT, run_ids[0]),
-                run_id=run_ids[0],
-            )
+            raise NoSamples(run_ids=run_ids)
         return erased
 
     def _erase_of(self, run_id: str, eraser: str, why: str) -> int:

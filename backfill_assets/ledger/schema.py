@@ -1,11 +1,14 @@
-"""Schema of the ledger: its tables, and the constraints that the database enforces.
+"""Schema of the ledger: its types and tables, and the constraints that the database enforces.
 
 The Alembic revisions under `migrations/` build exactly this and the `partial_indexes`; a test compares them on both
-databases. `table_name` and `partition_date` are called so because `table` and `partition` are words of SQL.
+databases. Instants come back aware and in UTC, documents as canonical JSON text, file sets with every file in them.
+`table_name` and `partition_date` are called so because `table` and `partition` are words of SQL.
 """
 
 from __future__ import annotations
 
+import json
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
@@ -14,7 +17,10 @@ from sqlalchemy import (
     Boolean,
     CheckConstraint,
     Column,
+    Connection,
     Date,
+    DateTime,
+    Dialect,
     Enum,
     ForeignKey,
     ForeignKeyConstraint,
@@ -24,10 +30,11 @@ from sqlalchemy import (
     String,
     Table,
     Text,
+    event,
 )
+from sqlalchemy.types import TypeDecorator
 
-from backfill_assets.ledger.append_only import make_append_only
-from backfill_assets.ledger.columns import CanonicalJson, FileSetText, UtcDateTime
+from backfill_assets.core.identity import DataFile, FileSet, canonical_json
 from backfill_assets.ledger.records import Action, SampleKind
 from backfill_assets.ledger.states import (
     ApprovalState,
@@ -38,8 +45,104 @@ from backfill_assets.ledger.states import (
     SetState,
     VersionState,
 )
+from backfill_assets.planning.manifest_parts import CauseKind, Kind, Mode
 
-HEAD_REVISION = "0007"
+
+class UtcDateTime(TypeDecorator[datetime]):
+    """An aware instant. PostgreSQL keeps it as such; SQLite has no such type and keeps its UTC wall time."""
+
+    impl = DateTime(timezone=True)
+    cache_ok = True
+
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:
+        """The instant as the database keeps it; a naive one could mean any of 24 hours and is a mistake."""
+        if value is None:
+            return None
+        if value.tzinfo is None:
+            raise ValueError(f"an instant without a time zone cannot be kept: {value!r}")
+        in_utc = value.astimezone(UTC)
+        return in_utc.replace(tzinfo=None) if dialect.name == "sqlite" else in_utc
+
+    def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:  # noqa: ARG002 - the signature is SQLAlchemy's
+        """The instant, aware and in UTC whatever the time zone of the database session is."""
+        if value is None:
+            return None
+        return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+
+
+class CanonicalJson(TypeDecorator[Any]):
+    """A document as its one canonical text, so that what is stored is also what is digested."""
+
+    impl = Text
+    cache_ok = True
+
+    def process_bind_param(self, value: Any | None, dialect: Dialect) -> str | None:  # noqa: ARG002 - the signature is SQLAlchemy's
+        """The canonical text."""
+        return None if value is None else canonical_json(value)
+
+    def process_result_value(self, value: str | None, dialect: Dialect) -> Any | None:  # noqa: ARG002 - the signature is SQLAlchemy's
+        """The document."""
+        return None if value is None else json.loads(value)
+
+
+class FileSetText(TypeDecorator[FileSet]):
+    """A file set, one `[path, size, rows, sha256, stamp]` per file, in the order of paths."""
+
+    impl = Text
+    cache_ok = True
+
+    def process_bind_param(self, value: FileSet | None, dialect: Dialect) -> str | None:  # noqa: ARG002 - the signature is SQLAlchemy's
+        """The file set as text."""
+        if value is None:
+            return None
+        return canonical_json([[f.path, f.size_bytes, f.rows, f.sha256, f.stamp] for f in value.files])
+
+    def process_result_value(self, value: str | None, dialect: Dialect) -> FileSet | None:  # noqa: ARG002 - the signature is SQLAlchemy's
+        """The file set."""
+        if value is None:
+            return None
+        return FileSet.of(
+            DataFile(path=path, size_bytes=size, rows=rows, sha256=sha256, stamp=stamp)
+            for path, size, rows, sha256, stamp in json.loads(value)
+        )
+
+
+MANIFEST_IS_FINAL = "a manifest never changes: a correction is a new manifest"
+EVENT_IS_FINAL = "an event never changes: what happened has happened"
+
+
+def make_append_only(metadata: MetaData) -> None:
+    """Lets the triggers be created with the tables."""
+    event.listen(metadata, "after_create", _create_triggers)
+
+
+def _create_triggers(_metadata: MetaData, connection: Connection, **_options: object) -> None:
+    refuse_changes(connection, "manifests", MANIFEST_IS_FINAL)
+    refuse_changes(connection, "events", EVENT_IS_FINAL)
+
+
+def refuse_changes(connection: Connection, table: str, message: str) -> None:
+    """Makes a table append-only: its triggers refuse an update, a delete and a truncation with the message."""
+    if connection.dialect.name == "sqlite":
+        statements = [
+            f"CREATE TRIGGER {table}_refuse_{verb} BEFORE {verb.upper()} ON {table} "
+            f"BEGIN SELECT RAISE(ABORT, '{message}'); END"
+            for verb in ("update", "delete")
+        ]
+    else:
+        statements = [
+            f"CREATE FUNCTION {table}_refuse() RETURNS trigger LANGUAGE plpgsql AS "
+            f"$$ BEGIN RAISE EXCEPTION '{message}'; END $$",
+            f"CREATE TRIGGER {table}_refuse_change BEFORE UPDATE OR DELETE ON {table} "
+            f"FOR EACH ROW EXECUTE FUNCTION {table}_refuse()",
+            f"CREATE TRIGGER {table}_refuse_truncate BEFORE TRUNCATE ON {table} "
+            f"FOR EACH STATEMENT EXECUTE FUNCTION {table}_refuse()",
+        ]
+    for statement in statements:
+        connection.exec_driver_sql(statement)
+
+
+HEAD_REVISION = "0001"
 """The newest revision under `migrations/`; repeated here so that opening an up-to-date ledger need not load Alembic."""
 
 SHA256 = String(64)
@@ -52,9 +155,9 @@ def _one_of(values: type[StrEnum], name: str) -> Enum:
 def _measured_file_set() -> tuple[Column[Any], ...]:
     """What planning asks of a file set, so that it need not read the set: 100,000 partitions take part in a plan."""
     return (
-        Column("files_digest", SHA256, nullable=False, server_default=""),
-        Column("file_count", Integer, nullable=False, server_default="0"),
-        Column("size_bytes", BigInteger, nullable=False, server_default="0"),
+        Column("files_digest", SHA256, nullable=False),
+        Column("file_count", Integer, nullable=False),
+        Column("size_bytes", BigInteger, nullable=False),
     )
 
 
@@ -79,11 +182,11 @@ runs = Table(
     Column("added_sequence", BigInteger, nullable=False),
     Column("updated_at", UtcDateTime, nullable=False),
     Column("attempt", Text, nullable=False, server_default=""),
-    Column("kind", Text, nullable=False, server_default=""),
-    Column("mode", Text, nullable=False, server_default=""),
-    Column("because", Text, nullable=False, server_default=""),
-    Column("first_partition", Date),
-    Column("last_partition", Date),
+    Column("kind", _one_of(Kind, "run_kind"), nullable=False),
+    Column("mode", _one_of(Mode, "run_mode"), nullable=False),
+    Column("because", _one_of(CauseKind, "run_cause"), nullable=False),
+    Column("first_partition", Date, nullable=False),
+    Column("last_partition", Date, nullable=False),
     Index("runs_by_sequence", "added_sequence"),
     Index("runs_by_table", "table_name", "added_sequence"),
     Index("runs_by_table_and_state", "table_name", "state", "mode"),
@@ -149,11 +252,9 @@ events = Table(
     Column("payload", CanonicalJson, nullable=False),
     Column("previous_hash", SHA256, nullable=False),
     Column("hash", SHA256, nullable=False),
-    Column("former_hash", SHA256),
     Index("events_by_entity", "entity_id", "sequence"),
 )
-"""What happened, chained by hash. Rows are never updated or deleted; triggers see to it. `former_hash` is the hash that
-an event had before an upgrade of the ledger moved row values out of the chain."""
+"""What happened, chained by hash. Rows are never updated or deleted; triggers see to it."""
 
 samples = Table(
     "samples",
@@ -189,9 +290,9 @@ chunk_runs = Table(
     Column("output_rows", BigInteger),
     Column("started_at", UtcDateTime, nullable=False),
     Column("finished_at", UtcDateTime),
-    Column("attempt", Text, nullable=False, server_default=""),
-    Column("checksum", Text, nullable=False, server_default=""),
-    Column("seam_checksum", Text, nullable=False, server_default=""),
+    Column("attempt", Text, nullable=False),
+    Column("checksum", Text, nullable=False),
+    Column("seam_checksum", Text, nullable=False),
 )
 """How far staging is. `attempt` names who computed a chunk; the run goes on from chunks of earlier attempts."""
 
@@ -376,9 +477,9 @@ import_days = Table(
     Column("event_date", Date, primary_key=True),
     Column("events", BigInteger, nullable=False),
     Column("displaced", BigInteger, nullable=False),
-    Column("deleted", BigInteger, nullable=False, server_default="0"),
-    Column("withdrawn", BigInteger, nullable=False, server_default="0"),
-    Column("restored", BigInteger, nullable=False, server_default="0"),
+    Column("deleted", BigInteger, nullable=False),
+    Column("withdrawn", BigInteger, nullable=False),
+    Column("restored", BigInteger, nullable=False),
     Index("import_days_by_date", "event_date"),
 )
 

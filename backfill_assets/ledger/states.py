@@ -168,6 +168,11 @@ def may_follow(present: State, following: State) -> bool:
     return following in TRANSITIONS[present]
 
 
+def states_before(wanted: State) -> tuple[State, ...]:
+    """The states that a step to this one may begin from."""
+    return tuple(state for state in type(wanted) if may_follow(state, wanted))
+
+
 MEANING: Mapping[State, str] = {
     RUN.PLANNED: "the manifest is written; nothing has been computed",
     RUN.STAGING: "Spark is writing candidate files, not visible to readers",

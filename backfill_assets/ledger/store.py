@@ -6,19 +6,27 @@ as a whole or not at all. What they offer is in `transactions`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import date
 
 from sqlalchemy import Engine
 from sqlalchemy.exc import DBAPIError
 
-from backfill_assets.clock import Clock
-from backfill_assets.errors import DiskFull, Refused, Retryable
-from backfill_assets.lease import LeaseTerms
+from backfill_assets.core.clock import Clock
+from backfill_assets.core.errors import DiskFull, Retryable
+from backfill_assets.core.lease import LeaseTerms
 from backfill_assets.ledger.connection import READ, WRITE, compact_log, connect_engine, transaction
+from backfill_assets.ledger.errors import ReadOnly, Unusable
 from backfill_assets.ledger.leases import renew, turn_of
+from backfill_assets.ledger.records import AcceptedClaim
+from backfill_assets.ledger.states import OPEN_STATES
 from backfill_assets.ledger.transactions import ReadTransaction, WriteTransaction
 from backfill_assets.ledger.upgrade import upgrade
+from backfill_assets.planning.estimates import Pace
+from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED, Mode
 
 
 class Ledger:
@@ -48,10 +56,7 @@ class Ledger:
             raise
         except (Retryable, DBAPIError) as error:
             engine.dispose()
-            raise Refused(
-                f"the ledger at {engine.url.render_as_string(hide_password=True)} cannot be used: {_found(error)}",
-                next_step="check BACKFILL_LEDGER_URL, and that the database is up and may be written",
-            ) from error
+            raise Unusable(url=engine.url.render_as_string(hide_password=True), why=_found(error)) from error
         except BaseException:
             engine.dispose()
             raise
@@ -100,12 +105,7 @@ class Ledger:
         except DiskFull:
             raise
         except (Retryable, DBAPIError) as error:
-            raise Refused(
-                f"the ledger at {self._engine.url.render_as_string(hide_password=True)} can be read, and not written: "
-                f"{_found(error)}",
-                next_step="let this user write it: a SQLite file with its folder, or the tables of a PostgreSQL "
-                "database that is no standby",
-            ) from error
+            raise ReadOnly(url=self._engine.url.render_as_string(hide_password=True), why=_found(error)) from error
 
     def renew_lease(self, work_id: str, terms: LeaseTerms) -> bool:
         """Says that the work goes on, in a transaction of its own that waits for no other writer on PostgreSQL.
@@ -128,7 +128,35 @@ class _TakenBack(Exception):
     """Ends a transaction that only tried to write."""
 
 
-def _found(error: Retryable | DBAPIError) -> object:
+def _found(error: Retryable | DBAPIError) -> str:
     """What the database said."""
     cause = error.__cause__ if isinstance(error, Retryable) else error
-    return cause.orig if isinstance(cause, DBAPIError) else error
+    return str(cause.orig if isinstance(cause, DBAPIError) else error)
+
+
+EVER_PUBLISHED = tuple(mode for mode in Mode if mode not in NEVER_PUBLISHED)
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerState:
+    """The planner's reader of state over an open ledger transaction."""
+
+    tx: ReadTransaction
+
+    def claims(self, table: str, partitions: Sequence[date]) -> Mapping[date, AcceptedClaim]:
+        """The accepted versions of these partitions."""
+        return self.tx.versions.claims(table, partitions)
+
+    def accepted(self, table: str, partitions: Sequence[date]) -> AbstractSet[date]:
+        """Those of these partitions that have an accepted version."""
+        return self.tx.versions.claims(table, partitions).keys()
+
+    def open_runs(self, table: str, partitions: Sequence[date]) -> Sequence[str]:
+        """Runs over some of these partitions that could still be published."""
+        wanted = set(partitions)
+        runs = self.tx.runs.records(table=table, states=OPEN_STATES, modes=EVER_PUBLISHED, over=partitions)
+        return [run.run_id for run in runs if not wanted.isdisjoint(run.manifest.partitions)]
+
+    def pace(self, table: str) -> Pace | None:
+        """How fast the table's latest runs were staged."""
+        return self.tx.candidates.pace(table)

@@ -9,32 +9,22 @@ from __future__ import annotations
 
 from sqlalchemy import Connection
 
-from backfill_assets.clock import Clock
+from backfill_assets.core.clock import Clock
 from backfill_assets.ledger.approvals import ApprovalSteps, ApprovalWrites
-from backfill_assets.ledger.chain_checks import ChainChecks
-from backfill_assets.ledger.comments import CommentReads
-from backfill_assets.ledger.event_log import EventLog
-from backfill_assets.ledger.events import EventReads, EventWrites
+from backfill_assets.ledger.bases import BasisReads
+from backfill_assets.ledger.candidates import CandidateReads, CandidateWrites, CommentReads
+from backfill_assets.ledger.events import ChainChecks, EventLog, EventReads, EventWrites
+from backfill_assets.ledger.imports import ImportReads, ImportWrites
 from backfill_assets.ledger.leases import LeaseReads, LeaseSteps, TurnWrites
-from backfill_assets.ledger.read_bases import BasisReads
-from backfill_assets.ledger.read_candidates import CandidateReads
-from backfill_assets.ledger.read_imports import ImportReads
-from backfill_assets.ledger.read_outbox import OutboxReads
-from backfill_assets.ledger.read_publications import PublicationReads
-from backfill_assets.ledger.read_runs import RunReads
-from backfill_assets.ledger.read_sets import SetReads
-from backfill_assets.ledger.read_versions import VersionReads
+from backfill_assets.ledger.outbox import OutboxReads, OutboxSteps, OutboxWrites, StuckReads, StuckWrites
+from backfill_assets.ledger.publications import PublicationReads
 from backfill_assets.ledger.row_checks import RowChecks
-from backfill_assets.ledger.run_steps import RunSteps
+from backfill_assets.ledger.runs import RunReads, RunSteps
 from backfill_assets.ledger.samples import SampleReads, SampleWrites
-from backfill_assets.ledger.stuck import StuckReads, StuckWrites
-from backfill_assets.ledger.write_candidates import CandidateWrites
-from backfill_assets.ledger.write_imports import ImportWrites
-from backfill_assets.ledger.write_outbox import OutboxSteps, OutboxWrites
+from backfill_assets.ledger.sets import SetReads, SetWrites
+from backfill_assets.ledger.versions import VersionReads, VersionWrites
 from backfill_assets.ledger.write_publications import PublicationWrites
 from backfill_assets.ledger.write_runs import RunWrites
-from backfill_assets.ledger.write_sets import SetWrites
-from backfill_assets.ledger.write_versions import VersionWrites
 
 
 class ReadTransaction:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from sqlalchemy import Connection, Engine, inspect, text
 
-from backfill_assets.errors import Refused
 from backfill_assets.ledger.connection import READ, UPGRADE, compact_log, transaction
+from backfill_assets.ledger.errors import DanglingReferences, NewerLedger
 from backfill_assets.ledger.schema import HEAD_REVISION
 
 MIGRATIONS = Path(__file__).parent / "migrations"
@@ -30,7 +30,7 @@ def upgrade(engine: Engine) -> None:
             connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": UPGRADE_LOCK})
         _migrate(connection)
         _require_references(connection)
-    # What an upgrade moves out of a table must not stay in SQLite's log.
+    # What an upgrade removes from a table must not stay in SQLite's log.
     compact_log(engine)
 
 
@@ -46,10 +46,7 @@ def _require_references(connection: Connection) -> None:
     if connection.dialect.name == "sqlite":
         dangling = connection.exec_driver_sql("PRAGMA foreign_key_check").fetchall()
         if dangling:
-            raise Refused(
-                f"rows of the ledger's table {dangling[0][0]} refer to rows that are not there; it was left as it was.",
-                next_step="restore the ledger from its backup",
-            )
+            raise DanglingReferences(table=dangling[0][0])
 
 
 def _migrate(connection: Connection) -> None:
@@ -64,8 +61,4 @@ def _migrate(connection: Connection) -> None:
     try:
         command.upgrade(config, "head")
     except CommandError as error:
-        raise Refused(
-            f"the ledger is at revision {present_revision(connection)}, which this version does not know; "
-            f"it knows revisions up to {HEAD_REVISION}.",
-            next_step="upgrade backfill-assets to the version that wrote this ledger",
-        ) from error
+        raise NewerLedger(revision=present_revision(connection), known=HEAD_REVISION) from error

@@ -1,42 +1,258 @@
-"""Writes to publications: the intent of a swap, its acknowledgement, and its abandonment.
+"""Writes to publications: whether a swap may be tried, its intent, its acknowledgement, and its abandonment.
 
 Everything about a publication's partitions is done by a few statements over whole sets, inside the database.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from datetime import date
 
-from sqlalchemy import insert
+from sqlalchemy import Connection, insert, or_, select
 
+from backfill_assets.core.errors import Refused
+from backfill_assets.core.identity import EMPTY_FILE_SET
 from backfill_assets.ledger import rows
-from backfill_assets.ledger.approval_grounds import ApprovalGrounds
 from backfill_assets.ledger.approvals import ApprovalSteps
-from backfill_assets.ledger.event_log import Event, EventLog
-from backfill_assets.ledger.event_payloads import publication_payload
-from backfill_assets.ledger.publication_checks import PublicationChecks
-from backfill_assets.ledger.read_publications import ENDED, ORDERED, OUTCOME_UNKNOWN, ROLLBACK, PublicationReads
-from backfill_assets.ledger.read_runs import RunReads
-from backfill_assets.ledger.recorded_text import one_line, required_text
-from backfill_assets.ledger.records import Action, PublicationIntent, PublicationRecord, RollbackOrder
-from backfill_assets.ledger.run_steps import RunSteps
-from backfill_assets.ledger.schema import publication_changes, publications, verifications
-from backfill_assets.ledger.states import PublicationState, RunState
-from backfill_assets.ledger.steps import Step
-from backfill_assets.ledger.write_outbox import OutboxSteps
-from backfill_assets.ledger.write_versions import VersionSteps
-from backfill_assets.next_steps import Act, do
+from backfill_assets.ledger.errors import (
+    CannotBecome,
+    Ended,
+    LandedSince,
+    NeedsApproval,
+    NeverPublished,
+    OtherVersions,
+    PartOfSet,
+    PublicationIdTaken,
+    ReplacedFilesRemoved,
+    StagedFilesRemoved,
+    TableBusy,
+)
+from backfill_assets.ledger.events import Event, EventLog, Step, publication_payload
+from backfill_assets.ledger.outbox import OutboxReads, OutboxSteps
+from backfill_assets.ledger.publications import ENDED, ORDERED, OUTCOME_UNKNOWN, ROLLBACK, PublicationReads
+from backfill_assets.ledger.queries import batches
+from backfill_assets.ledger.recorded_text import first_few, one_line, required_text
+from backfill_assets.ledger.records import (
+    Action,
+    ApprovalGrounds,
+    PartitionChange,
+    PublicationIntent,
+    PublicationRecord,
+    RollbackOrder,
+    RunRecord,
+)
+from backfill_assets.ledger.runs import RunReads, RunSteps
+from backfill_assets.ledger.schema import (
+    import_days,
+    imports,
+    partition_versions,
+    publication_changes,
+    publications,
+    restatement_sets,
+    set_members,
+    verifications,
+)
+from backfill_assets.ledger.states import (
+    MEANING,
+    ApprovalState,
+    ImportState,
+    PublicationState,
+    RunState,
+    SetState,
+    VersionState,
+    may_follow,
+)
+from backfill_assets.ledger.versions import VersionSteps
+from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED
+
+LANDED_STATES = (ImportState.LANDED, ImportState.LOADED)
+
+Versions = Mapping[tuple[date, int], tuple[VersionState, int]]
+"""State and replaced version, by partition and version."""
 
 
-class PublicationWrites(PublicationReads):
+class PublicationChecks(PublicationReads):
+    """Refuses a swap before anything was tried."""
+
+    def __init__(self, connection: Connection) -> None:
+        super().__init__(connection)
+        self._runs, self._asked = RunReads(connection), OutboxReads(connection)
+
+    def require_possible(self, intent: PublicationIntent) -> None:
+        """Refuses what cannot be published or brought back now, and writes nothing down.
+
+        Cost: the manifest is parsed, or the publication to be undone is read; a few index lookups, and one row per
+        version that is named. For a source table also one row per landed file of each partition.
+
+        Raises:
+            UnknownName: There is no such run, or no publication to undo.
+            IllegalTransition: Another publication of the table is open, or run or undone publication are elsewhere.
+            NotApproved: The run to be published has no valid approval.
+            TargetChanged: The accepted versions are not those that the intent expects.
+            MissingInput: Retention removed what would become visible.
+            Refused: It would change what the manifest does not declare.
+        """
+        self._must_be_free(intent)
+        match intent.action:
+            case Action.PUBLISH:
+                self._may_publish(intent)
+            case Action.ROLLBACK:
+                self._may_roll_back(intent)
+        self._must_expect_what_is_accepted(intent)
+        self._must_be_there(intent)
+
+    def _must_be_free(self, intent: PublicationIntent) -> None:
+        held = publications
+        if self._row(select(held.c.run_id).where(held.c.publication_id == intent.publication_id)):
+            raise PublicationIdTaken(publication_id=intent.publication_id)
+        open_one = self._row(
+            select(held.c.publication_id, held.c.run_id, held.c.action).where(
+                held.c.table_name == intent.table, held.c.state == PublicationState.PUBLISHING
+            )
+        )
+        if open_one is not None:
+            raise TableBusy(table=intent.table, **open_one._mapping)
+
+    def _may_publish(self, intent: PublicationIntent) -> None:
+        found = self._runs.get(intent.run_id)
+        if found.manifest.mode in NEVER_PUBLISHED:
+            raise NeverPublished(run_id=found.run_id, manifest=found.manifest)
+        self._must_be_its_sets_turn(intent, SetState.PUBLISHING)
+        self._must_follow_its_set(found)
+        self._asked.require_still_asked(found)
+        if not may_follow(found.state, RunState.PUBLISHING):
+            raise _cannot(found.run_id, found.state, RunState.PUBLISHING)
+        if found.approval is not ApprovalState.APPROVED:
+            raise NeedsApproval(run_id=found.run_id)
+        _must_be_declared(intent, found.manifest.table, found.manifest.partitions)
+        self._must_have_read_what_landed(found)
+
+    def _must_have_read_what_landed(self, found: RunRecord) -> None:
+        """A source's day that a run built without landed events stays unpublished once events of it have landed."""
+        manifest = found.manifest
+        if manifest.inputs:
+            return
+        of_day = select(import_days.c.event_date, import_days.c.import_id).join_from(import_days, imports)
+        of_day = of_day.where(imports.c.source == manifest.table, imports.c.state.in_(LANDED_STATES))
+        read: set[date] = set()
+        landed: set[date] = set()
+        for batch in batches(manifest.partitions):
+            for row in self._rows(of_day.where(import_days.c.event_date.in_(batch), import_days.c.events > 0)):
+                (read if row.import_id in manifest.imports else landed).add(row.event_date)
+        if unread := sorted(landed - read):
+            days = tuple(unread)
+            raise LandedSince(run_id=found.run_id, table=manifest.table, unread=first_few(days), days=days)
+
+    def _must_be_its_sets_turn(self, intent: PublicationIntent, turn: SetState) -> None:
+        """The runs of a set are published and brought back together, by the process that moved the set last."""
+        chosen = select(restatement_sets.c.set_id, restatement_sets.c.state)
+        of_run = chosen.join_from(restatement_sets, set_members, set_members.c.set_id == restatement_sets.c.set_id)
+        row = self._row(of_run.where(set_members.c.run_id == intent.run_id))
+        if row is not None and row.state is not turn:
+            why = (
+                f"belongs to set {row.set_id}, which is {row.state} ({MEANING[row.state]}); the runs of a set are "
+                f"published and brought back together"
+            )
+            raise PartOfSet(run_id=intent.run_id, set_id=row.set_id, act=intent.action.lower(), why=why)
+
+    def _must_follow_its_set(self, found: RunRecord) -> None:
+        """What was computed from other candidates of a set is published after them, or readers see it without them."""
+        upstream = {pin.from_run for pinned in found.manifest.inputs for pin in pinned.partitions if pin.from_run}
+        waiting = sorted(run_id for run_id in upstream if self._runs.state(run_id) is not RunState.PUBLISHED)
+        if waiting:
+            why = f"was computed from what {first_few(waiting)} staged, and that is not published"
+            raise PartOfSet(run_id=found.run_id, set_id=str(found.manifest.member_of), act="publish", why=why)
+
+    def _may_roll_back(self, intent: PublicationIntent) -> None:
+        self._must_be_its_sets_turn(intent, SetState.ROLLING_BACK)
+        state = self._runs.state(intent.run_id)
+        if state is not RunState.PUBLISHED:
+            raise _cannot(intent.run_id, state, RunState.ROLLED_BACK)
+        undone = self.header(intent.undoes or "")
+        is_its_publication = undone.run_id == intent.run_id and undone.action is Action.PUBLISH
+        if undone.state is not PublicationState.PUBLISHED or not is_its_publication:
+            raise Ended(
+                kind="publication",
+                name=undone.publication_id,
+                why=f"({undone.action} of run {undone.run_id}) is {undone.state}; only a standing publication of run "
+                f"{intent.run_id} can be undone",
+            )
+        changed = self.changed_partitions(undone.publication_id)
+        _must_be_declared(intent, undone.table, changed)
+        if len(intent.changes) != len(changed):
+            raise Refused(
+                f"a rollback undoes all {len(changed)} partitions of a publication, "
+                f"and this one names {len(intent.changes)}.",
+                publication_id=undone.publication_id,
+            )
+
+    def _must_expect_what_is_accepted(self, intent: PublicationIntent) -> None:
+        versions = self._states_of_versions(intent)
+        accepted = {day: version for (day, version), (state, _) in versions.items() if state is VersionState.ACCEPTED}
+        expected = _expected_versions(intent)
+        other = {day for day, version in expected.items() if accepted.get(day, 0) != version}
+        if intent.action is Action.ROLLBACK:
+            other.update(c.partition for c in intent.changes if not _can_be_restored(c, versions))
+        if other:
+            first = min(other)
+            raise OtherVersions(
+                run_id=intent.run_id,
+                table=intent.table,
+                partitions=tuple(sorted(other)),
+                which=first_few(sorted(other)),
+                expected=expected[first],
+                found=accepted.get(first, 0),
+                is_rollback=intent.action is Action.ROLLBACK,
+            )
+
+    def _states_of_versions(self, intent: PublicationIntent) -> Versions:
+        """The accepted versions of the partitions, and those that the intent names: not all that there ever were."""
+        named = {version for change in intent.changes for version in (change.expected_version, change.restores or 0)}
+        held = partition_versions
+        columns = (held.c.partition_date, held.c.version, held.c.state, held.c.replaces)
+        found: dict[tuple[date, int], tuple[VersionState, int]] = {}
+        for batch in batches(_expected_versions(intent)):
+            chosen = select(*columns).where(
+                held.c.table_name == intent.table,
+                held.c.partition_date.in_(batch),
+                or_(held.c.state == VersionState.ACCEPTED, held.c.version.in_(named)),
+            )
+            found.update(((row.partition_date, row.version), (row.state, row.replaces)) for row in self._rows(chosen))
+        return found
+
+    def _must_be_there(self, intent: PublicationIntent) -> None:
+        """Refuses to make readers see what retention removed."""
+        held = partition_versions
+        restored = {change.partition: change.restores for change in intent.changes}
+        new = {change.partition: change.new.digest for change in intent.changes}
+        for batch in batches(new):
+            chosen = select(held.c.partition_date, held.c.version, held.c.files_digest, held.c.removed_at).where(
+                held.c.table_name == intent.table, held.c.removed_at.is_not(None), held.c.partition_date.in_(batch)
+            )
+            removed = [
+                row
+                for row in self._rows(chosen)
+                if row.files_digest == new[row.partition_date] != EMPTY_FILE_SET.digest
+                and (intent.action is Action.PUBLISH or row.version == restored[row.partition_date])
+            ]
+            if not removed:
+                continue
+            days = first_few(sorted(row.partition_date for row in removed))
+            at = max(row.removed_at for row in removed).isoformat(timespec="seconds")
+            if intent.action is Action.PUBLISH:
+                raise StagedFilesRemoved(run_id=intent.run_id, table=intent.table, at=at, days=days)
+            manifest = self._runs.get(intent.run_id).manifest
+            raise ReplacedFilesRemoved(run_id=intent.run_id, table=intent.table, at=at, days=days, manifest=manifest)
+
+
+class PublicationWrites(PublicationChecks):
     """Publications and rollbacks: begun, finished and abandoned."""
 
     def __init__(self, log: EventLog, run_steps: RunSteps, approvals: ApprovalSteps, outbox: OutboxSteps) -> None:
         super().__init__(log.connection)
         self._log, self._run_steps, self._approvals, self._outbox = log, run_steps, approvals, outbox
-        self._runs, self._versions = RunReads(log.connection), VersionSteps(log)
-        self._checks = PublicationChecks(log.connection)
+        self._versions = VersionSteps(log)
 
     def begin(self, intent: PublicationIntent, *, actor: str, grounds: ApprovalGrounds | None = None) -> None:
         """Writes down a swap that is about to be tried. A run to be published is PUBLISHING from here on.
@@ -82,16 +298,6 @@ class PublicationWrites(PublicationReads):
             state = self._runs.state(intent.run_id)
             self._move_by(intent.publication_id, intent.run_id, state, RunState.PUBLISHING, actor)
 
-    def require_possible(self, intent: PublicationIntent) -> None:
-        """Refuses what `begin` would refuse, and writes nothing down.
-
-        Cost: as `PublicationChecks.require_possible`.
-
-        Raises:
-            UnknownName, IllegalTransition, NotApproved, TargetChanged, MissingInput, Refused: as there.
-        """
-        self._checks.require_possible(intent)
-
     def finish(self, publication_id: str, *, delta_version: int, actor: str) -> PublicationRecord:
         """The swap has landed: new versions are accepted, or the earlier ones again, and dependents are notified.
 
@@ -113,7 +319,7 @@ class PublicationWrites(PublicationReads):
         if found.state is PublicationState.PUBLISHED:
             return found
         self._log.change(
-            _step(publication_id, found.intent.run_id, PublicationState.PUBLISHED),
+            _step(publication_id, PublicationState.PUBLISHED),
             _publication_event(publication_id, "publication_finished", actor, {"delta_version": delta_version}),
             also={"delta_version": delta_version, "finished_at": self._log.now},
         )
@@ -149,7 +355,7 @@ class PublicationWrites(PublicationReads):
         self._supersede_unseen(self._versions.roll_back_expected(intent), intent, actor)
         restored = self._versions.accept_restored(intent)
         self._log.change(
-            _step(undone.publication_id, undone.run_id, PublicationState.ROLLED_BACK),
+            _step(undone.publication_id, PublicationState.ROLLED_BACK),
             _publication_event(
                 undone.publication_id, "publication_rolled_back", actor, {"undone_by": intent.publication_id}
             ),
@@ -174,7 +380,7 @@ class PublicationWrites(PublicationReads):
         found = self.get(publication_id)
         why = required_text("the reason", reason)
         self._log.change(
-            _step(publication_id, found.intent.run_id, PublicationState.ABANDONED),
+            _step(publication_id, PublicationState.ABANDONED),
             _publication_event(publication_id, "publication_abandoned", actor, {"reason": why}),
             also={"finished_at": self._log.now, "note": why},
         )
@@ -231,7 +437,7 @@ def _publication_event(publication_id: str, action: str, actor: str, payload: di
     return Event(actor=actor, entity="publication", entity_id=publication_id, action=action, payload=payload)
 
 
-def _step(publication_id: str, run_id: str, ends: PublicationState) -> Step:
+def _step(publication_id: str, ends: PublicationState) -> Step:
     begins = PublicationState.PUBLISHED if ends is PublicationState.ROLLED_BACK else PublicationState.PUBLISHING
     return Step(
         table=publications,
@@ -239,6 +445,36 @@ def _step(publication_id: str, run_id: str, ends: PublicationState) -> Step:
         name=f"publication {publication_id}",
         begins=begins,
         ends=ends,
-        next_step=do(Act.STATUS, run_id),
-        ids={"publication_id": publication_id, "run_id": run_id},
     )
+
+
+def _expected_versions(intent: PublicationIntent) -> dict[date, int]:
+    """The version that must be accepted, by partition, of everything that the publication changes or found equal."""
+    verified = {found.partition: found.version for found in intent.verified}
+    return verified | {change.partition: change.expected_version for change in intent.changes}
+
+
+def _can_be_restored(change: PartitionChange, versions: Versions) -> bool:
+    """Whether a rollback brings back exactly the version that the undone one had replaced."""
+    _, replaced = versions.get((change.partition, change.expected_version), (None, None))
+    if change.restores is None or change.restores != replaced:
+        return False
+    return change.restores == 0 or versions[change.partition, change.restores][0] is VersionState.SUPERSEDED
+
+
+def _must_be_declared(intent: PublicationIntent, table: str, declared: tuple[date, ...] | list[date]) -> None:
+    changed = intent.partitions
+    undeclared = sorted(set(changed) - set(declared))
+    if intent.table != table or undeclared:
+        raise Refused(
+            f"run {intent.run_id} is about {table}, and may not change {intent.table}"
+            f"{f' for {first_few(undeclared)}' if undeclared else ''}.",
+            run_id=intent.run_id,
+            table=intent.table,
+        )
+    if len(changed) != len(set(changed)):
+        raise Refused("a publication changes a partition once, and this one names some twice.", run_id=intent.run_id)
+
+
+def _cannot(run_id: str, found: RunState, wanted: RunState) -> CannotBecome:
+    return CannotBecome(name=f"run {run_id}", found=found, wanted=wanted, of={"run_id": run_id})

@@ -8,27 +8,20 @@ from typing import Any
 
 from sqlalchemy import select
 
-from backfill_assets.errors import IllegalTransition, Refused, TakenOver
-from backfill_assets.lease import LeaseTerms
-from backfill_assets.ledger.cancellations import Cancellation, cancel_run
-from backfill_assets.ledger.event_log import EventLog
+from backfill_assets.core.lease import LeaseTerms
+from backfill_assets.ledger.candidates import CandidateReads
+from backfill_assets.ledger.errors import CannotBecome, LostWork, NotAFollowUp, NotInLedger, NotStaged, PartOfSet
+from backfill_assets.ledger.events import EventLog
 from backfill_assets.ledger.leases import LeaseSteps
-from backfill_assets.ledger.read_candidates import CandidateReads
-from backfill_assets.ledger.read_runs import RunReads, unknown_run
-from backfill_assets.ledger.read_sets import SetReads
 from backfill_assets.ledger.recorded_text import first_few, required_text
 from backfill_assets.ledger.records import RunRecord
-from backfill_assets.ledger.run_steps import NO_ATTEMPT, RunSteps, usual_step
+from backfill_assets.ledger.runs import NO_ATTEMPT, Cancellation, RunReads, RunSteps, cancel_run
 from backfill_assets.ledger.schema import runs
-from backfill_assets.ledger.states import MEANING, ChunkState, RunState, may_follow
-from backfill_assets.ledger.steps import illegal
-from backfill_assets.next_steps import NAME, WHY, Act, do
+from backfill_assets.ledger.sets import SetReads
+from backfill_assets.ledger.states import MEANING, ChunkState, RunState
 from backfill_assets.planning.chunks import chunks_of
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import CauseKind
-
-TAKEN = frozenset({RunState.STAGING, RunState.GATING})
-"""What a process begins, and takes the run for."""
 
 MOVED_BY_ITS_PROCESS = frozenset({RunState.STAGED, RunState.PASSED, RunState.BLOCKED, RunState.FAILED})
 """Where the process that has a run may move it; only a publication moves it into or out of the other states."""
@@ -53,11 +46,8 @@ class RunWrites(RunReads):
         """
         if manifest.cause.kind is CauseKind.FOLLOW_UP:
             # Policy may publish a follow-up, so only the outbox brings one about (`write_outbox`).
-            raise Refused(
-                f"run {manifest.run_id} is not planned as a follow-up: only what the outbox asks for is.",
-                next_step=do(Act.FOLLOW),
-                run_id=manifest.run_id,
-            )
+            why = "is not planned as a follow-up: only what the outbox asks for is"
+            raise NotAFollowUp(run_id=manifest.run_id, why=why)
         self._steps.insert(manifest, actor=actor)
         return self.get(manifest.run_id)
 
@@ -89,8 +79,6 @@ class RunWrites(RunReads):
             IllegalTransition: The run cannot be staged any more; or it is not staged, so it cannot be gated.
         """
         found = self.state(run_id)
-        if to not in TAKEN or found is RunState.PUBLISHING or not may_follow(found, to):
-            raise illegal(f"run {run_id}", found, to, next_step=usual_step(run_id, found), ids={"run_id": run_id})
         name = required_text("the attempt", attempt)
         self._leases.require_free(run_id, at=self._log.now)
         recorded = {**(payload or {}), "attempt": name}
@@ -114,10 +102,6 @@ class RunWrites(RunReads):
             IllegalTransition: It is not being staged or gated.
         """
         found, held = self.state(run_id), self._leases.get(run_id)
-        if found not in TAKEN:
-            raise illegal(
-                f"run {run_id}", found, RunState.FAILED, next_step=usual_step(run_id, found), ids={"run_id": run_id}
-            )
         is_alive = held is not None and held.is_alive(self._log.now)
         if not now:
             self._leases.require_free(run_id, at=self._log.now)
@@ -156,7 +140,7 @@ class RunWrites(RunReads):
         found = self.state(run_id)
         self.require_holder(run_id, attempt)
         if to not in MOVED_BY_ITS_PROCESS or found is RunState.PUBLISHING:
-            raise illegal(f"run {run_id}", found, to, next_step=usual_step(run_id, found), ids={"run_id": run_id})
+            raise CannotBecome(name=f"run {run_id}", found=found, wanted=to, of={"run_id": run_id})
         if to is RunState.STAGED and found is RunState.STAGING:
             self._require_staged(run_id)
         self._steps.move(run_id, found, to, actor=actor, note=note, payload=payload or {})
@@ -172,16 +156,12 @@ class RunWrites(RunReads):
         """
         row = self._row(select(runs.c.attempt, runs.c.state, runs.c.note).where(runs.c.run_id == run_id))
         if row is None:
-            raise unknown_run(run_id)
+            raise NotInLedger(kind="run", name=run_id)
         if row.attempt != attempt:
             what = "another process took it over, or a recovery gave it up"
             because = f"it was {row.note}" if row.state is RunState.CANCELLED else what
-            raise TakenOver(
-                f"run {run_id} is not this process's any more: {because}; it is {row.state} ({MEANING[row.state]}).",
-                next_step=do(Act.STATUS, run_id),
-                run_id=run_id,
-                state=str(row.state),
-            )
+            why = f"{because}; it is {row.state} ({MEANING[row.state]})"
+            raise LostWork(name=f"run {run_id}", why=why, of={"run_id": run_id, "state": str(row.state)})
 
     def cancel(self, run_id: str, *, by: str, reason: str) -> None:
         """Cancels a run that is not visible to readers. Its process is refused its next step.
@@ -195,12 +175,8 @@ class RunWrites(RunReads):
         """
         state, set_id = self.state(run_id), self._sets.id_of_run(run_id)
         if set_id is not None:
-            raise IllegalTransition(
-                f"run {run_id} belongs to set {set_id}, whose runs are cancelled together.",
-                next_step=do(Act.CANCEL, set_id, by=NAME, reason=WHY),
-                run_id=run_id,
-                set_id=set_id,
-            )
+            why = f"belongs to set {set_id}, whose runs are cancelled together"
+            raise PartOfSet(run_id=run_id, set_id=set_id, act="cancel", why=why)
         cancel_run(self._steps, run_id, state, Cancellation.of(by, reason))
 
     def _require_staged(self, run_id: str) -> None:
@@ -222,6 +198,4 @@ class RunWrites(RunReads):
             what = f"nothing is staged for {first_few(empty)}"
         else:
             return
-        raise IllegalTransition(
-            f"run {run_id} is not wholly staged: {what}.", next_step=do(Act.RUN, run_id), run_id=run_id
-        )
+        raise NotStaged(run_id=run_id, lacking=what)

@@ -30,11 +30,12 @@ from backfill_assets.application.command_line import words_of
 from backfill_assets.application.execute import execute
 from backfill_assets.application.parts import STAGED_AND_GATED, Part
 from backfill_assets.application.report import report_markdown
+from backfill_assets.core.errors import NotApproved
+from backfill_assets.core.next_steps import Act, do
+from backfill_assets.core.progress import Listener, Progress
 from backfill_assets.domain import DerivedTable, Domain, SourceTable, Table
-from backfill_assets.errors import NotApproved
 from backfill_assets.ledger.records import GateResult, PublicationRecord, RunRecord
 from backfill_assets.ledger.states import RunState
-from backfill_assets.next_steps import Act, do
 from backfill_assets.orchestration import described
 from backfill_assets.orchestration.checks import blocked, gate_specs, summaries
 from backfill_assets.orchestration.links import report_link
@@ -49,7 +50,6 @@ from backfill_assets.orchestration.runs import (
     run_to_stage,
 )
 from backfill_assets.planning.graph import Graph
-from backfill_assets.progress import Listener, Progress
 
 Events = Iterator[Any]
 WHOLE_RANGE = BackfillPolicy.single_run()

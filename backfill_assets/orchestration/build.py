@@ -7,18 +7,18 @@ from datetime import date
 
 from dagster import Definitions, in_process_executor
 
-from backfill_assets.orchestration.acts import acting_jobs
+from backfill_assets.core.settings import Settings
 from backfill_assets.orchestration.assets import domain_assets
 from backfill_assets.orchestration.drop import DROP, drop_sensor
-from backfill_assets.orchestration.errands import ERRANDS, errand_job, errand_sensor
 from backfill_assets.orchestration.follow import follow_sensor
 from backfill_assets.orchestration.jobs import table_jobs
+from backfill_assets.orchestration.launchpad_jobs import acting_jobs
 from backfill_assets.orchestration.live import LIVE, live_schedule
 from backfill_assets.orchestration.partitions import first_day_of_data
 from backfill_assets.orchestration.preview import relied_upon
 from backfill_assets.orchestration.propose import propose_sensor
 from backfill_assets.orchestration.resources import Session, run_resources
-from backfill_assets.settings import Settings
+from backfill_assets.orchestration.sensor_jobs import ERRANDS, errand_job, errand_sensor
 from backfill_assets.workspace import Workspace
 
 SPARK_POOL = "spark"

@@ -16,8 +16,8 @@ from typing import Any
 
 from dagster import AssetKey, DagsterEventType, EventLogEntry, RunsFilter
 
+from backfill_assets.core.errors import BackfillError, Refused
 from backfill_assets.domain.load import load_domain
-from backfill_assets.errors import BackfillError, Refused
 from backfill_assets.orchestration.dagster_internals import SqlEventLogStorage
 from backfill_assets.orchestration.dagster_internals import SqlEventLogStorageTable as Events
 from backfill_assets.orchestration.tags import REFUSED

@@ -7,8 +7,8 @@
 - How a run asks for a place in a pool, and how it notices meanwhile that it is terminated, for `pools`.
 - The type of a job of assets, and a log of what a process prints that keeps nothing.
 
-No other module imports them from Dagster. `unit/test_dagster_internals.py` compares the installed version with what is
-relied upon, also of the private methods that `batches`, `colours`, `pools`, `storage` and `postgres` override.
+No other module imports them from Dagster. `unit/orchestration/test_internals.py` compares the installed version with
+what is relied upon, also of the private methods that `batches`, `colours`, `pools`, `storage` and `postgres` override.
 """
 
 from __future__ import annotations

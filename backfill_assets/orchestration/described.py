@@ -22,12 +22,12 @@ from dagster import (
 )
 
 from backfill_assets.domain import DerivedTable, SourceTable, Table
-from backfill_assets.evidence.measured import Moves, changed_columns, partition_moves
-from backfill_assets.evidence.references import references_described
 from backfill_assets.ledger.records import CandidatePartition, GateResult, PublicationRecord
 from backfill_assets.planning.graph import TableNode
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.windows import AnyWindow
+from backfill_assets.report.measured import Moves, changed_columns, partition_moves
+from backfill_assets.report.references import references_described
 
 LAYERS = frozenset({"bronze", "silver", "gold"})
 NO_WORD = re.compile(r"\W", re.ASCII)

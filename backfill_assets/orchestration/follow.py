@@ -19,15 +19,15 @@ from dagster import (
 from backfill_assets.application.command_line import explained
 from backfill_assets.application.follow import Unfinished, plan_follow_ups, unfinished
 from backfill_assets.application.stuck import GivenUp, remember, stuck_text
-from backfill_assets.errors import BackfillError
+from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.people import FOLLOWER
+from backfill_assets.core.sensors import Sensor
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.orchestration import tags
 from backfill_assets.orchestration.attempts import MOST_ATTEMPTS, Attempts, attempts_of
 from backfill_assets.orchestration.dagster_internals import UnresolvedAssetJobDefinition as AssetJob
 from backfill_assets.orchestration.jobs import job_name
 from backfill_assets.orchestration.ticks import ticking
-from backfill_assets.people import FOLLOWER
-from backfill_assets.sensors import Sensor
 from backfill_assets.workspace import Workspace
 
 

@@ -17,8 +17,10 @@ from dagster import AssetKey, DagsterInstance, Failure
 
 from backfill_assets.application.parts import Part
 from backfill_assets.application.run import Run
-from backfill_assets.errors import BackfillError
-from backfill_assets.lease import this_process
+from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.lease import this_process
+from backfill_assets.core.progress import Listener, no_listener
+from backfill_assets.core.settings import Settings
 from backfill_assets.ledger.records import RunRecord
 from backfill_assets.orchestration import tags
 from backfill_assets.orchestration.attempts import end_abandoned_runs
@@ -29,8 +31,6 @@ from backfill_assets.orchestration.resources import Session
 from backfill_assets.orchestration.storage import dagster_folder, storage_below
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.partitions import compress
-from backfill_assets.progress import Listener, no_listener
-from backfill_assets.settings import Settings
 from backfill_assets.workspace import Workspace
 
 TEMPLATE = "dagster.yaml"

@@ -15,12 +15,12 @@ from dagster import (
 
 from backfill_assets.application.live import live
 from backfill_assets.application.recorder import Acting
-from backfill_assets.errors import BackfillError
+from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.people import LIVE as BY
+from backfill_assets.core.sensors import Sensor
 from backfill_assets.orchestration import tags
 from backfill_assets.orchestration.attempts import is_under_way
-from backfill_assets.orchestration.errands import Errand
-from backfill_assets.people import LIVE as BY
-from backfill_assets.sensors import Sensor
+from backfill_assets.orchestration.sensor_jobs import Errand
 from backfill_assets.workspace import Workspace
 
 SUBJECT = "live"

@@ -15,7 +15,7 @@ from dagster import (
     TimeWindowPartitionsDefinition,
 )
 
-from backfill_assets.errors import BackfillError
+from backfill_assets.core.errors import BackfillError
 from backfill_assets.orchestration.preview import relied_upon
 from backfill_assets.planning.graph import TableInput
 from backfill_assets.planning.partitions import Grain

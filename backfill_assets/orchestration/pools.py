@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 
-from backfill_assets.lease import this_process
+from backfill_assets.core.lease import this_process
 from backfill_assets.orchestration import tags
 from backfill_assets.orchestration.attempts import end_abandoned_runs
 from backfill_assets.orchestration.dagster_internals import (

@@ -14,7 +14,7 @@ from urllib.parse import parse_qsl, quote, urlencode
 import psycopg
 from dagster_postgres import DagsterPostgresStorage, PostgresEventLogStorage
 
-from backfill_assets.errors import Refused
+from backfill_assets.core.errors import Refused
 from backfill_assets.orchestration.batches import BatchedEventLog
 from backfill_assets.orchestration.colours import TableColours
 from backfill_assets.orchestration.dagster_internals import ConfigurableClassData, DagsterStorage

@@ -18,9 +18,9 @@ from dagster import (
 )
 
 from backfill_assets.application.command_line import explained
+from backfill_assets.core.errors import NotApproved
+from backfill_assets.core.identity import sha256_text
 from backfill_assets.domain import Gate
-from backfill_assets.errors import NotApproved
-from backfill_assets.identity import sha256_text
 from backfill_assets.ledger.records import GateResult, RunRecord
 from backfill_assets.orchestration.batches import BATCH, batches, one_commit
 from backfill_assets.orchestration.checks import evaluations, gate_specs, summaries, targets

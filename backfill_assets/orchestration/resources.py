@@ -12,14 +12,14 @@ from dagster_deltalake import DeltaTableResource, LocalConfig, S3Config
 from dagster_deltalake.config import ClientConfig
 from dagster_pyspark import LazyPySparkResource
 
+from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.lease import this_process
+from backfill_assets.core.progress import Listener, no_listener
+from backfill_assets.core.settings import Settings
+from backfill_assets.core.spark import spark_conf
 from backfill_assets.domain import Domain
-from backfill_assets.errors import BackfillError
 from backfill_assets.lake.tables import Lake
-from backfill_assets.lease import this_process
 from backfill_assets.orchestration import tags
-from backfill_assets.progress import Listener, no_listener
-from backfill_assets.settings import Settings
-from backfill_assets.spark import spark_conf
 from backfill_assets.workspace import Workspace
 
 SESSION = "session"

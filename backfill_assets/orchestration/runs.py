@@ -21,14 +21,14 @@ from backfill_assets.application.plan import plan
 from backfill_assets.application.plan_load import plan_load
 from backfill_assets.application.run import Run
 from backfill_assets.application.upkeep import find_run
+from backfill_assets.core.errors import BackfillError, InvalidRange, MissingInput, Refused, Retryable
+from backfill_assets.core.next_steps import Act, do, step
+from backfill_assets.core.people import FOLLOWER, require_person
 from backfill_assets.domain import DerivedTable, SourceTable, Table
-from backfill_assets.errors import BackfillError, InvalidRange, MissingInput, Refused, Retryable
 from backfill_assets.ledger.records import RunRecord
 from backfill_assets.ledger.states import RunState
-from backfill_assets.next_steps import Act, do, step
 from backfill_assets.orchestration import tags
 from backfill_assets.orchestration.resources import Session
-from backfill_assets.people import FOLLOWER, require_person
 from backfill_assets.planning.manifest_parts import CauseKind, Kind
 from backfill_assets.planning.partitions import DayRange, compress, days_listed, days_of, describe
 from backfill_assets.planning.request import PlanRequest
@@ -47,9 +47,11 @@ def refusals_as_failures(session: Session, context: AssetExecutionContext | OpEx
     except BackfillError as error:
         session.errors.append(error)
         if isinstance(error, Refused):
-            context.instance.add_run_tags(context.run.run_id, {tags.REFUSED: type(error).__name__})
+            context.instance.add_run_tags(context.run.run_id, {tags.REFUSED: error.category.__name__})
         ids = {name: str(value) for name, value in error.ids.items()}
-        raise Failure(description=explained(error), metadata=ids, allow_retries=isinstance(error, Retryable)) from None
+        raise Failure(
+            description=explained(error), metadata=ids, allow_retries=issubclass(error.category, Retryable)
+        ) from None
 
 
 @contextmanager

@@ -17,8 +17,9 @@ from typing import Any
 
 from dagster import AssetKey, EventLogEntry, Field, Noneable, StringSource
 
-from backfill_assets.errors import Refused
-from backfill_assets.file_rights import keep_private
+from backfill_assets.core.errors import Refused
+from backfill_assets.core.file_rights import keep_private
+from backfill_assets.core.settings import Settings
 from backfill_assets.orchestration.batches import BATCH, BatchedEventLog, tells_of_a_partition
 from backfill_assets.orchestration.colours import TableColours
 from backfill_assets.orchestration.dagster_internals import (
@@ -28,7 +29,6 @@ from backfill_assets.orchestration.dagster_internals import (
     SqliteEventLogStorage,
 )
 from backfill_assets.orchestration.pools import LivePools
-from backfill_assets.settings import Settings
 
 SHOWN_PER_RUN = 20
 """Partitions of an asset that a run's own log shows one by one; the pages of the asset show all of them."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from backfill_assets.sensors import Sensor
-from backfill_assets.settings import Settings
+from backfill_assets.core.sensors import Sensor
+from backfill_assets.core.settings import Settings
 
 
 def switched_off(settings: Settings, sensor: Sensor) -> str:

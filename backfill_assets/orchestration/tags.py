@@ -22,7 +22,7 @@ EMPTY = "backfill/empty"
 TRANSFORM_VERSION = "backfill/transform_version"
 
 BECAUSE = "backfill/because"
-"""The publication that a run follows, in earlier releases. It is refused now: only the ledger decides that."""
+"""The publication that a launch claims to follow. It is refused: only the ledger decides what follows."""
 
 TABLE = "backfill/table"
 ON = "backfill/on"

@@ -38,8 +38,7 @@ class Basis:
         partitions: The accepted partitions that it still applies to, in order.
         imports: For a source table, the landed files that they were built from.
         requested_at: When the run was planned.
-        session_digest: The settings of the session; empty for runs planned before these were recorded.
-        is_package_code: Whether the code digest is one of the whole package, as it was before format 3 of the manifest.
+        session_digest: The settings of the session.
     """
 
     run_id: str
@@ -52,8 +51,7 @@ class Basis:
     inputs: tuple[BasisInput, ...]
     imports: frozenset[str]
     requested_at: datetime
-    session_digest: str = ""
-    is_package_code: bool = False
+    session_digest: str
 
     @property
     def has_chosen_references(self) -> bool:

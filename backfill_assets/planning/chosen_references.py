@@ -6,11 +6,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 
-from backfill_assets.errors import MissingInput, Refused
-from backfill_assets.next_steps import NAME, WHY, Act, Invocation, Option, do, step
-from backfill_assets.planning.filling import joined
+from backfill_assets.planning.errors import (
+    NeverComputed,
+    ReferencesNotUsed,
+    SeveralVersions,
+    UnclearReferences,
+    VersionsNotRecorded,
+)
 from backfill_assets.planning.manifest_parts import PinnedReference, ReferenceSemantics
-from backfill_assets.planning.partitions import Grain, compress, describe
+from backfill_assets.planning.partitions import Grain, Partitions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,20 +36,13 @@ class AskedReferences:
     def __post_init__(self) -> None:
         is_corrected = self.semantics is ReferenceSemantics.CORRECTED
         if is_corrected and not self.named:
-            raise Refused(
-                "corrected references are asked for, and none is named.",
-                next_step=step("add ", Option("reference", "NAME=VERSION")),
-            )
+            raise UnclearReferences(why="corrected references are asked for, and none is named")
         if self.named and not is_corrected:
-            raise Refused(
-                "a version of a reference is named, and the request asks for other references than corrected ones.",
-                next_step=step("add ", Option("references", "corrected"), ", or leave ", Option("reference"), " out"),
+            raise UnclearReferences(
+                why="a version of a reference is named, and the request asks for other references than corrected ones"
             )
         if len(dict(self.named)) < len(self.named):
-            raise Refused(
-                "a reference is named twice.",
-                next_step=step("give ", Option("reference", "NAME=VERSION"), " once for each reference"),
-            )
+            raise UnclearReferences(why="a reference is named twice")
 
     @property
     def are_present(self) -> bool:
@@ -76,10 +73,7 @@ def parse_reference(text: str) -> tuple[str, str]:
     """
     name, equals, version = text.partition("=")
     if not equals or not name.strip() or not version.strip():
-        raise Refused(
-            f"{text!r} does not name a version of a reference.",
-            next_step=step("write it like ", Option("reference", "NAME=VERSION")),
-        )
+        raise UnclearReferences(why=f"{text!r} does not name a version of a reference")
     return name.strip(), version.strip()
 
 
@@ -93,11 +87,6 @@ class VersionGroup:
 
     partitions: tuple[date, ...]
     references: tuple[PinnedReference, ...]
-
-    @property
-    def versions(self) -> str:
-        """The references in words."""
-        return ", ".join(f"{pinned.name} {pinned.version}" for pinned in self.references)
 
 
 def by_recorded_versions(
@@ -117,32 +106,19 @@ def by_recorded_versions(
     """
     never = [partition for partition in partitions if partition not in recorded]
     if never:
-        raise _nothing_recorded(table, grain, never, "has never been published for {}, so no references are recorded")
+        raise NeverComputed(table=table, partitions=Partitions.of(grain, never))
     groups: dict[tuple[PinnedReference, ...], list[date]] = {}
     for partition in partitions:
         used = recorded[partition]
         if used is None or _lacks(used, names):
-            lacking = [p for p in partitions if _lacks(recorded[p], names)]
-            raise _nothing_recorded(
-                table, grain, lacking, "has rows of {} for which no version of {} is recorded", names
-            )
+            lacking = Partitions.of(grain, (p for p in partitions if _lacks(recorded[p], names)))
+            raise VersionsNotRecorded(table=table, partitions=lacking, references=names)
         groups.setdefault(tuple(used[name] for name in names), []).append(partition)
     return tuple(VersionGroup(partitions=tuple(some), references=used) for used, some in groups.items())
 
 
 def _lacks(used: Mapping[str, PinnedReference] | None, names: Iterable[str]) -> bool:
     return used is None or any(name not in used for name in names)
-
-
-def _nothing_recorded(
-    table: str, grain: Grain, partitions: Sequence[date], what: str, names: Sequence[str] = ()
-) -> MissingInput:
-    return MissingInput(
-        f"{table} {what.format(describe(grain, partitions), ' and '.join(names))}.",
-        next_step=step("plan these with the present references: ", joined(_plans(table, grain, partitions))),
-        table=table,
-        partitions=[partition.isoformat() for partition in partitions],
-    )
 
 
 def require_one_group(table: str, grain: Grain, groups: Sequence[VersionGroup]) -> VersionGroup:
@@ -153,25 +129,11 @@ def require_one_group(table: str, grain: Grain, groups: Sequence[VersionGroup]) 
     """
     if len(groups) == 1:
         return groups[0]
-    found = "; ".join(f"{describe(grain, group.partitions)}, with {group.versions}" for group in groups)
-    each = [asked for group in groups for asked in _plans(table, grain, group.partitions, "as-recorded")]
-    raise Refused(
-        f"the rows of {table} were computed with different versions of its references, and a run has one of each: "
-        f"{found}.",
-        next_step=step("plan them one by one: ", joined(sorted(each, key=_first))),
-        table=table,
+    with_versions = (
+        (Partitions.of(grain, group.partitions), {pinned.name: pinned.version for pinned in group.references})
+        for group in groups
     )
-
-
-def _plans(table: str, grain: Grain, partitions: Iterable[date], references: str | None = None) -> Sequence[Invocation]:
-    return [
-        do(Act.PLAN, table, references=references, first=days.start, last=days.last, reason=WHY, by=NAME)
-        for days in compress(grain, partitions)
-    ]
-
-
-def _first(asked: Invocation) -> str:
-    return str(dict(asked.options)["first"])
+    raise SeveralVersions(table=table, groups=tuple(with_versions))
 
 
 def require_used(asked: AskedReferences, used: Mapping[str, Sequence[str]]) -> None:
@@ -186,16 +148,7 @@ def require_used(asked: AskedReferences, used: Mapping[str, Sequence[str]]) -> N
     """
     if asked.are_present:
         return
-    known = {name for names in used.values() for name in names}
-    tables = ", ".join(used)
-    if not known:
-        raise Refused(
-            f"no reference is used by {tables}, so there is no version of one to choose.",
-            next_step=step("leave ", Option("references"), " out"),
-        )
+    known = sorted({name for names in used.values() for name in names})
     unused = [name for name, _ in asked.named if name not in known]
-    if unused:
-        raise Refused(
-            f"{' and '.join(unused)} is no reference of {tables}; used are {', '.join(sorted(known))}.",
-            next_step=step("name one of these: ", Option("reference", f"{min(known)}=VERSION")),
-        )
+    if unused or not known:
+        raise ReferencesNotUsed(asked=unused, tables=tuple(used), known=known)

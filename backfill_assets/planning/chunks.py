@@ -45,7 +45,7 @@ class Chunk:
 def chunks_of(manifest: Manifest) -> tuple[Chunk, ...]:
     """The parts a run is computed in, in order; boundaries are partition boundaries.
 
-    A manifest of format 1 did not list them: they all had the same size.
+    Those of a source table are not listed: they all have the same size.
     """
     partitions = manifest.partitions
     most = manifest.limits.chunk_partitions
@@ -62,9 +62,6 @@ def _neighbours(manifest: Manifest, start: int, end: int) -> tuple[tuple[date, .
     proof, partitions = manifest.proof, manifest.partitions
     if proof is None:
         return (), ()
-    if not proof.beside:
-        # Before format 6: the last partition of the chunk before, where the manifest names it.
-        return (partitions[start - 1 : start] if start and partitions[start - 1] in proof.seams else ()), ()
 
     def adjoins(place: int) -> bool:
         return next_partition(manifest.grain, partitions[place - 1]) == partitions[place]

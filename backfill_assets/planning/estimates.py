@@ -1,12 +1,14 @@
-"""Estimates of how much a run writes and how long it takes, from accepted rows and earlier runs."""
+"""Estimates of how much a run writes, how long it takes and what it costs, from accepted rows and earlier runs."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
+from decimal import Decimal
 from statistics import median
 
+from backfill_assets.planning.errors import CostUnknown, TooCostly
 from backfill_assets.planning.partitions import count_of
 
 
@@ -95,3 +97,33 @@ def estimate(
         between=between,
         based_on=based_on,
     )
+
+
+def require_affordable(
+    expected: Mapping[str, Estimate], most: Decimal | None, *, cores: int, price: Decimal | None
+) -> None:
+    """Refuses what is expected to cost more than the requester allows, and what nothing is known of.
+
+    Args:
+        expected: What is planned, by table.
+        most: What the requester allows; None for any cost.
+        cores: How many cores compute at once.
+        price: Of a core hour, or None.
+
+    Raises:
+        Refused: Nothing has been planned.
+    """
+    if most is None:
+        return
+    unknown = sorted(table for table, estimate in expected.items() if estimate.seconds is None)
+    if unknown:
+        raise CostUnknown(table=unknown[0], most=_worded(most, price))
+    cost = sum((Decimal(str(estimate.seconds or 0)) * cores for estimate in expected.values()), Decimal(0))
+    if price is not None:
+        cost = cost * price / 3600
+    if cost > most:
+        raise TooCostly(cost=_worded(cost, price), most=_worded(most, price))
+
+
+def _worded(cost: Decimal, price: Decimal | None) -> str:
+    return f"{cost:,.0f} core seconds" if price is None else f"{cost:,.2f} (at {price} per core hour)"

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date
 
-from backfill_assets.errors import InvalidDeclaration, InvalidRange, UnknownName
-from backfill_assets.planning.filling import EARLIER_FIRST_DAY, NAME_A_TABLE
+from backfill_assets.core.errors import InvalidDeclaration
+from backfill_assets.planning.errors import NoSuchName, OutsideDays
 from backfill_assets.planning.partitions import (
     ONE_DAY,
     DayRange,
@@ -78,11 +78,7 @@ class Graph:
             UnknownName: There is no such table.
         """
         if name not in self.tables:
-            raise UnknownName(
-                f"there is no table {name!r}; the tables are {', '.join(self.tables)}.",
-                next_step=NAME_A_TABLE,
-                table=name,
-            )
+            raise NoSuchName(kind="table", name=name, known=tuple(self.tables))
         return self.tables[name]
 
     def dependents(self, name: str) -> tuple[TableNode, ...]:
@@ -112,11 +108,7 @@ class Graph:
         # A month that has begun counts as a whole, like the first one.
         latest = days_of(node.grain, partition_of(node.grain, known.last)).end
         if not len(days) or asked.start < earliest or asked.end > latest:
-            raise InvalidRange(
-                f"{name} can have partitions from {earliest} to {known.last}; the range {days} is not within them.",
-                next_step="choose earlier days" if asked.start >= earliest else EARLIER_FIRST_DAY,
-                table=name,
-            )
+            raise OutsideDays(table=name, earliest=earliest, latest=known.last, days=days)
         return partitions_over(node.grain, days)
 
     def needed(self, edge: TableInput, node: TableNode, partitions: Iterable[date]) -> tuple[date, ...]:
@@ -138,20 +130,13 @@ def topological(nodes: Iterable[TableNode]) -> Mapping[str, TableNode]:
     """Tables by name, inputs before dependents; among equals in the order given.
 
     Raises:
-        InvalidDeclaration: Two tables with the same name, an input that is not declared, or a cycle.
+        InvalidDeclaration: Two tables have the same name, or depend on each other.
     """
     waiting: dict[str, TableNode] = {}
     for node in nodes:
         if node.name in waiting:
             raise InvalidDeclaration(f"two tables are named {node.name}.", table=node.name)
         waiting[node.name] = node
-    for node in waiting.values():
-        for edge in node.inputs:
-            if edge.table not in waiting:
-                raise InvalidDeclaration(
-                    f"{node.name} reads {edge.table} as {edge.argument!r}, which the domain does not declare.",
-                    table=node.name,
-                )
     ordered: dict[str, TableNode] = {}
     while waiting:
         ready = [n for n in waiting.values() if all(edge.table in ordered for edge in n.inputs)]

@@ -30,6 +30,9 @@ class TablePartitions:
     grain: Grain
     partitions: tuple[date, ...]
 
+    def __str__(self) -> str:
+        return f"{self.table} {describe(self.grain, self.partitions)}"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rebuild:
@@ -48,15 +51,6 @@ class Rebuild:
     because: tuple[TablePartitions, ...] = ()
     only_read: tuple[TablePartitions, ...] = ()
     new: tuple[date, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Dependent:
-    """What a publication would make stale downstream."""
-
-    table: str
-    grain: Grain
-    partitions: tuple[date, ...]
 
 
 def impact(
@@ -144,7 +138,7 @@ def is_within(grain: Grain, partition: date, days: DayRange) -> bool:
     return days.start <= partition and days_of(grain, partition).end <= days.end
 
 
-def dependents_of(graph: Graph, table: str, partitions: Sequence[date]) -> tuple[Dependent, ...]:
+def dependents_of(graph: Graph, table: str, partitions: Sequence[date]) -> tuple[TablePartitions, ...]:
     """Every partition downstream whose rows could change when these change, table by table in order."""
     moved: dict[str, set[date]] = {table: set(partitions)}
     for node in graph.tables.values():
@@ -153,7 +147,7 @@ def dependents_of(graph: Graph, table: str, partitions: Sequence[date]) -> tuple
                 moved.setdefault(node.name, set()).update(graph.reached(edge, node, tuple(moved[edge.table])))
     moved.pop(table)
     return tuple(
-        Dependent(table=name, grain=graph.table(name).grain, partitions=tuple(sorted(found)))
+        TablePartitions(table=name, grain=graph.table(name).grain, partitions=tuple(sorted(found)))
         for name, found in moved.items()
     )
 

@@ -13,10 +13,9 @@ from datetime import date, datetime
 from functools import cached_property
 from typing import Any
 
-from backfill_assets.identity import canonical_json, sha256_text
+from backfill_assets.core.identity import canonical_json, sha256_text
 from backfill_assets.planning.manifest_parts import (
     A_PERSON,
-    WHAT_LANDED,
     CauseKind,
     GateTerm,
     Kind,
@@ -32,10 +31,8 @@ from backfill_assets.planning.partitions import Grain
 from backfill_assets.planning.policy import Policy
 from backfill_assets.planning.reads import MoreDays
 
-FORMAT = 6
-"""The format that is written. Earlier formats are still read and keep their text: 1 has no chunk sizes, proof and set,
-2 lacks the fields of `_since_format_3`; before 4 a proof had the same number of more days for every input; before 5
-every reference was the present one; before 6 a proof named its seams, and had longer windows only without them."""
+FORMAT = 1
+"""The shape of the document; no other one is read."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,20 +48,17 @@ class Manifest:
         imports: For a source table, the ids of the landed files it is built from; empty for derived tables.
         inputs: For a derived table, the exact input versions, warm-up included.
         configuration: What else steers the transform (the window, for example), canonical values only.
-        supersedes: The runs whose accepted rows are replaced where they differ, as it was when the run was planned;
-            always empty in formats 1 and 2.
+        supersedes: The runs whose accepted rows are replaced where they differ, as it was when the run was planned.
         cause: What made the run exist. Only the ledger makes one a follow-up (`OutboxWrites.add_follow_up`).
-        because: Formats 1 and 2: the publication that the run was declared to follow. It came from the command line and
-            grants nothing.
-        chunks: How many partitions each chunk has, in order; they add up to all partitions.
+        chunks: How many partitions each chunk has, in order; they add up to all partitions. Empty for source tables,
+            whose chunks all have the size of the limit.
         proof: What the warm-up gate computes again; None for source tables and tables that opted out.
         member_of: The restatement set that the run is part of.
-        session_digest: The Spark settings that decide what rows mean; empty before format 3.
-        code_modules: What the code digest is over; empty before format 3, when it was over the whole package.
-        versions: Of this project, PySpark and Python where the run was planned; empty before format 3.
+        session_digest: The Spark settings that decide what rows mean.
+        code_modules: What the code digest is over.
+        versions: Of this project, PySpark and Python where the run was planned.
         declared_empty: For a source table, days on which nothing happened, as the requester states.
-        policy: Whose approval publication asks for, as declared when the run was planned; None in formats 1 and 2.
-        format: The shape of the document.
+        policy: Whose approval publication asks for, as declared when the run was planned.
     """
 
     run_id: str
@@ -90,22 +84,20 @@ class Manifest:
     publish_mode: str = "REPLACE_PARTITIONS"
     supersedes: tuple[str, ...] = ()
     cause: RunCause = A_PERSON
-    because: str | None = None
     chunks: tuple[int, ...] = ()
     proof: Proof | None = None
     member_of: str | None = None
-    session_digest: str = ""
+    session_digest: str
     code_modules: tuple[str, ...] = ()
     versions: Mapping[str, str] = field(default_factory=dict)
-    policy: Policy | None = None
+    policy: Policy
     declared_empty: tuple[date, ...] = ()
-    format: int = FORMAT
 
     @cached_property
     def document(self) -> Mapping[str, Any]:
         """The manifest as plain values, in the shape that `backfill plan --json` documents."""
-        document: dict[str, Any] = {
-            "format": self.format,
+        return {
+            "format": FORMAT,
             "run_id": self.run_id,
             "kind": str(self.kind),
             "mode": str(self.mode),
@@ -128,46 +120,26 @@ class Manifest:
             "configuration": dict(self.configuration),
             "inputs": [_input_document(pinned) for pinned in self.inputs],
             "imports": list(self.imports),
-            "references": [_reference_document(pinned, self.format) for pinned in self.references],
+            "references": [pinned.document for pinned in self.references],
             "gates": [{"name": g.name, "demands": g.demands, "blocking": g.blocking} for g in self.gates],
             "limits": {
                 "chunk_partitions": self.limits.chunk_partitions,
-                "max_rows": self.limits.max_rows,
-            },
-        }
-        if self.format < 3:
-            # Two constants without a meaning, kept so that the text of earlier formats stays the same.
-            document |= {"because": self.because, "side_effects": "FORBIDDEN", "supersedes": None}
-        if self.format >= 2:
-            document["limits"] |= {
                 "chunk_rows": self.limits.chunk_rows,
+                "max_rows": self.limits.max_rows,
                 "rows_per_minute": self.limits.rows_per_minute,
                 "pause_s": self.limits.pause_s,
-            }
-            document |= {
-                "chunks": list(self.chunks),
-                "proof": self.proof and _proof_document(self.proof, self.format),
-                "member_of": self.member_of,
-            }
-        if self.format >= 3:
-            document |= self._since_format_3()
-        return document
-
-    def _since_format_3(self) -> dict[str, Any]:
-        return {
+            },
+            "chunks": list(self.chunks),
+            "proof": self.proof and _proof_document(self.proof),
+            "member_of": self.member_of,
             "session_settings": self.session_digest,
             "code_modules": list(self.code_modules),
             "versions": dict(self.versions),
             "supersedes": list(self.supersedes),
-            "policy": self.policy and self.policy.document,
+            "policy": self.policy.document,
             "cause": {"kind": str(self.cause.kind), "publications": list(self.cause.publications)},
             "declared_empty": [day.isoformat() for day in self.declared_empty],
         }
-
-    @property
-    def followed(self) -> tuple[str, ...]:
-        """The publications that the run follows, or was declared to follow in an earlier format."""
-        return self.cause.publications or ((self.because,) if self.because else ())
 
     @cached_property
     def text(self) -> str:
@@ -189,13 +161,13 @@ class Manifest:
         """The manifest that a canonical JSON text holds; `parse(m.text) == m`.
 
         Raises:
-            KeyError, ValueError: The text is not a manifest of a known format. The ledger only hands out texts whose
+            KeyError, ValueError: The text is not a manifest of this format. The ledger only hands out texts whose
                 digest it has checked, so this means a foreign writer.
         """
         document = json.loads(text)
-        if document["format"] not in range(1, FORMAT + 1):
-            raise ValueError(f"a manifest of format {document['format']}; this code reads formats up to {FORMAT}")
-        target, transform = document["target"], document["transform"]
+        if document["format"] != FORMAT:
+            raise ValueError(f"a manifest of format {document['format']}; this code reads format {FORMAT}")
+        target, transform, cause = document["target"], document["transform"], document["cause"]
         return Manifest(
             run_id=document["run_id"],
             kind=Kind(document["kind"]),
@@ -218,31 +190,17 @@ class Manifest:
             references=tuple(map(PinnedReference.parse, document["references"])),
             gates=tuple(GateTerm(**gate) for gate in document["gates"]),
             limits=Limits(**document["limits"]),
-            supersedes=tuple(document["supersedes"] or ()),
-            cause=_parse_cause(document),
-            because=document.get("because"),
-            chunks=tuple(document.get("chunks", ())),
-            proof=_parse_proof(document.get("proof")),
-            member_of=document.get("member_of"),
-            session_digest=document.get("session_settings", ""),
-            code_modules=tuple(document.get("code_modules", ())),
-            versions=document.get("versions", {}),
-            policy=Policy.parse(document["policy"]) if document.get("policy") else None,
-            declared_empty=tuple(date.fromisoformat(day) for day in document.get("declared_empty", ())),
-            format=document["format"],
+            supersedes=tuple(document["supersedes"]),
+            cause=RunCause(kind=CauseKind(cause["kind"]), publications=tuple(cause["publications"])),
+            chunks=tuple(document["chunks"]),
+            proof=document["proof"] and _parse_proof(document["proof"]),
+            member_of=document["member_of"],
+            session_digest=document["session_settings"],
+            code_modules=tuple(document["code_modules"]),
+            versions=document["versions"],
+            policy=Policy.parse(document["policy"]),
+            declared_empty=tuple(date.fromisoformat(day) for day in document["declared_empty"]),
         )
-
-
-def _parse_cause(document: Mapping[str, Any]) -> RunCause:
-    """The cause; before format 3 only the kind LIVE could not be asked for by a person."""
-    if document["format"] < 3:
-        return WHAT_LANDED if document["kind"] == Kind.LIVE else A_PERSON
-    cause = document["cause"]
-    return RunCause(kind=CauseKind(cause["kind"]), publications=tuple(cause["publications"]))
-
-
-def _reference_document(pinned: PinnedReference, of_format: int) -> Mapping[str, str]:
-    return {name: value for name, value in pinned.document.items() if of_format >= 5 or name != "semantics"}
 
 
 def _input_document(pinned: PinnedInput) -> Mapping[str, Any]:
@@ -256,33 +214,24 @@ def _input_document(pinned: PinnedInput) -> Mapping[str, Any]:
     }
 
 
-def _proof_document(proof: Proof, of_format: int) -> Mapping[str, Any]:
-    partitions = {"partitions": [partition.isoformat() for partition in proof.partitions]}
-    inputs = {"inputs": [_input_document(pinned) for pinned in proof.inputs]}
-    more = {"more": [{"argument": m.argument, "days_back": m.back, "days_ahead": m.ahead} for m in proof.more]}
-    if of_format >= 6:
-        return {"beside": proof.beside, **partitions, **more, **inputs}
-    seams = {"seams": [partition.isoformat() for partition in proof.seams]} if of_format >= 3 else {}
-    same = {"extra_days": proof.extra_days, "extra_days_ahead": proof.extra_days_ahead}
-    last = {"last": [partition.isoformat() for partition in proof.last]}
-    return {**seams, **(more if of_format >= 4 else same), **partitions, **last, **inputs}
+def _proof_document(proof: Proof) -> Mapping[str, Any]:
+    return {
+        "beside": proof.beside,
+        "partitions": [partition.isoformat() for partition in proof.partitions],
+        "more": [{"argument": m.argument, "days_back": m.back, "days_ahead": m.ahead} for m in proof.more],
+        "inputs": [_input_document(pinned) for pinned in proof.inputs],
+    }
 
 
-def _parse_proof(document: Mapping[str, Any] | None) -> Proof | None:
-    if document is None:
-        return None
+def _parse_proof(document: Mapping[str, Any]) -> Proof:
     return Proof(
-        beside=document.get("beside", 0),
+        beside=document["beside"],
         partitions=tuple(date.fromisoformat(day) for day in document["partitions"]),
         more=tuple(
             MoreDays(argument=each["argument"], back=each["days_back"], ahead=each["days_ahead"])
-            for each in document.get("more", ())
+            for each in document["more"]
         ),
         inputs=tuple(_parse_input(pinned) for pinned in document["inputs"]),
-        seams=tuple(date.fromisoformat(day) for day in document.get("seams", ())),
-        last=tuple(date.fromisoformat(day) for day in document.get("last", ())),
-        extra_days=document.get("extra_days", 0),
-        extra_days_ahead=document.get("extra_days_ahead", 0),
     )
 
 

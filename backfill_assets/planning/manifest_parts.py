@@ -107,7 +107,7 @@ class PinnedReference:
     """A reference document: its declared version and the sha256 of its bytes.
 
     Attributes:
-        semantics: Why this version; always CURRENT before format 5.
+        semantics: Why this version.
     """
 
     name: str
@@ -127,11 +127,9 @@ class PinnedReference:
 
     @staticmethod
     def parse(document: Mapping[str, str]) -> PinnedReference:
-        """The reference that a document holds; one of an earlier format has no semantics."""
-        semantics = ReferenceSemantics(document.get("semantics", ReferenceSemantics.CURRENT))
-        return PinnedReference(
-            name=document["name"], version=document["version"], sha256=document["sha256"], semantics=semantics
-        )
+        """The reference that a document holds."""
+        named = {name: document[name] for name in ("name", "version", "sha256")}
+        return PinnedReference(**named, semantics=ReferenceSemantics(document["semantics"]))
 
 
 def semantics_of(references: Iterable[PinnedReference]) -> ReferenceSemantics | None:
@@ -183,23 +181,13 @@ class Proof:
     """What is computed once more to prove the window: partitions at the ends of the run and of its chunks.
 
     Attributes:
-        beside: How many partitions of its neighbours a chunk computes as well on either side, at most; since format 6.
-        partitions: Those at the ends of the run, with longer windows. Before format 6 only the first ones, and only
-            where there are no seams.
+        beside: How many partitions of its neighbours a chunk computes as well on either side, at most.
+        partitions: Those at the ends of the run, with longer windows.
         more: By how many more days than its own window each input is read for these, if they are there.
         inputs: The input partitions of the longer windows that the run itself does not read.
-        seams: Formats 3 to 5: partitions that are compared as they are staged by one chunk and computed once more, the
-            last one of a chunk with the chunk after it, any other one apart.
-        last: Formats 2 to 5: the last output partition, when it is not among the first.
-        extra_days: Formats 2 and 3: how many more days back every input is read.
-        extra_days_ahead: Formats 2 and 3: how many more days ahead.
     """
 
-    beside: int = 0
-    partitions: tuple[date, ...] = ()
-    more: tuple[MoreDays, ...] = ()
-    inputs: tuple[PinnedInput, ...] = ()
-    seams: tuple[date, ...] = ()
-    last: tuple[date, ...] = ()
-    extra_days: int = 0
-    extra_days_ahead: int = 0
+    beside: int
+    partitions: tuple[date, ...]
+    more: tuple[MoreDays, ...]
+    inputs: tuple[PinnedInput, ...]

@@ -11,11 +11,28 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import date, timedelta
 from enum import StrEnum
+from itertools import pairwise
 
-from backfill_assets.errors import InvalidRange
-from backfill_assets.next_steps import Option, step
+from backfill_assets.core.errors import InvalidRange, sentence
 
 ONE_DAY = timedelta(days=1)
+
+
+@sentence
+class ReversedRange(InvalidRange):
+    """the range is reversed: it starts on {first} and ends on {last}."""
+
+    first: date
+    last: date
+
+
+@sentence
+class MalformedDays(InvalidRange):
+    """{why}."""
+
+    why: str
+    example: str
+    option: str | None = None
 
 
 class Grain(StrEnum):
@@ -48,12 +65,7 @@ class DayRange:
     def inclusive(first: date, last: date) -> DayRange:
         """The range from the first day to the last, both included."""
         if last < first:
-            raise InvalidRange(
-                f"the range is reversed: it starts on {first} and ends on {last}.",
-                next_step=step(
-                    "give the earlier day first: ", Option("first", f"{last}"), " ", Option("last", f"{first}")
-                ),
-            )
+            raise ReversedRange(first=first, last=last)
         return DayRange(first, last + ONE_DAY)
 
     @property
@@ -93,9 +105,9 @@ def days_named(text: str) -> DayRange:
         last = first if day else next_partition(Grain.MONTHLY, date(first.year, month or 12, 1)) - ONE_DAY
         return DayRange.inclusive(first, last)
     except (ValueError, OverflowError):
-        raise InvalidRange(
-            f"{text[:100]!r} is neither a date like 2006-07-01 nor a month like 2006-07 nor a year like 2006.",
-            next_step="write days like 2006-07-01",
+        raise MalformedDays(
+            why=f"{text[:100]!r} is neither a date like 2006-07-01 nor a month like 2006-07 nor a year like 2006",
+            example="2006-07-01",
         ) from None
 
 
@@ -107,16 +119,12 @@ def days_between(text: str) -> DayRange:
     """
     first, between, last = (part.strip() for part in text.partition(".."))
     if between and not (first and last):
-        raise InvalidRange(
-            f"the range {text[:100]!r} has no {'last' if first else 'first'} day.",
-            next_step="write both of its days, like 2006-07-01..2006-07-31",
-        )
+        why = f"the range {text[:100]!r} has no {'last' if first else 'first'} day"
+        raise MalformedDays(why=why, example="2006-07-01..2006-07-31")
     start, end = days_named(first), days_named(last or first)
     if end.last < start.start:
-        raise InvalidRange(
-            f"the range is reversed: {text[:100]!r} starts on {start.start} and ends on {end.last}.",
-            next_step=f"write the earlier day first: {last}..{first}",
-        )
+        why = f"the range is reversed: {text[:100]!r} starts on {start.start} and ends on {end.last}"
+        raise MalformedDays(why=why, example=f"{last}..{first}")
     return DayRange.inclusive(start.start, end.last)
 
 
@@ -229,6 +237,36 @@ def describe(grain: Grain, partitions: Iterable[date], *, most: int = 4) -> str:
     return f"{shown}{rest}, {count_of(len(chosen), grain.noun)}"
 
 
+@dataclass(frozen=True, slots=True)
+class Partitions:
+    """Some partitions of a table, in order; as text they are ranges and a count, as `describe` gives them.
+
+    Attributes:
+        grain: The grain of the table.
+        days: Their first days, in order.
+    """
+
+    grain: Grain
+    days: tuple[date, ...]
+
+    @staticmethod
+    def of(grain: Grain, days: Iterable[date]) -> Partitions:
+        """These partitions, each once."""
+        return Partitions(grain, tuple(sorted(set(days))))
+
+    def __iter__(self) -> Iterator[date]:
+        return iter(self.days)
+
+    def __len__(self) -> int:
+        return len(self.days)
+
+    def __contains__(self, day: object) -> bool:
+        return day in self.days
+
+    def __str__(self) -> str:
+        return describe(self.grain, self.days)
+
+
 def partition_text(grain: Grain, partition: date) -> str:
     """One partition as a person reads it: a month as `2025-02`."""
     return _days_text(grain, days_of(grain, partition))
@@ -241,3 +279,31 @@ def _days_text(grain: Grain, days: DayRange) -> str:
         case Grain.MONTHLY:
             first, last = f"{days.start:%Y-%m}", f"{days.last:%Y-%m}"
             return first if first == last else f"{first}..{last}"
+
+
+def plausible_gaps(spans: Iterable[DayRange], event_days: Iterable[date], *, plausible_days: int) -> frozenset[date]:
+    """The days of plausible gaps between events that lie in one of these spans.
+
+    Args:
+        spans: Per file, from its first event to its last.
+        event_days: Every day with an event in any file.
+        plausible_days: The length of the longest plausible gap.
+    """
+    merged = _merged(spans)
+    found: set[date] = set()
+    for before, after in pairwise(sorted(set(event_days))):
+        gap = DayRange(before + ONE_DAY, after)
+        if len(gap) <= plausible_days and any(span.start <= before and after < span.end for span in merged):
+            found.update(gap)
+    return frozenset(found)
+
+
+def _merged(spans: Iterable[DayRange]) -> list[DayRange]:
+    """The spans with overlapping ones merged."""
+    found: list[DayRange] = []
+    for span in sorted(spans):
+        if found and span.start < found[-1].end:
+            found[-1] = DayRange(found[-1].start, max(found[-1].end, span.end))
+        else:
+            found.append(span)
+    return found

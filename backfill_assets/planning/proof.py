@@ -110,12 +110,8 @@ def longer_reads(
     proof: Proof, together: Sequence[date], node: TableNode, graph: Graph, pinned: Pinned
 ) -> tuple[Reads, ...]:
     """What consecutive partitions read in the proof of a manifest: their windows, and more days of each input."""
-    # Before format 4 all inputs were given as many more days.
-    more = proof.more or tuple(
-        MoreDays(argument=edge.argument, back=proof.extra_days, ahead=proof.extra_days_ahead) for edge in node.inputs
-    )
     reads: list[Reads] = []
-    for edge, each, declared in zip(node.inputs, more, reads_of(node, graph, together), strict=True):
+    for edge, each, declared in zip(node.inputs, proof.more, reads_of(node, graph, together), strict=True):
         around = _around(edge, node, graph, together, each)
         read = sorted(around.read(pinned[edge.argument]))
         start = max(read[0], around.days.start)

@@ -14,15 +14,13 @@ from fractions import Fraction
 from math import ceil
 from typing import Any
 
-from backfill_assets.errors import MissingInput
-from backfill_assets.identity import sha256_text
-from backfill_assets.next_steps import Act, do, step
+from backfill_assets.core.identity import sha256_text
 from backfill_assets.planning.chosen_references import THE_PRESENT, AskedReferences
 from backfill_assets.planning.chunks import Chunk, chunk_sizes, chunks_of
+from backfill_assets.planning.errors import IncompleteWindows, NothingToReconcile
 from backfill_assets.planning.estimates import Estimate, estimate
-from backfill_assets.planning.filling import EARLIER_FIRST_DAY, how_to_fill
 from backfill_assets.planning.graph import Graph, TableInput, TableNode
-from backfill_assets.planning.impact import Dependent, TablePartitions, dependents_of, lacks
+from backfill_assets.planning.impact import TablePartitions, dependents_of
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import (
     A_PERSON,
@@ -36,7 +34,7 @@ from backfill_assets.planning.manifest_parts import (
     PinnedReference,
     RunCause,
 )
-from backfill_assets.planning.partitions import DayRange, Grain, days_of, describe, partitions_of_spans, spans_of
+from backfill_assets.planning.partitions import DayRange, Grain, Partitions, days_of, partitions_of_spans, spans_of
 from backfill_assets.planning.policy import USUAL_POLICY, Policy
 from backfill_assets.planning.proof import ProofTerms, plan_proof
 from backfill_assets.planning.state import Claim, StateReader
@@ -74,7 +72,7 @@ class PlanRequest:
         member_of: The restatement set that the run is part of.
         references: With which versions of its references the run is to be computed.
         partial: Whether only those of the days are planned whose inputs are there, where others lack some.
-        max_cost: The most that it may be expected to cost (`ceiling`); None for no limit.
+        max_cost: The most that it may be expected to cost; None for no limit.
     """
 
     table: str
@@ -157,7 +155,7 @@ class Plan:
     replaced_partitions: int
     replaced_rows: int
     chunks: tuple[Chunk, ...]
-    dependents: tuple[Dependent, ...]
+    dependents: tuple[TablePartitions, ...]
     conflicts: tuple[str, ...]
     estimate: Estimate
     left_out: tuple[date, ...] = ()
@@ -307,11 +305,7 @@ def _rows_per_day(read: PlannedInput) -> Fraction:
 def _require_something_to_reconcile(node: TableNode, partitions: Sequence[date], present: Mapping[date, Claim]) -> None:
     lacking = [partition for partition in partitions if partition not in present]
     if lacking:
-        raise MissingInput(
-            f"{node.name} has never been published for {describe(node.grain, lacking)}; there is nothing to reconcile.",
-            next_step=step("choose published days: ", do(Act.STATUS), ", or ", do(Act.HISTORY, node.name)),
-            table=node.name,
-        )
+        raise NothingToReconcile(table=node.name, partitions=Partitions.of(node.grain, lacking))
 
 
 def _inputs(
@@ -353,7 +347,7 @@ def _inputs(
 
 
 def require_inputs(plan: Plan, *, first_day: date) -> None:
-    """Refuses a plan whose window is not complete; the error names the days and the command that builds them.
+    """Refuses a plan whose window is not complete; the error names the days.
 
     Args:
         plan: The plan.
@@ -362,17 +356,10 @@ def require_inputs(plan: Plan, *, first_day: date) -> None:
     Raises:
         MissingInput: Warm-up, look-ahead or output days of an input have no accepted version.
     """
-    if not plan.missing:
-        return
-    grains = {read.table: read.grain for read in plan.inputs}
-    missing = lacks(TablePartitions(table=t, grain=grains[t], partitions=some) for t, some in plan.missing.items())
-    first, lacking = next(iter(plan.missing.items()))
-    raise MissingInput(
-        f"{plan.manifest.table} needs input days that have never been built: {missing}.",
-        next_step=EARLIER_FIRST_DAY if lacking[0] < first_day else how_to_fill(first, grains[first], lacking),
-        table=plan.manifest.table,
-        missing={table: [day.isoformat() for day in days] for table, days in plan.missing.items()},
-    )
+    if plan.missing:
+        grains = {read.table: read.grain for read in plan.inputs}
+        missing = {table: Partitions(grains[table], days) for table, days in plan.missing.items()}
+        raise IncompleteWindows(table=plan.manifest.table, missing=missing, first_day=first_day)
 
 
 def run_id_for(request: PlanRequest, node: TableNode, as_of: datetime) -> str:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import date
 from decimal import Decimal
+from enum import StrEnum
 
-from backfill_assets.errors import InvalidRange
-from backfill_assets.next_steps import NextStep, Option, step
 from backfill_assets.planning.chosen_references import THE_PRESENT, AskedReferences
-from backfill_assets.planning.impact import Rebuild
+from backfill_assets.planning.impact import Rebuild, TablePartitions, lacks
 from backfill_assets.planning.manifest_parts import Mode
-from backfill_assets.planning.partitions import DayRange, Grain, days_between
+from backfill_assets.planning.partitions import DayRange, MalformedDays, days_between
 from backfill_assets.planning.request import NO_LIMITS_ASKED, AskedLimits, Plan
 from backfill_assets.planning.sets import SetManifest
 from backfill_assets.planning.stages import Stage
@@ -58,22 +56,38 @@ class SetRequest:
         return ", ".join(causes)
 
 
+class WhyLeftOut(StrEnum):
+    """Why a plan does not build partitions."""
+
+    NO_VERSION = "named as changed, and has no accepted version"
+    CODE_CHANGED = "only the code changed, and the version is the same"
+    CHOSEN_REFERENCES = "its references were chosen on purpose"
+    BLOCKED = "an input has no accepted version any more"
+    INCOMPLETE = "never built"
+    DEPENDS = "depends on these days, and was never built"
+    DAYS_NOT_NAMED = "never built, and the days were not named"
+    STALE = "stale for other reasons"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LeftOut:
+class LeftOut(TablePartitions):
     """Partitions of a table that a plan does not build.
 
     Attributes:
-        why: The reason, in words.
-        include: How to build them as well.
+        missing: With INCOMPLETE: the input partitions that they read and that do not exist, by input.
         is_asked: Whether the request asked for them; otherwise they are stale, or were never built, besides.
+        of_code: With STALE: whether only the code changed for some of them, under the same version.
     """
 
-    table: str
-    grain: Grain
-    partitions: tuple[date, ...]
-    why: str
-    include: NextStep
+    why: WhyLeftOut
+    missing: tuple[TablePartitions, ...] = ()
     is_asked: bool = True
+    of_code: bool = False
+
+    @property
+    def reason(self) -> str:
+        """Why they are left out, with what is missing."""
+        return f"{self.why}: {lacks(self.missing)}" if self.missing else self.why
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,10 +148,10 @@ def parse_because(text: str) -> tuple[str, DayRange]:
         InvalidRange: It is not of that form.
     """
     table, colon, days = text.partition(":")
-    first, dots, last = days.partition("..")
-    if not colon or not table or not first or (dots and not last):
-        raise InvalidRange(
-            f"{text!r} does not name the days of a table that have changed.",
-            next_step=step("write it like ", Option("because", "bronze.case_events:2006-03-15..2006-03-20")),
+    if not (table and colon and days):
+        raise MalformedDays(
+            why=f"{text!r} does not name the days of a table that have changed",
+            example="bronze.case_events:2006-03-15..2006-03-20",
+            option="because",
         )
     return table, days_between(days)

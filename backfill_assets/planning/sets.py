@@ -14,14 +14,10 @@ from datetime import date, datetime
 from functools import cached_property
 from typing import Any
 
-from backfill_assets.identity import canonical_json, sha256_text
+from backfill_assets.core.identity import canonical_json, sha256_text
 
 SET_FORMAT = 1
-PROPOSAL_FORMAT = 2
-"""The format of a set that was proposed because source days changed: it says which, besides what others say."""
-
-COUNTED_FORMAT = 3
-"""The same, with what each landed file decides of the changed days."""
+"""The shape of the document; no other one is read."""
 
 SET_PREFIX = "set."
 """The prefix of set ids. A run's id begins with its table's name, so that it cannot have this prefix."""
@@ -71,14 +67,14 @@ class ProposedBecause:
         imports: The landed files that changed them, in the order of arrival.
         landed_by: Who landed these; none of them may approve the set.
         basis: A digest of what is accepted of the changed days and of what the set rebuilds.
-        files: What each of the files changed, in the same order; empty in sets of format 2.
+        files: What each of the files changed, in the same order.
     """
 
     days: Mapping[str, tuple[date, ...]]
     imports: tuple[str, ...]
     landed_by: tuple[str, ...]
     basis: str
-    files: tuple[ChangedByFile, ...] = ()
+    files: tuple[ChangedByFile, ...]
 
     @property
     def document(self) -> Mapping[str, Any]:
@@ -88,7 +84,7 @@ class ProposedBecause:
             "imports": list(self.imports),
             "landed_by": list(self.landed_by),
             "basis": self.basis,
-            **({"files": [_file_document(each) for each in self.files]} if self.files else {}),
+            "files": [asdict(each) | {"days": [day.isoformat() for day in each.days]} for each in self.files],
         }
 
     @staticmethod
@@ -100,16 +96,11 @@ class ProposedBecause:
             imports=tuple(document["imports"]),
             landed_by=tuple(document["landed_by"]),
             basis=document["basis"],
-            files=tuple(map(_parsed_file, document.get("files", ()))),
+            files=tuple(
+                ChangedByFile(**{**file, "days": tuple(map(date.fromisoformat, file["days"]))})
+                for file in document["files"]
+            ),
         )
-
-
-def _file_document(file: ChangedByFile) -> Mapping[str, Any]:
-    return asdict(file) | {"days": [day.isoformat() for day in file.days]}
-
-
-def _parsed_file(document: Mapping[str, Any]) -> ChangedByFile:
-    return ChangedByFile(**{**document, "days": tuple(map(date.fromisoformat, document["days"]))})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,7 +128,7 @@ class SetManifest:
     def document(self) -> Mapping[str, Any]:
         """The set as plain values."""
         return {
-            "format": self._format,
+            "format": SET_FORMAT,
             "set_id": self.set_id,
             "name": self.name,
             "reason": self.reason,
@@ -147,14 +138,8 @@ class SetManifest:
             "members": [
                 {"run_id": m.run_id, "table": m.table, "manifest_digest": m.manifest_digest} for m in self.members
             ],
-            **({"proposed": self.proposed.document} if self.proposed else {}),
+            "proposed": self.proposed and self.proposed.document,
         }
-
-    @property
-    def _format(self) -> int:
-        if self.proposed is None:
-            return SET_FORMAT
-        return COUNTED_FORMAT if self.proposed.files else PROPOSAL_FORMAT
 
     @cached_property
     def text(self) -> str:
@@ -171,11 +156,11 @@ class SetManifest:
         """The set that a canonical JSON text holds; `parse(s.text) == s`.
 
         Raises:
-            KeyError, ValueError: The text is not a set of format 1 to 3.
+            KeyError, ValueError: The text is not a set of this format.
         """
         document = json.loads(text)
-        if document["format"] not in (SET_FORMAT, PROPOSAL_FORMAT, COUNTED_FORMAT):
-            raise ValueError(f"a set of format {document['format']}; this code reads {SET_FORMAT} to {COUNTED_FORMAT}")
+        if document["format"] != SET_FORMAT:
+            raise ValueError(f"a set of format {document['format']}; this code reads format {SET_FORMAT}")
         return SetManifest(
             set_id=document["set_id"],
             name=document["name"],
@@ -184,5 +169,5 @@ class SetManifest:
             requested_at=datetime.fromisoformat(document["requested_at"]),
             because=document["because"],
             members=tuple(SetMember(**member) for member in document["members"]),
-            proposed=ProposedBecause.parse(document["proposed"]) if "proposed" in document else None,
+            proposed=document["proposed"] and ProposedBecause.parse(document["proposed"]),
         )

@@ -14,7 +14,7 @@ from typing import assert_never
 
 from backfill_assets.planning.chunks import Chunk, chunks_of
 from backfill_assets.planning.graph import Graph, TableNode
-from backfill_assets.planning.impact import Dependent, dependents_of
+from backfill_assets.planning.impact import TablePartitions, dependents_of
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED, Proof
 from backfill_assets.planning.partitions import Grain, count_of, describe
@@ -130,7 +130,7 @@ class Notify:
 
     run_id: str
     table: str
-    dependents: tuple[Dependent, ...]
+    dependents: tuple[TablePartitions, ...]
 
 
 Stage = Compute | Prove | Measure | Agree | Swap | Notify
@@ -207,18 +207,13 @@ def measuring(manifest: Manifest, graph: Graph) -> tuple[Measure | Prove, ...]:
         table=manifest.table,
         grain=manifest.grain,
         between_chunks=between_chunks,
-        ends=tuple(_at_the_ends(manifest, proof, compared_by(between_chunks), node, graph)),
+        ends=tuple(_at_the_ends(manifest, proof, node, graph)),
     )
     return (measure, prove)
 
 
-def _at_the_ends(
-    manifest: Manifest, proof: Proof, compared: Sequence[date], node: TableNode, graph: Graph
-) -> Iterator[Recomputation]:
+def _at_the_ends(manifest: Manifest, proof: Proof, node: TableNode, graph: Graph) -> Iterator[Recomputation]:
     calls = [call for chunk in chunks_of(manifest) for call in _calls(node, chunk, frozenset(proof.partitions))]
-    if not proof.beside:
-        # Before format 6 the last partition was computed apart, and so was each seam of a run in one chunk.
-        calls = [proof.partitions, proof.last, *((seam,) for seam in proof.seams if seam not in compared)]
     pinned = pinned_by(manifest, proof)
     for call in filter(None, calls):
         reads = {row: longer_reads(proof, row, node, graph, pinned) for row in in_a_row(node, call)}
@@ -230,7 +225,7 @@ def _at_the_ends(
                 computed=call,
                 compared=tuple(partitions),
                 reads=reads_together(tuple(reads.values())),
-                more=() if proof.seams else more,
+                more=more,
             )
 
 

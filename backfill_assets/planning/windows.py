@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import date
 from functools import lru_cache
 
-from backfill_assets.errors import InvalidDeclaration
+from backfill_assets.core.errors import InvalidDeclaration
 from backfill_assets.planning.partitions import DayRange, count_of
 
 

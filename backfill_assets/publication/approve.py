@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from backfill_assets.ledger.approval_grounds import ApprovalGrounds
-from backfill_assets.ledger.records import RunRecord
+from backfill_assets.ledger.records import ApprovalGrounds, RunRecord
 from backfill_assets.ledger.states import VISIBLE, ApprovalState
 from backfill_assets.ledger.transactions import WriteTransaction
 from backfill_assets.publication.authority import demand_of, grounds_of, has_valid_approval

@@ -11,19 +11,24 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
+from backfill_assets.core.errors import InvalidReference, MissingInput, NotApproved, Refused
+from backfill_assets.core.people import ApproverNotAPerson, require_person, same_name, spellings
 from backfill_assets.domain import DerivedTable, Reference, Table
-from backfill_assets.errors import InvalidReference, MissingInput, NotApproved, Refused
-from backfill_assets.ledger.approval_grounds import ApprovalGrounds
-from backfill_assets.ledger.comments import said_of
-from backfill_assets.ledger.records import GateResult, RunRecord
+from backfill_assets.ledger.candidates import said_of
+from backfill_assets.ledger.records import ApprovalGrounds, GateResult, RunRecord
 from backfill_assets.ledger.states import EVER_PUBLISHED, ApprovalState, RunState
 from backfill_assets.ledger.transactions import ReadTransaction
-from backfill_assets.next_steps import ANOTHER_PERSON, Act, comment, do, step, undo
-from backfill_assets.people import require_person, same_name, spellings
-from backfill_assets.places import Place
 from backfill_assets.planning.manifest_parts import CauseKind
-from backfill_assets.planning.policy import APPROVERS, Cause, Demand, Policy, demand
-from backfill_assets.staleness.find import changed_otherwise, stale_partitions
+from backfill_assets.planning.policy import APPROVERS, Cause, Demand, demand
+from backfill_assets.publication.errors import (
+    ApprovalNotValid,
+    ApprovedByRequester,
+    CommentMissing,
+    MayNotRollBack,
+    NoListOfApprovers,
+    NotAgreed,
+    NotAmongApprovers,
+)
 from backfill_assets.transforms.references import LoadedReference, archive, file_name, load_reference
 from backfill_assets.workspace import Workspace
 
@@ -103,8 +108,8 @@ def demands_of(ws: Workspace, tx: ReadTransaction, runs: Collection[RunRecord]) 
         asked = demand(
             table.name,
             _cause(ws, tx, run, table),
-            counting=_known(manifest.policy, table.policy),
-            loosened=_known(*(earlier.manifest.policy for earlier in last[table.name])),
+            counting=(manifest.policy, table.policy),
+            loosened=tuple(earlier.manifest.policy for earlier in last[table.name]),
         )
         said = said_of(open_comments(tx, run))
         needs_a_person = bool(said) or _needs_a_person(tx, run, table)
@@ -136,6 +141,9 @@ def _brings_more_than_inputs(ws: Workspace, tx: ReadTransaction, run: RunRecord,
     """
     if not isinstance(table, DerivedTable):
         return False
+    # Only of open follow-ups: most of what is shown needs no rule of staleness.
+    from backfill_assets.staleness.find import changed_otherwise, stale_partitions
+
     pinned = {each.name: each.sha256 for each in run.manifest.references}
     try:
         if pinned != {name: ws.references[name].pinned.sha256 for name in table.references}:
@@ -146,10 +154,10 @@ def _brings_more_than_inputs(ws: Workspace, tx: ReadTransaction, run: RunRecord,
 
 
 def _needs_a_person(tx: ReadTransaction, run: RunRecord, table: Table) -> bool:
-    """Whether no policy can approve: for runs of a set, for what was rolled back, for what a tag made a follow-up in
-    earlier formats, and for a follow-up by another release than the present one."""
+    """Whether no policy can approve: for a run of a set, for one that was rolled back, and for a follow-up by another
+    release than the present one."""
     manifest = run.manifest
-    if manifest.member_of or manifest.because is not None or run.state is RunState.ROLLED_BACK:
+    if manifest.member_of or run.state is RunState.ROLLED_BACK:
         return True
     if manifest.cause.kind is CauseKind.LIVE:
         return bool(tx.versions.undone_last(table.name, manifest.partitions))
@@ -158,10 +166,6 @@ def _needs_a_person(tx: ReadTransaction, run: RunRecord, table: Table) -> bool:
 
 def _version(table: Table) -> str | None:
     return table.version if isinstance(table, DerivedTable) else None
-
-
-def _known(*policies: Policy | None) -> tuple[Policy, ...]:
-    return tuple(policy for policy in policies if policy is not None)
 
 
 def grounds_of(ws: Workspace, run: RunRecord, asked: Demand, approver: str) -> ApprovalGrounds | None:
@@ -187,12 +191,6 @@ def _is_among(group: str, groups: Iterable[str]) -> bool:
     return any(same_name(group, each) for each in groups)
 
 
-def _is_member(approvers: Approvers, asked: Demand, person: str) -> bool:
-    """Whether a person is in at least one group of each of those that are asked for."""
-    own = approvers.groups_of(person)
-    return all(any(_is_among(group, groups) for group in own) for groups in asked.groups)
-
-
 def rollback_grounds(ws: Workspace, runs: Iterable[RunRecord], by: str) -> ApprovalGrounds | None:
     """Why a person may roll runs back: whoever may approve them, a requester too; None when anybody may.
 
@@ -208,67 +206,42 @@ def rollback_grounds(ws: Workspace, runs: Iterable[RunRecord], by: str) -> Appro
 
 
 def _rollback_grounds(ws: Workspace, run: RunRecord, by: str) -> ApprovalGrounds | None:
-    table = run.manifest.table
-    declared = ws.domain.tables.get(table)
-    counting = _known(run.manifest.policy, declared.policy if declared else None)
+    declared = ws.domain.tables.get(run.manifest.table)
+    counting = (run.manifest.policy, *((declared.policy,) if declared else ()))
     asked = Demand(groups=tuple(dict.fromkeys(policy.approvers for policy in counting if policy.approvers)))
     if not asked.groups:
         return None
-    path = ws.settings.reference / file_name(WHO_APPROVES)
-    loaded = _loaded(ws, path, table, asked)
-    approvers = cast(Approvers, loaded.value)
-    if not _is_member(approvers, asked, by):
-        raise NotApproved(
-            f"run {run.run_id} has changed {table}, which is rolled back by a member {asked.whom}, and {by} is none: "
-            f"{path} (version {approvers.version}).",
-            next_step=step("let one of them roll it back: ", undo(run.manifest.member_of or run.run_id)),
-            run_id=run.run_id,
-        )
-    return _grounds(ws, loaded, asked, by)
+    return _grounds(ws, _require_member(ws, run, asked, by, MayNotRollBack), asked, by)
 
 
 def _require_may_approve(ws: Workspace, run: RunRecord, asked: Demand, approver: str) -> LoadedReference | None:
     """Refuses an unauthorized approver; returns the file of approvers, or None if any person but the requester may."""
-    what, whole, ids = _approved_as(run)
-    require_person("the approver", approver, NotApproved)
+    require_person("the approver", approver, ApproverNotAPerson)
     if same_name(approver, run.manifest.requested_by):
-        raise NotApproved(
-            f"{what} was requested by {run.manifest.requested_by}, who cannot approve it as well.",
-            next_step=step("let another person approve it: ", do(Act.APPROVE, whole, by=ANOTHER_PERSON)),
-            **ids,
-        )
-    if not asked.groups:
-        return None
-    path = ws.settings.reference / file_name(WHO_APPROVES)
-    loaded = _loaded(ws, path, run.manifest.table, asked)
-    approvers = cast(Approvers, loaded.value)
-    if not _is_member(approvers, asked, approver):
-        raise NotApproved(
-            f"{what} changes {run.manifest.table}, which is approved by a member {asked.whom}, and {approver} is none: "
-            f"{path} (version {approvers.version}).",
-            next_step=step("let one of them approve it: ", do(Act.APPROVE, whole, by=ANOTHER_PERSON)),
-            **ids,
-        )
-    return loaded
+        raise ApprovedByRequester(**_subject(run), requester=run.manifest.requested_by)
+    return _require_member(ws, run, asked, approver, NotAmongApprovers) if asked.groups else None
 
 
-def _approved_as(run: RunRecord) -> tuple[str, str, Mapping[str, str]]:
-    """What is approved with a run, in words, its id, and the ids for a refusal: its set, or the run alone."""
-    if set_id := run.manifest.member_of:
-        return f"set {set_id}", set_id, {"set_id": set_id}
-    return f"run {run.run_id}", run.run_id, {"run_id": run.run_id}
+def _subject(run: RunRecord) -> Mapping[str, str]:
+    """What is approved with a run: its set, or the run alone."""
+    return {"set_id": run.manifest.member_of} if run.manifest.member_of else {"run_id": run.run_id}
 
 
-def _loaded(ws: Workspace, path: Place, table: str, asked: Demand) -> LoadedReference:
+def _require_member(
+    ws: Workspace, run: RunRecord, asked: Demand, person: str, refusal: type[NotAmongApprovers]
+) -> LoadedReference:
+    """Refuses a person who is not in one group of each of those that are asked for; returns the file of approvers."""
+    table, whom, file = run.manifest.table, asked.whom, str(ws.settings.reference / file_name(WHO_APPROVES))
     try:
-        return load_reference(WHO_APPROVES, ws.reference_files)
+        loaded = load_reference(WHO_APPROVES, ws.reference_files)
     except MissingInput as error:
-        group = asked.groups[0][0]
-        raise NotApproved(
-            f"{table} is approved by a member {asked.whom}, and the file that lists the members cannot be read.",
-            next_step=f'write {path}: version: "1", and below groups: the line {group}: [NAME, NAME]',
-            table=table,
-        ) from error
+        raise NoListOfApprovers(table=table, whom=whom, file=file, group=asked.groups[0][0]) from error
+    approvers = cast(Approvers, loaded.value)
+    own = approvers.groups_of(person)
+    if not all(any(_is_among(group, groups) for group in own) for groups in asked.groups):
+        version = approvers.version
+        raise refusal(**_subject(run), table=table, whom=whom, person=person, file=file, version=version)
+    return loaded
 
 
 def require_agreed(ws: Workspace, run: RunRecord, asked: Demand) -> None:
@@ -280,30 +253,15 @@ def require_agreed(ws: Workspace, run: RunRecord, asked: Demand) -> None:
     """
     if asked.policy is not None:
         return
-    what, whole, ids = _approved_as(run)
+    manifest, subject = run.manifest, _subject(run)
     if run.approval is not ApprovalState.APPROVED or run.approved_by is None:
-        raise NotApproved(
-            f"{what} is not approved; {run.manifest.requested_by} asked for it, so another person"
-            f"{' ' + asked.whom if asked.whom else ''} has to agree"
-            f"{f', with a comment: {asked.comment}' if asked.comment else ''}.",
-            next_step=comment(whole) if asked.comment else do(Act.APPROVE, whole, by=ANOTHER_PERSON),
-            **ids,
-        )
+        raise NotAgreed(**subject, requester=manifest.requested_by, whom=asked.whom, demanded=asked.comment)
     if asked.comment:
-        raise NotApproved(
-            f"the approval of {what} by {run.approved_by} does not comment on what the gates found since: "
-            f"{run.manifest.table}: {asked.comment}.",
-            next_step=comment(whole),
-            **ids,
-        )
+        raise CommentMissing(**subject, approver=run.approved_by, table=manifest.table, demanded=asked.comment)
     try:
         _require_may_approve(ws, run, asked, run.approved_by)
     except NotApproved as error:
-        raise NotApproved(
-            f"the approval of {what} by {run.approved_by} is not valid: {error.message}",
-            next_step=error.next_step,
-            **ids,
-        ) from error
+        raise ApprovalNotValid(**subject, approver=run.approved_by, cause=error) from error
 
 
 def has_valid_approval(ws: Workspace, run: RunRecord, asked: Demand) -> bool:

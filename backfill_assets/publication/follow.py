@@ -11,12 +11,12 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import date
 
-from backfill_assets.crash_points import Point
+from backfill_assets.core.crash_points import Point
+from backfill_assets.core.errors import BackfillError, Refused, Retryable
 from backfill_assets.domain import SourceTable
-from backfill_assets.errors import BackfillError, Refused, Retryable
-from backfill_assets.ledger.claims import LedgerState
 from backfill_assets.ledger.records import OutboxEntry, RunRecord
 from backfill_assets.ledger.states import SetState
+from backfill_assets.ledger.store import LedgerState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.following import FollowUp, Wanted, follow_ups
 from backfill_assets.planning.graph import TableNode

@@ -11,14 +11,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 
-from backfill_assets.errors import IllegalTransition, LeavesOrphans, TargetChanged
+from backfill_assets.core.errors import TargetChanged
 from backfill_assets.ledger.records import Action, PartitionVersion, PublicationIntent, PublicationRecord
 from backfill_assets.ledger.states import PublicationState
 from backfill_assets.ledger.transactions import ReadTransaction
-from backfill_assets.next_steps import NAME, WAIT_OR_RECOVER, WHY, Act, do, step, undo
 from backfill_assets.planning.basis import Basis
 from backfill_assets.planning.graph import Graph, TableNode
 from backfill_assets.planning.partitions import Grain, describe
+from backfill_assets.publication.errors import DependentChangedSince, DependentIsBeingPublished, WouldLeaveOrphans
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,12 +51,8 @@ def require_no_orphans(graph: Graph, tx: ReadTransaction, undone: Sequence[Publi
         TargetChanged, IllegalTransition: As in `orphans_of`.
     """
     if left := orphans_of(graph, tx, undone):
-        raise LeavesOrphans(
-            f"rolling back {of} would leave published partitions without their input: {described_orphans(left)}.",
-            next_step=step("roll them back with it: ", do(Act.ROLLBACK, of, with_dependents=True, by=NAME, reason=WHY)),
-            of=of,
-            dependents=[orphans.run_id for orphans in left],
-        )
+        dependents = tuple(orphans.run_id for orphans in left)
+        raise WouldLeaveOrphans(of=of, dependents=dependents, described=described_orphans(left))
 
 
 def described_orphans(left: Iterable[Orphans]) -> str:
@@ -152,15 +148,12 @@ class _After:
                 table.restored.add(version.partition)
 
     def _replaced(self, version: PartitionVersion, present: PartitionVersion | None) -> TargetChanged:
-        by = f"run {present.run_id}" if present else "a rollback"
-        return TargetChanged(
-            f"{version.table} {version.partition} was changed by {by} after publication {version.publication_id}, "
-            f"which would have to be rolled back as a whole.",
-            next_step=step("undo that first: ", undo(self._tx.sets.whole_of(present.run_id)))
-            if present
-            else do(Act.HISTORY, version.table, partition=version.partition),
+        return DependentChangedSince(
             table=version.table,
+            partition=version.partition,
             publication_id=version.publication_id,
+            changed_by=f"run {present.run_id}" if present else "a rollback",
+            undone_with=self._tx.sets.whole_of(present.run_id) if present else None,
         )
 
     def landed(self, publication_id: str) -> int:
@@ -214,8 +207,4 @@ def _require_none_on_its_way(
             continue
         basis = tx.bases.of_run(intent.run_id, intent.partitions)
         if _reached(graph, node, basis, after.gone) & set(intent.partitions):
-            raise IllegalTransition(
-                f"run {intent.run_id} of {node.name} is being published, and was computed from what would be gone.",
-                next_step=WAIT_OR_RECOVER,
-                run_id=intent.run_id,
-            )
+            raise DependentIsBeingPublished(run_id=intent.run_id, table=node.name)

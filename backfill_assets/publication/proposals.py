@@ -10,14 +10,13 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from datetime import date
 
+from backfill_assets.core.identity import document_digest
 from backfill_assets.domain import DerivedTable
-from backfill_assets.identity import document_digest
 from backfill_assets.landing.imports import LIVE
-from backfill_assets.ledger.members import members_of
 from backfill_assets.ledger.records import RunRecord, SetRecord
+from backfill_assets.ledger.sets import is_replaceable, members_of
 from backfill_assets.ledger.states import OPEN_SETS, RunState, SetState
 from backfill_assets.ledger.transactions import ReadTransaction
-from backfill_assets.ledger.write_sets import is_replaceable
 from backfill_assets.planning.impact import impact
 from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED
 from backfill_assets.planning.proposals import Area, Closure, Decision, Kept, OpenDraft, SourceDay, decide, together

@@ -6,25 +6,36 @@ If a process stops in between, `recover` finds out from the table's log whether 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 
 from backfill_assets.candidates.inputs import require_read_as_staged
-from backfill_assets.crash_points import Point
-from backfill_assets.errors import BackfillError, IllegalTransition, InputsMovedOn, OutcomeUnknown, Refused, Retryable
+from backfill_assets.core.crash_points import Point
+from backfill_assets.core.errors import (
+    BackfillError,
+    OutcomeUnknown,
+    Refused,
+    Retryable,
+)
 from backfill_assets.lake.swap import Exchange, SwapOrder, require_as_expected, swap
 from backfill_assets.ledger.import_records import ImportDay
 from backfill_assets.ledger.records import Action, PublicationIntent, PublicationRecord, RunRecord
 from backfill_assets.ledger.states import ApprovalState, ImportState, PublicationState, RunState
 from backfill_assets.ledger.transactions import ReadTransaction
-from backfill_assets.next_steps import Act, do, step
-from backfill_assets.planning.filling import plan_again
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import Mode
-from backfill_assets.planning.partitions import count_of, describe
+from backfill_assets.planning.partitions import Partitions
 from backfill_assets.publication.authority import demand_of, require_agreed, rollback_grounds
+from backfill_assets.publication.errors import (
+    InputsRolledBack,
+    LandedButNotRecorded,
+    NothingToUndo,
+    NothingWasChanged,
+    OlderInputs,
+    RefusedButNotRecorded,
+)
 from backfill_assets.publication.orphans import require_no_orphans
 from backfill_assets.publication.verdict import changes_for, require_publishable, rollback_changes
 from backfill_assets.staleness.find import regressed_partitions
@@ -56,7 +67,7 @@ def publish_run(ws: Workspace, run_id: str, *, by: str) -> PublicationRecord:
         require_agreed(ws, run, asked)
         manifest = run.manifest
         require_read_as_staged(tx, ws.graph, manifest)
-        _require_inputs(tx, manifest)
+        _require_inputs(ws, tx, manifest)
         changes, verified = changes_for(
             manifest,
             tx.candidates.of_run(run_id),
@@ -94,17 +105,10 @@ def _require_not_older(ws: Workspace, run_id: str) -> None:
     if manifest.mode is Mode.REPLAY or is_early or run.state not in (RunState.PASSED, RunState.ROLLED_BACK):
         return
     if older := regressed_partitions(ws, run_id):
-        days = describe(manifest.grain, older)
-        raise InputsMovedOn(
-            f"run {run_id} was computed from older inputs than what readers see: {days} of {manifest.table} would no "
-            f"longer follow from the inputs as they are now.",
-            next_step=step("plan it again, so that it reads them: ", plan_again(manifest, older)),
-            run_id=run_id,
-            partitions=[partition.isoformat() for partition in older],
-        )
+        raise OlderInputs(run_id=run_id, partitions=Partitions.of(manifest.grain, older), manifest=manifest)
 
 
-def _require_inputs(tx: ReadTransaction, manifest: Manifest) -> None:
+def _require_inputs(ws: Workspace, tx: ReadTransaction, manifest: Manifest) -> None:
     """Refuses a run that was computed from partitions without an accepted version."""
     taken = {
         (record.intent.table, change.partition)
@@ -117,14 +121,8 @@ def _require_inputs(tx: ReadTransaction, manifest: Manifest) -> None:
         read = [pin.partition for pin in pinned.partitions if pin.from_run is None]
         there = tx.versions.claims(pinned.table, read).keys()
         if lacking := [p for p in read if p not in there or (pinned.table, p) in taken]:
-            raise InputsMovedOn(
-                f"run {manifest.run_id} was computed from {pinned.table} {lacking[0]}, which was rolled back since and "
-                f"has no accepted version ({count_of(len(lacking), 'such partition')}).",
-                next_step=step("build that again first: ", do(Act.HISTORY, pinned.table, partition=lacking[0])),
-                run_id=manifest.run_id,
-                table=pinned.table,
-                partitions=[partition.isoformat() for partition in lacking],
-            )
+            partitions = Partitions.of(ws.graph.table(pinned.table).grain, lacking)
+            raise InputsRolledBack(run_id=manifest.run_id, table=pinned.table, partitions=partitions)
 
 
 def rollback_run(ws: Workspace, run_id: str, *, by: str, reason: str, ordered: bool = False) -> PublicationRecord:
@@ -165,22 +163,11 @@ def rollback_intent(ws: Workspace, tx: ReadTransaction, run: RunRecord, *, by: s
     standing = tx.publications.headers(run_id=run.run_id, states=[PublicationState.PUBLISHED])
     published = [header.publication_id for header in standing if header.action is Action.PUBLISH]
     if not published:
-        raise IllegalTransition(
-            f"run {run.run_id} has no publication to undo: it is {run.state}.",
-            next_step=do(Act.HISTORY, table),
-            run_id=run.run_id,
-            state=str(run.state),
-        )
+        raise NothingToUndo(run_id=run.run_id, state=run.state, table=table)
     undone = published[0]
     # With its set even a run that changed nothing is undone: its equal rows were computed from the set's inputs.
     if not tx.publications.changed_partitions(undone) and run.manifest.member_of is None:
-        raise IllegalTransition(
-            f"run {run.run_id} changed nothing: all of its partitions were equal to the accepted ones, so there is "
-            f"nothing to undo.",
-            next_step=do(Act.HISTORY, table),
-            run_id=run.run_id,
-            publication_id=undone,
-        )
+        raise NothingWasChanged(run_id=run.run_id, publication_id=undone, table=table)
     accepted = tx.versions.accepted(table, run.manifest.partitions)
     versions = tx.versions.of_publication(undone)
     replaced = tx.versions.pinned(table, [(v.partition, v.replaces) for v in versions if v.replaces])
@@ -210,13 +197,22 @@ def swap_and_acknowledge(ws: Workspace, run: RunRecord, intent: PublicationInten
         _note_unknown(ws, intent, by=by, why=error.recorded)
         raise
     except (Refused, Retryable) as error:
-        with _outcome_known(intent, f"{error.message} So nothing was published"):
+        try:
             abandon(ws, intent.publication_id, by=by, reason=error.recorded)
+        except (Retryable, OutcomeUnknown) as unwritten:
+            # The outcome in the table is known: that the ledger cannot be written is no reason to try the swap again.
+            raise RefusedButNotRecorded(**_named(intent), refusal=error.message, why=unwritten.message) from unwritten
         ws.reached(Point.SWAP_ABANDONED)
         raise
     ws.reached(Point.SWAP_COMMITTED)
-    with _outcome_known(intent, f"the swap landed as version {version} of {intent.table} and readers see it"):
+    try:
         return acknowledge(ws, run.manifest, intent, delta_version=version, by=by)
+    except (Retryable, OutcomeUnknown) as unwritten:
+        raise LandedButNotRecorded(**_named(intent), delta_version=version, why=unwritten.message) from unwritten
+
+
+def _named(intent: PublicationIntent) -> Mapping[str, str]:
+    return {"publication_id": intent.publication_id, "run_id": intent.run_id, "table": intent.table}
 
 
 def _note_unknown(ws: Workspace, intent: PublicationIntent, *, by: str, why: str) -> None:
@@ -224,21 +220,6 @@ def _note_unknown(ws: Workspace, intent: PublicationIntent, *, by: str, why: str
     # Without the note the publication is open as after a kill.
     with suppress(BackfillError), ws.ledger.write() as tx:
         tx.publications.note_unknown(intent.publication_id, actor=by, why=why)
-
-
-@contextmanager
-def _outcome_known(intent: PublicationIntent, happened: str) -> Iterator[None]:
-    """The outcome in the table is known: a ledger that cannot be written is not a reason to try the swap again."""
-    try:
-        yield
-    except (Retryable, OutcomeUnknown) as error:
-        raise OutcomeUnknown(
-            f"{happened}, but the ledger could not be updated: {error.message}",
-            next_step=do(Act.RECOVER),
-            publication_id=intent.publication_id,
-            run_id=intent.run_id,
-            table=intent.table,
-        ) from error
 
 
 def abandon(ws: Workspace, publication_id: str, *, by: str, reason: str) -> bool:

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from backfill_assets.crash_points import Point
+from backfill_assets.core.crash_points import Point
+from backfill_assets.core.errors import BackfillError
 from backfill_assets.lake.swap import fence
 from backfill_assets.ledger.records import PublicationRecord
 from backfill_assets.ledger.states import PublicationState
-from backfill_assets.next_steps import NextStep
 from backfill_assets.publication.publish import abandon, acknowledge
 from backfill_assets.workspace import Workspace
 
@@ -24,12 +24,12 @@ class RecoveryOutcome:
 
     Attributes:
         sentence: How it ended, in words.
-        next_step: What to do if it did not end.
+        error: Why it did not end; None when it did.
         landed: The publications and rollbacks that the ledger has recorded because of it, in order.
     """
 
     sentence: str
-    next_step: NextStep | None = None
+    error: BackfillError | None = None
     landed: tuple[PublicationRecord, ...] = ()
 
 

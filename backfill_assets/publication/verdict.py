@@ -8,10 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import date
 
-from backfill_assets.errors import GateFailed, IllegalTransition, TargetChanged
-from backfill_assets.identity import EMPTY_FILE_SET
-from backfill_assets.lake.checksums import is_known
-from backfill_assets.lake.staging import contract_of
+from backfill_assets.core.identity import EMPTY_FILE_SET, contract_of
 from backfill_assets.ledger.provenance import NOTHING_RECORDED
 from backfill_assets.ledger.records import (
     CandidatePartition,
@@ -21,28 +18,18 @@ from backfill_assets.ledger.records import (
     RunRecord,
     VerifiedPartition,
 )
-from backfill_assets.ledger.states import MEANING, RunState
-from backfill_assets.next_steps import Act, Advice, do, step, undo, wait_or_take_over
-from backfill_assets.planning.filling import plan_again
+from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import ALWAYS_SWAPPED, NEVER_PUBLISHED, Kind
-from backfill_assets.planning.partitions import count_of, describe
-
-
-def _advice_for_state(run: RunRecord) -> Advice:
-    match run.state:
-        case RunState.PLANNED | RunState.STAGED | RunState.FAILED:
-            return do(Act.RUN, run.run_id)
-        case RunState.STAGING | RunState.GATING:
-            return do(Act.RUN, run.run_id) if run.lease is None else wait_or_take_over(run.run_id)
-        case RunState.PUBLISHING:
-            return do(Act.RECOVER)
-        case RunState.SUPERSEDED:
-            return do(Act.HISTORY, run.manifest.table)
-        case RunState.CANCELLED:
-            return step("plan it again: ", plan_again(run.manifest))
-        case RunState.BLOCKED | RunState.PASSED | RunState.PUBLISHED | RunState.ROLLED_BACK:
-            return do(Act.REPORT, run.run_id)
+from backfill_assets.planning.partitions import Partitions
+from backfill_assets.publication.errors import (
+    ChangedAfterPublication,
+    GatesNotPassed,
+    NeverPublished,
+    NoCandidate,
+    NotPublishable,
+    TableChanged,
+)
 
 
 def require_publishable(run: RunRecord) -> None:
@@ -53,18 +40,10 @@ def require_publishable(run: RunRecord) -> None:
     """
     manifest = run.manifest
     if manifest.mode in NEVER_PUBLISHED:
-        raise IllegalTransition(
-            f"run {run.run_id} has mode {manifest.mode} and is never published.",
-            next_step=step("plan a run that is published: ", plan_again(manifest)),
-            run_id=run.run_id,
-        )
+        raise NeverPublished(run_id=run.run_id, manifest=manifest)
     if run.state not in (RunState.PASSED, RunState.ROLLED_BACK):
-        raise IllegalTransition(
-            f"run {run.run_id} cannot be published: it is {run.state} ({MEANING[run.state]}).",
-            next_step=_advice_for_state(run),
-            run_id=run.run_id,
-            state=str(run.state),
-        )
+        is_leased = run.lease is not None
+        raise NotPublishable(run_id=run.run_id, state=run.state, is_leased=is_leased, manifest=manifest)
 
 
 def changes_for(
@@ -118,12 +97,11 @@ def is_verified(kind: Kind, candidate: CandidatePartition, accepted: PartitionVe
     """Whether the accepted files hold exactly the candidate's rows. The checksum begins with their number.
 
     The present content of the files counts, not only that at their acceptance: a damaged file is replaced. Where the
-    latter was recorded in an earlier form, or of the columns of an earlier contract, nothing is known of it, and the
-    present content decides alone.
+    latter was recorded of the columns of an earlier contract, the present content decides alone.
     """
-    if kind in ALWAYS_SWAPPED or not is_known(candidate.checksum):
+    if kind in ALWAYS_SWAPPED or not candidate.checksum:
         return False
-    is_comparable = is_known(accepted.checksum) and contract_of(accepted.files) == contract_of(candidate.files)
+    is_comparable = contract_of(accepted.files) == contract_of(candidate.files)
     at_acceptance = accepted.checksum if is_comparable else candidate.compared_checksum
     return candidate.checksum == candidate.compared_checksum == at_acceptance
 
@@ -131,11 +109,7 @@ def is_verified(kind: Kind, candidate: CandidatePartition, accepted: PartitionVe
 def _require_every_partition(manifest: Manifest, candidates: Mapping[date, CandidatePartition]) -> None:
     if set(candidates) != set(manifest.partitions):
         lacking = set(manifest.partitions) - set(candidates)
-        raise GateFailed(
-            f"run {manifest.run_id} has no candidate for {describe(manifest.grain, lacking)}.",
-            next_step=do(Act.RUN, manifest.run_id),
-            run_id=manifest.run_id,
-        )
+        raise NoCandidate(run_id=manifest.run_id, partitions=Partitions.of(manifest.grain, lacking))
 
 
 def _require_gates(
@@ -145,14 +119,10 @@ def _require_gates(
     digests = {partition: candidates[partition].files.digest for partition in manifest.partitions}
     lacking = [(p, gate) for p, digest in digests.items() for gate in blocking if (p, gate, digest) not in passed]
     if lacking:
-        gates = sorted({gate for _, gate in lacking})
-        days = describe(manifest.grain, (partition for partition, _ in lacking))
-        raise GateFailed(
-            f"run {manifest.run_id} cannot be published: {', '.join(gates)} did not pass for exactly the staged "
-            f"files of {days}.",
-            next_step=do(Act.REPORT, manifest.run_id),
+        raise GatesNotPassed(
             run_id=manifest.run_id,
-            gates=gates,
+            gates=tuple(sorted({gate for _, gate in lacking})),
+            partitions=Partitions.of(manifest.grain, (partition for partition, _ in lacking)),
         )
 
 
@@ -168,12 +138,8 @@ def _require_same_target(
         != (candidates[partition].compared_version, candidates[partition].compared_digest)
     ]
     if changed:
-        raise TargetChanged(
-            f"{manifest.table} changed since run {manifest.run_id} was compared with it: "
-            f"{count_of(len(changed), 'partition')}, {describe(manifest.grain, changed)}.",
-            next_step=step("compare it with the present rows: ", do(Act.RUN, manifest.run_id)),
-            run_id=manifest.run_id,
-            partitions=[partition.isoformat() for partition in changed],
+        raise TableChanged(
+            run_id=manifest.run_id, table=manifest.table, partitions=Partitions.of(manifest.grain, changed)
         )
 
 
@@ -207,14 +173,12 @@ def rollback_changes(
     for version in published:
         present = accepted.get(version.partition)
         if present is None or present.version != version.version:
-            by = f"run {present.run_id}" if present else "a rollback"
-            raise TargetChanged(
-                f"{table} {version.partition} was changed by {by} after publication {publication_id}.",
-                next_step=step("undo that first: ", undo(whole_of(present.run_id)))
-                if present
-                else do(Act.HISTORY, table, partition=version.partition),
+            raise ChangedAfterPublication(
                 table=table,
+                partition=version.partition,
                 publication_id=publication_id,
+                changed_by=f"run {present.run_id}" if present else "a rollback",
+                undone_with=whole_of(present.run_id) if present else None,
             )
         before = replaced.get(version.partition)
         changes.append(

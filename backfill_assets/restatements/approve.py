@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from backfill_assets.ledger.members import members_of
 from backfill_assets.ledger.records import SetRecord
+from backfill_assets.ledger.sets import members_of
 from backfill_assets.ledger.states import VISIBLE
 from backfill_assets.publication.approve import renewed_grounds
 from backfill_assets.workspace import Workspace

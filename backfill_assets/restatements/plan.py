@@ -10,13 +10,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 
-from backfill_assets.errors import Refused
-from backfill_assets.identity import sha256_text
-from backfill_assets.ledger.claims import LedgerState
+from backfill_assets.core.identity import sha256_text
+from backfill_assets.ledger.store import LedgerState
 from backfill_assets.ledger.transactions import WriteTransaction
-from backfill_assets.next_steps import Option, step
-from backfill_assets.planning.ceiling import require_affordable
 from backfill_assets.planning.chosen_references import require_used
+from backfill_assets.planning.estimates import require_affordable
 from backfill_assets.planning.impact import KEEP_NOTHING, Rebuild, impact
 from backfill_assets.planning.partitions import DayRange, days_of
 from backfill_assets.planning.policy import every
@@ -32,6 +30,7 @@ from backfill_assets.planning.restatement import NothingToRebuild, PlannedSet, S
 from backfill_assets.planning.sets import SET_PREFIX, ProposedBecause, SetManifest, SetMember
 from backfill_assets.planning.stages import stages_of
 from backfill_assets.publication.authority import demand_of
+from backfill_assets.restatements.errors import NoChangeNamed, StaleNeedsPresent
 from backfill_assets.restatements.references import Chooser
 from backfill_assets.restatements.scope import (
     NOTHING_STALE,
@@ -82,11 +81,9 @@ def plan_set(
             the ceiling, or a person named days of which only a part can be planned, and did not ask for a part.
     """
     if not request.because and not request.stale:
-        raise Refused(
-            "the request names no change.",
-            next_step=step("add ", Option("because", "TABLE:DAY..DAY"), ", or ", Option("stale")),
-        )
-    _require_present(request)
+        raise NoChangeNamed
+    if request.stale and not request.references.are_present:
+        raise StaleNeedsPresent
     as_of, chooser = ws.clock(), Chooser.of(ws, request.references)
     found = stale_tables(ws, table=request.table if request.stale else None, days=request.days)
     stale = stale_ones(ws.graph, request, found) if request.stale else NOTHING_STALE
@@ -184,14 +181,3 @@ def _run_of(request: SetRequest, rebuild: Rebuild, partitions: tuple[date, ...],
         member_of=set_id,
         references=request.references,
     )
-
-
-def _require_present(request: SetRequest) -> None:
-    if request.stale and not request.references.are_present:
-        raise Refused(
-            "what is stale is rebuilt with the present references: with others it would stay as it is listed.",
-            next_step=step(
-                *("leave ", Option("references"), " out; or name what changed, instead of ", Option("stale"), ": "),
-                Option("because", "TABLE:DAY..DAY"),
-            ),
-        )

@@ -12,18 +12,18 @@ from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
 
-from backfill_assets.crash_points import Point
-from backfill_assets.errors import Retryable
+from backfill_assets.core.crash_points import Point
+from backfill_assets.core.wording import visible
 from backfill_assets.ledger.transactions import ReadTransaction, WriteTransaction
 from backfill_assets.planning.partitions import DayRange, Grain, compress, count_of, describe
 from backfill_assets.planning.proposals import SourceDay
 from backfill_assets.planning.restatement import PlannedSet, SetRequest
 from backfill_assets.planning.sets import ProposedBecause
 from backfill_assets.publication.proposals import Situation, basis_of, open_sets, situation
+from backfill_assets.restatements.errors import OpenKeepsChanging
 from backfill_assets.restatements.plan import Proposal, TermsOf, plan_set
 from backfill_assets.staleness.decided_rows import deciding_news
 from backfill_assets.staleness.landed_news import FileNews, files_of, late_in_words, rows_in_words
-from backfill_assets.wording import visible
 from backfill_assets.workspace import Workspace
 
 _MOST_NAMES = 3
@@ -85,10 +85,7 @@ def propose(ws: Workspace, terms_of: TermsOf, *, by: str, dry_run: bool = False)
             return _planned(ws, terms_of, nothing, proposed, by=by, requester=requester)
         except _OthersWereFaster:
             continue
-    raise Retryable(
-        "what is open changed again and again while a proposal was made; nothing was planned.",
-        next_step="try again when the other processes are done",
-    )
+    raise OpenKeepsChanging
 
 
 class _OthersWereFaster(Exception):

@@ -9,23 +9,31 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from backfill_assets.candidates.inputs import read_before, require_read_as_staged
-from backfill_assets.crash_points import Point
-from backfill_assets.errors import (
+from backfill_assets.core.crash_points import Point
+from backfill_assets.core.errors import (
     BackfillError,
     HalfWay,
-    IllegalTransition,
     Refused,
     Retryable,
 )
-from backfill_assets.ledger.members import members_of
 from backfill_assets.ledger.records import Action, PublicationIntent, PublicationRecord, RunRecord, SetRecord
-from backfill_assets.ledger.states import MEANING, PublicationState, RunState, SetState
+from backfill_assets.ledger.sets import members_of
+from backfill_assets.ledger.states import PublicationState, RunState, SetState
 from backfill_assets.ledger.transactions import ReadTransaction
-from backfill_assets.next_steps import ANOTHER_PERSON, NAME, WAIT_OR_RECOVER, Act, Advice, do, step, wait_or_take_over
 from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED
 from backfill_assets.publication.authority import demand_of, require_agreed, rollback_grounds
 from backfill_assets.publication.orphans import require_no_orphans
 from backfill_assets.publication.publish import rollback_intent, rollback_run
+from backfill_assets.restatements.errors import (
+    HalfPublished,
+    HalfRolledBack,
+    MemberIsBeingPublished,
+    MemberNotPublishable,
+    MemberSuperseded,
+    SetHasNothingToUndo,
+    SetIs,
+    SetIsNeverPublished,
+)
 from backfill_assets.workspace import Workspace
 
 PublishOne = Callable[[str], object]
@@ -95,16 +103,7 @@ def _stopped(ws: Workspace, set_id: str, error: BackfillError, *, by: str) -> tu
                 tx.sets.move(set_id, SetState.PLANNED, actor=by, note=error.recorded)
             return tx.sets.get(set_id), None
     published = sum(member.state is RunState.PUBLISHED for member in members)
-    return record, HalfWay(
-        f"{error.message} {published} of {len(members)} runs of set {set_id} are published.",
-        next_step=step(
-            do(Act.RECOVER),
-            ", which completes the set or reverses it",
-            *(("; or first ", error.next_step) if error.next_step else ()),
-        ),
-        set_id=set_id,
-        **{name: value for name, value in error.ids.items() if name != "set_id"},
-    )
+    return record, HalfPublished(set_id=set_id, published=published, count=len(members), cause=error)
 
 
 def is_outdated(ws: Workspace, run: RunRecord) -> bool:
@@ -115,42 +114,17 @@ def is_outdated(ws: Workspace, run: RunRecord) -> bool:
 
 def _require_publishable(record: SetRecord, members: Sequence[RunRecord]) -> None:
     if record.state in (SetState.PUBLISHED, SetState.CANCELLED):
-        raise IllegalTransition(
-            f"set {record.set_id} is {record.state} ({MEANING[record.state]}).",
-            next_step=do(Act.STATUS, record.set_id),
-            set_id=record.set_id,
-        )
+        raise SetIs(set_id=record.set_id, state=record.state)
     for member in members:
         if member.manifest.mode in NEVER_PUBLISHED:
-            raise IllegalTransition(
-                f"set {record.set_id} has mode {member.manifest.mode} and is never published.",
-                next_step=f"plan the set again without the mode {member.manifest.mode}",
-                set_id=record.set_id,
-            )
+            raise SetIsNeverPublished(set_id=record.set_id, mode=member.manifest.mode)
         if member.state is RunState.PUBLISHED:
             continue
         if member.state not in (RunState.PASSED, RunState.ROLLED_BACK):
-            raise IllegalTransition(
-                f"set {record.set_id} cannot be published: its run {member.run_id} is {member.state} "
-                f"({MEANING[member.state]}).",
-                next_step=_before_publishing(record, member),
-                set_id=record.set_id,
-                run_id=member.run_id,
+            is_leased = member.lease is not None
+            raise MemberNotPublishable(
+                set_id=record.set_id, run_id=member.run_id, state=member.state, is_leased=is_leased
             )
-
-
-def _before_publishing(record: SetRecord, member: RunRecord) -> Advice:
-    match member.state:
-        case RunState.BLOCKED:
-            return do(Act.REPORT, member.run_id)
-        case RunState.PUBLISHING:
-            return WAIT_OR_RECOVER
-        case RunState.STAGING | RunState.GATING if member.lease is not None:
-            return wait_or_take_over(member.run_id)
-        case RunState.SUPERSEDED:
-            return do(Act.STATUS, record.set_id)
-        case _:
-            return do(Act.RUN, record.set_id)
 
 
 def rollback_set(
@@ -177,11 +151,7 @@ def rollback_set(
     with ws.ledger.write() as tx:
         record = tx.sets.get(set_id)
         if record.state not in (SetState.PUBLISHED, SetState.PUBLISHING, SetState.ROLLING_BACK):
-            raise IllegalTransition(
-                f"set {set_id} has nothing to undo: it is {record.state} ({MEANING[record.state]}).",
-                next_step=do(Act.STATUS, set_id),
-                set_id=set_id,
-            )
+            raise SetHasNothingToUndo(set_id=set_id, state=record.state)
         members = members_of(tx.runs, record)
         _require_undone_together(tx, record, members)
         if record.state is not SetState.ROLLING_BACK:
@@ -199,14 +169,8 @@ def rollback_set(
         try:
             undone.append(rollback_run(ws, intent.run_id, by=by, reason=reason, ordered=True))
         except (Refused, Retryable) as error:
-            raise HalfWay(
-                f"{error.message} {len(undone)} of {len(back)} published runs of set {set_id} are rolled back.",
-                next_step=step(
-                    *(do(Act.RECOVER), ", which goes on with it; or, to give the rollback up: "),
-                    *(do(Act.APPROVE, set_id, by=ANOTHER_PERSON), ", then ", do(Act.PUBLISH, set_id, by=NAME)),
-                ),
-                set_id=set_id,
-                run_id=intent.run_id,
+            raise HalfRolledBack(
+                set_id=set_id, run_id=intent.run_id, undone=len(undone), count=len(back), cause=error
             ) from error
         ws.reached(Point.SET_TABLE_BROUGHT_BACK)
     with ws.ledger.write() as tx:
@@ -239,19 +203,9 @@ def _require_undone_together(tx: ReadTransaction, record: SetRecord, members: It
     """
     for run in members:
         if run.state is RunState.SUPERSEDED and _has_changed(tx, run):
-            raise IllegalTransition(
-                f"run {run.run_id} of set {record.set_id} is {run.state} ({MEANING[run.state]}).",
-                next_step=step(do(Act.HISTORY, run.manifest.table), "; roll back the later publication first"),
-                set_id=record.set_id,
-                run_id=run.run_id,
-            )
+            raise MemberSuperseded(set_id=record.set_id, run_id=run.run_id, table=run.manifest.table, state=run.state)
         if run.state is RunState.PUBLISHING:
-            raise IllegalTransition(
-                f"run {run.run_id} of set {record.set_id} is being published.",
-                next_step=WAIT_OR_RECOVER,
-                set_id=record.set_id,
-                run_id=run.run_id,
-            )
+            raise MemberIsBeingPublished(set_id=record.set_id, run_id=run.run_id)
 
 
 def _has_changed(tx: ReadTransaction, run: RunRecord) -> bool:

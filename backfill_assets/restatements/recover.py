@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from backfill_assets.errors import BackfillError, GateFailed, HalfWay, InputsMovedOn, MissingInput, TargetChanged
+from backfill_assets.core.errors import BackfillError, GateFailed, HalfWay, InputsMovedOn, MissingInput, TargetChanged
 from backfill_assets.ledger.records import SetRecord
 from backfill_assets.ledger.states import SetState
 from backfill_assets.publication.recover import RecoveryOutcome
@@ -41,7 +41,7 @@ def recover_set(ws: Workspace, record: SetRecord, *, by: str, publish: PublishOn
             # Only the message of the cause: how far the set was is not true any more after the reversal.
             reversal = _reversed(ws, set_id, by=by, reason=cause.message)
             return replace(reversal, sentence=f"could not be completed ({cause.message}) and {reversal.sentence}")
-        return RecoveryOutcome(sentence=f"is still half-way: {error.message}", next_step=error.next_step)
+        return RecoveryOutcome(sentence=f"is still half-way: {error.message}", error=error)
     return RecoveryOutcome(sentence="was half-way; now all of it is published")
 
 
@@ -49,5 +49,5 @@ def _reversed(ws: Workspace, set_id: str, *, by: str, reason: str) -> RecoveryOu
     try:
         undone = rollback_set(ws, set_id, by=by, reason=reason, ordered=True)
     except BackfillError as error:
-        return RecoveryOutcome(sentence=f"cannot be rolled back as a whole: {error.message}", next_step=error.next_step)
+        return RecoveryOutcome(sentence=f"cannot be rolled back as a whole: {error.message}", error=error)
     return RecoveryOutcome(sentence="all of it has been rolled back", landed=tuple(undone))

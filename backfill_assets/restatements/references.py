@@ -6,11 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 
+from backfill_assets.core.errors import InvalidReference, MissingInput
 from backfill_assets.domain import DerivedTable
-from backfill_assets.errors import InvalidReference, MissingInput, UnknownName
 from backfill_assets.ledger.provenance import references_of
 from backfill_assets.ledger.transactions import ReadTransaction
-from backfill_assets.next_steps import Option, step
 from backfill_assets.planning.chosen_references import (
     AskedReferences,
     Recorded,
@@ -20,6 +19,7 @@ from backfill_assets.planning.chosen_references import (
 )
 from backfill_assets.planning.graph import Graph
 from backfill_assets.planning.manifest_parts import PinnedReference, ReferenceSemantics
+from backfill_assets.restatements.errors import UnknownReference
 from backfill_assets.transforms.references import archive, find_version
 from backfill_assets.workspace import Workspace
 
@@ -66,11 +66,7 @@ class Chooser:
                 used = frozenset(each.sha256 for each in tx.runs.references())
         for name, version in asked.named:
             if name not in declared:
-                raise UnknownName(
-                    f"there is no reference {name!r}; the references are {', '.join(sorted(declared)) or 'none'}.",
-                    next_step="name one of these" if declared else step("plan without ", Option("reference")),
-                    reference=name,
-                )
+                raise UnknownReference(reference=name, known=tuple(sorted(declared)))
             found = find_version(
                 declared[name], version, present=ws.references[name], archived=ws.reference_archive, used=used
             )

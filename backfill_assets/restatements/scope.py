@@ -12,21 +12,12 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from datetime import date
 
-from backfill_assets.errors import MissingInput, Refused
-from backfill_assets.next_steps import NAME, WHY, Act, Invocation, NextStep, Option, do, step
-from backfill_assets.planning.filling import how_to_fill, joined, loads, plans
-from backfill_assets.planning.graph import Graph
-from backfill_assets.planning.impact import Rebuild, complete, is_within, lacking, lacks, never_built, unbuilt
-from backfill_assets.planning.partitions import DayRange, Grain, compress, count_of, days_of, describe
-from backfill_assets.planning.restatement import LeftOut, SetRequest, asked_of
-from backfill_assets.staleness.document import as_recorded
+from backfill_assets.planning.graph import Graph, TableNode
+from backfill_assets.planning.impact import Rebuild, TablePartitions, complete, is_within, lacking, never_built, unbuilt
+from backfill_assets.planning.partitions import DayRange, Partitions, days_of
+from backfill_assets.planning.restatement import LeftOut, SetRequest, WhyLeftOut, asked_of
+from backfill_assets.restatements.errors import NotLoaded, OnlyCodeChanged, OnlyPart
 from backfill_assets.staleness.ranges import Cause, Staleness, StaleRange
-
-_BLOCKED = "an input has no accepted version any more"
-_NEW_VERSION = step(
-    "give the transform a new version; or, to prove that the rows are the same, add ", Option("changed_code")
-)
-_MOST_NAMED = 3
 
 Accepted = Mapping[str, AbstractSet[date]]
 """Every accepted partition, by table."""
@@ -65,10 +56,11 @@ def stale_ones(graph: Graph, request: SetRequest, stale: Iterable[Staleness]) ->
     rebuild: dict[str, list[date]] = {}
     if_complete: dict[str, list[date]] = {}
     left_out: list[LeftOut] = []
-    only_code: list[str] = []
+    only_code: list[LeftOut] = []
     for found in stale:
         if graph.table(found.table).is_source:
-            _require_loaded(found)
+            if found.partitions:
+                raise NotLoaded(table=found.table, partitions=Partitions(found.grain, found.partitions))
             continue
         waiting = [*found.blocked, *(found.waiting if request.days else ())]
         of_code: list[date] = []
@@ -83,16 +75,12 @@ def stale_ones(graph: Graph, request: SetRequest, stale: Iterable[Staleness]) ->
             else:
                 rebuild.setdefault(found.table, []).extend(p for p in stretch.partitions if p not in excepted)
         if of_code:
-            only_code.append(f"{found.table} {describe(found.grain, of_code)}")
-            why = "only the code changed, and the version is the same"
-            left_out.append(_left_out(found.table, found.grain, of_code, why, _NEW_VERSION))
+            only_code.append(_left_out(found, of_code, WhyLeftOut.CODE_CHANGED))
+            left_out.append(only_code[-1])
         if waiting:
             if_complete[found.table] = waiting
     if only_code and not any(rebuild.values()) and not if_complete and not request.because:
-        raise Refused(
-            f"only the code changed, under the same version: {'; '.join(only_code)}.",
-            next_step=_NEW_VERSION,
-        )
+        raise OnlyCodeChanged(stale=tuple(only_code))
     return StaleOnes(rebuild=rebuild, if_complete=if_complete, left_out=tuple(left_out))
 
 
@@ -136,28 +124,16 @@ def require_whole(rebuilds: Sequence[Rebuild], left_out: Sequence[LeftOut]) -> N
     Raises:
         Refused: Something that was asked for is left out.
     """
-    asked = [each for each in left_out if each.is_asked]
-    if not asked:
-        return
-    planned = sum(len(rebuild.partitions) for rebuild in rebuilds)
-    asked_for = planned + asked_of(asked)
-    named = "; ".join(f"{e.table} {describe(e.grain, e.partitions)}: {e.why}" for e in asked[:_MOST_NAMED])
-    more = f"; and {len(asked) - _MOST_NAMED:,} more" if len(asked) > _MOST_NAMED else ""
-    raise Refused(
-        f"{planned:,} of {count_of(asked_for, 'partition')} asked for can be planned. Left out: {named}{more}.",
-        next_step=step(asked[0].include, "; or, to plan less than was asked for, add ", Option("partial")),
-        planned=planned,
-        asked_for=asked_for,
-    )
+    if asked := tuple(each for each in left_out if each.is_asked):
+        planned = sum(len(rebuild.partitions) for rebuild in rebuilds)
+        raise OnlyPart(planned=planned, asked_for=planned + asked_of(asked), left_out=asked)
 
 
 def _not_there(graph: Graph, changed: Mapping[str, AbstractSet[date]], accepted: Accepted) -> Iterator[LeftOut]:
     """Named days that have no accepted version, so that nothing was computed from them."""
     for name, days in changed.items():
-        grain = graph.table(name).grain
         if missing := sorted(days - accepted[name]):
-            why = "named as changed, and has no accepted version"
-            yield _left_out(name, grain, missing, why, how_to_fill(name, grain, missing))
+            yield _left_out(graph.table(name), missing, WhyLeftOut.NO_VERSION)
 
 
 def _waiting(
@@ -172,24 +148,17 @@ def _waiting(
         else:
             never.setdefault(days is None or is_within(node.grain, partition, days), []).append(partition)
     if blocked:
-        how = step("build the input first, or roll back what depends on it: ", do(Act.STALE, name))
-        yield _left_out(name, node.grain, blocked, _BLOCKED, how)
+        yield _left_out(node, blocked, WhyLeftOut.BLOCKED)
     for is_asked, some in never.items():
-        yield replace(_incomplete(graph, name, some, there), is_asked=is_asked)
+        yield _incomplete(graph, node, some, there, is_asked=is_asked)
 
 
-def _incomplete(graph: Graph, name: str, partitions: Sequence[date], there: Accepted) -> LeftOut:
+def _incomplete(
+    graph: Graph, node: TableNode, partitions: Sequence[date], there: Accepted, *, is_asked: bool
+) -> LeftOut:
     """Partitions that were never built and cannot be."""
-    node = graph.table(name)
     missing = lacking(graph, node, partitions, there)
-    how = joined_steps(how_to_fill(each.table, each.grain, each.partitions) for each in missing)
-    return _left_out(name, node.grain, partitions, f"never built: {lacks(missing)}", how)
-
-
-def joined_steps(steps: Iterable[NextStep]) -> NextStep:
-    """Several next steps as one."""
-    parts = [part for each in steps for part in ("; ", each)]
-    return step(*parts[1:])
+    return _left_out(node, partitions, WhyLeftOut.INCOMPLETE, missing=missing, is_asked=is_asked)
 
 
 def _without_version(
@@ -198,14 +167,13 @@ def _without_version(
     """What depends on the named days, can be built, and never was. Of a table with other versions, it was asked for."""
     named = [days for _, days in request.because]
     for some in never_built(graph, changed, accepted):
-        why = "depends on these days, and was never built"
-        how = joined(plans(some.table, some.grain, some.partitions))
+        node = graph.table(some.table)
         inside = [p for p in some.partitions if any(day in days for days in named for day in days_of(some.grain, p))]
         asked = inside if accepted[some.table] else []
         if asked:
-            yield _left_out(some.table, some.grain, asked, why, joined(plans(some.table, some.grain, asked)))
+            yield _left_out(node, asked, WhyLeftOut.DEPENDS)
         if besides := [p for p in some.partitions if p not in asked]:
-            yield replace(_left_out(some.table, some.grain, besides, why, how), is_asked=False)
+            yield _left_out(node, besides, WhyLeftOut.DEPENDS, is_asked=False)
 
 
 def _not_named(graph: Graph, table: str | None, accepted: Accepted, there: Accepted) -> Iterator[LeftOut]:
@@ -216,12 +184,9 @@ def _not_named(graph: Graph, table: str | None, accepted: Accepted, there: Accep
         node = graph.table(name)
         possible = complete(graph, node, partitions, there)
         if possible:
-            days = compress(node.grain, possible)
-            how = step(_plan_stale(name, DayRange(days[0].start, days[-1].end)))
-            why = "never built, and the days were not named"
-            yield replace(_left_out(name, node.grain, sorted(possible), why, how), is_asked=False)
+            yield _left_out(node, sorted(possible), WhyLeftOut.DAYS_NOT_NAMED, is_asked=False)
         if waiting := [partition for partition in partitions if partition not in possible]:
-            yield replace(_incomplete(graph, name, waiting, there), is_asked=False)
+            yield _incomplete(graph, node, waiting, there, is_asked=False)
 
 
 def _stale_besides(graph: Graph, stale: Iterable[Staleness]) -> Iterator[LeftOut]:
@@ -236,9 +201,7 @@ def _stale_besides(graph: Graph, stale: Iterable[Staleness]) -> Iterator[LeftOut
         partitions = [partition for _, some in others for partition in some if partition not in found.on_purpose]
         if partitions:
             of_code = any(why == {Cause.CODE_CHANGED} for why, _ in others)
-            how = step(_plan_stale(found.table, changed_code=of_code), "; why: ", do(Act.STALE, found.table))
-            why = "stale for other reasons"
-            yield replace(_left_out(found.table, found.grain, partitions, why, how), is_asked=False)
+            yield _left_out(found, partitions, WhyLeftOut.STALE, is_asked=False, of_code=of_code)
 
 
 def _on_purpose(found: Staleness, also: Iterable[StaleRange] = ()) -> Iterator[LeftOut]:
@@ -246,23 +209,31 @@ def _on_purpose(found: Staleness, also: Iterable[StaleRange] = ()) -> Iterator[L
 
     Stale partitions were asked for; those that differ in nothing but such a reference are not stale.
     """
-    why = "its references were chosen on purpose"
     kept = sorted(partition for stretch in also for partition in stretch.partitions)
     for partitions, is_asked in ((sorted(found.on_purpose), True), (kept, False)):
         if partitions:
-            present = joined(plans(found.table, found.grain, partitions))
-            again = joined(as_recorded(found.table, found.grain, partitions))
-            how = step("with the present references: ", present, "; with the same again: ", again)
-            yield replace(_left_out(found.table, found.grain, partitions, why, how), is_asked=is_asked)
+            yield _left_out(found, partitions, WhyLeftOut.CHOSEN_REFERENCES, is_asked=is_asked)
 
 
-def _plan_stale(table: str, days: DayRange | None = None, *, changed_code: bool = False) -> Invocation:
-    first, last = (days.start, days.last) if days else (None, None)
-    return do(Act.PLAN, table, stale=True, first=first, last=last, changed_code=changed_code, reason=WHY, by=NAME)
-
-
-def _left_out(table: str, grain: Grain, partitions: Sequence[date], why: str, include: NextStep) -> LeftOut:
-    return LeftOut(table=table, grain=grain, partitions=tuple(partitions), why=why, include=include)
+def _left_out(
+    of: TableNode | Staleness,
+    partitions: Sequence[date],
+    why: WhyLeftOut,
+    *,
+    is_asked: bool = True,
+    missing: tuple[TablePartitions, ...] = (),
+    of_code: bool = False,
+) -> LeftOut:
+    table = of.name if isinstance(of, TableNode) else of.table
+    return LeftOut(
+        table=table,
+        grain=of.grain,
+        partitions=tuple(partitions),
+        why=why,
+        missing=missing,
+        is_asked=is_asked,
+        of_code=of_code,
+    )
 
 
 def _each_once(found: Iterable[LeftOut], built: Mapping[str, AbstractSet[date]]) -> tuple[LeftOut, ...]:
@@ -275,13 +246,3 @@ def _each_once(found: Iterable[LeftOut], built: Mapping[str, AbstractSet[date]])
             its.update(partitions)
             once.append(replace(each, partitions=partitions))
     return tuple(once)
-
-
-def _require_loaded(found: Staleness) -> None:
-    waiting = found.partitions
-    if waiting:
-        raise MissingInput(
-            f"{found.table} has days that are not built from what has landed: {describe(found.grain, waiting)}.",
-            next_step=joined(loads(found.table, waiting)),
-            table=found.table,
-        )

@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from backfill_assets.crash_points import Point
-from backfill_assets.errors import HalfWay, IllegalTransition, LeavesOrphans, Refused
+from backfill_assets.core.crash_points import Point
+from backfill_assets.core.errors import Refused
 from backfill_assets.ledger.records import PublicationIntent, PublicationRecord, RollbackOrder
 from backfill_assets.ledger.states import RunState, SetState
 from backfill_assets.ledger.transactions import ReadTransaction
-from backfill_assets.next_steps import NAME, WHY, Act, do, step, undo
 from backfill_assets.publication.authority import rollback_grounds
 from backfill_assets.publication.orphans import Orphans, described_orphans, orphans_of
 from backfill_assets.publication.publish import rollback_intent, rollback_run
+from backfill_assets.restatements.errors import OnlyDependentsRolledBack, OnlyUndoneWithSet, SetWouldBeOrphaned
 from backfill_assets.restatements.publish import rollback_intents, rollback_set
 from backfill_assets.workspace import Workspace
 
@@ -68,12 +68,8 @@ def complete_rollback(ws: Workspace, order: RollbackOrder) -> Sequence[Publicati
             tx.publications.end_rollback(order.of, actor=order.by, note=error.message)
         if not done:
             raise
-        undone = ", ".join(record.intent.run_id for record in done)
-        raise HalfWay(
-            f"{error.message} So {order.of} was not rolled back; its dependents were: {undone}.",
-            next_step=error.next_step,
-            **error.ids,
-        ) from error
+        undone = tuple(record.intent.run_id for record in done)
+        raise OnlyDependentsRolledBack(of=order.of, dependents=undone, cause=error) from error
     with ws.ledger.write() as tx:
         tx.publications.end_rollback(order.of, actor=order.by)
     return done
@@ -101,21 +97,11 @@ def _intents(ws: Workspace, tx: ReadTransaction, order: RollbackOrder) -> Sequen
         return rollback_intents(ws, tx, tx.sets.get(order.of), by=order.by, reason=order.reason)
     run = tx.runs.get(order.of)
     if run.manifest.member_of is not None:
-        raise IllegalTransition(
-            f"run {order.of} belongs to set {run.manifest.member_of}, and is only undone with it.",
-            next_step=do(Act.ROLLBACK, run.manifest.member_of, with_dependents=True, by=NAME, reason=WHY),
-            run_id=order.of,
-        )
+        raise OnlyUndoneWithSet(run_id=order.of, set_id=run.manifest.member_of)
     return (rollback_intent(ws, tx, run, by=order.by, reason=order.reason),)
 
 
 def _require_in_no_set(orphans: Iterable[Orphans], name: str) -> None:
     of_sets = [each for each in orphans if each.set_id is not None]
     if of_sets:
-        raise LeavesOrphans(
-            f"rolling back {name} would leave published partitions of a set without their input: "
-            f"{described_orphans(of_sets)}.",
-            next_step=step("a set is undone as a whole, so undo it first: ", undo(str(of_sets[0].set_id))),
-            of=name,
-            set_id=of_sets[0].set_id,
-        )
+        raise SetWouldBeOrphaned(of=name, set_id=str(of_sets[0].set_id), described=described_orphans(of_sets))

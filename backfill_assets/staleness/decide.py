@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import Any
 
-from backfill_assets.identity import document_digest
+from backfill_assets.core.identity import document_digest
 from backfill_assets.planning.basis import Basis
 from backfill_assets.planning.graph import Graph, TableInput, TableNode
 from backfill_assets.planning.impact import TablePartitions, complete, lacking
@@ -70,8 +70,6 @@ class Present:
 
     Attributes:
         code_digest: Of what its function reaches in the author's modules.
-        modules_digest: Of these modules as a whole: earlier releases recorded this digest for the same code.
-        package_digest: Of the whole package: runs of earlier formats recorded this digest for the same code.
         digests: The accepted file sets of its inputs, by table and partition.
         landed: For a source table, the landed files that touch each day; a day without events within what landed has
             none.
@@ -83,9 +81,7 @@ class Present:
     transform_version: str
     code_digest: str
     configuration: Mapping[str, Any]
-    session_digest: str = ""
-    modules_digest: str = ""
-    package_digest: str = ""
+    session_digest: str
     references: tuple[PinnedReference, ...] = ()
     digests: Mapping[str, Mapping[date, str]] = field(default_factory=dict)
     landed: Mapping[date, frozenset[str]] = field(default_factory=dict)
@@ -217,19 +213,11 @@ def _how_it_is_computed(node: TableNode, basis: Basis, present: Present, here: A
     if was != now:
         # Another version is other code: that its digest differs says nothing more.
         yield _Mark(Reason(cause=Cause.VERSION_CHANGED, was=" ".join(was), now=" ".join(now)), here)
-    elif not node.is_source and basis.code_digest not in (
-        present.code_digest,
-        present.modules_digest,
-        present.package_digest,
-    ):
+    elif not node.is_source and basis.code_digest != present.code_digest:
         # A source table is not computed by the domain's modules; what they declare of it is its configuration.
-        was_digest, now_digest = basis.code_digest[:12], present.code_digest[:12]
-        if basis.is_package_code:
-            # Which modules it was computed by is not known, so that any edit of the package counts.
-            was_digest, now_digest = f"{was_digest} of the whole package", present.package_digest[:12]
-        version = " ".join(now)
-        yield _Mark(Reason(cause=Cause.CODE_CHANGED, name=version, was=was_digest, now=now_digest), here)
-    if basis.session_digest not in ("", present.session_digest):
+        digests = basis.code_digest[:12], present.code_digest[:12]
+        yield _Mark(Reason(cause=Cause.CODE_CHANGED, name=" ".join(now), was=digests[0], now=digests[1]), here)
+    if basis.session_digest != present.session_digest:
         sessions = basis.session_digest[:12], present.session_digest[:12]
         yield _Mark(Reason(cause=Cause.SESSION_CHANGED, was=sessions[0], now=sessions[1]), here)
     bound = {read.edge.argument: read.edge.table for read in basis.inputs}, {e.argument: e.table for e in node.inputs}

@@ -8,17 +8,17 @@ from datetime import date
 from functools import cache, partial
 from typing import Any
 
+from backfill_assets.core.errors import InvalidReference, MissingInput
+from backfill_assets.core.session_settings import session_digest
 from backfill_assets.domain import DayRange, DerivedTable, SourceTable, Table
-from backfill_assets.errors import InvalidReference, MissingInput
 from backfill_assets.landing.contracts import as_present_build, as_present_reads
 from backfill_assets.landing.days import pending_days
 from backfill_assets.landing.imports import LIVE, LOAD, LOAD_VERSION, OnDuplicate
-from backfill_assets.ledger.read_bases import ProvenanceIndex
+from backfill_assets.ledger.bases import ProvenanceIndex
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.basis import Basis
 from backfill_assets.planning.manifest_parts import PinnedReference
 from backfill_assets.planning.request import configuration_of
-from backfill_assets.session_settings import session_digest
 from backfill_assets.staleness.decide import ConfiguredWith, Present, find_stale
 from backfill_assets.staleness.ranges import Cause, Staleness
 from backfill_assets.staleness.reference_changes import narrowing
@@ -164,8 +164,6 @@ def _present(ws: Workspace, table: DerivedTable, digests: Mapping[str, Mapping[d
         transform=table.transform,
         transform_version=table.version,
         code_digest=ws.code.of(table, table.version).digest,
-        modules_digest=ws.code.modules_digest(table, table.version),
-        package_digest=ws.code.package_digest,
         session_digest=session_digest(),
         configuration=configuration_of(ws.graph.table(table.name)),
         references=tuple(ws.references[name].pinned for name in table.references),

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 
+from backfill_assets.core.wording import visible
 from backfill_assets.landing.imports import OnDuplicate
 from backfill_assets.ledger.import_records import ImportDay, ImportRecord
 from backfill_assets.ledger.states import ImportState
@@ -16,7 +17,6 @@ from backfill_assets.planning.graph import Graph
 from backfill_assets.planning.partitions import Grain, count_of, describe
 from backfill_assets.planning.proposals import SourceDay
 from backfill_assets.planning.sets import ChangedByFile
-from backfill_assets.wording import visible
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

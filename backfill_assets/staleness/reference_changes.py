@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Any
 
+from backfill_assets.core.errors import InvalidReference, MissingInput
 from backfill_assets.domain import DayRange, DerivedTable, Domain, Window
-from backfill_assets.errors import InvalidReference, MissingInput
 from backfill_assets.files.port import Files
 from backfill_assets.planning.manifest_parts import PinnedReference
 from backfill_assets.planning.partitions import Grain, compress

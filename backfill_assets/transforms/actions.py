@@ -15,7 +15,8 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
-from backfill_assets.errors import ContractBroken
+from backfill_assets.core.errors import ContractBroken
+from backfill_assets.domain.errors import CodeBroken
 
 METHODS = (
     *("collect", "count", "show", "take", "head", "first", "tail", "isEmpty", "toLocalIterator", "toPandas", "toArrow"),
@@ -56,10 +57,8 @@ def without_actions(named: str, frame_type: type[DataFrame]) -> Iterator[None]:
     finally:
         _found.reset(token)
     if actions:
-        raise ContractBroken(
-            f"{named} runs the action {actions[0]} on a DataFrame: a transform only describes rows, without actions.",
-            next_step=f"take {actions[0]} out of the transform and plan again",
-        )
+        problem = f"runs the action {actions[0]} on a DataFrame: a transform only describes rows, without actions"
+        raise CodeBroken(code=named, problem=problem)
 
 
 def _watch(frame_type: type[DataFrame]) -> None:

@@ -13,16 +13,16 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from backfill_assets.columns import differing_columns
+from backfill_assets.core.columns import differing_columns
+from backfill_assets.core.identity import document_digest
+from backfill_assets.core.spark import require_meaning
+from backfill_assets.core.spark_causes import recorded_reason, spark_reason
 from backfill_assets.domain import DerivedTable, Release, TransformContext
-from backfill_assets.errors import ContractBroken
-from backfill_assets.identity import document_digest
+from backfill_assets.domain.errors import CodeBroken
 from backfill_assets.lake.lineage import DERIVED_LINEAGE
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import PinnedInput
 from backfill_assets.planning.partitions import Grain, partitions_over
-from backfill_assets.spark import require_meaning
-from backfill_assets.spark_causes import recorded_reason, spark_reason
 from backfill_assets.transforms.actions import without_actions
 
 
@@ -62,24 +62,13 @@ def called_transform(
             frame = release.function(**inputs, ctx=ctx)
         found = frame.schema
     except PySparkException as error:
-        raise ContractBroken(
-            f"{named} failed: {spark_reason(error)}",
-            next_step="fix the transform and plan again",
-            table=table.name,
-        ).record_as(f"{named} failed: {recorded_reason(error)}") from error
+        broken = CodeBroken(code=named, problem=f"failed: {spark_reason(error).removesuffix('.')}")
+        raise broken.record_as(f"{named} failed: {recorded_reason(error)}") from error
     # A transform can open another session, and Spark computes a frame by the settings of that session.
     for session in dict.fromkeys((ctx.spark, frame.sparkSession)):
-        require_meaning(
-            session,
-            who=f"{named} left a Spark session that",
-            next_step="take the setting out of the transform and plan again",
-        )
+        require_meaning(session, transform=named)
     if problem := columns_differ(found, table.schema):
-        raise ContractBroken(
-            f"{named} returned other columns than it declares: {problem}.",
-            next_step="fix the transform's last select, and plan again",
-            table=table.name,
-        )
+        raise CodeBroken(code=named, problem=f"returned other columns than it declares: {problem}")
     return frame
 
 

@@ -16,10 +16,9 @@ from pathlib import Path
 from typing import Any
 
 import backfill_assets
-from backfill_assets.domain import Domain, Release, SourceTable, Table
+from backfill_assets.domain import Domain, SourceTable, Table
 from backfill_assets.domain.tables import DerivedTable
-from backfill_assets.transforms.definitions import WHOLE, Module, Named, Reaching
-from backfill_assets.transforms.reached import Sources
+from backfill_assets.transforms.definitions import WHOLE, Module, Named, Reaching, Sources
 
 _THIS_PROJECT = backfill_assets.__name__
 LOADER = f"{_THIS_PROJECT}.landing"
@@ -51,12 +50,6 @@ class DomainCode:
     def __post_init__(self) -> None:
         object.__setattr__(self, "_sources", Sources.of(self.domain))
 
-    @functools.cached_property
-    def package_digest(self) -> str:
-        """The sha256 over every `.py` file of the package: what manifests before format 3 recorded."""
-        root = self._sources.root
-        return _digest((path.relative_to(root).as_posix(), path.read_bytes()) for path in self._sources.package_files())
-
     def of(self, table: Table, version: str) -> Code:
         """The code of one release of a table; of a source table, the loader's.
 
@@ -67,51 +60,29 @@ class DomainCode:
             return _loader()
         key = table.name, version
         if key not in self._known:
-            self._known[key] = self._reached(table.release(version))
+            # What other releases use is not its code: a new release leaves earlier runs reproducible.
+            self._known[key] = self._reached(table.release(version).function)
         return self._known[key]
 
-    def lifts(self, source: SourceTable, *, by_modules: bool = False) -> Mapping[int, str]:
-        """The digests of the code of a source's lifts that change values, by the version that they start from.
-
-        Args:
-            source: The source.
-            by_modules: By the rule that runs recorded before definitions were followed.
-        """
+    def lifts(self, source: SourceTable) -> Mapping[int, str]:
+        """The digests of the code of a source's lifts that change values, by the version that they start from."""
         changing = {each: source.lift_from(each) for each in source.earlier}
-        digest_of = self._digest_of_modules if by_modules else self._digest_of
         return {
-            each: digest_of(set(_definitions_of(lift.function)))
+            each: self._reached(lift.function).digest
             for each, lift in changing.items()
             if lift.function is not None and not lift.keeps_values
         }
 
-    def is_present(self, table: Table, version: str, digest: str) -> bool:
-        """Whether a recorded digest is that of the present code, by the present rule or an earlier one."""
-        known = [self.of(table, version).digest, self.package_digest]
-        return digest in known or (isinstance(table, DerivedTable) and digest == self.modules_digest(table, version))
-
-    def modules_digest(self, table: DerivedTable, version: str) -> str:
-        """The digest over whole modules, as it was recorded before definitions were followed."""
-        functions = table.release(version).function, table.releases[0].function
-        return self._digest_of_modules({named for each in functions for named in _definitions_of(each)})
-
-    def _digest_of(self, roots: set[Named]) -> str:
-        found = self._content(roots)
-        return self.package_digest if found is None else _digest(found.items())
-
-    def _content(self, roots: set[Named]) -> Mapping[str, bytes] | None:
-        return Reaching(sources=self._sources, parsed=self._parsed).content(roots)
-
-    def _digest_of_modules(self, roots: set[Named]) -> str:
-        found = self._sources.reached({module for module, _ in roots})
-        return self.package_digest if found is None else _digest((n, path.read_bytes()) for n, path in found.items())
-
-    def _reached(self, release: Release) -> Code:
-        # What other releases use is not its code: a new release leaves earlier runs reproducible.
-        found = self._content(set(_definitions_of(release.function)))
+    def _reached(self, function: Callable[..., Any]) -> Code:
+        found = Reaching(sources=self._sources, parsed=self._parsed).content(set(_definitions_of(function)))
         if found is None:
-            return Code(digest=self.package_digest, modules=(f"{self.domain.package}.*",))
+            return Code(digest=self._package_digest, modules=(f"{self.domain.package}.*",))
         return Code(digest=_digest(found.items()), modules=tuple(found))
+
+    @functools.cached_property
+    def _package_digest(self) -> str:
+        root = self._sources.root
+        return _digest((path.relative_to(root).as_posix(), path.read_bytes()) for path in self._sources.package_files())
 
 
 @functools.cache

@@ -2,18 +2,27 @@
 
 Names are followed from definition to definition, through imports and packages that pass a name on; nothing is executed.
 Of a module that is reached, every line counts but the definitions, and the imported names, that nothing reached uses.
-What a table declares as its inputs is not followed: their rows are pinned. Where names do not say what is used, such as
-with `import *`, `globals()` or a module that is handed on as a value, all of the module counts.
+What a table declares as its inputs is not followed: their rows are pinned. A module that is imported by a computed name
+could be any, so that the whole package counts. Where names do not say what is used, such as with `import *`,
+`globals()` or a module that is handed on as a value, all of the module counts.
 """
 
 from __future__ import annotations
 
 import ast
+import importlib.util
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from backfill_assets.transforms.reached import BY_NAME, Sources
+import backfill_assets
+from backfill_assets.core.errors import InvalidDeclaration
+from backfill_assets.domain import Domain
+
+_THIS_PROJECT = backfill_assets.__name__
+_INSTALLED = {"site-packages", "dist-packages"}
+_BY_NAME = {"import_module", "__import__"}
+"""Functions that import a module by its name."""
 
 WHOLE = "*"
 """In place of a name: all of the module."""
@@ -30,6 +39,67 @@ Named = tuple[str, str]
 
 Chain = tuple[str, ...]
 """A name with the attributes that are taken of it: `rules.ONE`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sources:
+    """The source files that an author can change: the domain's package, and modules beside it on the same path.
+
+    Attributes:
+        package: The domain's package, or its only module.
+        root: The folder of the package, or the one that holds its only module.
+        holder: The folder on the path that the package is imported from.
+        is_package: Whether it is a package.
+    """
+
+    package: str
+    root: Path
+    holder: Path
+    is_package: bool
+
+    @staticmethod
+    def of(domain: Domain) -> Sources:
+        """The sources of a domain.
+
+        Raises:
+            InvalidDeclaration: It names a package that has no source files.
+        """
+        spec = importlib.util.find_spec(domain.package)
+        if spec is None or spec.origin is None:
+            raise InvalidDeclaration(f"domain {domain.name} names the package {domain.package!r}, which has no source.")
+        root, is_package = Path(spec.origin).parent, bool(spec.submodule_search_locations)
+        above = domain.package.count(".") + (1 if is_package else 0)
+        holder = root if above == 0 else root.parents[above - 1]
+        return Sources(package=domain.package, root=root, holder=holder, is_package=is_package)
+
+    def package_files(self) -> list[Path]:
+        """Every source file of the package."""
+        if not self.is_package:
+            return [self.holder.joinpath(*self.package.split(".")).with_suffix(".py")]
+        return sorted(self.root.rglob("*.py"))
+
+    def file(self, module: str) -> Path | None:
+        """The source of one of the author's modules; None for any other."""
+        inside = module == self.package or module.startswith(f"{self.package}.")
+        top = module.partition(".")[0]
+        if not module or (not inside and self._is_foreign(top)):
+            return None
+        path = self.holder.joinpath(*module.split("."))
+        for candidate in (path / "__init__.py", path.with_suffix(".py")):
+            if candidate.is_file() and not _INSTALLED & set(candidate.relative_to(self.holder).parts):
+                return candidate
+        return None
+
+    def _is_foreign(self, top: str) -> bool:
+        """Whether a top-level name is this project's, or lies beside an installed package."""
+        beside_installed = bool(_INSTALLED & set(self.holder.parts)) and top != self.package.partition(".")[0]
+        return top == _THIS_PROJECT or beside_installed
+
+    def on_the_way(self, module: str) -> Iterator[str]:
+        """The packages that are executed on the way to a module; the domain's own only declares the tables."""
+        parts = module.split(".")
+        above = (".".join(parts[:count]) for count in range(1, len(parts)))
+        return (package for package in above if not f"{self.package}.".startswith(f"{package}."))
 
 
 @dataclass(frozen=True, slots=True)
@@ -363,7 +433,7 @@ def _aliases(node: ast.Import | ast.ImportFrom, package: str) -> Iterator[_Alias
 
 def _imported_by_call(node: ast.AST) -> str | None:
     """The module that a call imports by a constant name; empty for a computed one, None for any other part."""
-    if not isinstance(node, ast.Call) or (_chain(node.func) or ("",))[-1] not in BY_NAME:
+    if not isinstance(node, ast.Call) or (_chain(node.func) or ("",))[-1] not in _BY_NAME:
         return None
     match node.args:
         case [ast.Constant(value=str(name))] if not name.startswith("."):

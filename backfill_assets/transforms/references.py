@@ -12,12 +12,18 @@ from dataclasses import dataclass
 from io import SEEK_END
 from pathlib import Path
 
+from backfill_assets.core.errors import InvalidReference
 from backfill_assets.domain import Domain, Reference, ReferenceValue
-from backfill_assets.errors import InvalidReference, MissingInput, Refused, UnknownName
 from backfill_assets.files.local import LocalFiles
 from backfill_assets.files.port import Files
-from backfill_assets.next_steps import Option, step
 from backfill_assets.planning.manifest_parts import PinnedReference
+from backfill_assets.transforms.errors import (
+    NoSuchVersion,
+    ReferenceBroken,
+    ReferenceNotArchived,
+    ReferenceNotRead,
+    SeveralDocuments,
+)
 
 MOST_BYTES = 1 << 20
 """A larger file is refused before it is parsed, which every plan does. PyYAML takes 3 to 4 seconds for a MiB of dates,
@@ -59,8 +65,7 @@ def load_reference(reference: Reference, files: Files) -> LoadedReference:
         MissingInput: The file does not exist.
         InvalidReference: The file is too large, is not YAML, or has invalid content.
     """
-    put = f"put {reference.name}.yaml there, or set BACKFILL_REFERENCE to the place that has it"
-    return _read(reference, files, file_name(reference), next_step=put)
+    return _read(reference, files, file_name(reference), is_named=False)
 
 
 def file_name(reference: Reference) -> str:
@@ -68,28 +73,21 @@ def file_name(reference: Reference) -> str:
     return f"{reference.name}.yaml"
 
 
-def _read(
-    reference: Reference, files: Files, path: str, *, next_step: str = "name a YAML file that exists"
-) -> LoadedReference:
-    origin = str(files.place / path)
+def _read(reference: Reference, files: Files, path: str, *, is_named: bool) -> LoadedReference:
+    place = str(files.place / path)
     try:
         with files.open(path) as file:
             content = file.read(MOST_BYTES + 1)
             size_bytes = file.seek(0, SEEK_END)
     except OSError as error:
-        raise MissingInput(
-            f"the reference {reference.name} cannot be read from {origin}.",
-            next_step=next_step,
-            reference=reference.name,
-        ) from error
+        raise ReferenceNotRead(reference=reference.name, place=place, is_named=is_named) from error
     if len(content) > MOST_BYTES:
-        raise InvalidReference(
-            f"{origin} is {size_bytes / 2**20:,.1f} MiB large, and a reference can have {MOST_BYTES >> 20} MiB at "
-            "most: references are small facts that every plan parses.",
-            next_step="land large tables as a source; nothing was changed",
-            reference=reference.name,
+        why = (
+            f"is {size_bytes / 2**20:,.1f} MiB large, and a reference can have {MOST_BYTES >> 20} MiB at most: "
+            "references are small facts that every plan parses; land large tables as a source"
         )
-    return _parsed(reference, content, origin=origin)
+        raise ReferenceBroken(reference=reference.name, place=place, why=why)
+    return _parsed(reference, content, place=place)
 
 
 def archive(references: Iterable[LoadedReference], files: Files) -> None:
@@ -113,13 +111,10 @@ def load_pinned(domain: Domain, pinned: Iterable[PinnedReference], files: Files)
         path = _archived_path(pin.name, pin.sha256)
         content = _content(files, path)
         if hashlib.sha256(content).hexdigest() != pin.sha256 or pin.name not in parsers:
-            raise MissingInput(
-                f"{pin.name} {pin.version} (sha256 {pin.sha256[:12]}) is what the rows are computed with, and the "
-                f"archive {files.place} does not hold it as it was.",
-                next_step="restore the file in the archive, or plan with the present references",
-                reference=pin.name,
+            raise ReferenceNotArchived(
+                reference=pin.name, version=pin.version, sha256=pin.sha256[:12], place=str(files.place)
             )
-        loaded[pin.name] = _parsed(parsers[pin.name], content, origin=str(files.place / path))
+        loaded[pin.name] = _parsed(parsers[pin.name], content, place=str(files.place / path))
     return loaded
 
 
@@ -171,24 +166,16 @@ def find_version(
     """
     if wanted.endswith((".yaml", ".yml")):
         path = Path(wanted).absolute()
-        return _read(reference, LocalFiles(path.parent), path.name)
+        return _read(reference, LocalFiles(path.parent), path.name, is_named=True)
     versions_used = (each for each in _archived(reference, archived) if each.sha256 in used)
     known = {each.sha256: each for each in (*versions_used, present)}
     found = [each for each in known.values() if _is_version(each, wanted)]
     if not found:
-        versions = ", ".join(sorted({each.value.version for each in known.values()}))
-        raise UnknownName(
-            f"no version {wanted!r} of {reference.name} was ever used here; known are {versions}.",
-            next_step="name one of these, or the path of a YAML file that has it",
-            reference=reference.name,
-        )
+        versions = sorted({each.value.version for each in known.values()})
+        raise NoSuchVersion(reference=reference.name, wanted=wanted, known=versions)
     if len(found) > 1:
-        raise Refused(
-            f"{len(found)} documents of {reference.name} have version {wanted}: sha256 "
-            f"{', '.join(sorted(each.sha256[:12] for each in found))}.",
-            next_step=step("name one by its sha256: ", Option("reference", f"{reference.name}={found[0].sha256[:12]}")),
-            reference=reference.name,
-        )
+        digests = sorted(each.sha256[:12] for each in found)
+        raise SeveralDocuments(reference=reference.name, wanted=wanted, sha256=digests)
     return found[0]
 
 
@@ -203,7 +190,7 @@ def _archived(reference: Reference, files: Files) -> Iterator[LoadedReference]:
         if each.path != _archived_path(reference.name, hashlib.sha256(content).hexdigest()):
             continue
         try:
-            yield _parsed(reference, content, origin=str(files.place / each.path))
+            yield _parsed(reference, content, place=str(files.place / each.path))
         except InvalidReference:
             continue
 
@@ -212,18 +199,14 @@ def _archived_path(name: str, sha256: str) -> str:
     return f"{name}/{sha256}.yaml"
 
 
-def _parsed(reference: Reference, content: bytes, *, origin: str) -> LoadedReference:
+def _parsed(reference: Reference, content: bytes, *, place: str) -> LoadedReference:
     # YAML takes time to import, and most of what is asked of a domain needs no reference.
     from backfill_assets.transforms.strict_yaml import parse_yaml
 
     try:
         value = reference.parse(parse_yaml(content))
     except Exception as error:  # the parser belongs to the domain, and its errors concern the file
-        raise InvalidReference(
-            f"{origin}: {_one_sentence(error)}.",
-            next_step="correct the file; nothing was changed",
-            reference=reference.name,
-        ) from error
+        raise ReferenceBroken(reference=reference.name, place=place, why=_one_sentence(error)) from error
     return LoadedReference(
         name=reference.name, sha256=hashlib.sha256(content).hexdigest(), content=content, value=value
     )

@@ -8,8 +8,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import DateType, LongType, StringType, StructField, StructType, TimestampType
 
 from backfill_assets.domain import SourceTable, Table
-from backfill_assets.domain.changelog import is_current
-from backfill_assets.domain.operations import ENDED_BY, OPERATION, POSITION, VALID_FROM, VALID_UNTIL
+from backfill_assets.domain.operations import ENDED_BY, OPERATION, POSITION, VALID_FROM, VALID_UNTIL, is_current
 from backfill_assets.lake.lineage import DERIVED_LINEAGE, SOURCE_LINEAGE
 
 

@@ -14,18 +14,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 
-from backfill_assets.errors import Refused
-from backfill_assets.identity import EMPTY_FILE_SET
+from backfill_assets.core.identity import EMPTY_FILE_SET
+from backfill_assets.core.problems import Problem, Problems
 from backfill_assets.lake.swap import Exchanged, exchanged
 from backfill_assets.lake.tables import changed_files, live_digests, missing_files
-from backfill_assets.landing.place import landing_files
+from backfill_assets.landing.archive import landing_files
 from backfill_assets.ledger.import_records import ImportRecord, KeyCounts
 from backfill_assets.ledger.records import PartitionVersion, PublicationRecord
 from backfill_assets.ledger.states import ImportState, PublicationState
 from backfill_assets.ledger.transactions import ReadTransaction
-from backfill_assets.next_steps import Act, NextStep, do, step
-from backfill_assets.problems import Problem, Problems
 from backfill_assets.transforms.references import changed_in_archive
+from backfill_assets.upkeep.errors import NotAHead
 from backfill_assets.workspace import Workspace
 
 HEAD = re.compile(r"\d+:[0-9a-f]{64}")
@@ -69,7 +68,8 @@ class AuditReport:
         accounts: The keys of each source that has landed files.
         size_bytes: How many bytes of files were read; 0 with `--quick`.
         problems: What does not agree, in sentences.
-        next_steps: What to do about it.
+        unreadable: The tables that could not be opened, each with the error.
+        has_open_publications: Whether a publication is still open, which `recover` ends.
         recorded_in: The file that keeps this verdict for the desk; null when it could not be written.
     """
 
@@ -84,7 +84,8 @@ class AuditReport:
     accounts: tuple[SourceAccount, ...]
     size_bytes: int
     problems: tuple[str, ...]
-    next_steps: tuple[NextStep, ...]
+    unreadable: tuple[Problem, ...]
+    has_open_publications: bool
     recorded_in: str | None = None
 
 
@@ -100,10 +101,7 @@ def audit(ws: Workspace, *, head: str | None = None, is_quick: bool = False) -> 
         Refused: What was given as a head is not one.
     """
     if head is not None and not HEAD.fullmatch(head):
-        raise Refused(
-            f"{head!r} is not the head of an event chain.",
-            next_step="give it as an earlier audit printed it, SEQUENCE:HASH, with all 64 characters of the hash",
-        )
+        raise NotAHead(head=head)
     looked, broken = _Looked(), Problems()
     with ws.ledger.read() as tx:
         records = tx.publications.records()
@@ -127,7 +125,8 @@ def audit(ws: Workspace, *, head: str | None = None, is_quick: bool = False) -> 
         accounts=tuple(_accounts(landed)),
         size_bytes=looked.size_bytes,
         problems=tuple(problems),
-        next_steps=_next_steps(broken.found, records) if problems else (),
+        unreadable=tuple(broken.found),
+        has_open_publications=any(record.state is PublicationState.PUBLISHING for record in records),
     )
 
 
@@ -146,13 +145,6 @@ def _accounts(landed: Iterable[ImportRecord]) -> Iterator[SourceAccount]:
             deleted=found.deleted,
             withdrawn=found.withdrawn,
         )
-
-
-def _next_steps(broken: Iterable[Problem], records: Iterable[PublicationRecord]) -> tuple[NextStep, ...]:
-    """What to do about tables that cannot be opened, and about publications that are open."""
-    is_open = any(record.state is PublicationState.PUBLISHING for record in records)
-    steps = [problem.next_step for problem in broken if problem.next_step]
-    return (*steps, *([step(do(Act.RECOVER))] if is_open else []))
 
 
 @dataclass(slots=True)
@@ -193,7 +185,7 @@ def _table_problems(
             known = [record for record in records if record.intent.table == name]
             yield from _table_against_ledger(ws, name, tx.versions.accepted(name), known, looked, is_quick=is_quick)
         broken.found += refused.found
-        yield from (problem.sentence for problem in refused.found)
+        yield from map(str, refused.found)
 
 
 def _table_against_ledger(
@@ -295,13 +287,8 @@ def _commits_against_ledger(
 
 
 def _is_given_up(record: PublicationRecord | None) -> bool:
-    """Whether a recovery may have fenced this publication; until the ledger knows, it is still open.
-
-    Earlier releases fenced one without changes as well, whose own process may have finished it at the same time.
-    """
-    if record is None:
-        return False
-    return record.state in (PublicationState.ABANDONED, PublicationState.PUBLISHING) or not record.intent.changes
+    """Whether a recovery may have fenced this publication; until the ledger knows, it is still open."""
+    return record is not None and record.state in (PublicationState.ABANDONED, PublicationState.PUBLISHING)
 
 
 def _intended(record: PublicationRecord) -> Exchanged:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields
 from datetime import datetime
 from pathlib import Path
 
-from backfill_assets.documents import as_json
+from backfill_assets.core.documents import as_json
 from backfill_assets.upkeep.audit import AuditReport
 
 FILE = "last_audit.json"

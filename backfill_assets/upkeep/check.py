@@ -10,15 +10,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 
-from backfill_assets.candidates.readers import cannot_compute
+from backfill_assets.candidates.compute import cannot_compute
+from backfill_assets.core.identity import FileSet, contract_of
+from backfill_assets.core.problems import Problem, Problems
 from backfill_assets.domain import SourceTable, Table
-from backfill_assets.identity import FileSet
-from backfill_assets.lake.schemas import WAY_OUT_OF_SOURCE, cannot_follow, schema_of
-from backfill_assets.lake.staging import contract_of, footer_columns
-from backfill_assets.next_steps import Act, NextStep, do, step
-from backfill_assets.planning.filling import joined, loads
-from backfill_assets.planning.partitions import describe
-from backfill_assets.problems import Problem, Problems
+from backfill_assets.lake.errors import WAY_OUT_OF_SOURCE
+from backfill_assets.lake.schemas import cannot_follow, schema_of
+from backfill_assets.lake.staging import footer_columns
+from backfill_assets.planning.partitions import Partitions, describe
 from backfill_assets.transforms.schemas import business_schema, former_columns, stored_schema
 from backfill_assets.workspace import Workspace
 
@@ -66,10 +65,8 @@ class CheckedTable:
         contract_version: The present version of a source's contract; null for a derived table.
         built: By the version that a source's partitions were built in; empty for a derived table.
         lacked: Columns of a derived table that older files do not have.
-        restate_described: The partitions that have to be built again to hold what is declared, in words; null when
-            there are none.
+        restate: The partitions that have to be built again to hold what is declared; null when there are none.
         problems: Why the table cannot follow its declaration, or cannot be computed from its inputs.
-        next_step: What builds these partitions again, or null.
     """
 
     table: str
@@ -78,9 +75,8 @@ class CheckedTable:
     contract_version: int | None
     built: tuple[BuiltVersion, ...]
     lacked: tuple[LackedColumn, ...]
-    restate_described: str | None
+    restate: Partitions | None
     problems: tuple[str, ...]
-    next_step: NextStep | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,9 +132,8 @@ def _checked(ws: Workspace, table: Table) -> CheckedTable:
             LackedColumn(column=column, partitions=len(days), described=describe(grain, days))
             for column, days in lacked.items()
         ),
-        restate_described=describe(grain, again) if again else None,
+        restate=Partitions.of(grain, again) if again else None,
         problems=found,
-        next_step=_next_step(table, again) if again else None,
     )
 
 
@@ -178,9 +173,3 @@ def _lacked(ws: Workspace, table: Table, accepted: Mapping[date, FileSet]) -> Ma
             for name in set(wanted) - dict(columns).keys():
                 found.setdefault(name, []).append(partition)
     return {name: sorted(set(found[name])) for name in wanted if name in found}
-
-
-def _next_step(table: Table, again: Sequence[date]) -> NextStep:
-    if isinstance(table, SourceTable):
-        return joined(loads(table.name, again))
-    return step(do(Act.STALE, table.name), " says whether its inputs and its release still are those of these rows")

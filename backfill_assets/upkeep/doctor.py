@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 import secrets
-import shlex
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -21,15 +20,15 @@ from pathlib import Path
 
 from pyspark.sql import functions as F
 
-from backfill_assets.errors import BackfillError, Refused, StoreAway
-from backfill_assets.file_rights import PRIVATE, readable_by_others, umask_of
+from backfill_assets.core.errors import BackfillError, StoreAway
+from backfill_assets.core.file_rights import PRIVATE, readable_by_others, umask_of
+from backfill_assets.core.places import Place, StoreUrl, for_spark
+from backfill_assets.core.progress import Listener, Progress, no_listener
 from backfill_assets.files.admission import ROUNDS, WRITERS, require_one_winner
 from backfill_assets.files.choose import files_at, open_files
 from backfill_assets.files.port import Files
-from backfill_assets.landing.place import landing_files
-from backfill_assets.next_steps import NextStep
-from backfill_assets.places import Place, StoreUrl, for_spark
-from backfill_assets.progress import Listener, Progress, no_listener
+from backfill_assets.landing.archive import landing_files
+from backfill_assets.upkeep.errors import Fault, NotSound, ReadableByOthers
 from backfill_assets.workspace import Workspace
 
 OLDEST_JAVA = 17
@@ -56,13 +55,13 @@ class CheckedPart:
         part: Its name.
         health: `sound`, `failed`, or `not needed` with these settings.
         found: What was found, in words.
-        next_step: What to do about it, or null.
+        error: Why it failed; null when it did not, or when only a library's words are known.
     """
 
     part: str
     health: Health
     found: str
-    next_step: NextStep | None = None
+    error: BackfillError | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,7 +116,7 @@ def examine(ws: Workspace, listener: Listener = no_listener) -> DoctorReport:
 
 
 def _failed(part: str, error: BackfillError) -> CheckedPart:
-    return CheckedPart(part=part, health=Health.FAILED, found=error.message, next_step=error.next_step)
+    return CheckedPart(part=part, health=Health.FAILED, found=error.message, error=error)
 
 
 def _checked(part: str, check: Callable[[], str | None]) -> CheckedPart:
@@ -141,14 +140,14 @@ def _java(ws: Workspace) -> str | None:
         return None
     home = environ.get("JAVA_HOME")
     program = str(Path(home, "bin", "java")) if home else shutil.which("java")
-    advice = f"install Java {OLDEST_JAVA} or newer, and let JAVA_HOME name it"
     if program is None or not Path(program).exists():
-        raise Refused(f"there is no Java{f' in {home}' if home else ' on the PATH'}.", next_step=advice)
+        raise NotSound(fault=Fault.NO_JAVA, found=f"there is no Java{f' in {home}' if home else ' on the PATH'}.")
     done = subprocess.run([program, "-version"], capture_output=True, text=True, check=False)  # noqa: S603 - no shell
     version = _VERSION.search(done.stderr + done.stdout)
     if version is None or int(version[1]) < OLDEST_JAVA:
         found = version[0] if version else "a program that is none"
-        raise Refused(f"{program} is {found}, and Spark needs Java {OLDEST_JAVA} or newer.", next_step=advice)
+        needed = f"Spark needs Java {OLDEST_JAVA} or newer"
+        raise NotSound(fault=Fault.NO_JAVA, found=f"{program} is {found}, and {needed}.")
     return f"{version[0]} ({program})"
 
 
@@ -164,10 +163,8 @@ def _free_space(ws: Workspace) -> str:
     free = {name: _free_bytes(place) for name, place in places.items() if isinstance(place, Path)}
     least = min(free, key=lambda name: free[name])
     if free[least] < LEAST_FREE_BYTES:
-        raise Refused(
-            f"only {free[least] / 2**20:,.0f} MiB are free where the {least} is ({places[least]}).",
-            next_step="free some space, or move it: every run stages whole partitions beside the published ones",
-        )
+        where = f"where the {least} is ({places[least]})"
+        raise NotSound(fault=Fault.LITTLE_SPACE, found=f"only {free[least] / 2**20:,.0f} MiB are free {where}.")
     return ", ".join(f"{name}: {size / 2**30:,.1f} GiB" for name, size in free.items())
 
 
@@ -180,12 +177,7 @@ def _rights_of_others(ws: Workspace) -> str:
     found = readable_by_others((place for place in written if isinstance(place, Path)), umask)
     if found is None:
         return "no file can be read by users who do not share the home"
-    whom = "go" if umask == PRIVATE else "o"
-    raise Refused(
-        f"{found} can be read by other users of this machine.",
-        next_step=f"take it from them: chmod -R {whom}= {shlex.quote(str(settings.home))}, and the same for landed "
-        "files, the lake and the ledger where they are elsewhere",
-    )
+    raise ReadableByOthers(place=str(found), home=str(settings.home), whom="go" if umask == PRIVATE else "o")
 
 
 def _free_bytes(place: Path) -> int:
@@ -208,20 +200,17 @@ def _rights(files: Files) -> str:
     try:
         files.put_if_absent(path, path.encode())
     except OSError as error:
-        raise Refused(
-            f"{files.place} cannot be written: {error.strerror}.", next_step="let this user write there"
-        ) from error
+        why = f"{files.place} cannot be written: {error.strerror}."
+        raise NotSound(fault=Fault.NOT_WRITABLE, found=why) from error
     try:
         listed = [each.path for each in files.listed(FOLDER)]
         if path not in listed or files.read(path) != path.encode():
-            raise Refused(
-                f"a file that was put into {files.place} is not listed, or holds something else.",
-                next_step="use a store whose listings show what was written at once",
-            )
+            why = f"a file that was put into {files.place} is not listed, or holds something else."
+            raise NotSound(fault=Fault.NOT_LISTED, found=why)
     finally:
         files.remove([path])
     if files.stat(path) is not None:
-        raise Refused(f"a file in {files.place} could not be removed.", next_step="allow deletes below this place")
+        raise NotSound(fault=Fault.NOT_REMOVED, found=f"a file in {files.place} could not be removed.")
     return f"put, listed, read and removed a file in {files.place}"
 
 
@@ -241,7 +230,7 @@ def _spark(ws: Workspace) -> str:
     session = ws.spark()
     where = ws.settings.spark_remote or ws.settings.spark_master
     if session.range(1000).count() != 1000:
-        raise Refused(f"Spark at {where} does not count.")
+        raise NotSound(fault=Fault.DOES_NOT_COUNT, found=f"Spark at {where} does not count.")
     return f"Spark {session.version} at {where}"
 
 
@@ -253,10 +242,9 @@ def _clock(ws: Workspace) -> str:
     # The question takes a while, and the answer is of some instant of it.
     apart = max(before - there, there - after, timedelta())
     if apart > ws.settings.lease / 2:
-        raise Refused(
-            f"the clocks of this machine and of Spark's driver are {apart.total_seconds():,.0f} s apart, more than "
-            "half a lease.",
-            next_step="set both by the same time server: leases are judged by the clock of who looks",
+        seconds = f"{apart.total_seconds():,.0f} s apart, more than half a lease"
+        raise NotSound(
+            fault=Fault.CLOCKS_APART, found=f"the clocks of this machine and of Spark's driver are {seconds}."
         )
     return f"{apart.total_seconds():.1f} s from that of Spark's driver"
 
@@ -271,18 +259,12 @@ def _with_spark(ws: Workspace, place: Place) -> str:
         seen = [each.path for each in files.listed(folder) if each.path.endswith(".parquet")]
     except Exception as error:
         if "S3AFileSystem" in str(error):
-            raise Refused(
-                "Spark lacks the jars that read s3a: paths.",
-                next_step="fetch them: mvn -f deploy/s3/pom.xml dependency:copy-dependencies -DoutputDirectory=DIR; "
-                "then name them in BACKFILL_SPARK_CONF: spark.jars=DIR/one.jar,DIR/two.jar",
-            ) from error
+            raise NotSound(fault=Fault.NO_JARS, found="Spark lacks the jars that read s3a: paths.") from error
         raise
     finally:
         files.remove_folder(folder)
         files.remove([f"{folder}/_"])  # and the folder above it, which is empty unless another doctor is at work
     if rows != 10 or not seen:
-        raise Refused(
-            f"Spark wrote 10 rows to {target}, and {rows} came back from {len(seen)} files that we see.",
-            next_step="let Spark's executors and this process see the same files there",
-        )
+        came = f"{rows} came back from {len(seen)} files that we see"
+        raise NotSound(fault=Fault.FILES_NOT_SHARED, found=f"Spark wrote 10 rows to {target}, and {came}.")
     return f"wrote and read 10 rows in {target.rpartition('/' + FOLDER)[0]}"

@@ -1,7 +1,7 @@
 """A published run, computed once more into a scratch folder and compared with what was recorded.
 
 Chunk by chunk: what was written is read back, and its content checksums are compared with the recorded ones. Rows are
-only looked at where those differ, or were recorded in an earlier form, which says nothing about rows.
+only looked at where those differ.
 """
 
 from __future__ import annotations
@@ -13,28 +13,25 @@ from datetime import date
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from backfill_assets.candidates.compute import derived_rows, source_rows
-from backfill_assets.candidates.contracts import table_built
+from backfill_assets.candidates.compute import derived_rows, source_rows, table_built
 from backfill_assets.candidates.inputs import PinnedFiles
 from backfill_assets.candidates.rows import rows_of
+from backfill_assets.core.identity import EMPTY_FILE_SET, FileSet, attempt_of
+from backfill_assets.core.progress import Listener, Progress
 from backfill_assets.domain import SourceTable, Table
 from backfill_assets.gates.measure import Measured, measure
 from backfill_assets.gates.sample import sample_rows
-from backfill_assets.identity import EMPTY_FILE_SET, FileSet
-from backfill_assets.lake.checksums import NO_ROWS, is_known
-from backfill_assets.lake.scratch import SCRATCH_FOLDER, remove_scratch, scratch
-from backfill_assets.lake.staging import attempt_of, write_staged
+from backfill_assets.lake.checksums import NO_ROWS
+from backfill_assets.lake.staging import SCRATCH_FOLDER, remove_scratch, scratch, write_staged
 from backfill_assets.lake.tables import missing_files
 from backfill_assets.ledger.import_records import ImportRecord
-from backfill_assets.ledger.records import CandidatePartition
-from backfill_assets.ledger.sampled import SampledRow
+from backfill_assets.ledger.records import CandidatePartition, SampledRow
 from backfill_assets.planning.chunks import Chunk, chunks_of
 from backfill_assets.planning.graph import TableNode
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.partitions import count_of, days_of, describe
 from backfill_assets.planning.reads import reads_of
 from backfill_assets.planning.request import node_of
-from backfill_assets.progress import Listener, Progress
 from backfill_assets.transforms.schemas import business_schema, contract_version
 from backfill_assets.workspace import Workspace
 
@@ -203,20 +200,14 @@ def _compare(work: Rebuilding, partitions: Sequence[date], staged: Mapping[date,
     new = work.read([staged.get(p, EMPTY_FILE_SET) for p in kept])
     old = work.read([candidates[p].files for p in kept])
     compared = measure(new, old, table, schema=schema)
-    same = {p for p in kept if not is_known(candidates[p].checksum) and _is_equal(_of(compared, p))}
     return Rebuilt(
         rows=rows,
         differences=tuple(
             _compared(candidates[p], _of(compared, p)) if p in kept else _difference(candidates[p], _of(rebuilt, p))
             for p in suspects
-            if p not in same
         ),
         sample=sample_rows(new, old, table, most=MOST_SAMPLED),
     )
-
-
-def _is_equal(found: Measured) -> bool:
-    return found.checksum == (found.accepted_checksum or NO_ROWS)
 
 
 def _of(measured: Mapping[date, Measured], partition: date) -> Measured:

@@ -15,17 +15,17 @@ from pyspark.errors import PySparkException
 
 from backfill_assets.candidates.compute import require_same_code
 from backfill_assets.candidates.inputs import pinned_files
-from backfill_assets.errors import ContractBroken, IllegalTransition, MissingInput, Refused
-from backfill_assets.ledger.records import RunRecord
-from backfill_assets.ledger.sampled import SampledRow
-from backfill_assets.ledger.states import EVER_PUBLISHED, MEANING, RunState
+from backfill_assets.core.errors import MissingInput
+from backfill_assets.core.progress import Listener, no_listener
+from backfill_assets.core.spark_causes import spark_reason
+from backfill_assets.core.versions import Versions, present_versions, staged_versions
+from backfill_assets.domain.errors import PlannedOtherwise
+from backfill_assets.ledger.records import RunRecord, SampledRow
+from backfill_assets.ledger.states import EVER_PUBLISHED, RunState
 from backfill_assets.ledger.transactions import ReadTransaction
-from backfill_assets.next_steps import Act, Option, do, step
 from backfill_assets.planning.partitions import describe
-from backfill_assets.progress import Listener, no_listener
-from backfill_assets.spark_causes import spark_reason
+from backfill_assets.upkeep.errors import EmptySample, NothingToReproduce, ReproducedOtherwise, SparkStopped
 from backfill_assets.upkeep.rebuild import MOST_SAMPLED, Difference, Rebuilding, Rebuilt, rebuild
-from backfill_assets.versions import Versions, present_versions, staged_versions
 from backfill_assets.workspace import Workspace
 
 _MOST_LISTED = 50
@@ -36,11 +36,11 @@ class ReproductionVersions:
     """What a run was staged and rebuilt with.
 
     Attributes:
-        recorded: The versions that it was staged with; null where they were not recorded.
+        recorded: The versions that it was staged with.
         present: The versions that it was rebuilt with.
     """
 
-    recorded: Versions | None
+    recorded: Versions
     present: Versions
 
 
@@ -100,14 +100,11 @@ def reproduce_run(
         MissingInput: An input version has been removed by retention, or a file or reference is gone.
     """
     if sample is not None and sample < 1:
-        raise Refused(
-            f"a sample has at least one partition, not {sample}.",
-            next_step=step("leave ", Option("sample"), " out for all"),
-        )
+        raise EmptySample(sample=sample)
     with ws.ledger.read() as tx:
         run = tx.runs.get(run_id)
         work = _pinned(ws, tx, run)
-        recorded = staged_versions(event.payload for event in tx.events.entries(entity_id=run_id))
+        recorded = staged_versions(event.payload for event in tx.events.entries(entity_id=run_id)) or {}
     chosen = run.manifest.partitions if sample is None else spread(run.manifest.partitions, sample)
     try:
         found = rebuild(work, chosen, whole=sample is None, listener=listener)
@@ -117,11 +114,7 @@ def reproduce_run(
             pinned_files(tx, run_id, run.manifest.inputs)
         if isinstance(error, MissingInput):
             raise
-        raise ContractBroken(
-            f"Spark stopped while it rebuilt {run.manifest.table}: {spark_reason(error)}",
-            next_step="fix the cause; nothing was changed",
-            run_id=run_id,
-        ) from error
+        raise SparkStopped(run_id=run_id, table=run.manifest.table, why=spark_reason(error)) from error
     versions = ReproductionVersions(recorded=recorded, present=present_versions(ws.spark()))
     report = _report(run, chosen, found, versions)
     with ws.ledger.write() as tx:
@@ -132,9 +125,12 @@ def reproduce_run(
 
 def _pinned(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> Rebuilding:
     """A run that was published, with what was recorded of it and what it read."""
-    _require_published(run)
-    again = step("check out the code with that digest, then again: ", do(Act.REPRODUCE, run.run_id))
-    require_same_code(ws, run.manifest, next_step=again)
+    if run.state not in EVER_PUBLISHED:
+        raise NothingToReproduce(run_id=run.run_id, state=run.state)
+    try:
+        require_same_code(ws, run.manifest)
+    except PlannedOtherwise as error:
+        raise ReproducedOtherwise(run_id=run.run_id, why=error.message) from error
     return Rebuilding(
         ws=ws,
         manifest=run.manifest,
@@ -174,17 +170,6 @@ def spread(partitions: Sequence[date], count: int) -> tuple[date, ...]:
     if count == 1:
         return (partitions[0],)
     return tuple(partitions[number * (len(partitions) - 1) // (count - 1)] for number in range(count))
-
-
-def _require_published(run: RunRecord) -> None:
-    if run.state not in EVER_PUBLISHED:
-        raise IllegalTransition(
-            f"run {run.run_id} is not published, so there is nothing to reproduce: it is {run.state} "
-            f"({MEANING[run.state]}).",
-            next_step=do(Act.REPORT, run.run_id),
-            run_id=run.run_id,
-            state=str(run.state),
-        )
 
 
 def _event_payload(report: ReproductionReport) -> Mapping[str, Any]:

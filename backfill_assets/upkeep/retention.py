@@ -12,7 +12,7 @@ from datetime import date, datetime, timedelta
 from enum import StrEnum
 from functools import cached_property
 
-from backfill_assets.lake.scratch import SCRATCH_FOLDER, begun_at
+from backfill_assets.lake.staging import SCRATCH_FOLDER, begun_at
 from backfill_assets.ledger.records import PartitionVersion
 from backfill_assets.ledger.states import OPEN_STATES, RunState, VersionState
 from backfill_assets.planning.manifest_parts import PinnedInput

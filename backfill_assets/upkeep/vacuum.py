@@ -12,15 +12,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from backfill_assets.crash_points import Point
-from backfill_assets.identity import document_digest
-from backfill_assets.lake.retention import remove_files, run_files
+from backfill_assets.core.crash_points import Point
+from backfill_assets.core.identity import document_digest
+from backfill_assets.core.problems import Problems
+from backfill_assets.lake.staging import remove_files, run_files
 from backfill_assets.lake.tables import live_paths
 from backfill_assets.ledger.records import RunHeader
 from backfill_assets.ledger.states import OPEN_STATES, ImportState, PublicationState, RunState
 from backfill_assets.ledger.transactions import ReadTransaction, WriteTransaction
 from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED, PinnedInput
-from backfill_assets.problems import Problems
 from backfill_assets.upkeep.retention import Decision, Facts, HeldRun, Horizons, decide
 from backfill_assets.upkeep.vacuum_report import Sizes, VacuumReport, counted, vacuum_report
 from backfill_assets.workspace import Workspace

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from backfill_assets.documents import INLINE
-from backfill_assets.problems import Problem
+from backfill_assets.core.documents import INLINE
+from backfill_assets.core.problems import Problem
 from backfill_assets.upkeep.retention import Decision, Horizons, Why
 
 Sizes = Mapping[str, Mapping[str, int]]

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from backfill_assets.settings import PROJECT_ROOT
+from backfill_assets.core.settings import PROJECT_ROOT
 from backfill_assets_tests.conftest import SPARK_ENVIRONMENT
 
 

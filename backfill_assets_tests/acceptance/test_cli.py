@@ -14,13 +14,13 @@ import pytest
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner, Result
 
+from backfill_assets.core.settings import PROJECT_ROOT
 from backfill_assets.main import app
-from backfill_assets.settings import PROJECT_ROOT
 from backfill_assets_tests.conftest import SPARK_ENVIRONMENT
 
 SILVER = "silver.case_sla_daily"
 DAYS = ("--from", "2025-02-05", "--to", "2025-02-07")
-SAMPLE = PROJECT_ROOT / "data" / "sample" / "case_events.jsonl"
+SAMPLE = PROJECT_ROOT / "backfill_assets_tests" / "support" / "case_events.jsonl"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -205,7 +205,7 @@ def test_an_impossible_reference_is_refused_naming_the_file(terminal: Terminal, 
     assert "jurisdiction_calendar.yaml" in said
     # What a window needs to be known for is a problem of `status`, and the rest of it is shown.
     (problem,) = json.loads(person.types("status", "--json").stdout)["problems"]
-    assert "Europe/Atlantis" in problem["why"]
+    assert "Europe/Atlantis" in problem["error"]["message"]
     calendar.unlink()
     assert "cannot be read" in person.is_refused("plan", SILVER, *DAYS, "--reason", "try", "--by", "ana")
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from backfill_assets.settings import PROJECT_ROOT
-from backfill_assets_tests.orchestration_examples import environment
-from backfill_assets_tests.servers import ask, dagster, free_port
+from backfill_assets.core.settings import PROJECT_ROOT
+from backfill_assets_tests.support.orchestration_examples import environment
+from backfill_assets_tests.support.servers import ask, dagster, free_port
 
 DG = str(Path(sys.executable).parent / "dg")
 REPOSITORY = """

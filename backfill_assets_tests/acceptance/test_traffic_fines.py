@@ -20,11 +20,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from backfill_assets.application.report import report_html
+from backfill_assets.core.settings import Settings
 from backfill_assets.domain import Domain, Window
-from backfill_assets.domains.enforcement_sla import DOMAIN as ENFORCEMENT
-from backfill_assets.domains.enforcement_sla.sla_clocks import case_sla_daily
-from backfill_assets.domains.enforcement_sla.sources import case_events
-from backfill_assets.evidence.report import run_report
+from backfill_assets.examples.enforcement_sla import DOMAIN as ENFORCEMENT
+from backfill_assets.examples.enforcement_sla.sla_clocks import case_sla_daily
+from backfill_assets.examples.enforcement_sla.sources import case_events
 from backfill_assets.landing.imports import OnDuplicate
 from backfill_assets.ledger.import_records import ImportCounts
 from backfill_assets.ledger.records import GateResult
@@ -32,14 +32,14 @@ from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.partitions import DayRange, Grain, partitions_over
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets.planning.restatement import PlannedSet, SetRequest
-from backfill_assets.settings import Settings
+from backfill_assets.report.report import run_report
 from backfill_assets.staleness.ranges import Cause
 from backfill_assets.upkeep.audit import audit
 from backfill_assets.workspace import Workspace
-from backfill_assets_tests import operations
 from backfill_assets_tests.conftest import NOON, SPARK_ENVIRONMENT
-from backfill_assets_tests.searches import is_thorough
-from backfill_assets_tests.shop import ticking_clock
+from backfill_assets_tests.support import operations
+from backfill_assets_tests.support.searches import is_thorough
+from backfill_assets_tests.support.shop import ticking_clock
 
 BRONZE, SILVER, GOLD = "bronze.case_events", "silver.case_sla_daily", "gold.sla_breach_monthly"
 WEEK = DayRange.inclusive(date(2006, 7, 10), date(2006, 7, 16))

@@ -22,18 +22,18 @@ from pyspark.sql import SparkSession
 
 from backfill_assets.application.recorder import Acting, Unrecorded
 from backfill_assets.application.statements import complete_extract, land_as_extract
+from backfill_assets.core.settings import Settings
 from backfill_assets.landing.imports import OnDuplicate
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets.planning.restatement import PlannedSet, SetRequest
-from backfill_assets.settings import Settings
 from backfill_assets.upkeep.audit import audit
 from backfill_assets.workspace import Workspace
-from backfill_assets_tests import operations
-from backfill_assets_tests.compared_homes import checksums, differing, swapped
 from backfill_assets_tests.conftest import NOON, SPARK_ENVIRONMENT
-from backfill_assets_tests.searches import is_thorough
-from backfill_assets_tests.shop import ticking_clock
+from backfill_assets_tests.support import operations
+from backfill_assets_tests.support.compared_homes import checksums, differing, swapped
+from backfill_assets_tests.support.searches import is_thorough
+from backfill_assets_tests.support.shop import ticking_clock
 
 BRONZE, SILVER, GOLD = "bronze.case_events", "silver.case_sla_daily", "gold.sla_breach_monthly"
 TABLES = (BRONZE, SILVER, GOLD)

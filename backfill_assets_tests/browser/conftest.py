@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import BrowserContext, ViewportSize, sync_playwright
 
-from backfill_assets.settings import PROJECT_ROOT
+from backfill_assets.core.settings import PROJECT_ROOT
 from backfill_assets_tests.browser.pictures import Pictures
 
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome", "/Applications/Chromium.app/Contents/MacOS/Chromium")

@@ -11,9 +11,9 @@ from typing import Any
 
 from typer.testing import CliRunner, Result
 
-from backfill_assets.domains.enforcement_sla.generator import deliveries
+from backfill_assets.core.settings import PROJECT_ROOT
+from backfill_assets.examples.enforcement_sla.generator import deliveries
 from backfill_assets.main import app
-from backfill_assets.settings import PROJECT_ROOT
 from backfill_assets_tests.conftest import SPARK_ENVIRONMENT
 
 SILVER, GOLD = "silver.case_sla_daily", "gold.sla_breach_monthly"
@@ -50,7 +50,7 @@ def environment(home: Path) -> Mapping[str, str]:
     """The settings of a process over the home."""
     return {
         "BACKFILL_HOME": str(home),
-        "BACKFILL_DOMAIN": "backfill_assets.domains.enforcement_sla",
+        "BACKFILL_DOMAIN": "backfill_assets.examples.enforcement_sla",
         "BACKFILL_FIRST_DAY": f"{EXPORTS[0]}-01",
         "BACKFILL_LEDGER_URL": f"sqlite:///{home / 'ledger.db'}",
         **SPARK_ENVIRONMENT,

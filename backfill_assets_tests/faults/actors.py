@@ -14,7 +14,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from backfill_assets.application.recover import recover
-from backfill_assets.crash_points import Point
+from backfill_assets.core.crash_points import Point
 from backfill_assets.lake.lineage import DERIVED_LINEAGE
 from backfill_assets.lake.swap import SwapOrder
 from backfill_assets.ledger.states import PublicationState
@@ -22,13 +22,13 @@ from backfill_assets.publication.publish import publish_run, rollback_run
 from backfill_assets.restatements.publish import rollback_set
 from backfill_assets.restatements.undo import rollback_with_dependents
 from backfill_assets.upkeep.vacuum import vacuum_lake
-from backfill_assets_tests import operations
 from backfill_assets_tests.faults.baton import Actor, stop
 from backfill_assets_tests.faults.scene import DAYS, EQUAL_SET_ID, OPENED, SET_ID, Scene
-from backfill_assets_tests.hand_made import SILVER
-from backfill_assets_tests.lakes import folder_of
-from backfill_assets_tests.operations import publish_set
-from backfill_assets_tests.seams import Seam
+from backfill_assets_tests.support import operations
+from backfill_assets_tests.support.hand_made import SILVER
+from backfill_assets_tests.support.lakes import folder_of
+from backfill_assets_tests.support.operations import publish_set
+from backfill_assets_tests.support.seams import Seam
 
 COMPARED = "swap: has compared, will commit"
 REPORTED = "swap: has committed, and has not heard of it"

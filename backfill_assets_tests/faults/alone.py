@@ -30,23 +30,23 @@ from backfill_assets.application.live import live
 from backfill_assets.application.propose import propose
 from backfill_assets.application.recorder import Acting, Unrecorded
 from backfill_assets.application.subjects import subject_of
+from backfill_assets.core.people import PUBLISHER
+from backfill_assets.core.settings import Settings
 from backfill_assets.domain import DerivedTable, Domain, Gate, Policy, days, warm_up_proof
 from backfill_assets.ledger.records import AcceptedClaim, Action, RunRecord
 from backfill_assets.ledger.states import RunState
 from backfill_assets.ledger.transactions import ReadTransaction
-from backfill_assets.people import PUBLISHER
 from backfill_assets.planning.manifest_parts import CauseKind
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import PlanRequest
-from backfill_assets.settings import Settings
 from backfill_assets.workspace import Workspace
-from backfill_assets_tests import operations
 from backfill_assets_tests.conftest import SPARK_ENVIRONMENT
+from backfill_assets_tests.domains.story import colours, orders, palette, turnover
 from backfill_assets_tests.faults.keyed_paper import ORDERS, KeyedPaper, Keys, Order
 from backfill_assets_tests.faults.order import readers_see_what_the_ledger_says
 from backfill_assets_tests.faults.paper import without_spark
 from backfill_assets_tests.faults.teller import NothingThere, Step, Story, Teller, Time
-from backfill_assets_tests.story_domain import colours, orders, palette, turnover
+from backfill_assets_tests.support import operations
 
 TURNOVER, COLOURS, PALETTE = "silver.turnover", "silver.colours", "gold.palette"
 FIRST = date(2026, 1, 26)
@@ -89,7 +89,7 @@ def domain(version: str) -> Domain:
     both = {"turnover": first, "colours": second}
     gold = replace(palette, inputs=both, policy=POLICY, gates=_unproven(palette))
     return Domain(
-        name="story", package="backfill_assets_tests.story_domain", sources=(source,), derived=(first, second, gold)
+        name="story", package="backfill_assets_tests.domains.story", sources=(source,), derived=(first, second, gold)
     )
 
 
@@ -102,7 +102,7 @@ def opened(home: Path, time: Time, version: str = "2.0.0") -> Workspace:
     """A workspace of a release."""
     environment = {
         "BACKFILL_HOME": str(home),
-        "BACKFILL_DOMAIN": "backfill_assets_tests.story_domain",
+        "BACKFILL_DOMAIN": "backfill_assets_tests.domains.story",
         "BACKFILL_FIRST_DAY": FIRST.isoformat(),
         **SPARK_ENVIRONMENT,
     }

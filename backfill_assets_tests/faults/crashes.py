@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import argparse
 import multiprocessing
+import re
 import sys
 import tempfile
 import time
@@ -33,22 +34,29 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from backfill_assets.crash_points import Point
+from backfill_assets.core.crash_points import Point
+from backfill_assets.core.settings import Settings
+from backfill_assets.core.spark import open_spark
 from backfill_assets.files.local import LocalFiles
+from backfill_assets.landing.archive import incoming_folder
 from backfill_assets.landing.imports import LIVE
-from backfill_assets.landing.place import incoming_folder
 from backfill_assets.ledger.import_records import KeyCounts
 from backfill_assets.ledger.states import ImportState, PublicationState, RunState, SetState
-from backfill_assets.settings import Settings
-from backfill_assets.spark import open_spark
 from backfill_assets.upkeep.audit import audit
-from backfill_assets_tests import operations
 from backfill_assets_tests.faults.dying import RECOVER, Victims
 from backfill_assets_tests.faults.homes import copied, opened, stock
 from backfill_assets_tests.faults.scenario import TABLES, Notes, Scenario, held, seen
 from backfill_assets_tests.faults.scenarios import SCENARIOS
-from backfill_assets_tests.lakes import files_below, folder_at, folder_of, forget_lake, lakes_where_asked, memory
-from backfill_assets_tests.shop import SALES, Shop, shop_environment
+from backfill_assets_tests.support import operations
+from backfill_assets_tests.support.lakes import (
+    files_below,
+    folder_at,
+    folder_of,
+    forget_lake,
+    lakes_where_asked,
+    memory,
+)
+from backfill_assets_tests.support.shop import SALES, Shop, shop_environment
 
 HOW = ("once", "twice", "in recovery too")
 UNDER_WAY = (RunState.STAGING, RunState.GATING, RunState.PUBLISHING)
@@ -175,7 +183,7 @@ class Bench:
             self._victims.killed(home, case.scenario, notes, visit=case.visit, hours=6)
         except AssertionError as error:
             # A refusal in words is an answer: what was asked for is done, or its turn has passed.
-            if "backfill_assets.errors." not in str(error):
+            if not re.search(r"backfill_assets\.\w+\.errors\.", str(error)):
                 raise
 
     def _looked_at(self, shop: Shop, scenario: Scenario, clean: Clean, notes: Notes) -> Iterator[str]:

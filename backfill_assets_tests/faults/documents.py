@@ -13,18 +13,18 @@ from rich.console import Console
 
 from backfill_assets.application.command_line import words_of
 from backfill_assets.cli import views
-from backfill_assets.documents import as_json
-from backfill_assets.errors import BackfillError
-from backfill_assets.evidence.history import table_history
-from backfill_assets.evidence.partition import partition_history
-from backfill_assets.evidence.report import run_report
-from backfill_assets.evidence.runs import run_document
-from backfill_assets.evidence.sets import set_document
-from backfill_assets.evidence.status import status
-from backfill_assets.staleness.document import stale_document
+from backfill_assets.core.documents import as_json
+from backfill_assets.core.errors import BackfillError
+from backfill_assets.report.history import table_history
+from backfill_assets.report.partition import partition_history
+from backfill_assets.report.report import run_report
+from backfill_assets.report.runs import run_document
+from backfill_assets.report.sets import set_document
+from backfill_assets.report.stale import stale_document
+from backfill_assets.report.status import status
 from backfill_assets.upkeep.audit import audit
 from backfill_assets.workspace import Workspace
-from backfill_assets_tests import operations
+from backfill_assets_tests.support import operations
 
 _shown: set[int] = set()
 """Documents that were shown before: the same text is shown the same way."""

@@ -18,12 +18,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from backfill_assets.crash_points import Point
+from backfill_assets.core.crash_points import Point
 from backfill_assets.workspace import Workspace
-from backfill_assets_tests import operations
 from backfill_assets_tests.faults.homes import opened
 from backfill_assets_tests.faults.scenario import Notes
 from backfill_assets_tests.faults.scenarios import SCENARIOS
+from backfill_assets_tests.support import operations
 
 RECOVER = "recover"
 """The act of a recovery, whatever the scenario."""

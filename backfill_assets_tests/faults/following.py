@@ -5,10 +5,10 @@ from __future__ import annotations
 from backfill_assets.ledger.states import UNPUBLISHED, RunState
 from backfill_assets.planning.manifest_parts import CauseKind
 from backfill_assets.workspace import Workspace
-from backfill_assets_tests import operations
 from backfill_assets_tests.faults.scenario import Notes, Scenario, published
-from backfill_assets_tests.month import CARNIVAL, REACHED, TOTALS
-from backfill_assets_tests.shop import Shop, sale
+from backfill_assets_tests.support import operations
+from backfill_assets_tests.support.month import CARNIVAL, REACHED, TOTALS
+from backfill_assets_tests.support.shop import Shop, sale
 
 
 def _asked(shop: Shop) -> Notes:

@@ -19,19 +19,19 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from backfill_assets.errors import Refused
+from backfill_assets.core.errors import Refused
+from backfill_assets.core.settings import Settings
+from backfill_assets.core.spark import open_spark
 from backfill_assets.files.local import LocalFiles
+from backfill_assets.landing.archive import incoming_folder
 from backfill_assets.landing.imports import LIVE
-from backfill_assets.landing.place import incoming_folder
 from backfill_assets.ledger.import_records import ImportCounts
-from backfill_assets.settings import Settings
-from backfill_assets.spark import open_spark
 from backfill_assets_tests.faults.corpus import KINDS, hostile_file
 from backfill_assets_tests.faults.corpus_values import Fate, Hostile
 from backfill_assets_tests.faults.findings import COUNTED, Findings, Tally
 from backfill_assets_tests.faults.fuzz_changes import fuzz_changes
 from backfill_assets_tests.faults.refused import files_without_records, refused_files
-from backfill_assets_tests.landing_examples import LANDED_AT, LandingRoom, landing_room
+from backfill_assets_tests.support.landing_examples import LANDED_AT, LandingRoom, landing_room
 
 FILES_IN_A_ROOM = 16
 """A file is compared with every file before it, so a room is left after some."""

@@ -13,14 +13,15 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.settings import Settings
 from backfill_assets.domain.operations import ENDED_BY, OPERATION
-from backfill_assets.errors import BackfillError
 from backfill_assets.landing.extract import Extract, land_extract
 from backfill_assets.landing.imports import LIVE
 from backfill_assets.landing.statements import restore, withdraw
 from backfill_assets.ledger.import_records import ImportRecord, KeyCounts
 from backfill_assets.planning.partitions import DayRange
-from backfill_assets.settings import Settings
+from backfill_assets_tests.domains.orders import orders
 from backfill_assets_tests.faults.changes_by_hand import Book, Taken, on_days
 from backfill_assets_tests.faults.corpus_changes import (
     DAYS,
@@ -34,8 +35,7 @@ from backfill_assets_tests.faults.corpus_changes import (
 )
 from backfill_assets_tests.faults.corpus_values import ODD_TEXTS
 from backfill_assets_tests.faults.findings import COUNTED, Findings
-from backfill_assets_tests.landing_examples import LANDED_AT, LandingRoom, landing_room
-from backfill_assets_tests.orders_domain import orders
+from backfill_assets_tests.support.landing_examples import LANDED_AT, LandingRoom, landing_room
 
 ACTS = ("file",) * 4 + ("extract", "withdraw", "restore") * 2 + ("tied", "bad extract", "odd key")
 

@@ -28,16 +28,16 @@ import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 from pyspark.sql.types import ArrayType, StructType
 
+from backfill_assets.core.errors import InvalidDeclaration, Refused
+from backfill_assets.core.settings import Settings
+from backfill_assets.core.spark import open_spark
 from backfill_assets.domain import SourceTable, daily
-from backfill_assets.errors import InvalidDeclaration, Refused
 from backfill_assets.landing.bronze import bronze_rows
 from backfill_assets.landing.conformed import conformed_folder
 from backfill_assets.landing.imports import imports_for_days
-from backfill_assets.settings import Settings
-from backfill_assets.spark import open_spark
 from backfill_assets_tests.faults.landing_oracle import FileRefused, Record, Wrong, expected, plain
 from backfill_assets_tests.faults.landing_values import AT, FORMATS, ID, Generated, contract, file_of
-from backfill_assets_tests.landing_examples import LANDED_AT, LandingRoom, landing_room
+from backfill_assets_tests.support.landing_examples import LANDED_AT, LandingRoom, landing_room
 
 DAY = date(2024, 5, 1)
 COUNTED = ("compared", "accepted", "rejected", "different")

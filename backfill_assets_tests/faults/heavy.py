@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from backfill_assets_tests.shop import shop_environment
+from backfill_assets_tests.support.shop import shop_environment
 
 MOST_MIB = 3_072
 """Of resident memory: the heap of 1 GB, buffers outside of it, which Java bounds by as much again, what the JVM needs

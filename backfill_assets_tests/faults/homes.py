@@ -7,12 +7,12 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from backfill_assets.settings import Settings
+from backfill_assets.core.settings import Settings
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.faults.taking_back import feed
-from backfill_assets_tests.ledgers import copy_home
-from backfill_assets_tests.month import IN_MARCH, stock_month
-from backfill_assets_tests.shop import DAYS, Shop, open_shop, shop_environment, ticking_clock, usual_sales
+from backfill_assets_tests.support.ledgers import copy_home
+from backfill_assets_tests.support.month import IN_MARCH, stock_month
+from backfill_assets_tests.support.shop import DAYS, Shop, open_shop, shop_environment, ticking_clock, usual_sales
 
 KEPT_FOR_NOTHING = {
     "BACKFILL_ROLLBACK_DAYS": "1",
@@ -22,7 +22,7 @@ KEPT_FOR_NOTHING = {
 """Vacuum keeps what is visible or open, and nothing else: then whatever is left beyond that has leaked."""
 
 
-FEED = {"BACKFILL_DOMAIN": "backfill_assets_tests.feed_domain"}
+FEED = {"BACKFILL_DOMAIN": "backfill_assets_tests.domains.feed"}
 
 
 def opened(home: Path, *, hours: int = 0, spark: SparkSession | None = None) -> Shop:

@@ -56,7 +56,7 @@ from backfill_assets_tests.faults.truths import (
     outcomes_are_told,
     readers_find_every_file,
 )
-from backfill_assets_tests.lakes import lakes_where_asked, memory
+from backfill_assets_tests.support.lakes import lakes_where_asked, memory
 
 SHARE = 250
 """How many seeds a worker takes at a time."""

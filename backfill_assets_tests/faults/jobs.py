@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from backfill_assets.orchestration.errands import PUBLISH, RECOVER
+from backfill_assets.orchestration.sensor_jobs import PUBLISH, RECOVER
 from backfill_assets.workspace import Workspace
-from backfill_assets_tests.dagster_record import open_record
 from backfill_assets_tests.faults.scenario import Notes, Scenario, published
-from backfill_assets_tests.shop import Shop
-from backfill_assets_tests.ticks import Ticks
+from backfill_assets_tests.support.dagster_record import open_record
+from backfill_assets_tests.support.shop import Shop
+from backfill_assets_tests.support.ticks import Ticks
 
 Prepare = Callable[[Shop], Notes]
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from datetime import date
 from typing import Any
 
+from backfill_assets.landing.archive import landing_files
 from backfill_assets.landing.imports import STATEMENT, OnDuplicate
-from backfill_assets.landing.place import landing_files
 from backfill_assets.ledger.import_records import ImportCounts, ImportDay, ImportRecord, KeyCounts, OfferedFile
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.faults.paper import Paper, Row

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote
 
-from backfill_assets.identity import EMPTY_FILE_SET, digest_of_paths
+from backfill_assets.core.identity import EMPTY_FILE_SET, digest_of_paths
 
 Files = Mapping[str, frozenset[tuple[str, int]]]
 """Paths and sizes, by partition value; partitions without files are absent."""

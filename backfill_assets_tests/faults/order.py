@@ -9,9 +9,9 @@ from backfill_assets.ledger.records import RunRecord, SetRecord
 from backfill_assets.ledger.states import PublicationState, RunState, SetState
 from backfill_assets.planning.partitions import describe
 from backfill_assets.workspace import Workspace
-from backfill_assets_tests import operations
 from backfill_assets_tests.faults.log import digest_of, read_log
-from backfill_assets_tests.lakes import folder_of
+from backfill_assets_tests.support import operations
+from backfill_assets_tests.support.lakes import folder_of
 
 
 def readers_see_what_the_ledger_says(ws: Workspace, *, is_half_done: bool) -> Iterator[str]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from backfill_assets.errors import BackfillError
+from backfill_assets.core.errors import BackfillError
 from backfill_assets.ledger.states import PublicationState, RunState
 from backfill_assets.ledger.transactions import ReadTransaction
-from backfill_assets_tests import operations
 from backfill_assets_tests.faults.scene import DECEMBER, DECEMBERS, Scene
-from backfill_assets_tests.hand_made import COLUMN, GOLD, SILVER, checksum_of
+from backfill_assets_tests.support import operations
+from backfill_assets_tests.support.hand_made import COLUMN, GOLD, SILVER, checksum_of
 
 
 def nothing_lacks_its_input(reader: ReadTransaction) -> Iterator[str]:
@@ -29,8 +29,9 @@ def is_followed_once(reader: ReadTransaction) -> Iterator[str]:
     """No two runs follow the same publications, and nothing is asked for a publication that does not stand."""
     followers: Counter[tuple[str, str]] = Counter()
     for run in reader.runs.records():
-        if run.state is not RunState.CANCELLED and not reader.outbox.no_longer_asked(run.manifest.cause.publications):
-            followers.update((run.manifest.table, publication_id) for publication_id in run.manifest.followed)
+        followed = run.manifest.cause.publications
+        if run.state is not RunState.CANCELLED and not reader.outbox.no_longer_asked(followed):
+            followers.update((run.manifest.table, publication_id) for publication_id in followed)
     for (table, publication_id), runs in followers.items():
         if runs > 1:
             yield f"{runs} runs of {table} follow {publication_id}"

@@ -20,7 +20,7 @@ from backfill_assets.application.parts import STAGED_AND_GATED
 from backfill_assets.application.recorder import Acting
 from backfill_assets.application.recover import recover_document
 from backfill_assets.application.subjects import subject_of
-from backfill_assets.errors import LeavesOrphans
+from backfill_assets.core.errors import LeavesOrphans
 from backfill_assets.ledger.states import RunState
 from backfill_assets.orchestration.assets import candidate_key, published_key, validation_key
 from backfill_assets.orchestration.build import definitions_over
@@ -32,11 +32,11 @@ from backfill_assets.orchestration.tags import partition_range
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets.workspace import Workspace
-from backfill_assets_tests import operations
-from backfill_assets_tests.dagster_record import open_record
 from backfill_assets_tests.faults.paper import without_spark
 from backfill_assets_tests.faults.teller import BUILT, DAYS, SILVER, WAITED, Step, Story, Teller
-from backfill_assets_tests.orchestration_examples import failures
+from backfill_assets_tests.support import operations
+from backfill_assets_tests.support.dagster_record import open_record
+from backfill_assets_tests.support.orchestration_examples import failures
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,20 +22,20 @@ import pytest
 
 from backfill_assets.candidates import evaluate, stage
 from backfill_assets.candidates.inputs import PinnedFiles, files_read
+from backfill_assets.core.identity import DataFile, FileSet
 from backfill_assets.domain import Table
 from backfill_assets.files.local import sha256_of_file
 from backfill_assets.gates.measure import Measured
-from backfill_assets.identity import DataFile, FileSet
 from backfill_assets.lake.checksums import checksum_text
 from backfill_assets.lake.tables import Lake
-from backfill_assets.landing.place import landing_files
+from backfill_assets.landing.archive import landing_files
 from backfill_assets.ledger.import_records import ImportCounts, ImportDay, ImportRecord, KeyCounts, OfferedFile
 from backfill_assets.planning.chunks import Chunk
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.reads import Reads
 from backfill_assets.staleness import decided_rows
 from backfill_assets.workspace import Workspace
-from backfill_assets_tests.lakes import folder_of
+from backfill_assets_tests.support.lakes import folder_of
 
 Row = tuple[int, ...]
 """The values of a partition's one row, without its key."""

@@ -12,7 +12,7 @@ from typing import Protocol
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.conftest import NOON
 from backfill_assets_tests.faults.scene import Gated, Scene, build, open_home, sharing, ticking
-from backfill_assets_tests.lakes import bring_back_lake, copy_lake, forget_lake
+from backfill_assets_tests.support.lakes import bring_back_lake, copy_lake, forget_lake
 
 
 class LedgerServer(Protocol):

@@ -9,10 +9,10 @@ from backfill_assets.application.propose import propose
 from backfill_assets.ledger.records import SetRecord
 from backfill_assets.ledger.states import OPEN_SETS, SetState
 from backfill_assets.workspace import Workspace
-from backfill_assets_tests import operations
 from backfill_assets_tests.faults.scenario import Notes, Scenario
-from backfill_assets_tests.month import CARNIVAL
-from backfill_assets_tests.shop import Shop, sale
+from backfill_assets_tests.support import operations
+from backfill_assets_tests.support.month import CARNIVAL
+from backfill_assets_tests.support.shop import Shop, sale
 
 
 def _outdated_draft(shop: Shop) -> Notes:

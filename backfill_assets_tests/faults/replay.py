@@ -24,18 +24,18 @@ from typing import Any
 from dagster import DagsterEvent, DagsterEventType, DagsterInstance, DagsterRun, DagsterRunStatus
 
 from backfill_assets.application.recover import recover
-from backfill_assets.crash_points import Point
+from backfill_assets.core.crash_points import Point
+from backfill_assets.core.settings import Settings
 from backfill_assets.ledger.states import RunState
 from backfill_assets.orchestration import tags
 from backfill_assets.planning.partitions import DayRange, Grain, partition_of
-from backfill_assets.settings import Settings
 from backfill_assets.workspace import Workspace
-from backfill_assets_tests import operations
-from backfill_assets_tests.by_hand import Hand
-from backfill_assets_tests.dagster_record import open_record
-from backfill_assets_tests.hand_made import GOLD, SILVER, make_tables
-from backfill_assets_tests.shop import shop_environment
-from backfill_assets_tests.ticks import Ticks
+from backfill_assets_tests.support import operations
+from backfill_assets_tests.support.by_hand import Hand
+from backfill_assets_tests.support.dagster_record import open_record
+from backfill_assets_tests.support.hand_made import GOLD, SILVER, make_tables
+from backfill_assets_tests.support.shop import shop_environment
+from backfill_assets_tests.support.ticks import Ticks
 
 DAYS = DayRange.inclusive(date(2026, 1, 1), date(2026, 6, 30))
 MONTHS = tuple(sorted({partition_of(Grain.MONTHLY, day) for day in DAYS}))

@@ -7,14 +7,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from backfill_assets.crash_points import Point
+from backfill_assets.core.crash_points import Point
 from backfill_assets.landing.imports import LIVE
 from backfill_assets.ledger.import_records import KeyCounts
 from backfill_assets.ledger.states import RunState
 from backfill_assets.workspace import Workspace
-from backfill_assets_tests import operations
-from backfill_assets_tests.month import TOTALS
-from backfill_assets_tests.shop import RECENT, SALES, Shop
+from backfill_assets_tests.support import operations
+from backfill_assets_tests.support.month import TOTALS
+from backfill_assets_tests.support.shop import RECENT, SALES, Shop
 
 Notes = Mapping[str, str]
 """What a scenario's preparation leaves for those who act: ids of runs and sets, paths."""

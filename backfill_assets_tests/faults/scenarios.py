@@ -13,22 +13,22 @@ from datetime import date, timedelta
 from functools import partial
 from pathlib import Path
 
-from backfill_assets.crash_points import Point
+from backfill_assets.core.crash_points import Point
 from backfill_assets.landing.imports import OnDuplicate
 from backfill_assets.ledger.states import ApprovalState, ImportState, RunState, SetState
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import AskedLimits, PlanRequest
 from backfill_assets.planning.restatement import PlannedSet, SetRequest
 from backfill_assets.workspace import Workspace
-from backfill_assets_tests import operations
 from backfill_assets_tests.faults.following import FOLLOWING
 from backfill_assets_tests.faults.jobs import jobs
 from backfill_assets_tests.faults.proposing import PROPOSING
 from backfill_assets_tests.faults.scenario import Notes, Scenario, Stopped, published, stopping_at
 from backfill_assets_tests.faults.taking_back import TAKING_BACK
-from backfill_assets_tests.lakes import folder_of
-from backfill_assets_tests.month import CARNIVAL
-from backfill_assets_tests.shop import RECENT, SALES, Shop, sale
+from backfill_assets_tests.support import operations
+from backfill_assets_tests.support.lakes import folder_of
+from backfill_assets_tests.support.month import CARNIVAL
+from backfill_assets_tests.support.shop import RECENT, SALES, Shop, sale
 
 FIFTH = date(2026, 1, 5)
 THREE_DAYS = DayRange.inclusive(date(2026, 1, 4), date(2026, 1, 6))

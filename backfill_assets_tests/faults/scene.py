@@ -29,10 +29,11 @@ from pathlib import Path
 import pyarrow.parquet as pq
 from deltalake import DeltaTable
 
-from backfill_assets.clock import Clock
-from backfill_assets.crash_points import Point
-from backfill_assets.errors import Refused, Retryable
-from backfill_assets.identity import FileSet
+from backfill_assets.core.clock import Clock
+from backfill_assets.core.crash_points import Point
+from backfill_assets.core.errors import Refused, Retryable
+from backfill_assets.core.identity import FileSet
+from backfill_assets.core.settings import Settings
 from backfill_assets.lake.tables import Lake
 from backfill_assets.ledger.records import CandidatePartition, PartitionVersion
 from backfill_assets.ledger.states import UNPUBLISHED, ApprovalState, RunState
@@ -43,16 +44,25 @@ from backfill_assets.planning.manifest_parts import A_PERSON, WHAT_LANDED, GateT
 from backfill_assets.planning.partitions import Grain
 from backfill_assets.planning.sets import SetManifest, SetMember
 from backfill_assets.publication.publish import publish_run
-from backfill_assets.settings import Settings
 from backfill_assets.workspace import Workspace
-from backfill_assets_tests import example_domain, operations
 from backfill_assets_tests.conftest import NOON
+from backfill_assets_tests.domains import example as example_domain
 from backfill_assets_tests.faults.baton import no_stops, stop
-from backfill_assets_tests.hand_made import COLUMN, GOLD, SILVER, RowsOf, all_passed, compared, make_tables, written
-from backfill_assets_tests.lakes import folder_of
-from backfill_assets_tests.ledger_examples import a_manifest
-from backfill_assets_tests.operations import publish_set
-from backfill_assets_tests.shop import shop_environment
+from backfill_assets_tests.support import operations
+from backfill_assets_tests.support.hand_made import (
+    COLUMN,
+    GOLD,
+    SILVER,
+    RowsOf,
+    all_passed,
+    compared,
+    make_tables,
+    written,
+)
+from backfill_assets_tests.support.lakes import folder_of
+from backfill_assets_tests.support.ledger_examples import a_manifest
+from backfill_assets_tests.support.operations import publish_set
+from backfill_assets_tests.support.shop import shop_environment
 
 DAYS = tuple(date(2026, 1, 2) + timedelta(days=number) for number in range(8))
 """`DAYS[1]` is day 1 of the table above; day 0 belongs to the foreign writer alone."""

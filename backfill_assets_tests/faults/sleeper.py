@@ -16,14 +16,14 @@ from typing import Any
 import pytest
 
 from backfill_assets.application.recover import recover
-from backfill_assets.errors import BackfillError
+from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.settings import Settings
 from backfill_assets.lake.swap import SwapOrder
 from backfill_assets.publication.publish import publish_run, rollback_run
-from backfill_assets.settings import Settings
 from backfill_assets.upkeep.vacuum import vacuum_lake
 from backfill_assets.workspace import Workspace
-from backfill_assets_tests.advice import advised
-from backfill_assets_tests.seams import Seam
+from backfill_assets_tests.support.advice import advised
+from backfill_assets_tests.support.seams import Seam
 
 BEFORE_COMMIT = "BEFORE_COMMIT"
 """Between compare and commit, for which the code has no name."""
@@ -51,7 +51,7 @@ def main(action: str, where: str) -> int:
             Seam.COMMIT.put(patch, sleepy)
             act(ws, action)
     except BackfillError as error:
-        said = {"error": type(error).__name__, "message": error.message, "next_step": advised(error)}
+        said = {"error": error.category.__name__, "message": error.message, "next_step": advised(error)}
         sys.stdout.write(json.dumps(said))
         return 1
     sys.stdout.write(json.dumps({"done": action}))

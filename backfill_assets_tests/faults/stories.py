@@ -28,7 +28,6 @@ from pathlib import Path
 
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import PlanRequest
-from backfill_assets_tests import operations
 from backfill_assets_tests.faults.paper import Paper, without_spark
 from backfill_assets_tests.faults.teller import (
     BUILT,
@@ -39,6 +38,7 @@ from backfill_assets_tests.faults.teller import (
     Story,
     Teller,
 )
+from backfill_assets_tests.support import operations
 
 
 @contextmanager

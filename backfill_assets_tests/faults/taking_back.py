@@ -8,15 +8,15 @@ from datetime import date
 from functools import partial
 from pathlib import Path
 
-from backfill_assets.errors import Refused
+from backfill_assets.core.errors import Refused
 from backfill_assets.landing.extract import Extract
 from backfill_assets.landing.imports import LIVE, OnDuplicate
 from backfill_assets.ledger.states import ImportState
 from backfill_assets.planning.partitions import DayRange
 from backfill_assets.workspace import Workspace
-from backfill_assets_tests import operations
 from backfill_assets_tests.faults.scenario import Notes, Scenario, published
-from backfill_assets_tests.shop import SALES, Shop, sale
+from backfill_assets_tests.support import operations
+from backfill_assets_tests.support.shop import SALES, Shop, sale
 
 THIRD, FOURTH, FIFTH, SIXTH = (date(2026, 1, day) for day in (3, 4, 5, 6))
 EXTRACTED = DayRange.inclusive(THIRD, SIXTH)

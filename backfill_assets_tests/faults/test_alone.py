@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 import pytest
 
 from backfill_assets.application import live
-from backfill_assets.ledger.read_versions import VersionReads
+from backfill_assets.ledger.versions import VersionReads
 from backfill_assets.planning.proposals import SourceDay
 from backfill_assets.publication import authority, proposals, publish
 from backfill_assets.restatements import publish as sets

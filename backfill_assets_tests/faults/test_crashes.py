@@ -10,11 +10,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 import backfill_assets
-from backfill_assets.crash_points import Point
-from backfill_assets_tests import operations
+from backfill_assets.core.crash_points import Point
 from backfill_assets_tests.faults.crashes import Bench, Case, Outcome, cases, chosen, part, table
 from backfill_assets_tests.faults.dying import Victims
 from backfill_assets_tests.faults.scenarios import SCENARIOS
+from backfill_assets_tests.support import operations
 
 EVERYWHERE = ("publish", "recover a commit", "roll back with dependents", "publish what an extract changed")
 SOMEWHERE = (

@@ -14,18 +14,18 @@ from typing import Any
 import pytest
 
 from backfill_assets.application.recover import recover
-from backfill_assets.errors import IllegalTransition, MissingInput
+from backfill_assets.core.errors import IllegalTransition, MissingInput
+from backfill_assets.core.settings import PROJECT_ROOT
 from backfill_assets.lake.tables import live_paths
 from backfill_assets.ledger.states import PublicationState, RunState
 from backfill_assets.publication.publish import publish_run, rollback_run
-from backfill_assets.settings import PROJECT_ROOT
 from backfill_assets.upkeep.audit import audit
-from backfill_assets_tests.advice import refused
 from backfill_assets_tests.faults.prepared import Prepared
 from backfill_assets_tests.faults.scene import Scene
 from backfill_assets_tests.faults.sleeper import BEFORE_COMMIT
-from backfill_assets_tests.hand_made import SILVER
-from backfill_assets_tests.shop import shop_environment
+from backfill_assets_tests.support.advice import refused
+from backfill_assets_tests.support.hand_made import SILVER
+from backfill_assets_tests.support.shop import shop_environment
 
 
 @pytest.fixture(scope="module")

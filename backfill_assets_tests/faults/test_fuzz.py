@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from backfill_assets.errors import UnreadableFile
+from backfill_assets.core.errors import UnreadableFile
 from backfill_assets.landing.archive import kind_of
 from backfill_assets.landing.probe import probe
 from backfill_assets_tests.faults.corpus import KINDS, hostile_file
@@ -18,7 +18,7 @@ from backfill_assets_tests.faults.corpus_tables import parquet_file
 from backfill_assets_tests.faults.corpus_values import Author
 from backfill_assets_tests.faults.fuzz import expected_counts, fuzz, table
 from backfill_assets_tests.faults.fuzz_changes import fuzz_changes
-from backfill_assets_tests.landing_examples import EVENTS
+from backfill_assets_tests.support.landing_examples import EVENTS
 
 SOME, OTHERS = ("line breaks in quotes", "odd values"), ("mixed line ends", "two members")
 

@@ -8,7 +8,7 @@ import pytest
 
 from backfill_assets_tests.faults import guards
 from backfill_assets_tests.faults.interleavings import Races, Report, races
-from backfill_assets_tests.searches import examples
+from backfill_assets_tests.support.searches import examples
 
 SEEDS = examples(125)
 IN_ALL_ORDERS = (

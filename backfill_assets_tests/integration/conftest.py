@@ -13,18 +13,26 @@ import psycopg
 import pytest
 from pyspark.sql import SparkSession
 
-from backfill_assets.clock import Clock
+from backfill_assets.core.clock import Clock
 from backfill_assets.ledger.store import Ledger
 from backfill_assets_tests.conftest import NOON
-from backfill_assets_tests.integration.postgres_server import NoPostgres, running_server
-from backfill_assets_tests.lakes import SWITCH as LAKE_SWITCH
-from backfill_assets_tests.lakes import use_store
-from backfill_assets_tests.ledgers import SERVER, copy_home, forget_ledgers_below, in_postgresql, url_of
-from backfill_assets_tests.month import CARNIVAL, open_month, stock_month
-from backfill_assets_tests.remembered import MEMORY
-from backfill_assets_tests.s3_server import NoStore, Store, running_store, spark_jars
-from backfill_assets_tests.shop import Shop, open_shop, sale, ticking_clock, usual_sales
-from backfill_assets_tests.waiting_runs import add_waiting_runs
+from backfill_assets_tests.support.lakes import SWITCH as LAKE_SWITCH
+from backfill_assets_tests.support.lakes import use_store
+from backfill_assets_tests.support.ledgers import SERVER, copy_home, forget_ledgers_below, in_postgresql, url_of
+from backfill_assets_tests.support.month import CARNIVAL, open_month, stock_month
+from backfill_assets_tests.support.postgres_server import NoPostgres, running_server
+from backfill_assets_tests.support.remembered import MEMORY
+from backfill_assets_tests.support.s3_server import NoStore, Store, running_store, spark_jars
+from backfill_assets_tests.support.shop import (
+    Shop,
+    WorkIn,
+    open_shop,
+    sale,
+    shop_environment,
+    ticking_clock,
+    usual_sales,
+)
+from backfill_assets_tests.support.waiting_runs import add_waiting_runs
 
 SWITCH = "BACKFILL_TEST_LEDGER"
 """`postgresql`: the homes of tests keep their ledgers, and Dagster its runs, in PostgreSQL (`make test-postgres`)."""
@@ -123,6 +131,19 @@ def acts_are_carried_out_where_code_is_replaced(request: pytest.FixtureRequest) 
     MEMORY.is_trusted = "monkeypatch" not in request.fixturenames
     yield
     MEMORY.is_trusted = True
+
+
+@pytest.fixture
+def work_in() -> Iterator[WorkIn]:
+    """For a test that types commands. It replaces no code, so that acts are remembered beside it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("DAGSTER_HOME", raising=False)
+
+        def enter(home: Path) -> None:
+            for name, value in shop_environment(home).items():
+                patch.setenv(name, value)
+
+        yield enter
 
 
 @pytest.fixture(scope="session")

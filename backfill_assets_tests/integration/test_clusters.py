@@ -22,11 +22,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from backfill_assets.settings import PROJECT_ROOT
-from backfill_assets_tests.clusters import connect, standalone
+from backfill_assets.core.settings import PROJECT_ROOT
 from backfill_assets_tests.conftest import SPARK_ENVIRONMENT
-from backfill_assets_tests.s3_server import Store, spark_jars
-from backfill_assets_tests.searches import is_thorough
+from backfill_assets_tests.support.clusters import connect, standalone
+from backfill_assets_tests.support.s3_server import Store, spark_jars
+from backfill_assets_tests.support.searches import is_thorough
 
 Computing = Callable[[Path, Sequence[Path]], AbstractContextManager[Mapping[str, str]]]
 
@@ -64,7 +64,7 @@ def restated(home: Path, reference: Path, asked: Sequence[str], environment: Map
     given = {name: value for name, value in os.environ.items() if not name.startswith(("BACKFILL_", "AWS_"))}
     settings = {"BACKFILL_HOME": str(home), "BACKFILL_REFERENCE": str(reference), **SPARK_ENVIRONMENT, **environment}
     done = subprocess.run(
-        [sys.executable, "-m", "backfill_assets_tests.one_restatement", *asked],
+        [sys.executable, "-m", "backfill_assets_tests.support.one_restatement", *asked],
         env={**given, **settings},
         cwd=PROJECT_ROOT,
         capture_output=True,

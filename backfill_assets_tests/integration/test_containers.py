@@ -15,11 +15,11 @@ from pathlib import Path
 import pytest
 from sqlalchemy import make_url
 
-from backfill_assets.settings import PROJECT_ROOT
-from backfill_assets_tests.containers import Outside, services
-from backfill_assets_tests.integration.postgres_server import programs
-from backfill_assets_tests.s3_server import NoStore, program, spark_jars
-from backfill_assets_tests.servers import ask, free_port
+from backfill_assets.core.settings import PROJECT_ROOT
+from backfill_assets_tests.support.containers import Outside, services
+from backfill_assets_tests.support.postgres_server import programs
+from backfill_assets_tests.support.s3_server import NoStore, program, spark_jars
+from backfill_assets_tests.support.servers import ask, free_port
 
 WITHIN_S = 180
 LAUNCH = """

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
-from backfill_assets.crash_points import Point
+from backfill_assets.core.crash_points import Point
 from backfill_assets_tests.faults.crashes import HOW, Bench, Case
 from backfill_assets_tests.faults.dying import Victims
 from backfill_assets_tests.faults.interleavings import Report, races
-from backfill_assets_tests.lakes import use_store
-from backfill_assets_tests.s3_server import Store
-from backfill_assets_tests.searches import examples
+from backfill_assets_tests.support.lakes import use_store
+from backfill_assets_tests.support.s3_server import Store
+from backfill_assets_tests.support.searches import examples
 
 pytestmark = pytest.mark.long
 

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from backfill_assets.clock import system_clock
+from backfill_assets.core.clock import system_clock
 from backfill_assets.domain import Domain
 from backfill_assets.workspace import Workspace
 from backfill_assets_tests.conftest import NOON
-from backfill_assets_tests.edited import edit
 from backfill_assets_tests.integration.conftest import ONE_HOUR
-from backfill_assets_tests.ledgers import only_with_sqlite
-from backfill_assets_tests.remembered import Memory, TickingClock
-from backfill_assets_tests.shop import Shop, open_shop
+from backfill_assets_tests.support.edited import edit
+from backfill_assets_tests.support.ledgers import only_with_sqlite
+from backfill_assets_tests.support.remembered import Memory, TickingClock
+from backfill_assets_tests.support.shop import Shop, open_shop
 
 Change = Callable[[Shop], Shop]
 

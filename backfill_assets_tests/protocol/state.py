@@ -17,17 +17,17 @@ class Guard(StrEnum):
     """What keeps the protocol right: where it is in the package, and what it does."""
 
     INTENT_FIRST = "publication.publish.publish_run: the intent is in the ledger before the table changes"
-    ONE_OPEN = "ledger.publication_checks.PublicationChecks._must_be_free: one open publication of a table"
+    ONE_OPEN = "ledger.write_publications.PublicationChecks._must_be_free: one open publication of a table"
     SAME_TARGET = (
         "publication.verdict._require_same_target,"
-        " ledger.publication_checks.PublicationChecks._must_expect_what_is_accepted: over what it was compared with"
+        " ledger.write_publications.PublicationChecks._must_expect_what_is_accepted: over what it was compared with"
     )
     APPROVAL = (
         "publication.authority.require_agreed,"
-        " ledger.publication_checks.PublicationChecks._may_publish: asked in the intent's transaction"
+        " ledger.write_publications.PublicationChecks._may_publish: asked in the intent's transaction"
     )
     GATED_FILES = "publication.verdict._require_gates: passed for exactly these files"
-    NOT_REMOVED = "ledger.publication_checks.PublicationChecks._must_be_there: what retention marked stays removed"
+    NOT_REMOVED = "ledger.write_publications.PublicationChecks._must_be_there: what retention marked stays removed"
     REQUIRE_FILES = "lake.swap._require_files: every new file is there before the commit"
     COMPARE = "lake.swap._compare: every declared partition holds what is expected"
     ONE_HANDLE = "lake.swap.swap: max_commit_retries=0, so no commit came between"
@@ -37,7 +37,7 @@ class Guard(StrEnum):
     FENCE = "lake.swap.fence: GIVEN_UP is committed before a publication is abandoned for another process"
     FENCE_ONE_HANDLE = "lake.swap.fence: max_commit_retries=0"
     UNKNOWN_STAYS_OPEN = "publication.publish.swap_and_acknowledge: an unknown outcome is not a refusal"
-    CONDITIONAL_STEP = "ledger.event_log.EventLog.change: UPDATE ... WHERE state = :from"
+    CONDITIONAL_STEP = "ledger.events.EventLog.change: UPDATE ... WHERE state = :from"
     FINISH_TWICE = "ledger.write_publications.PublicationWrites.finish: finishing what is finished changes nothing"
     RUN_HELD = "ledger.write_runs.RunWrites.take: a run that is being published is not staged again"
     VACUUM_CANDIDATES = "upkeep.retention._candidate_is_needed: candidates that can still be published are kept"
@@ -49,9 +49,9 @@ class Guard(StrEnum):
     VACUUM_BEING_WRITTEN = "upkeep.retention._by_folder: files of a run that is being staged or gated are kept"
     HOLDER = "ledger.write_runs.RunWrites.require_holder: what a process adds to a run names the attempt that has it"
     LEASE_LEFT_ALONE = "ledger.leases.LeaseReads.require_free: a run is not taken from a process whose lease lasts"
-    LEASE_RENEWED = "lease.renewed: a working process renews its lease"
+    LEASE_RENEWED = "core.lease.renewed: a working process renews its lease"
     LEASE_GIVEN_UP = "application.recover._computation: a run whose lease has ended is given up"
-    CANCEL_UNSEEN = "ledger.cancellations.cancel_run: what is being published is not cancelled"
+    CANCEL_UNSEEN = "ledger.runs.cancel_run: what is being published is not cancelled"
     CANCELLED_IS_FINAL = "ledger.states.TRANSITIONS: nothing follows CANCELLED"
 
     @property

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 
-from backfill_assets.settings import PROJECT_ROOT
+import pytest
+
+from backfill_assets.core.settings import PROJECT_ROOT
 from backfill_assets_tests.unit.test_fences import FLOORS
 
 TEXT = (PROJECT_ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
@@ -25,3 +27,10 @@ def test_the_picture_shows_every_room_on_its_floor() -> None:
     assert set(floors) == set(range(1, len(FLOORS) + 1))
     for number, rooms in enumerate(FLOORS[1:], start=2):
         assert [room for room in rooms if not re.search(rf"\b{room}\b", floors[number])] == [], number
+
+
+@pytest.mark.parametrize("kind", ["unit", "integration"])
+def test_tests_are_in_folders_with_the_names_of_rooms(kind: str) -> None:
+    modules = (PROJECT_ROOT / "backfill_assets_tests" / kind).glob("*/**/test_*.py")
+    rooms = {path.name for path in (PROJECT_ROOT / "backfill_assets").iterdir()}
+    assert [str(module) for module in modules if module.parent.name not in rooms] == []

@@ -7,8 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from backfill_assets.settings import PROJECT_ROOT, Settings
-from backfill_assets_tests.containers import COMPOSE, DOCKERFILE, image_environment, services
+from backfill_assets.core.settings import PROJECT_ROOT, Settings
+from backfill_assets_tests.support.containers import COMPOSE, DOCKERFILE, image_environment, services
 
 SETUP = (PROJECT_ROOT / "tools" / "setup.sh").read_text(encoding="utf-8")
 

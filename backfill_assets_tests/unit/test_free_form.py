@@ -6,18 +6,18 @@ import ast
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from backfill_assets.settings import PROJECT_ROOT
+from backfill_assets.core.settings import PROJECT_ROOT
 
 PACKAGE = PROJECT_ROOT / "backfill_assets"
 
 FREE_FORM: Mapping[str, tuple[str, ...]] = {
     "what a run agreed, as the JSON text that its digest is over": (
-        "evidence/report.py RunReport.manifest",
+        "report/report.py RunReport.manifest",
         "landing/contracts.py ContractVersions.version_built",
         "landing/contracts.py as_present_build",
         "landing/contracts.py as_present_reads",
         "landing/contracts.py contracts_document",
-        "ledger/pinned_text.py without_pins",
+        "ledger/runs.py without_pins",
         "planning/basis.py Basis.configuration",
         "planning/manifest.py Manifest.configuration",
         "planning/manifest.py Manifest.document",
@@ -34,52 +34,50 @@ FREE_FORM: Mapping[str, tuple[str, ...]] = {
     "what rows were computed from, as the JSON that is stored and digested": ("ledger/provenance.py document_of",),
     "what a gate observed: every kind of gate has its own counts": (
         "gates/moves.py observed",
-        "gates/verdict.py Verdict.observed",
+        "gates/judge.py Verdict.observed",
         "ledger/records.py GateResult.observed",
     ),
     "the payload of an event: every action has its own, and the chain hashes all of it": (
-        "ledger/approval_grounds.py ApprovalGrounds.document",
-        "ledger/approval_grounds.py ApprovalGrounds.parse",
-        "ledger/event_log.py Event.payload",
-        "ledger/event_log.py EventLog.change",
-        "ledger/event_payloads.py gates_payload",
-        "ledger/event_payloads.py publication_payload",
+        "ledger/records.py ApprovalGrounds.document",
+        "ledger/records.py ApprovalGrounds.parse",
+        "ledger/events.py Event.payload",
+        "ledger/events.py EventLog.change",
+        "ledger/events.py gates_payload",
+        "ledger/events.py publication_payload",
         "ledger/events.py EventWrites.record",
         "ledger/records.py EventRecord.payload",
-        "ledger/run_steps.py RunSteps.move",
+        "ledger/runs.py RunSteps.move",
         "ledger/write_runs.py RunWrites.move",
         "ledger/write_runs.py RunWrites.take",
-        "versions.py staged_versions",
+        "core/versions.py staged_versions",
     ),
     "sampled rows as the ledger keeps them, until they are parsed": (
-        "ledger/sampled.py BreakdownCell.document",
-        "ledger/sampled.py BreakdownCell.parse",
-        "ledger/sampled.py FailingKey.document",
-        "ledger/sampled.py FailingKey.parse",
-        "ledger/sampled.py SampledRow.document",
-        "ledger/sampled.py SampledRow.parse",
+        "ledger/records.py BreakdownCell.document",
+        "ledger/records.py BreakdownCell.parse",
+        "ledger/records.py FailingKey.document",
+        "ledger/records.py FailingKey.parse",
+        "ledger/records.py SampledRow.document",
+        "ledger/records.py SampledRow.parse",
     ),
     "values of columns, as an author writes them": (
         "domain/contracts.py Lift.defaults",
         "domain/contracts.py lifts",
     ),
     "rows of any table, and keys of any row of the ledger": (
-        "application/look.py figures",
         "lake/checksums.py checksum_of",
         "lake/keyed_rows.py rows_with_key",
         "lake/keyed_rows.py some_keys",
-        "lake/rows.py few_rows",
-        "lake/rows.py small_table",
-        "ledger/steps.py Step.key",
+        "lake/tables.py few_rows",
+        "ledger/events.py Step.key",
     ),
     "reference documents, as the parsers of a domain return them": (
         "domain/context.py TransformContext.references",
         "domain/inputs.py References",
-        "domains/enforcement_sla/reference_changes.py days_whose_facts_count",
-        "domains/enforcement_sla/references.py DeadlineRules.from_references",
-        "domains/enforcement_sla/sla_clocks.py days_that_a_row_needs",
+        "examples/enforcement_sla/reference_changes.py days_whose_facts_count",
+        "examples/enforcement_sla/references.py DeadlineRules.from_references",
+        "examples/enforcement_sla/sla_clocks.py days_that_a_row_needs",
     ),
-    "the ids of an error: every error has its own": ("cli/answers.py ErrorDetails.ids",),
+    "the document of a command: every command has its own": ("cli/demo.py DemoStep.answer",),
     "what a library takes: options of SQLAlchemy; resources, configuration and metadata of Dagster": (
         "ledger/connection.py READ",
         "ledger/connection.py UPGRADE",
@@ -126,10 +124,7 @@ def _is_free(annotation: ast.expr | None) -> bool:
 
 def test_what_is_free_form_is_listed_with_its_reason() -> None:
     found = {
-        f"{path.relative_to(PACKAGE).as_posix()} {name}"
-        for path in PACKAGE.rglob("*.py")
-        if not path.is_relative_to(PACKAGE / "ledger" / "migrations")  # they keep what an earlier release had
-        for name in free_form(path)
+        f"{path.relative_to(PACKAGE).as_posix()} {name}" for path in PACKAGE.rglob("*.py") for name in free_form(path)
     }
     listed = {name for names in FREE_FORM.values() for name in names}
     assert found - listed == set(), "between rooms travel classes: declare one, or list it above with the reason"

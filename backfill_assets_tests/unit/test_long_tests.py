@@ -9,123 +9,129 @@ from pathlib import PurePosixPath
 
 import pytest
 
-from backfill_assets.settings import PROJECT_ROOT
-from backfill_assets_tests.long_tests import ON_POSTGRESQL_TOO, ON_SQLITE_ONLY, ROOT, STAY
+from backfill_assets.core.settings import PROJECT_ROOT
+from backfill_assets_tests.support.long_tests import ON_POSTGRESQL_TOO, ON_SQLITE_ONLY, ROOT, STAY
 
 GUARANTEES = (PROJECT_ROOT / "docs" / "guarantees.md").read_text(encoding="utf-8")
 
 CENTRAL: Mapping[str, Sequence[str]] = {
     "1": (
-        "integration/test_dying_and_reading.py::test_a_reader_in_another_process_never_sees_a_mixture",
-        "integration/test_sets_with_gaps.py::test_one_table_of_a_set_is_one_run_and_one_commit_whatever_gaps_it_has",
+        "integration/application/test_dying_and_reading.py::test_a_reader_in_another_process_never_sees_a_mixture",
+        "integration/restatements/test_sets_with_gaps.py::test_one_table_of_a_set_is_one_run_and_one_commit_whatever_gaps_it_has",
     ),
-    "2": ("integration/test_swap.py::test_every_declared_partition_changes_and_no_other",),
+    "2": ("integration/lake/test_swap.py::test_every_declared_partition_changes_and_no_other",),
     "3": (
-        "integration/test_publication.py::test_a_gate_result_counts_only_for_the_files_it_measured",
-        "integration/test_authority.py::test_an_approval_satisfies_the_pinned_and_the_present_groups",
-        "integration/test_breakdowns.py::test_an_approval_from_before_the_numbers_were_known_does_not_comment_on_them",
+        "integration/publication/test_publication.py::test_a_gate_result_counts_only_for_the_files_it_measured",
+        "integration/publication/test_authority.py::test_an_approval_satisfies_the_pinned_and_the_present_groups",
+        "integration/application/test_breakdowns.py::test_an_approval_from_before_the_numbers_were_known_does_not_comment_on_them",
     ),
     "4": ("faults/test_crashes.py::test_nothing_is_lost_wherever_it_is_killed",),
     "5": ("faults/test_fencing.py::test_a_publisher_that_slept_cannot_publish_over_newer_work_and_says_why",),
-    "6": ("integration/test_many_runs_at_once.py::test_twenty_runs_at_once_end_published_or_refused_in_words",),
+    "6": (
+        "integration/application/test_many_runs_at_once.py::test_twenty_runs_at_once_end_published_or_refused_in_words",
+    ),
     "7": (
-        "integration/test_sets_half_way.py::test_a_set_killed_between_its_tables_is_completed_by_recover",
-        "integration/test_sets_half_way.py::test_a_set_that_cannot_be_completed_is_reversed_by_recover",
-        "integration/test_rollback_of_sets.py"
+        "integration/restatements/test_sets_half_way.py::test_a_set_killed_between_its_tables_is_completed_by_recover",
+        "integration/restatements/test_sets_half_way.py::test_a_set_that_cannot_be_completed_is_reversed_by_recover",
+        "integration/publication/test_rollback_of_sets.py"
         "::test_the_rollback_of_what_had_changed_nothing_says_so_and_its_set_can_be_published_again",
     ),
-    "8": ("integration/test_publication.py::test_a_rollback_brings_back_exactly_the_files_from_before",),
+    "8": ("integration/publication/test_publication.py::test_a_rollback_brings_back_exactly_the_files_from_before",),
     "9": (
-        "integration/test_resume.py"
+        "integration/application/test_resume.py"
         "::test_a_run_that_stopped_between_chunks_is_resumed_with_the_checksums_of_one_that_did_not",
     ),
-    "9a": ("integration/test_session_settings.py::test_a_transform_that_changes_a_setting_is_refused_by_name",),
-    "9b": ("unit/test_code.py::test_an_edit_moves_the_tables_that_reach_the_module_and_no_others",),
-    "10": ("integration/test_landing_land.py::test_a_killed_landing_loses_nothing_and_the_file_lands_afterwards",),
+    "9a": (
+        "integration/transforms/test_session_settings.py::test_a_transform_that_changes_a_setting_is_refused_by_name",
+    ),
+    "9b": ("unit/domain/test_code.py::test_an_edit_moves_the_tables_that_reach_the_module_and_no_others",),
+    "10": ("integration/landing/test_land.py::test_a_killed_landing_loses_nothing_and_the_file_lands_afterwards",),
     "10a": (
         "faults/test_fuzz_values.py::test_every_landed_value_is_the_value_that_was_written_or_its_record_is_rejected",
     ),
     "11": (
-        "integration/test_tampering.py::test_an_edited_event_is_found",
-        "integration/test_tampering.py::test_bytes_of_a_published_file_that_changed_are_found",
+        "integration/upkeep/test_tampering.py::test_an_edited_event_is_found",
+        "integration/upkeep/test_tampering.py::test_bytes_of_a_published_file_that_changed_are_found",
     ),
-    "12": ("unit/test_retention.py::test_nothing_that_may_be_needed_is_ever_removed_and_everything_else_is",),
-    "13": ("integration/test_hostile_words.py::test_no_word_of_any_command_changes_anything_or_shows_a_traceback",),
+    "12": ("unit/upkeep/test_retention.py::test_nothing_that_may_be_needed_is_ever_removed_and_everything_else_is",),
+    "13": ("integration/cli/test_hostile_words.py::test_no_word_of_any_command_changes_anything_or_shows_a_traceback",),
     "14": (),
-    "15": ("integration/test_ledger_migrations.py::test_every_row_of_an_earlier_revision_is_there_after_the_upgrade",),
-    "16": ("integration/test_follow.py::test_a_manifest_is_a_follow_up_by_the_outbox_alone",),
+    "15": ("integration/ledger/test_migrations.py::test_every_row_of_an_earlier_revision_is_there_after_the_upgrade",),
+    "16": ("integration/application/test_follow.py::test_a_manifest_is_a_follow_up_by_the_outbox_alone",),
     "17": (
-        "integration/test_rollback_with_dependents.py"
+        "integration/publication/test_rollback_with_dependents.py"
         "::test_a_rollback_that_would_leave_gold_without_its_silver_is_refused_and_names_it",
     ),
     "18": (
-        "integration/test_sets_publish_what_they_read.py"
+        "integration/restatements/test_sets_publish_what_they_read.py"
         "::test_gold_that_was_computed_from_other_silver_is_not_published_and_running_the_set_repairs_it",
     ),
     "19": (
-        "integration/test_seam_proof.py"
+        "integration/gates/test_seam_proof.py"
         "::test_rows_that_a_run_in_chunks_gets_wrong_are_caught_after_it_died_and_went_on",
     ),
     "20": (
-        "integration/test_broken_tables.py"
+        "integration/application/test_broken_tables.py"
         "::test_a_publication_of_a_damaged_table_stays_open_and_everything_else_is_recovered",
     ),
-    "21": ("unit/test_windows.py::test_the_plan_and_its_stages_read_exactly_the_window_of_each_input",),
+    "21": ("unit/planning/test_windows.py::test_the_plan_and_its_stages_read_exactly_the_window_of_each_input",),
     "22": (
-        "integration/test_dagster_colours.py"
+        "integration/orchestration/test_colours.py"
         "::test_after_every_step_every_partition_is_green_where_it_is_accepted_and_none_is_red",
     ),
     "23": (
-        "unit/test_desk.py::test_no_page_opens_a_writing_transaction",
-        "integration/test_desk.py::test_hostile_words_stay_words",
+        "unit/desk/test_desk.py::test_no_page_opens_a_writing_transaction",
+        "integration/desk/test_desk.py::test_hostile_words_stay_words",
     ),
     "24": (
-        "unit/test_contracts.py::test_a_change_that_no_rule_explains_is_refused_with_the_column_and_both_versions",
-        "integration/test_table_schemas.py::test_one_commit_exchanges_the_files_and_changes_the_schema",
+        "unit/domain/test_contracts.py::test_a_change_that_no_rule_explains_is_refused_with_the_column_and_both_versions",
+        "integration/lake/test_table_schemas.py::test_one_commit_exchanges_the_files_and_changes_the_schema",
     ),
     "25": (
-        "integration/test_reference_semantics.py::test_a_correction_of_inputs_as_recorded_keeps_the_truth_of_its_time",
-        "integration/test_reference_semantics.py"
+        "integration/application/test_reference_semantics.py::test_a_correction_of_inputs_as_recorded_keeps_the_truth_of_its_time",
+        "integration/application/test_reference_semantics.py"
         "::test_dependents_whose_references_were_chosen_do_not_follow_by_themselves",
     ),
     "26": (
-        "unit/test_proposals.py::test_in_any_order_no_two_open_ones_meet_and_every_changed_day_is_in_one_place",
-        "integration/test_propose.py::test_a_newer_file_replaces_the_draft_and_the_last_one_is_published",
+        "unit/staleness/test_proposals.py::test_in_any_order_no_two_open_ones_meet_and_every_changed_day_is_in_one_place",
+        "integration/application/test_propose.py::test_a_newer_file_replaces_the_draft_and_the_last_one_is_published",
     ),
     "27": (
-        "integration/test_landing_statements.py"
+        "integration/landing/test_statements.py"
         "::test_after_an_extract_bronze_is_what_it_is_where_only_the_extract_landed",
-        "integration/test_reading_changes.py::test_each_reader_is_given_what_it_declares_over_its_own_window",
+        "integration/application/test_reading_changes.py::test_each_reader_is_given_what_it_declares_over_its_own_window",
     ),
     "28": (
-        "integration/test_landing_statements.py"
+        "integration/landing/test_statements.py"
         "::test_after_an_extract_bronze_is_what_it_is_where_only_the_extract_landed",
     ),
-    "29": ("integration/test_errands.py::test_what_a_person_has_approved_is_published_once_in_the_name_of_no_person",),
+    "29": (
+        "integration/orchestration/test_sensor_jobs.py::test_what_a_person_has_approved_is_published_once_in_the_name_of_no_person",
+    ),
     "30": (
-        "integration/test_files.py::test_a_store_that_ignores_conditions_is_refused",
-        "integration/test_swap.py::test_of_rivals_for_the_same_partitions_exactly_one_wins_each_round",
-        "integration/test_lake_on_a_store.py"
+        "integration/files/test_files.py::test_a_store_that_ignores_conditions_is_refused",
+        "integration/lake/test_swap.py::test_of_rivals_for_the_same_partitions_exactly_one_wins_each_round",
+        "integration/lake/test_lake_on_a_store.py"
         "::test_a_table_is_published_undone_recovered_reproduced_and_audited_in_a_store",
     ),
     "31": (
-        "integration/test_checksums.py::test_checksums_are_equal_if_and_only_if_the_rows_are",
-        "integration/test_early_cutoff.py::test_a_value_that_moves_inside_a_nested_column_is_published",
+        "integration/lake/test_checksums.py::test_checksums_are_equal_if_and_only_if_the_rows_are",
+        "integration/publication/test_early_cutoff.py::test_a_value_that_moves_inside_a_nested_column_is_published",
     ),
-    "32": ("unit/test_column_types.py::test_a_type_is_allowed_or_refused_with_the_way_out",),
+    "32": ("unit/domain/test_column_types.py::test_a_type_is_allowed_or_refused_with_the_way_out",),
     "33": (
-        "integration/test_full_disk.py::test_a_home_on_a_full_disk_is_read_and_refuses_what_has_to_write",
-        "integration/test_full_disk.py::test_a_ledger_is_read_where_nothing_can_be_written",
+        "integration/application/test_full_disk.py::test_a_home_on_a_full_disk_is_read_and_refuses_what_has_to_write",
+        "integration/application/test_full_disk.py::test_a_ledger_is_read_where_nothing_can_be_written",
     ),
-    "34": ("integration/test_private_files.py::test_nothing_that_commands_and_spark_write_is_open_to_others",),
+    "34": ("integration/core/test_private_files.py::test_nothing_that_commands_and_spark_write_is_open_to_others",),
     "35": (
-        "unit/test_scope.py::test_everything_stale_that_is_asked_for_is_built_or_left_out_with_a_reason",
-        "integration/test_nothing_less.py::test_a_range_of_which_a_part_lacks_its_input_is_refused_and_counted",
+        "unit/restatements/test_scope.py::test_everything_stale_that_is_asked_for_is_built_or_left_out_with_a_reason",
+        "integration/application/test_nothing_less.py::test_a_range_of_which_a_part_lacks_its_input_is_refused_and_counted",
     ),
     "36": (
         "faults/test_alone.py::test_one_person_changes_what_policies_grant_and_nothing_else",
-        "unit/test_late_events.py::test_what_corrects_takes_back_or_restores_is_for_a_person",
-        "integration/test_live.py::test_what_a_person_has_rolled_back_is_not_published_again_without_one",
+        "unit/planning/test_late_events.py::test_what_corrects_takes_back_or_restores_is_for_a_person",
+        "integration/application/test_live.py::test_what_a_person_has_rolled_back_is_not_published_again_without_one",
     ),
 }
 """The tests of each promise that are never left out as a whole. That landing stays within its memory takes minutes, and
@@ -159,11 +165,10 @@ def test_families_of_which_some_members_stay_exist_and_are_not_left_out_as_a_who
 
 
 def test_what_stays_on_postgresql_exists() -> None:
-    revisions = {path.stem for path in (PROJECT_ROOT / ROOT / "integration" / "released").glob("*.json")}
     for name in ON_POSTGRESQL_TOO:
         test, _, identifier = name.rstrip("]").partition("[")
         assert test in {found for module in ON_SQLITE_ONLY for found in functions_of(module)}
-        assert identifier in {"postgresql", *(f"{revision}-postgresql" for revision in revisions)}
+        assert identifier == "postgresql"
 
 
 def test_every_module_that_the_page_names_exists() -> None:

@@ -11,7 +11,7 @@ from types import ModuleType
 import pytest
 from rich.console import Console
 
-from backfill_assets.settings import PROJECT_ROOT
+from backfill_assets.core.settings import PROJECT_ROOT
 
 
 @pytest.fixture

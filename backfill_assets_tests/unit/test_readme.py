@@ -7,10 +7,10 @@ from typing import Any
 
 import typer
 
+from backfill_assets.core.settings import PROJECT_ROOT
 from backfill_assets.domain import Domain
 from backfill_assets.ledger.states import RunState
 from backfill_assets.main import app
-from backfill_assets.settings import PROJECT_ROOT
 
 README = (PROJECT_ROOT / "README.md").read_text(encoding="utf-8")
 CLI_PAGE = (PROJECT_ROOT / "docs" / "cli.md").read_text(encoding="utf-8")

@@ -8,7 +8,7 @@ import pytest
 
 from backfill_assets_tests.faults.guards import GUARDS, without
 from backfill_assets_tests.protocol.state import Guard
-from backfill_assets_tests.seams import Seam
+from backfill_assets_tests.support.seams import Seam
 
 
 @pytest.mark.parametrize("seam", Seam)

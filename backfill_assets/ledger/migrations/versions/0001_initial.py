@@ -1,7 +1,9 @@
-"""The first ledger. Frozen: a later shape is a later revision."""
+"""The first schema. Frozen: a later shape is a later revision."""
 
 import sqlalchemy as sa
 from alembic import op
+
+from backfill_assets.ledger.schema import EVENT_IS_FINAL, MANIFEST_IS_FINAL, refuse_changes
 
 revision = "0001"
 down_revision = None
@@ -10,8 +12,13 @@ SHA256 = sa.String(64)
 INSTANT = sa.DateTime(timezone=True)
 
 
-def one_of(name: str, *values: str) -> sa.Enum:
-    return sa.Enum(*values, name=name, native_enum=False, create_constraint=True, length=16)
+def one_of(name: str, values: str) -> sa.Enum:
+    return sa.Enum(*values.split(), name=name, native_enum=False, create_constraint=True, length=16)
+
+
+def index_where(name: str, table: str, columns: list[str], condition: str, *, unique: bool = False) -> None:
+    where = sa.text(condition)
+    op.create_index(name, table, columns, unique=unique, sqlite_where=where, postgresql_where=where)
 
 
 def upgrade() -> None:
@@ -29,29 +36,49 @@ def upgrade() -> None:
             "state",
             one_of(
                 "run_state",
-                "PLANNED",
-                "STAGING",
-                "GATING",
-                "PASSED",
-                "BLOCKED",
-                "FAILED",
-                "PUBLISHING",
-                "PUBLISHED",
-                "SUPERSEDED",
-                "ROLLED_BACK",
+                "PLANNED STAGING STAGED GATING PASSED BLOCKED FAILED PUBLISHING PUBLISHED SUPERSEDED ROLLED_BACK CANCELLED",
             ),
             nullable=False,
         ),
         sa.Column("note", sa.Text, nullable=False),
         sa.Column("added_sequence", sa.BigInteger, nullable=False),
         sa.Column("updated_at", INSTANT, nullable=False),
+        sa.Column("attempt", sa.Text, nullable=False, server_default=""),
+        sa.Column(
+            "kind",
+            one_of("run_kind", "BACKFILL REPROCESSING RESTATEMENT REPAIR MIGRATION BOOTSTRAP LIVE"),
+            nullable=False,
+        ),
+        sa.Column("mode", one_of("run_mode", "LIVE BACKFILL REPLAY DRY_RUN RECONCILIATION"), nullable=False),
+        sa.Column("because", one_of("run_cause", "PERSON FOLLOW_UP LIVE"), nullable=False),
+        sa.Column("first_partition", sa.Date, nullable=False),
+        sa.Column("last_partition", sa.Date, nullable=False),
     )
+    op.create_index("runs_by_cause", "runs", ["because", "added_sequence"])
+    op.create_index("runs_by_mode", "runs", ["mode", "added_sequence"])
+    op.create_index("runs_by_sequence", "runs", ["added_sequence"])
+    op.create_index("runs_by_state", "runs", ["state", "because"])
     op.create_index("runs_by_table", "runs", ["table_name", "added_sequence"])
-    op.create_index("runs_by_state", "runs", ["state"])
+    op.create_index("runs_by_table_and_state", "runs", ["table_name", "state", "mode"])
+    op.create_table(
+        "run_follows",
+        sa.Column("run_id", sa.Text, sa.ForeignKey("runs.run_id"), primary_key=True),
+        sa.Column("publication_id", sa.Text, primary_key=True),
+    )
+    op.create_index("followers_by_publication", "run_follows", ["publication_id", "run_id"])
+    op.create_table(
+        "leases",
+        sa.Column("work_id", sa.Text, primary_key=True),
+        sa.Column("attempt", sa.Text, nullable=False),
+        sa.Column("holder", sa.Text, nullable=False),
+        sa.Column("machine", sa.Text, nullable=False),
+        sa.Column("since_at", INSTANT, nullable=False),
+        sa.Column("until_at", INSTANT, nullable=False),
+    )
     op.create_table(
         "approvals",
         sa.Column("run_id", sa.Text, sa.ForeignKey("manifests.run_id"), primary_key=True),
-        sa.Column("state", one_of("approval_state", "DRAFT", "APPROVED"), nullable=False),
+        sa.Column("state", one_of("approval_state", "DRAFT APPROVED"), nullable=False),
         sa.Column("manifest_digest", SHA256),
         sa.Column("approved_by", sa.Text),
         sa.Column("approved_at", INSTANT),
@@ -76,6 +103,16 @@ def upgrade() -> None:
         sa.Column("hash", SHA256, nullable=False),
     )
     op.create_index("events_by_entity", "events", ["entity_id", "sequence"])
+    index_where("rollback_events", "events", ["sequence"], "entity = 'rollback'")
+    op.create_table(
+        "samples",
+        sa.Column("sequence", sa.BigInteger, primary_key=True, autoincrement=False),
+        sa.Column("kind", one_of("sample_kind", "CHANGED_ROWS FAILING_KEYS BREAKDOWN"), primary_key=True),
+        sa.Column("run_id", sa.Text, sa.ForeignKey("runs.run_id"), nullable=False),
+        sa.Column("salt", sa.Text, nullable=False),
+        sa.Column("body", sa.Text, nullable=False),
+    )
+    op.create_index("samples_by_run", "samples", ["run_id", "sequence"])
     head = op.create_table(
         "chain_head",
         sa.Column("only_row", sa.Integer, primary_key=True, autoincrement=False),
@@ -89,11 +126,14 @@ def upgrade() -> None:
         sa.Column("run_id", sa.Text, sa.ForeignKey("runs.run_id"), primary_key=True),
         sa.Column("number", sa.Integer, primary_key=True, autoincrement=False),
         sa.Column("partitions", sa.Text, nullable=False),
-        sa.Column("state", one_of("chunk_state", "RUNNING", "DONE"), nullable=False),
+        sa.Column("state", one_of("chunk_state", "RUNNING DONE"), nullable=False),
         sa.Column("input_rows", sa.BigInteger),
         sa.Column("output_rows", sa.BigInteger),
         sa.Column("started_at", INSTANT, nullable=False),
         sa.Column("finished_at", INSTANT),
+        sa.Column("attempt", sa.Text, nullable=False),
+        sa.Column("checksum", sa.Text, nullable=False),
+        sa.Column("seam_checksum", sa.Text, nullable=False),
     )
     op.create_table(
         "candidate_partitions",
@@ -105,6 +145,7 @@ def upgrade() -> None:
         sa.Column("checksum", sa.Text, nullable=False),
         sa.Column("compared_version", sa.Integer),
         sa.Column("compared_digest", SHA256),
+        sa.Column("compared_checksum", sa.Text),
         sa.Column("provenance", sa.Text, nullable=False),
     )
     op.create_table(
@@ -118,21 +159,16 @@ def upgrade() -> None:
         sa.Column("verdict", sa.Text, nullable=False),
         sa.Column("observed", sa.Text, nullable=False),
         sa.ForeignKeyConstraint(
-            ["run_id", "partition_date"],
-            ["candidate_partitions.run_id", "candidate_partitions.partition_date"],
+            ["run_id", "partition_date"], ["candidate_partitions.run_id", "candidate_partitions.partition_date"]
         ),
     )
     op.create_table(
         "publications",
         sa.Column("publication_id", sa.Text, primary_key=True),
         sa.Column("run_id", sa.Text, sa.ForeignKey("runs.run_id"), nullable=False),
-        sa.Column("action", one_of("publication_action", "PUBLISH", "ROLLBACK"), nullable=False),
+        sa.Column("action", one_of("publication_action", "PUBLISH ROLLBACK"), nullable=False),
         sa.Column("table_name", sa.Text, nullable=False),
-        sa.Column(
-            "state",
-            one_of("publication_state", "PUBLISHING", "PUBLISHED", "ABANDONED", "ROLLED_BACK"),
-            nullable=False,
-        ),
+        sa.Column("state", one_of("publication_state", "PUBLISHING PUBLISHED ABANDONED ROLLED_BACK"), nullable=False),
         sa.Column("asked_by", sa.Text, nullable=False),
         sa.Column("reason", sa.Text, nullable=False),
         sa.Column("undoes", sa.Text, sa.ForeignKey("publications.publication_id")),
@@ -142,15 +178,10 @@ def upgrade() -> None:
         sa.Column("delta_version", sa.BigInteger),
         sa.Column("note", sa.Text, nullable=False),
     )
+    index_where("one_open_publication_per_table", "publications", ["table_name"], "state = 'PUBLISHING'", unique=True)
     op.create_index("publications_by_run", "publications", ["run_id"])
-    op.create_index(
-        "one_open_publication_per_table",
-        "publications",
-        ["table_name"],
-        unique=True,
-        sqlite_where=sa.text("state = 'PUBLISHING'"),
-        postgresql_where=sa.text("state = 'PUBLISHING'"),
-    )
+    op.create_index("publications_by_state", "publications", ["state", "begun_sequence"])
+    op.create_index("publications_by_table", "publications", ["table_name", "begun_sequence"])
     op.create_table(
         "publication_changes",
         sa.Column("publication_id", sa.Text, sa.ForeignKey("publications.publication_id"), primary_key=True),
@@ -162,13 +193,16 @@ def upgrade() -> None:
         sa.Column("checksum", sa.Text, nullable=False),
         sa.Column("restores", sa.Integer),
         sa.Column("provenance", sa.Text, nullable=False),
+        sa.Column("files_digest", SHA256, nullable=False),
+        sa.Column("file_count", sa.Integer, nullable=False),
+        sa.Column("size_bytes", sa.BigInteger, nullable=False),
     )
     op.create_table(
         "partition_versions",
         sa.Column("table_name", sa.Text, primary_key=True),
         sa.Column("partition_date", sa.Date, primary_key=True),
         sa.Column("version", sa.Integer, primary_key=True, autoincrement=False),
-        sa.Column("state", one_of("version_state", "ACCEPTED", "SUPERSEDED", "ROLLED_BACK"), nullable=False),
+        sa.Column("state", one_of("version_state", "ACCEPTED SUPERSEDED ROLLED_BACK"), nullable=False),
         sa.Column("run_id", sa.Text, sa.ForeignKey("runs.run_id"), nullable=False),
         sa.Column("publication_id", sa.Text, sa.ForeignKey("publications.publication_id"), nullable=False),
         sa.Column("files", sa.Text, nullable=False),
@@ -178,16 +212,47 @@ def upgrade() -> None:
         sa.Column("delta_version", sa.BigInteger, nullable=False),
         sa.Column("accepted_at", INSTANT, nullable=False),
         sa.Column("provenance", sa.Text, nullable=False),
+        sa.Column("files_digest", SHA256, nullable=False),
+        sa.Column("file_count", sa.Integer, nullable=False),
+        sa.Column("size_bytes", sa.BigInteger, nullable=False),
+        sa.Column("removed_at", INSTANT),
         sa.CheckConstraint("version > 0 AND replaces < version", name="versions_count_up"),
     )
-    op.create_index("versions_by_run", "partition_versions", ["run_id", "state"])
-    op.create_index(
+    index_where(
         "one_accepted_version_per_partition",
         "partition_versions",
         ["table_name", "partition_date"],
+        "state = 'ACCEPTED'",
         unique=True,
-        sqlite_where=sa.text("state = 'ACCEPTED'"),
-        postgresql_where=sa.text("state = 'ACCEPTED'"),
+    )
+    op.create_index("versions_by_publication", "partition_versions", ["publication_id"])
+    op.create_index("versions_by_run", "partition_versions", ["run_id", "state"])
+    op.create_table(
+        "verifications",
+        sa.Column("publication_id", sa.Text, sa.ForeignKey("publications.publication_id"), primary_key=True),
+        sa.Column("partition_date", sa.Date, primary_key=True),
+        sa.Column("version", sa.Integer, nullable=False),
+        sa.Column("provenance", sa.Text, nullable=False),
+    )
+    op.create_index("verifications_by_partition", "verifications", ["partition_date", "version"])
+    op.create_table(
+        "restatement_sets",
+        sa.Column("set_id", sa.Text, sa.ForeignKey("manifests.run_id"), primary_key=True),
+        sa.Column("name", sa.Text, nullable=False),
+        sa.Column(
+            "state",
+            one_of("set_state", "PLANNED PUBLISHING PUBLISHED ROLLING_BACK ROLLED_BACK CANCELLED"),
+            nullable=False,
+        ),
+        sa.Column("note", sa.Text, nullable=False),
+        sa.Column("added_sequence", sa.BigInteger, nullable=False),
+        sa.Column("updated_at", INSTANT, nullable=False),
+    )
+    op.create_table(
+        "set_members",
+        sa.Column("set_id", sa.Text, sa.ForeignKey("restatement_sets.set_id"), primary_key=True),
+        sa.Column("position", sa.Integer, primary_key=True, autoincrement=False),
+        sa.Column("run_id", sa.Text, sa.ForeignKey("runs.run_id"), nullable=False, unique=True),
     )
     op.create_table(
         "outbox",
@@ -198,7 +263,12 @@ def upgrade() -> None:
         sa.Column("partitions", sa.Text, nullable=False),
         sa.Column("created_at", INSTANT, nullable=False),
         sa.Column("delivered_at", INSTANT),
+        sa.Column("withdrawn_at", INSTANT),
+        sa.Column("attempts", sa.Integer, nullable=False, server_default="0"),
+        sa.Column("note", sa.Text, nullable=False, server_default=""),
     )
+    index_where("open_outbox_entries", "outbox", ["sequence"], "delivered_at IS NULL AND withdrawn_at IS NULL")
+    index_where("unwithdrawn_outbox_entries", "outbox", ["publication_id"], "withdrawn_at IS NULL")
     op.create_table(
         "imports",
         sa.Column("import_id", sa.Text, primary_key=True),
@@ -210,7 +280,7 @@ def upgrade() -> None:
         sa.Column("size_bytes", sa.BigInteger, nullable=False),
         sa.Column("file_format", sa.Text, nullable=False),
         sa.Column("compression", sa.Text, nullable=False),
-        sa.Column("state", one_of("import_state", "LANDING", "LANDED", "LOADED", "FAILED"), nullable=False),
+        sa.Column("state", one_of("import_state", "LANDING LANDED LOADED FAILED"), nullable=False),
         sa.Column("first_seen_at", INSTANT, nullable=False),
         sa.Column("landed_at", INSTANT),
         sa.Column("landed_by", sa.Text, nullable=False),
@@ -220,13 +290,16 @@ def upgrade() -> None:
         sa.Column("duplicate", sa.BigInteger, nullable=False),
         sa.Column("superseded", sa.BigInteger, nullable=False),
         sa.Column("rejected", sa.BigInteger, nullable=False),
+        sa.Column("keys_current", sa.BigInteger, nullable=False, server_default="0"),
+        sa.Column("keys_deleted", sa.BigInteger, nullable=False, server_default="0"),
+        sa.Column("keys_withdrawn", sa.BigInteger, nullable=False, server_default="0"),
         sa.Column("schema_versions", sa.Text, nullable=False),
         sa.Column("ignored_columns", sa.Text, nullable=False),
         sa.Column("note", sa.Text, nullable=False),
+        sa.Column("contract", sa.Integer, nullable=False, server_default="1"),
         sa.CheckConstraint("landed = accepted + duplicate + superseded + rejected", name="counts_reconcile"),
         sa.CheckConstraint(
-            "accepted >= 0 AND duplicate >= 0 AND superseded >= 0 AND rejected >= 0",
-            name="counts_are_counts",
+            "accepted >= 0 AND duplicate >= 0 AND superseded >= 0 AND rejected >= 0", name="counts_are_counts"
         ),
     )
     op.create_index("imports_by_content", "imports", ["source", "sha256"])
@@ -236,29 +309,10 @@ def upgrade() -> None:
         sa.Column("event_date", sa.Date, primary_key=True),
         sa.Column("events", sa.BigInteger, nullable=False),
         sa.Column("displaced", sa.BigInteger, nullable=False),
+        sa.Column("deleted", sa.BigInteger, nullable=False),
+        sa.Column("withdrawn", sa.BigInteger, nullable=False),
+        sa.Column("restored", sa.BigInteger, nullable=False),
     )
     op.create_index("import_days_by_date", "import_days", ["event_date"])
-    refuse_changes_of("manifests", "a manifest never changes: a correction is a new manifest")
-    refuse_changes_of("events", "an event never changes: what happened has happened")
-
-
-def refuse_changes_of(table: str, message: str) -> None:
-    if op.get_bind().dialect.name == "sqlite":
-        for verb in ("update", "delete"):
-            op.execute(
-                f"CREATE TRIGGER {table}_refuse_{verb} BEFORE {verb.upper()} ON {table} "
-                f"BEGIN SELECT RAISE(ABORT, '{message}'); END"
-            )
-        return
-    op.execute(
-        f"CREATE FUNCTION {table}_refuse() RETURNS trigger LANGUAGE plpgsql AS "
-        f"$$ BEGIN RAISE EXCEPTION '{message}'; END $$"
-    )
-    op.execute(
-        f"CREATE TRIGGER {table}_refuse_change BEFORE UPDATE OR DELETE ON {table} "
-        f"FOR EACH ROW EXECUTE FUNCTION {table}_refuse()"
-    )
-    op.execute(
-        f"CREATE TRIGGER {table}_refuse_truncate BEFORE TRUNCATE ON {table} "
-        f"FOR EACH STATEMENT EXECUTE FUNCTION {table}_refuse()"
-    )
+    refuse_changes(op.get_bind(), "manifests", MANIFEST_IS_FINAL)
+    refuse_changes(op.get_bind(), "events", EVENT_IS_FINAL)

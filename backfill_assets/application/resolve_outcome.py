@@ -1,0 +1,86 @@
+"""Settling: before an act is repeated, an outcome of it that nobody knows is found out, as `recover` does.
+
+The log of the table says whether a swap landed. One that has not landed is fenced off, and the act decides again what
+is allowed: nothing is published or undone here. A publication whose process may still be at work is left alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
+
+from backfill_assets.application.recorder import Acting
+from backfill_assets.application.stopped import LEASES
+from backfill_assets.core.errors import BackfillError, OutcomeUnknown
+from backfill_assets.core.next_steps import Act, do, step
+from backfill_assets.ledger.records import Action, PublicationRecord, RollbackOrder
+from backfill_assets.ledger.states import PublicationState
+from backfill_assets.ledger.transactions import ReadTransaction
+from backfill_assets.publication.recover import end_publication
+from backfill_assets.report.advice import next_step_of
+from backfill_assets.workspace import Workspace
+
+
+def settle(ws: Workspace, run_ids: Iterable[str], acting: Acting) -> Sequence[PublicationRecord]:
+    """Finds out how publications and rollbacks of runs ended whose process did not learn it.
+
+    Returns:
+        Those that turned out to have landed; the ledger has recorded them now.
+
+    Raises:
+        OutcomeUnknown: It is still not known, because the table or the ledger cannot be reached.
+    """
+    chosen = frozenset(run_ids)
+    return _settled(ws, [record for record in _open(ws) if record.intent.run_id in chosen], acting)
+
+
+def settle_table(ws: Workspace, table: str, acting: Acting) -> None:
+    """The same for whatever was published to a table, before more is published to it.
+
+    Raises:
+        OutcomeUnknown: As `settle`.
+    """
+    _settled(ws, [record for record in _open(ws) if record.intent.table == table], acting)
+
+
+def rollback_under_way(ws: Workspace, name: str) -> RollbackOrder | None:
+    """The rollback with dependents of a run or a set that was begun and has not ended."""
+    with ws.ledger.read() as tx:
+        return next((order for order in tx.publications.rollbacks_under_way() if order.of == name), None)
+
+
+def undone(landed: Iterable[PublicationRecord]) -> Sequence[PublicationRecord]:
+    """The rollbacks among what has landed."""
+    return [record for record in landed if record.intent.action is Action.ROLLBACK]
+
+
+def _open(ws: Workspace) -> Sequence[PublicationRecord]:
+    """Open publications whose process is known to have ended, or gave no sign of life for long."""
+    quiet_since = ws.clock() - LEASES * ws.settings.lease
+    with ws.ledger.read() as tx:
+        records = tx.publications.records(states=[PublicationState.PUBLISHING])
+        return [record for record in records if _has_ended(tx, record, quiet_since)]
+
+
+def _has_ended(tx: ReadTransaction, record: PublicationRecord, quiet_since: datetime) -> bool:
+    return record.started_at < quiet_since or tx.publications.is_unknown(record.intent.publication_id)
+
+
+def _settled(ws: Workspace, records: Iterable[PublicationRecord], acting: Acting) -> Sequence[PublicationRecord]:
+    found = list(_ended(ws, records, by=acting.by))
+    for record in found:
+        acting.recorder.landed(ws, record)
+    return found
+
+
+def _ended(ws: Workspace, records: Iterable[PublicationRecord], *, by: str) -> Iterator[PublicationRecord]:
+    for record in records:
+        try:
+            yield from end_publication(ws, record, by=by).landed
+        except BackfillError as error:
+            raise OutcomeUnknown(
+                f"it is still not known whether {record.intent.publication_id} of {record.intent.table} landed: "
+                f"{error.message}",
+                next_step=next_step_of(error) or step(do(Act.RECOVER)),
+                **error.ids,
+            ) from error

@@ -1,0 +1,278 @@
+"""Errors, and what a caller can do about each of them.
+
+```
+BackfillError
+├── Refused            nothing was changed; fix what the message names and repeat the request
+│   ├── InvalidDeclaration    a domain declares something impossible
+│   ├── UnknownName           a table, run, version or import that does not exist
+│   ├── InvalidRange          days that are reversed, malformed or outside a table's days
+│   ├── MissingInput          partitions, files or references that a run needs do not exist
+│   ├── UnreadableFile        a landed file that cannot be read at all
+│   ├── AmbiguousOrder        nothing declared decides between two versions of a key
+│   ├── UnreadableTable       a table whose log or files cannot be read
+│   ├── InvalidReference      a reference file with invalid content
+│   ├── IllegalTransition     the state in the ledger does not allow this step
+│   ├── NotApproved           publication without a valid approval, or approval of one's own plan
+│   ├── GateFailed            a blocking gate has not passed for exactly these files
+│   ├── AtWork                another process works on it, and its lease has not ended
+│   ├── TakenOver             another process has taken over the work, or it was cancelled
+│   ├── TargetChanged         a partition is not what the candidate was compared with
+│   ├── InputsMovedOn         there are newer inputs than the run has read
+│   ├── LeavesOrphans         a rollback would leave published partitions without their input
+│   ├── StoreRefused          an object store that does not accept the credentials, or has no such bucket
+│   ├── WrongSession          a Spark session whose settings change the meaning of rows
+│   └── ContractBroken        a transform did not return what it declares
+├── Retryable          nothing was changed; the same request may succeed later
+│   ├── LostRace              other writers committed first in every attempt
+│   ├── StoreAway             an object store does not answer
+│   ├── DiskFull              no space is left on a disk
+│   └── TurnTaken             another process is landing files of the source (landing.turn)
+├── Interrupted        the command was stopped; what it had finished is kept
+├── HalfWay            some tables of a set are changed and others are not; `backfill recover` ends it
+├── OutcomeUnknown     check before you repeat it: run `backfill recover`
+└── Unexpected         an unforeseen failure of the machine or of this project; details are in a file
+```
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, fields, is_dataclass
+from datetime import date
+from string import Formatter
+from typing import Any, Self, TypeVar, dataclass_transform
+
+from backfill_assets.core.next_steps import Advice, NextStep, step
+
+
+class BackfillError(Exception):
+    """The base of the errors that this project raises intentionally.
+
+    A room declares its own errors in its `errors.py`, each a `sentence` below one of the classes here: its fields are
+    the ids and values that were expected and found, and its docstring is the sentence, a template of these fields. What
+    to do next is decided from class and fields in `report.advice`.
+
+    Args:
+        message: What was expected, what was found, and where.
+        next_step: What the reader can do now, preferably a request.
+        **ids: The ids of the objects involved (run_id, table, partition, ...), kept as `ids` for logs and JSON.
+    """
+
+    exit_code = 1
+    next_step: NextStep | None = None
+    _recorded = ""
+
+    def __init__(self, message: str = "", *, next_step: Advice | None = None, **ids: object) -> None:
+        super().__init__(message)
+        self.next_step = None if next_step is None else step(next_step)
+        self._ids = dict(ids)
+
+    @property
+    def message(self) -> str:
+        """What was expected, what was found, and where: the sentence with the fields of the error."""
+        if self.args:
+            return str(self.args[0])
+        template = " ".join((type(self).__doc__ or "{ids}").split())
+        return Formatter().vformat(template, (), _Fields(self))
+
+    @message.setter
+    def message(self, message: str) -> None:
+        self.args = (message,)
+
+    @property
+    def ids(self) -> Mapping[str, object]:
+        """The fields of the error that are plain values or a sequence of these, for logs and JSON; not `why`, which the
+        sentence has and which may quote values of rows."""
+        if not is_dataclass(self):
+            return self._ids
+        named = {each.name: getattr(self, each.name) for each in fields(self)}
+        return {name: plain for name, value in named.items() if name != "why" and (plain := _plain(value)) is not None}
+
+    @property
+    def category(self) -> type[BackfillError]:
+        """The class of this module that says what a caller can do about the error."""
+        return next(kind for kind in type(self).__mro__ if kind.__module__ == __name__)
+
+    @property
+    def recorded(self) -> str:
+        """The message that the ledger keeps permanently, which must not contain values of rows."""
+        return self._recorded or self.message
+
+    def record_as(self, sentence: str) -> Self:
+        """The same error, recorded with another sentence than the displayed one."""
+        self._recorded = sentence
+        return self
+
+    def __str__(self) -> str:
+        return f"{self.message} Next: {self.next_step}" if self.next_step else self.message
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # Fields are keywords: an error that leaves a worker process is rebuilt from its attributes.
+        return _rebuilt, (type(self), self.args, self.__dict__)
+
+
+E = TypeVar("E", bound=BackfillError)
+
+
+@dataclass_transform(eq_default=False, kw_only_default=True)
+def sentence(kind: type[E]) -> type[E]:
+    """Makes the fields of an error keywords of its constructor; its docstring is the sentence that it says."""
+    return dataclass(eq=False, kw_only=True)(kind)
+
+
+class _Fields(Mapping[str, Any]):
+    """The fields and properties of an error by name; several values are listed, and no values are `none`."""
+
+    def __init__(self, error: BackfillError) -> None:
+        self._error = error
+
+    def __getitem__(self, name: str) -> object:
+        value = getattr(self._error, name)
+        return ", ".join(map(str, value)) or "none" if isinstance(value, (tuple, list)) else value
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(vars(self._error))
+
+    def __len__(self) -> int:
+        return len(vars(self._error))
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, (str, int, date)):
+        return str(value)
+    if isinstance(value, Mapping):
+        return {str(name): _plain(each) for name, each in value.items()}
+    if isinstance(value, Collection) and all(isinstance(each, (str, int, date)) for each in value):
+        return [str(each) for each in value]
+    return None
+
+
+def _rebuilt(kind: type[BackfillError], args: tuple[object, ...], attributes: Mapping[str, object]) -> BackfillError:
+    error = kind.__new__(kind, *args)
+    error.__dict__.update(attributes)
+    return error
+
+
+class Refused(BackfillError):
+    """The request was understood and declined; nothing was changed."""
+
+
+class InvalidDeclaration(Refused):
+    """An invalid declaration of a domain; the message names the table and the mistake."""
+
+
+class UnknownName(Refused):
+    """A table, run, transform version, source or import that does not exist."""
+
+
+class InvalidRange(Refused):
+    """Days that are reversed, malformed, or outside the days a table can have."""
+
+
+class MissingInput(Refused):
+    """Partitions, files or references that the run needs do not exist."""
+
+
+class UnreadableFile(Refused):
+    """A file for landing that cannot be read at all, and is refused as a whole."""
+
+
+class AmbiguousOrder(Refused):
+    """Two landed records of a key have the same position and different content."""
+
+
+class UnreadableTable(Refused):
+    """A table whose log or file cannot be read: damaged, or without permission."""
+
+
+class InvalidReference(Refused):
+    """A reference file that cannot be parsed or has invalid content."""
+
+
+class IllegalTransition(Refused):
+    """A state change that the ledger's transition table does not allow from the present state."""
+
+
+class NotApproved(Refused):
+    """Publication without a valid approval, or an approval by the requester."""
+
+
+class GateFailed(Refused):
+    """A blocking gate has not passed for exactly the files that would be published."""
+
+
+class AtWork(Refused):
+    """Another process works on the run or the landed file, and its lease has not ended."""
+
+
+class TakenOver(Refused):
+    """This process has lost the run: another process has taken it over, or it was abandoned or cancelled."""
+
+
+class TargetChanged(Refused):
+    """A declared partition is not what the candidate was compared with."""
+
+
+class InputsMovedOn(Refused):
+    """There are newer inputs than those that the run was computed from: readers see rows computed from them, or another
+    run of its set was staged again."""
+
+
+class WrongSession(Refused):
+    """A setting of the Spark session that determines the meaning of rows does not have the required value."""
+
+
+class StoreRefused(Refused):
+    """An object store that does not accept the credentials, has no such bucket, or lets two writers win."""
+
+
+class LeavesOrphans(Refused):
+    """A rollback would leave published partitions without an accepted version of their input."""
+
+
+class ContractBroken(Refused):
+    """A transform did not return what its table declares."""
+
+
+class Retryable(BackfillError):
+    """Nothing was changed, and the same request may succeed later."""
+
+
+class LostRace(Retryable):
+    """Other writers committed first in every attempt."""
+
+
+class StoreAway(Retryable):
+    """An object store that does not answer, or answers that it cannot at present."""
+
+
+class DiskFull(Retryable):
+    """No space is left on a disk; the request goes on where there is some.
+
+    Args:
+        holds: What is on the disk, such as a path.
+    """
+
+    def __init__(self, holds: str) -> None:
+        super().__init__(
+            f"no space is left on the disk that holds {holds}.",
+            next_step="free some, then give the same command again",
+        )
+
+
+class Interrupted(BackfillError):
+    """The command was stopped (Ctrl-C); what it had finished is kept."""
+
+    exit_code = 130
+
+
+class HalfWay(BackfillError):
+    """Some tables of a restatement set are changed and others are not; the ledger allows completion and reversal."""
+
+
+class OutcomeUnknown(BackfillError):
+    """It is not known whether the change happened; `backfill recover` finds out."""
+
+
+class Unexpected(BackfillError):
+    """An unforeseen failure of the machine or of this project; it may leave what a killed process leaves."""

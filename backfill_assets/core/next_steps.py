@@ -1,0 +1,138 @@
+"""Next steps as values: a request, its objects, and its options.
+
+Rooms state what can be done; only the edge decides how it is worded (`application.command_line` as a command, a web
+page as a button).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date
+from enum import StrEnum
+
+from backfill_assets.core.wording import WHY as WHY
+
+NAME = "NAME"
+"""Stands for the name of the person who acts."""
+
+ANOTHER_PERSON = "ANOTHER_PERSON"
+"""Stands for the name of an approver, who is another person than the requester."""
+
+
+class Act(StrEnum):
+    """What can be asked for."""
+
+    LAND = "land"
+    WITHDRAW = "withdraw"
+    RESTORE = "restore"
+    LOAD = "load"
+    PLAN = "plan"
+    APPROVE = "approve"
+    RUN = "run"
+    REPORT = "report"
+    PUBLISH = "publish"
+    ROLLBACK = "rollback"
+    CANCEL = "cancel"
+    FOLLOW = "follow"
+    PROPOSE = "propose"
+    RECOVER = "recover"
+    CLEAR = "clear"
+    ERASE = "erase"
+    VACUUM = "vacuum"
+    STATUS = "status"
+    STALE = "stale"
+    HISTORY = "history"
+    LOCATE = "locate"
+    CHECK = "check"
+    AUDIT = "audit"
+    DOCTOR = "doctor"
+    REPRODUCE = "reproduce"
+    DEMO = "demo"
+    DESK = "desk"
+    METRICS = "metrics"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Invocation:
+    """One request: the act, its objects, and its options.
+
+    An option is a name with its value, or with True for a flag.
+    """
+
+    act: Act
+    of: tuple[str, ...] = ()
+    options: tuple[tuple[str, str | bool], ...] = ()
+
+    def __str__(self) -> str:
+        """For logs of this process; a person reads `application.command_line`."""
+        return " ".join([self.act, *self.of, *(f"{name}={value}" for name, value in self.options)])
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """An option of the reader's own request: its name as in this package, and its value; True if none is given."""
+
+    name: str
+    value: str | bool = True
+
+    def __str__(self) -> str:
+        """For logs of this process; a person reads `application.command_line`."""
+        return self.name if isinstance(self.value, bool) else f"{self.name}={self.value}"
+
+
+@dataclass(frozen=True, slots=True)
+class NextStep:
+    """What a reader can do now: text, requests and options, in order."""
+
+    parts: tuple[str | Invocation | Option, ...]
+
+    def __str__(self) -> str:
+        """For logs of this process; a person reads `application.command_line`."""
+        return "".join(map(str, self.parts))
+
+
+Advice = NextStep | Invocation | Option | str
+"""The arguments of `step`: steps, requests, options, and text."""
+
+
+def do(act: Act, *of: str, **options: str | date | bool | None) -> Invocation:
+    """A complete request.
+
+    Args:
+        act: The act.
+        *of: Its objects: a run, a set, a table, files.
+        **options: Names as in this package, such as `by`, `reason`, `first` and `last`; None and False are left out.
+    """
+    given = tuple(
+        (name, value if isinstance(value, bool) else str(value))
+        for name, value in options.items()
+        if value is not None and value is not False
+    )
+    return Invocation(act=act, of=of, options=given)
+
+
+def step(*parts: Advice) -> NextStep:
+    """A next step from text, requests, options, and other steps."""
+    flat: list[str | Invocation | Option] = []
+    for part in parts:
+        flat += part.parts if isinstance(part, NextStep) else [part]
+    return NextStep(tuple(flat))
+
+
+def undo(named: str) -> Invocation:
+    """The rollback of a run or of a set."""
+    return do(Act.ROLLBACK, named, by=NAME, reason=WHY)
+
+
+def comment(named: str) -> Invocation:
+    """The approval of a run or of a set with the comment that its gates demand."""
+    return do(Act.APPROVE, named, by=ANOTHER_PERSON, note=WHY)
+
+
+WAIT_OR_RECOVER = step("wait for it; if its process is gone: ", do(Act.RECOVER))
+"""For work that is in progress in another process."""
+
+
+def wait_or_take_over(work_id: str) -> NextStep:
+    """For a run or a landed file on which another process holds a lease."""
+    return step("wait for it; if its process is gone: ", do(Act.RECOVER, work_id, now=True, by=NAME))

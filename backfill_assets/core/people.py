@@ -1,0 +1,149 @@
+"""Names of people as they are given, and names that are reserved for the system.
+
+A given name is not authenticated (docs/guarantees.md, Not promised). These checks prevent that one person counts as two
+by another spelling, and that a person uses a name of the system.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Mapping
+from functools import cache, lru_cache
+
+from confusable_homoglyphs import categories, confusables
+
+from backfill_assets.core.errors import NotApproved, Refused, sentence
+from backfill_assets.core.sensors import Sensor
+
+# Letters without a visible form.
+_BLANK_LETTERS = frozenset("\u115f\u1160\u3164\uffa0")
+
+# A mark around letters that are written from right to left, in the library.
+_DIRECTION = "\u200e"
+
+POLICY = "policy:"
+"""The prefix of the name of an approver that is a policy."""
+
+PUBLISHER = str(Sensor.PUBLISH)
+"""The part of the system that publishes what a person has approved."""
+
+LIVE = str(Sensor.LIVE)
+"""The part of the system that takes the newest days to readers, where the policies of their tables say so."""
+
+FOLLOWER = "sensor"
+"""The sensor that launches follow-ups."""
+
+SYSTEM_NAMES = frozenset(
+    {"backfill", FOLLOWER, "follow", "propose", "recover", "vacuum", "reproduce", "unspecified", PUBLISHER, LIVE}
+)
+"""Parts of the system that act automatically, and a word that names no person."""
+
+PLACEHOLDERS = frozenset({"anotherperson", "name", "who"})
+"""Placeholders for names in printed commands, which must not be recorded when a command is pasted unchanged."""
+
+# Scripts that one language writes in one word: Japanese, Korean and the Chinese of Taiwan.
+_WRITTEN_TOGETHER = (
+    frozenset({"HAN", "HIRAGANA", "KATAKANA"}),
+    frozenset({"HAN", "HANGUL"}),
+    frozenset({"HAN", "BOPOMOFO"}),
+)
+
+# Of no script, or of that of the letter before.
+_ANY_SCRIPT = frozenset({"COMMON", "INHERITED"})
+
+
+@cache
+def _look_alikes() -> Mapping[int, str]:
+    """The letters that Unicode calls confusable, with the one letter, or the few, that each is compared as.
+
+    The library has each pair in both directions: a letter has one partner, and what it is compared as has many.
+    """
+    pairs = {
+        one.strip(_DIRECTION): [other["c"].strip(_DIRECTION) for other in others]
+        for one, others in confusables.confusables_data.items()
+    }
+    return {
+        ord(one): others[0] if len(others[0]) > 1 or len(pairs[others[0]]) > 1 else min(one, others[0])
+        for one, others in pairs.items()
+        if len(one) == len(others) == 1
+    }
+
+
+@lru_cache(maxsize=1024)
+def spellings(name: str) -> frozenset[str]:
+    """The forms in which a name is compared: letters and digits, without accents, by what they look like.
+
+    There are three, because letters look alike as they are written (`I` like `l`), as small ones and as capitals.
+    """
+    found = (_drawn(name).casefold(), _drawn(name.casefold()).casefold(), _drawn(name.upper()))
+    return frozenset(filter(None, found))
+
+
+def _drawn(name: str) -> str:
+    # Unicode compares canonical forms; what stands for other letters, such as a circled number, is compared as these.
+    once = unicodedata.normalize("NFD", name).translate(_look_alikes())
+    drawn = unicodedata.normalize("NFKD", once).translate(_look_alikes())
+    return "".join(c for c in drawn if c.isalnum() and c not in _BLANK_LETTERS)
+
+
+def same_name(one: str, other: str) -> bool:
+    """Whether two names are the same name: a person, or a group of people, counts once, however the name is written.
+
+    Two people whose names differ only in case, accents and letters that look alike count as one person, and one of them
+    has to use a longer name.
+    """
+    return not spellings(one).isdisjoint(spellings(other))
+
+
+def mixed_scripts(name: str) -> tuple[str, ...]:
+    """The scripts of a name that is written in several; empty for one, or for those of one language."""
+    letters = (c for c in unicodedata.normalize("NFKD", name) if c.isalnum())
+    found = categories.unique_aliases(letters) - _ANY_SCRIPT
+    if len(found) < 2 or any(found <= together for together in _WRITTEN_TOGETHER):
+        return ()
+    return tuple(sorted(script.replace("_", " ").title() for script in found))
+
+
+def is_policy(name: str) -> bool:
+    """Whether a name is that of a policy, which approves without a person."""
+    plain = unicodedata.normalize("NFKC", name)
+    begins, colon, _ = "".join(":" if c.translate(_look_alikes()) == ":" else c for c in plain).partition(":")
+    return bool(colon) and same_name(begins, POLICY)
+
+
+@sentence
+class NotAPerson(Refused):
+    """{whose} {why}."""
+
+    whose: str
+    why: str
+    is_placeholder: bool = False
+    is_mixed: bool = False
+
+
+@sentence
+class ApproverNotAPerson(NotApproved, NotAPerson):
+    """{whose} {why}."""
+
+
+def require_person(what: str, name: str, refuse: type[NotAPerson] = NotAPerson) -> None:
+    """Refuses a name that is not a person's.
+
+    Args:
+        what: Whose name it is, such as `the requester`.
+        name: The name as given.
+        refuse: The error to raise.
+
+    Raises:
+        Refused: It has no letters, mixes scripts, or is reserved for the system.
+    """
+    if not spellings(name):
+        raise refuse(whose=what, why="has no name")
+    if any(same_name(name, word) for word in PLACEHOLDERS):
+        why = f"cannot be {name!r}: that word is a placeholder for a name in printed commands"
+        raise refuse(whose=what, why=why, is_placeholder=True)
+    if is_policy(name) or any(same_name(name, reserved) for reserved in SYSTEM_NAMES):
+        raise refuse(whose=what, why=f"cannot be {name!r}: that name is reserved for the system")
+    if scripts := mixed_scripts(name):
+        why = f"cannot be {name!r}: the name mixes letters of {' and '.join(scripts)}"
+        raise refuse(whose=what, why=why, is_mixed=True)

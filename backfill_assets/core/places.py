@@ -1,0 +1,88 @@
+"""Places: where a folder of files is, a local folder or a prefix of an object store's bucket.
+
+A place is only a name here; `files` reads and writes what is in it.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from backfill_assets.core.errors import Refused, sentence
+
+_URL = re.compile(r"([a-z][a-z0-9+.-]*)://")
+_STORE = re.compile(r"s3a?://([a-z0-9][a-z0-9.-]{1,61}[a-z0-9])((?:/[A-Za-z0-9!_.*'()=-]+)*)/*")
+
+
+@sentence
+class InvalidSetting(Refused):
+    """{setting} {why}."""
+
+    setting: str
+    why: str
+    wanted: str = ""
+    without: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class StoreUrl:
+    """A prefix of a bucket in a store that speaks the protocol of S3.
+
+    Attributes:
+        bucket: Its name.
+        prefix: The key below which everything is, without slashes at its ends; may be empty.
+    """
+
+    bucket: str
+    prefix: str = ""
+
+    def __str__(self) -> str:
+        return f"s3://{self.bucket}/{self.prefix}".rstrip("/")
+
+    def __truediv__(self, name: str) -> StoreUrl:
+        return StoreUrl(self.bucket, f"{self.prefix}/{name}".strip("/"))
+
+    @property
+    def name(self) -> str:
+        """The last part of the prefix."""
+        return self.prefix.rpartition("/")[2]
+
+
+Place = Path | StoreUrl
+
+
+def place_of(text: str, *, variable: str) -> Place:
+    """The place that a person wrote: the path of a folder, or `s3://bucket/prefix`.
+
+    Args:
+        text: As it was given.
+        variable: The setting, for the message.
+
+    Raises:
+        Refused: A URL of a kind that is not supported, or with characters that Spark, Delta and the store may read
+            differently.
+    """
+    scheme = _URL.match(text)
+    if scheme is None:
+        return Path(text).expanduser().resolve()
+    found = _STORE.fullmatch(text)
+    # The text may hold a password, so it is not repeated.
+    if found is None or any(part in (".", "..") for part in found[2].split("/")):
+        raise InvalidSetting(
+            setting=variable,
+            why=f"is a URL of {scheme[1]}, and neither a folder nor s3://bucket/prefix of letters and digits",
+            wanted="a folder, or to something like s3://bucket/lake; credentials are settings of their own",
+        )
+    return StoreUrl(found[1], found[2].strip("/"))
+
+
+def for_spark(place: Place, path: str = "") -> str:
+    """The address of a file or folder for Spark: object stores are read by Hadoop's s3a.
+
+    Args:
+        place: Where it is.
+        path: Relative to the place; the place itself by default.
+    """
+    whole = place / path if path else place
+    return f"s3a://{whole.bucket}/{whole.prefix}" if isinstance(whole, StoreUrl) else str(whole)

@@ -1,0 +1,183 @@
+"""Session settings: the Spark settings that determine the meaning of rows. They are fixed here and not configurable.
+
+The rule: every setting of `MEANING` and `SOUND` has exactly this value, and no other `spark.sql.*` setting may be given
+unless it is in `TUNING`. So each of Spark's 800 settings is fixed, at its default, or known to affect only time and
+memory. Settings outside `spark.sql.` are free, except for the language and zone of Java.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from backfill_assets.core.errors import WrongSession, sentence
+from backfill_assets.core.identity import document_digest
+from backfill_assets.core.places import InvalidSetting
+
+MEANING: Mapping[str, str] = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.ansi.enabled": "true",
+    "spark.sql.caseSensitive": "true",
+    "spark.sql.decimalOperations.allowPrecisionLoss": "true",
+    # A file that cannot be read or does not exist is an error and not an empty file.
+    "spark.sql.files.ignoreCorruptFiles": "false",
+    "spark.sql.files.ignoreMissingFiles": "false",
+    # Landed Parquet files often hold nanoseconds, which Spark refuses to read as anything but a number.
+    "spark.sql.legacy.parquet.nanosAsLong": "true",
+    "spark.sql.legacy.timeParserPolicy": "CORRECTED",
+    "spark.sql.mapKeyDedupPolicy": "EXCEPTION",
+    "spark.sql.parquet.binaryAsString": "false",
+    "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
+    "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
+    "spark.sql.parquet.inferTimestampNTZ.enabled": "true",
+    "spark.sql.parquet.int96AsTimestamp": "true",
+    "spark.sql.parquet.int96RebaseModeInRead": "CORRECTED",
+    "spark.sql.parquet.int96RebaseModeInWrite": "CORRECTED",
+    "spark.sql.parquet.int96TimestampConversion": "false",
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
+    "spark.sql.storeAssignmentPolicy": "ANSI",
+    "spark.sql.timestampType": "TIMESTAMP_LTZ",
+    # `java_properties` below asks by it.
+    "spark.sql.variable.substitute": "true",
+}
+
+SOUND: Mapping[str, str] = {
+    # Spark 4.3 reads null elements of dictionary-encoded arrays before it asks whether they are null, and stops.
+    "spark.sql.parquet.enableNestedColumnVectorizedReader": "false",
+}
+"""Settings that avoid faults of Spark. They are fixed too, and not in the digest: right rows do not depend on them."""
+
+JAVA: Mapping[str, str] = {"user.timezone": "UTC", "user.language": "en"}
+"""Java formats numbers by the language of its user, and Spark names files that way."""
+
+_JAVA_OPTIONS = " ".join([*(f"-D{name}={value}" for name, value in JAVA.items()), "-Duser.country=US"])
+
+DRIVER = "spark.driver.defaultJavaOptions"
+
+JAVA_OPTIONS: Mapping[str, str] = {DRIVER: _JAVA_OPTIONS, "spark.executor.defaultJavaOptions": _JAVA_OPTIONS}
+"""How `JAVA` is passed to the processes of Spark; given `extraJavaOptions` come after these."""
+
+TUNING = (
+    "spark.sql.adaptive.",
+    "spark.sql.artifact.",
+    "spark.sql.autoBroadcastJoinThreshold",
+    "spark.sql.broadcastTimeout",
+    "spark.sql.cartesianProductExec.buffer.",
+    "spark.sql.catalog.",
+    "spark.sql.catalogImplementation",
+    "spark.sql.codegen.",
+    "spark.sql.debug.maxToStringFields",
+    "spark.sql.event.truncate.length",
+    "spark.sql.execution.arrow.maxBytesPerBatch",
+    "spark.sql.execution.arrow.maxRecordsPerBatch",
+    "spark.sql.files.maxPartitionBytes",
+    "spark.sql.files.maxPartitionNum",
+    "spark.sql.files.minPartitionNum",
+    "spark.sql.files.openCostInBytes",
+    "spark.sql.hive.metastore.",
+    "spark.sql.inMemoryColumnarStorage.",
+    "spark.sql.join.preferSortMergeJoin",
+    "spark.sql.leafNodeDefaultParallelism",
+    "spark.sql.maxMetadataStringLength",
+    "spark.sql.maxPlanStringLength",
+    "spark.sql.objectHashAggregate.sortBased.fallbackThreshold",
+    "spark.sql.parquet.columnarReaderBatchSize",
+    "spark.sql.parquet.compression.codec",
+    "spark.sql.redaction.",
+    "spark.sql.session.localRelation",
+    "spark.sql.shuffle.",
+    "spark.sql.shuffleDependency.",
+    "spark.sql.sortMergeJoinExec.buffer.",
+    "spark.sql.sources.parallelPartitionDiscovery.",
+    "spark.sql.streaming.",
+    "spark.sql.thriftServer.",
+    "spark.sql.ui.",
+    "spark.sql.warehouse.dir",
+    "spark.sql.windowExec.buffer.",
+)
+"""Names and prefixes of settings that affect only time and memory."""
+
+_JAVA_OF_ROWS = re.compile(r"-Duser\.(timezone|language|country|variant|region)\b")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrongSetting:
+    """A setting of a session with another value than the required one.
+
+    Attributes:
+        expected: Its fixed value; None for one that must not be given.
+        found: What the session has; None for nothing.
+    """
+
+    name: str
+    expected: str | None
+    found: str | None
+
+    def __str__(self) -> str:
+        expected = "Spark's own default" if self.expected is None else repr(self.expected)
+        return f"{self.name} is {'not set' if self.found is None else repr(self.found)} where {expected} is expected"
+
+
+@sentence
+class ChangedSession(WrongSession):
+    """{who} gives rows another meaning: {why}."""
+
+    setting: str
+    why: str
+    transform: str | None = None
+
+    @property
+    def who(self) -> str:
+        return f"{self.transform} left a Spark session that" if self.transform else "this Spark session"
+
+
+def session_digest() -> str:
+    """The digest of the settings that determine what rows mean, recorded in manifests and partition versions."""
+    return document_digest([dict(MEANING), dict(JAVA)])
+
+
+def tunes_only(name: str) -> bool:
+    """Whether a setting may be given by a user."""
+    if name in JAVA_OPTIONS:
+        return False
+    return not name.startswith("spark.sql.") or name.startswith(TUNING)
+
+
+def require_tuning(conf: Mapping[str, str], *, variable: str) -> None:
+    """Refuses settings that determine the meaning of rows.
+
+    Raises:
+        Refused: Naming the first one.
+    """
+    for name, value in conf.items():
+        if not tunes_only(name):
+            why = f"holds {name}, which determines what rows mean or may do so"
+            raise InvalidSetting(setting=variable, why=why, without=name)
+        if name.endswith("JavaOptions") and (found := _JAVA_OF_ROWS.search(value)):
+            why = f"holds {name} with {found.group()}, which determines what rows mean"
+            raise InvalidSetting(setting=variable, why=why, without=found.group())
+
+
+def wrong_settings(given: Mapping[str, str], java: Mapping[str, str]) -> Iterator[WrongSetting]:
+    """The settings of a session that could change the meaning of rows.
+
+    Args:
+        given: The settings of the session by name; those at their default may be left out.
+        java: The properties of its Java, those of `JAVA`.
+    """
+    fixed = {**MEANING, **SOUND}
+    for name, value in fixed.items():
+        if given.get(name) != value:
+            yield WrongSetting(name=name, expected=value, found=given.get(name))
+    for name in sorted(given.keys() - fixed.keys()):
+        if name.startswith("spark.sql.") and not tunes_only(name):
+            yield WrongSetting(name=name, expected=None, found=given[name])
+    for name, value in JAVA.items():
+        if _same_zone(java.get(name)) != value:
+            yield WrongSetting(name=f"Java's {name}", expected=value, found=java.get(name))
+
+
+def _same_zone(value: str | None) -> str | None:
+    return "UTC" if value in ("Etc/UTC", "GMT", "Etc/GMT", "Z") else value

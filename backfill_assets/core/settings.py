@@ -1,0 +1,292 @@
+"""Settings: the environment, read once, as one frozen value.
+
+Every setting is a `BACKFILL_*` variable, and paths have a default below `BACKFILL_HOME`. This is the only module that
+names a domain.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import date, time, timedelta
+from decimal import Decimal
+from pathlib import Path
+
+from backfill_assets.core.places import InvalidSetting, Place, StoreUrl, place_of
+from backfill_assets.core.sensors import Sensor
+from backfill_assets.core.session_settings import require_tuning
+from backfill_assets.core.store_access import FROM_ENVIRONMENT, StoreAccess
+
+EXAMPLE = "backfill_assets.examples.enforcement_sla"
+"""The domain of a checkout that names no other, and of the demo."""
+
+DEFAULT_FIRST_DAY = "1999-01-01"
+DEFAULT_LIVE_AT = time(5)
+JSON = "json"
+ARCHIVE = "reference_archive"
+"""The folder of every reference that was ever used."""
+
+PROJECT_ROOT = Path(__file__).resolve().parents[2]
+IS_CHECKOUT = (PROJECT_ROOT / "pyproject.toml").exists()
+"""Whether this package runs from a checkout, not from an installed wheel."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """The settings of one process.
+
+    Attributes:
+        home: The folder for everything that the project writes, unless another setting overrides it (`BACKFILL_HOME`).
+        reference: The place of reference files (`BACKFILL_REFERENCE`), a folder or `s3://bucket/prefix`.
+        reference_archive: The place of the bytes of every reference that was ever used
+            (`BACKFILL_REFERENCE_ARCHIVE`); by default below `home`, or below `reference` when that is in a store.
+        lake: The place of the Delta tables (`BACKFILL_LAKE`), a folder or `s3://bucket/prefix`.
+        landing: The place of landed files (`BACKFILL_LANDING`), a folder or `s3://bucket/prefix`.
+        ledger_url: A SQLAlchemy URL (`BACKFILL_LEDGER_URL`).
+        dagster_url: The PostgreSQL database of Dagster's runs (`BACKFILL_DAGSTER_URL`), that of the ledger by default;
+            empty when they are in files below `home`.
+        domain: The module that holds `DOMAIN` (`BACKFILL_DOMAIN`); by default the example in a checkout, and empty for
+            an installed package.
+        first_day: The first partition of the daily tables (`BACKFILL_FIRST_DAY`).
+        user: Who is acting when `--by` is not given (`BACKFILL_USER`); empty when unknown.
+        chunk_partitions: The most output partitions of a chunk (`BACKFILL_CHUNK_PARTITIONS`).
+        chunk_rows: The most rows that a chunk is expected to have (`BACKFILL_CHUNK_ROWS`).
+        rollback_days: How long a replaced version can be restored (`BACKFILL_ROLLBACK_DAYS`).
+        reproduction_days: How long a published run can be rebuilt from its inputs (`BACKFILL_REPRODUCTION_DAYS`).
+        dagster_days: How long a finished run stays in Dagster's record that no page of an asset shows
+            (`BACKFILL_DAGSTER_DAYS`).
+        lease: How long a lease on work in progress lasts when its process does not renew it
+            (`BACKFILL_LEASE_SECONDS`).
+        spark_master: `local[*]`, a cluster's URL (`BACKFILL_SPARK_MASTER`).
+        spark_remote: A Spark Connect URL, instead of a master (`BACKFILL_SPARK_REMOTE`).
+        cores: How many cores compute a run, for `plan --max-cost` (`BACKFILL_CORES`); by default those of this machine.
+        core_hour_price: The price of a core hour, by which `--max-cost` is money and not core seconds
+            (`BACKFILL_CORE_HOUR_PRICE`); None without one.
+        spark_memory: The driver's heap (`BACKFILL_SPARK_MEMORY`).
+        spark_shuffle_partitions: (`BACKFILL_SPARK_SHUFFLE_PARTITIONS`).
+        spark_conf: Further Spark settings that only tune, as `key=value` separated by `;` (`BACKFILL_SPARK_CONF`).
+        desk_url: Where `backfill desk` is served for readers of Dagster's pages (`BACKFILL_DESK_URL`); empty when it
+            is not.
+        drop: The folder that the sensor `drop` watches, with a folder per source (`BACKFILL_DROP`); None for none.
+        sensors: The sensors that may act (`BACKFILL_SENSORS`, names separated by commas); None for all. It
+            switches none on: that is done in Dagster.
+        live_at: When the schedule `live` takes the newest days on, every day, in UTC (`BACKFILL_LIVE_AT`).
+        log: `json` for a line of JSON per step of a run on standard error (`BACKFILL_LOG`); else empty.
+        access: Endpoint and credentials of object stores, from the `AWS_*` variables that other programs read as well;
+            `BACKFILL_STORAGE_OPTIONS` overrides them and adds options of delta-rs, as `key=value` separated by `;`.
+    """
+
+    home: Path
+    reference: Place
+    reference_archive: Place
+    lake: Place
+    landing: Place
+    ledger_url: str
+    dagster_url: str
+    domain: str
+    first_day: date
+    user: str
+    chunk_partitions: int
+    chunk_rows: int
+    rollback_days: int
+    reproduction_days: int
+    dagster_days: int
+    lease: timedelta
+    spark_master: str
+    spark_remote: str
+    spark_memory: str
+    spark_shuffle_partitions: int
+    drop: Path | None = None
+    sensors: frozenset[Sensor] | None = None
+    live_at: time = DEFAULT_LIVE_AT
+    cores: int = 1
+    core_hour_price: Decimal | None = None
+    log: str = ""
+    desk_url: str = ""
+    spark_conf: Mapping[str, str] = field(default_factory=dict)
+    access: StoreAccess = field(default_factory=StoreAccess)
+
+    @property
+    def stores(self) -> frozenset[StoreUrl]:
+        """Where Spark reads and writes in object stores."""
+        return frozenset(place for place in (self.lake, self.landing) if isinstance(place, StoreUrl))
+
+    @staticmethod
+    def from_environment(environment: Mapping[str, str] | None = None) -> Settings:
+        """Reads the settings.
+
+        Args:
+            environment: The process environment by default.
+
+        Raises:
+            Refused: A value that cannot be read, naming the variable.
+        """
+        given = os.environ if environment is None else environment
+        home = Path(home_named(given)).expanduser().resolve()
+        ledger_url = given.get("BACKFILL_LEDGER_URL") or f"sqlite:///{home / 'ledger.db'}"
+        reference = _place(given, "BACKFILL_REFERENCE", home / "reference")
+        beside = home / ARCHIVE if isinstance(reference, Path) else reference / ARCHIVE
+        return Settings(
+            home=home,
+            reference=reference,
+            reference_archive=_place(given, "BACKFILL_REFERENCE_ARCHIVE", beside),
+            lake=_place(given, "BACKFILL_LAKE", home / "lake"),
+            landing=_place(given, "BACKFILL_LANDING", home / "landing"),
+            ledger_url=ledger_url,
+            dagster_url=_dagster_url(given, ledger_url),
+            domain=given.get("BACKFILL_DOMAIN") or (EXAMPLE if IS_CHECKOUT else ""),
+            first_day=_day(given, "BACKFILL_FIRST_DAY", DEFAULT_FIRST_DAY),
+            user=given.get("BACKFILL_USER", ""),
+            chunk_partitions=_count(given, "BACKFILL_CHUNK_PARTITIONS", 5_000),
+            chunk_rows=_count(given, "BACKFILL_CHUNK_ROWS", 20_000_000),
+            rollback_days=_count(given, "BACKFILL_ROLLBACK_DAYS", 90),
+            reproduction_days=_count(given, "BACKFILL_REPRODUCTION_DAYS", 730),
+            dagster_days=_count(given, "BACKFILL_DAGSTER_DAYS", 90),
+            lease=timedelta(seconds=_count(given, "BACKFILL_LEASE_SECONDS", 120)),
+            spark_master=given.get("BACKFILL_SPARK_MASTER") or "local[*]",
+            spark_remote=given.get("BACKFILL_SPARK_REMOTE", ""),
+            spark_memory=given.get("BACKFILL_SPARK_MEMORY") or "4g",
+            spark_shuffle_partitions=_count(given, "BACKFILL_SPARK_SHUFFLE_PARTITIONS", 8),
+            drop=_drop(given, home),
+            sensors=_sensors(given),
+            live_at=_time_of_day(given, "BACKFILL_LIVE_AT", DEFAULT_LIVE_AT),
+            cores=_count(given, "BACKFILL_CORES", os.cpu_count() or 1),
+            core_hour_price=_price(given, "BACKFILL_CORE_HOUR_PRICE"),
+            log=_log(given),
+            desk_url=_address(given, "BACKFILL_DESK_URL"),
+            spark_conf=_tuning(given, "BACKFILL_SPARK_CONF"),
+            access=_access(given),
+        )
+
+
+def home_named(environment: Mapping[str, str] | None = None) -> str | Path:
+    """The home as the environment names it."""
+    return (os.environ if environment is None else environment).get("BACKFILL_HOME") or default_home()
+
+
+def default_home() -> Path:
+    """`data/` of the checkout this package runs from, else `data/` of the working directory."""
+    return (PROJECT_ROOT if IS_CHECKOUT else Path.cwd()) / "data"
+
+
+def _place(given: Mapping[str, str], name: str, default: Place) -> Place:
+    return place_of(given[name], variable=name) if given.get(name) else default
+
+
+def _drop(given: Mapping[str, str], home: Path) -> Path | None:
+    """Files leave it when they have landed: nothing else may live in it, nor may it lie in what others write."""
+    if not given.get("BACKFILL_DROP"):
+        return None
+    drop = place_of(given["BACKFILL_DROP"], variable="BACKFILL_DROP")
+    if not isinstance(drop, Path):
+        why = f"is {drop}, and files are watched, and moved away when they have landed, in a folder only"
+        raise InvalidSetting(setting="BACKFILL_DROP", why=why, wanted="a folder")
+    for name, usual in (
+        ("BACKFILL_LANDING", "landing"),
+        ("BACKFILL_LAKE", "lake"),
+        ("BACKFILL_REFERENCE", "reference"),
+        ("BACKFILL_REFERENCE_ARCHIVE", ARCHIVE),
+    ):
+        other = _place(given, name, home / usual)
+        if isinstance(other, Path) and (drop.is_relative_to(other) or other.is_relative_to(drop)):
+            why = f"is {drop}, and {name} is {other}: one lies in the other"
+            raise InvalidSetting(setting="BACKFILL_DROP", why=why, wanted="a folder of its own")
+    return drop
+
+
+def _access(given: Mapping[str, str]) -> StoreAccess:
+    usual = {name: given[name] for name in FROM_ENVIRONMENT if given.get(name)}
+    return StoreAccess.of({**usual, **_pairs(given, "BACKFILL_STORAGE_OPTIONS")})
+
+
+def _dagster_url(given: Mapping[str, str], ledger_url: str) -> str:
+    asked = given.get("BACKFILL_DAGSTER_URL") or ledger_url
+    if re.match(r"postgres(ql)?(\+\w+)?://", asked):
+        return asked
+    if asked in (ledger_url, "sqlite"):
+        return ""
+    # The text may hold a password, so it is not repeated.
+    raise InvalidSetting(
+        setting="BACKFILL_DAGSTER_URL",
+        why="is neither the URL of a PostgreSQL database nor `sqlite`",
+        wanted="something like postgresql://user@host/database",
+    )
+
+
+def _day(given: Mapping[str, str], name: str, default: str) -> date:
+    text = given.get(name) or default
+    try:
+        return date.fromisoformat(text)
+    except ValueError as error:
+        raise InvalidSetting(setting=name, why=f"is {text!r}, which is not a date like 2024-10-01") from error
+
+
+def _time_of_day(given: Mapping[str, str], name: str, default: time) -> time:
+    text = given.get(name, "")
+    if text and not re.fullmatch(r"([01][0-9]|2[0-3]):[0-5][0-9]", text, flags=re.ASCII):
+        raise InvalidSetting(setting=name, why=f"is {text[:100]!r}, which is not a time of day in UTC like 05:00")
+    return time.fromisoformat(text) if text else default
+
+
+def _count(given: Mapping[str, str], name: str, default: int) -> int:
+    text = given.get(name) or str(default)
+    if not text.isascii() or not text.isdigit() or int(text) < 1:
+        raise InvalidSetting(setting=name, why=f"is {text!r}, which is not a whole number of at least 1")
+    return int(text)
+
+
+def _price(given: Mapping[str, str], name: str) -> Decimal | None:
+    text = given.get(name, "")
+    if text and not re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,9})?", text, flags=re.ASCII):
+        raise InvalidSetting(setting=name, why=f"is {text[:100]!r}, which is not a price like 0.05")
+    return Decimal(text) if text else None
+
+
+def _log(given: Mapping[str, str]) -> str:
+    text = given.get("BACKFILL_LOG", "")
+    if text not in ("", JSON):
+        raise InvalidSetting(setting="BACKFILL_LOG", why=f"is {text!r}, and it can be {JSON}, or not be set")
+    return text
+
+
+def _address(given: Mapping[str, str], name: str) -> str:
+    text = given.get(name, "").strip()
+    if text and not re.fullmatch(r"https?://[^\s/?#]+(/[^\s?#]*)?", text):
+        raise InvalidSetting(setting=name, why=f"is {text!r}, which is not an address like http://127.0.0.1:8100")
+    return text.rstrip("/")
+
+
+def _sensors(given: Mapping[str, str]) -> frozenset[Sensor] | None:
+    text = given.get("BACKFILL_SENSORS")
+    if text is None:
+        return None
+    names = {name.strip() for name in text.split(",")} - {""}
+    if unknown := names - set(Sensor):
+        raise InvalidSetting(
+            setting="BACKFILL_SENSORS",
+            why=f"names {', '.join(sorted(unknown))}, and the sensors are {', '.join(Sensor)}",
+            wanted="some of these, separated by commas, or to nothing to leave all of them out",
+        )
+    return frozenset(map(Sensor, names))
+
+
+def _tuning(given: Mapping[str, str], name: str) -> Mapping[str, str]:
+    pairs = _pairs(given, name)
+    for key in pairs:
+        if not key.startswith("spark."):
+            why = f"holds {key!r}, which is not of Spark: write spark.NAME=value;spark.NAME=value"
+            raise InvalidSetting(setting=name, why=why)
+    require_tuning(pairs, variable=name)
+    return pairs
+
+
+def _pairs(given: Mapping[str, str], name: str) -> Mapping[str, str]:
+    pairs: dict[str, str] = {}
+    for part in filter(None, (part.strip() for part in given.get(name, "").split(";"))):
+        key, separator, value = part.partition("=")
+        if not separator or not key.strip():
+            raise InvalidSetting(setting=name, why=f"holds {part!r}, which is not key=value")
+        pairs[key.strip()] = value.strip()
+    return pairs

@@ -1,0 +1,117 @@
+"""Spark sessions: how they are opened, and the check that their settings give rows the intended meaning.
+
+The settings that determine the meaning of rows are fixed in `session_settings`. The settings here make thousands of
+small partition files cheap on one machine; `BACKFILL_SPARK_CONF` overrides them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from backfill_assets.core import java_classes
+from backfill_assets.core.file_rights import umask_of
+from backfill_assets.core.session_settings import (
+    DRIVER,
+    JAVA,
+    JAVA_OPTIONS,
+    MEANING,
+    SOUND,
+    ChangedSession,
+    wrong_settings,
+)
+from backfill_assets.core.settings import Settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def spark_conf(settings: Settings) -> Mapping[str, str]:
+    """Every Spark setting of a new session; of one on a server, those that a session can have of its own."""
+    tuning = {
+        "spark.app.name": "backfill_assets",
+        "spark.driver.memory": settings.spark_memory,
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.log.level": "ERROR",
+        "spark.sql.shuffle.partitions": str(settings.spark_shuffle_partitions),
+        # Python would tell Java the line of every call on a column or frame, to add it to Spark's messages; that is a
+        # third of all calls between the two, and messages are shown without it.
+        "spark.python.sql.dataFrameDebugging.enabled": "false",
+        # Above 32 paths Spark lists files in a job with one task per path; listing them in the driver is 20 x faster
+        # for a few thousand local files.
+        "spark.sql.sources.parallelPartitionDiscovery.threshold": "100000",
+        "spark.sql.sources.parallelPartitionDiscovery.parallelism": "8",
+        # Reading hundreds of one-day files: opening one costs much less than 4 MiB of scanning on a local disk.
+        "spark.sql.files.openCostInBytes": "262144",
+        "spark.sql.parquet.compression.codec": "zstd",
+        "spark.sql.autoBroadcastJoinThreshold": "33554432",
+        # Spark gives a shuffle of less than 2 MiB to one core; such a shuffle may be exploded into a million rows.
+        "spark.sql.adaptive.coalescePartitions.minPartitionSize": "131072",
+    }
+    if settings.spark_remote:
+        of_session = {name: value for name, value in tuning.items() if name.startswith("spark.sql.")}
+        return {**of_session, **settings.spark_conf, **MEANING, **SOUND}
+    started = {
+        "spark.master": settings.spark_master,
+        # A restatement with its gates takes about 80 generated classes. Spark keeps 100 of them, so a session that runs
+        # several tables in turns would compile theirs again every time.
+        "spark.sql.codegen.cache.maxEntries": "500",
+        # Hadoop sets the rights of some files itself, without asking the umask of its process.
+        "spark.hadoop.fs.permissions.umask-mode": f"{umask_of(settings.home):03o}",
+    }
+    java = {**JAVA_OPTIONS, DRIVER: f"{JAVA_OPTIONS[DRIVER]} {java_classes.options()}".rstrip()}
+    if not settings.stores:
+        # Without a file of CRCs beside every file: a process is started to set the permissions of each. Files are
+        # verified by their sha256. Hadoop's access to stores needs its usual local file system for what it buffers.
+        started["spark.hadoop.fs.file.impl"] = "org.apache.hadoop.fs.RawLocalFileSystem"
+    return {**tuning, **started, **settings.spark_conf, **java, **MEANING, **SOUND}
+
+
+def open_spark(settings: Settings) -> SparkSession:
+    """The process's Spark session, opened if there is none yet."""
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder
+    if settings.spark_remote:
+        builder = builder.remote(settings.spark_remote)
+    for key, value in spark_conf(settings).items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()
+
+
+def give_access(spark: SparkSession, settings: Settings) -> None:
+    """Lets a session reach the stores of the lake and of landed files; does nothing when both are local folders.
+
+    They are settings of the open session, which hands them to every job: what is given to a JVM when it starts is shown
+    by the list of processes. Over Spark Connect they reach the server in the same way.
+    """
+    for store in settings.stores:
+        for name, value in settings.access.for_spark(store).items():
+            spark.conf.set(name, value)
+
+
+def require_meaning(spark: SparkSession, *, transform: str | None = None) -> None:
+    """Refuses a session whose settings could change the meaning of rows.
+
+    Args:
+        spark: The session.
+        transform: Names the transform that left the session; None without one.
+
+    Raises:
+        WrongSession: A setting does not have the required value; the message states both.
+    """
+    wrong = next(wrong_settings(spark.conf.getAll, java_properties(spark)), None)
+    if wrong is not None:
+        raise ChangedSession(setting=wrong.name, why=str(wrong), transform=transform)
+
+
+@lru_cache(maxsize=1)
+def java_properties(spark: SparkSession) -> Mapping[str, str]:
+    """The properties of the driver's Java that rows depend on; they do not change after its start.
+
+    Spark replaces `${system:...}` when it reads a statement, so nothing is run for it, and it works over Spark Connect.
+    """
+    columns = ", ".join(f"1 AS `${{system:{name}}}`" for name in JAVA)
+    return dict(zip(JAVA, spark.sql(f"SELECT {columns}").columns, strict=True))

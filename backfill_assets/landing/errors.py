@@ -1,0 +1,274 @@
+"""Errors of landing: what is wrong with a file, a statement or days, and where."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date
+from enum import StrEnum
+
+from backfill_assets.core.errors import (
+    AmbiguousOrder,
+    BackfillError,
+    ContractBroken,
+    MissingInput,
+    Refused,
+    UnknownName,
+    UnreadableFile,
+    sentence,
+)
+from backfill_assets.planning.partitions import Partitions, count_of
+
+
+@dataclass(frozen=True, slots=True)
+class Values:
+    """Values of rows by column: an error has them in its sentence, and not in its ids."""
+
+    columns: Mapping[str, str]
+
+    def __str__(self) -> str:
+        return ", ".join(f"{name} {value}" for name, value in self.columns.items())
+
+
+class Fault(StrEnum):
+    """What is wrong with an offered file, as far as different things can be done about it."""
+
+    PATH = "path"
+    NAME = "name"
+    DEVICE = "device"
+    FOLDER = "folder"
+    RIGHTS = "rights"
+    SUFFIX = "suffix"
+    DAMAGED = "damaged"
+    PADDED = "padded"
+    LONG_LINE = "long line"
+    NOT_TEXT = "not text"
+    LINE_ENDS = "line ends"
+    OPEN_QUOTE = "open quote"
+    QUOTES = "quotes"
+    COLUMNS = "columns"
+    DIGITS = "digits"
+    TYPE = "type"
+    ZONE = "zone"
+    NO_VERSION = "no version"
+    SEVERAL_VERSIONS = "several versions"
+    LANDED_BEFORE = "landed before"
+    NO_KEY = "no key"
+    ROWS_WITHOUT_KEY = "rows without key"
+    SAME_NAME = "same name"
+    NAMED_TWICE = "named twice"
+    OTHER_DAYS = "other days"
+    REJECTED_KEYS = "rejected keys"
+
+
+@sentence
+class BadFile(UnreadableFile):
+    """{path} {why}."""
+
+    path: str
+    fault: Fault
+    why: str
+    column: str | None = None
+    type_: str | None = None
+
+
+@sentence
+class NoFile(MissingInput):
+    """{why}."""
+
+    path: str
+    fault: Fault = Fault.PATH
+    why: str
+
+
+@sentence
+class FileRefused(Refused):
+    """{why}."""
+
+    fault: Fault
+    why: str
+    path: str | None = None
+    source: str | None = None
+    import_id: str | None = None
+
+
+@sentence
+class StoppedAmongFiles(BackfillError):
+    """{cause.message}{before}{behind}"""
+
+    cause: BackfillError
+    source: str
+    landed: int
+    not_tried: tuple[str, ...]
+    on_duplicate: str
+
+    @property
+    def category(self) -> type[BackfillError]:
+        return self.cause.category
+
+    @property
+    def ids(self) -> Mapping[str, object]:
+        return {**super().ids, **self.cause.ids}
+
+    @property
+    def before(self) -> str:
+        some = f"{count_of(self.landed, 'file')} before it {'has' if self.landed == 1 else 'have'} landed"
+        return f" ({some}; their days are built by the next `land` or `load`.)" if self.landed else ""
+
+    @property
+    def behind(self) -> str:
+        many = len(self.not_tried)
+        return f" {count_of(many, 'file')} after it {'was' if many == 1 else 'were'} not tried." if many else ""
+
+
+@sentence
+class TiedRecords(AmbiguousOrder):
+    """two records of {key} have the same {order} and different values, so nothing says which of them is later; one
+    is record {row} of the file."""
+
+    source: str
+    key: Values
+    order: Values
+    row: int
+
+    @property
+    def recorded(self) -> str:
+        return f"two records of a key have the same {', '.join(self.order.columns)} and different values"
+
+
+@sentence
+class WithdrawsTooMuch(Refused):
+    """the extract lacks {keys:,} of {every_key} of {scope} ({percent:.1f} %), and {source} lets {allowed:g} % be
+    withdrawn without confirmation{why}."""
+
+    source: str
+    scope: str
+    keys: int
+    current: int
+    records: int
+    outside: int
+    percent: float
+    allowed: float
+
+    @property
+    def why(self) -> str:
+        if not self.records:
+            return "; its files hold no valid record"
+        among = f"{self.outside:,} of its {count_of(self.records, 'record')}"
+        return f"; {among} are not of {self.scope}" if self.outside else ""
+
+    @property
+    def every_key(self) -> str:
+        return count_of(self.current, "key")
+
+    @property
+    def recorded(self) -> str:
+        return f"the extract lacks {self.keys:,} of {self.every_key} ({self.percent:.1f} %)"
+
+
+@sentence
+class NothingToRestore(Refused):
+    """{import_id} withdrew {why}."""
+
+    import_id: str
+    why: str
+
+
+@sentence
+class WrongKey(Refused):
+    """{why}."""
+
+    table: str
+    key: tuple[str, ...]
+    missing: str | None = None
+    why: str
+
+
+@sentence
+class UnknownColumn(UnknownName):
+    """{table} has no column {column!r}; its columns are {columns}."""
+
+    table: str
+    column: str
+    columns: tuple[str, ...]
+    key: tuple[str, ...]
+
+
+@sentence
+class WrongValue(Refused):
+    """{value!r} is no value of {column} of {table}, which is a {type_}."""
+
+    table: str
+    column: str
+    value: str
+    type_: str
+
+
+@sentence
+class NotCurrent(Refused):
+    """{key} of {table} {why}."""
+
+    table: str
+    key: Values
+    state: str | None
+    withdrawn_by: str | None
+    unbuilt: tuple[date, ...]
+
+    @property
+    def why(self) -> str:
+        waiting = ", and days are yet to be built from what landed" if self.unbuilt else ""
+        return f"is {self.state} already{waiting}" if self.state else "never landed"
+
+
+@sentence
+class EmptyElsewhere(Refused):
+    """{partitions} cannot be declared empty by a run that does not build them."""
+
+    table: str
+    partitions: Partitions
+
+
+@sentence
+class NotEmpty(Refused):
+    """{partitions} of {table} cannot be declared empty: events of then have landed."""
+
+    table: str
+    partitions: Partitions
+
+
+@sentence
+class NothingLanded(MissingInput):
+    """nothing has landed for {missing} of {table}, and these days are not declared empty."""
+
+    table: str
+    missing: Partitions
+    asked: tuple[date, ...]
+    are_gaps: bool
+
+
+@sentence
+class LandingUnfinished(MissingInput):
+    """{import_id} ({path}) holds records of these days, and was being reprocessed when it stopped."""
+
+    import_id: str
+    path: str
+    source: str
+
+
+@sentence
+class LandedWithLaterContract(ContractBroken):
+    """{import_id} was landed with version {landed_with} of the contract of {table}, which is read as version
+    {version}."""
+
+    import_id: str
+    table: str
+    landed_with: int
+    version: int
+
+
+@sentence
+class SparkStopped(ContractBroken):
+    """Spark stopped while it landed files of {source}: {why}"""
+
+    source: str
+    why: str

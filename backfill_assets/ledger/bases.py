@@ -1,0 +1,246 @@
+"""Reads of bases: what accepted partitions were computed from, without reading file sets or provenance.
+
+Ten years of days over 30 tables are 110,000 accepted partitions; what planning asks of them are a few columns each.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from typing import Any
+
+from sqlalchemy import and_, select
+
+from backfill_assets.core.identity import sha256_text
+from backfill_assets.ledger.errors import Edited, NotInLedger
+from backfill_assets.ledger.queries import PAGE, Queries, batches
+from backfill_assets.ledger.runs import Accepted, without_pins
+from backfill_assets.ledger.schema import manifests, partition_versions, publications, verifications
+from backfill_assets.ledger.states import PublicationState, VersionState
+from backfill_assets.planning.basis import UNKNOWN_DIGEST, Basis, BasisInput
+from backfill_assets.planning.graph import TableInput
+from backfill_assets.planning.manifest_parts import PinnedReference
+from backfill_assets.planning.windows import AnyWindow, parse_window
+
+StandsFor = dict[str, list[date]]
+"""Accepted partitions of a table, by the run that stands for them."""
+
+RunPartition = tuple[str, str, date]
+"""A run, its table, and one of its partitions."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProvenanceIndex:
+    """The bases of accepted partitions.
+
+    Attributes:
+        bases: The last basis of every accepted partition, by table; each partition is in exactly one.
+        earlier: The other bases of some partitions of a table, read as they are asked for, inside the transaction.
+        digests: The accepted file sets of the tables and of what they read, by table and partition.
+    """
+
+    bases: Mapping[str, tuple[Basis, ...]]
+    earlier: Callable[[str, Collection[date]], Iterator[Basis]]
+    digests: Mapping[str, Mapping[date, str]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Staged:
+    """A partition that a run read from the candidate of another run of its set: where its digest belongs."""
+
+    digests: dict[date, str]
+    partition: date
+    run_id: str
+    table: str
+
+
+class BasisReads(Queries):
+    """The bases of partitions, as planning and staleness compare them."""
+
+    def of_accepted(
+        self, tables: Iterable[str], *, inputs: Iterable[str] = (), partitions: Collection[date] | None = None
+    ) -> ProvenanceIndex:
+        """The bases of the accepted partitions of tables, and what is accepted of them and of their inputs.
+
+        The bases of a version are the run that made it, and every later run that recomputed it, found it equal and
+        whose publication stands. The last of them is read at once, the others when they are asked for.
+
+        Cost: one short row per accepted partition of the tables, and the manifest of every run that stands for one.
+
+        Args:
+            tables: The tables whose bases are wanted.
+            inputs: Tables whose digests are wanted as well; those that a basis has read are added to them.
+            partitions: Only the bases of these partitions are wanted.
+
+        Raises:
+            Refused: A manifest was edited in the database.
+        """
+        named = list(tables)
+        accepted = {table: self._accepted_now(table) for table in dict.fromkeys([*named, *inputs])}
+        stands: dict[str, dict[date, str]] = {}
+        before: dict[str, dict[date, list[str]]] = {table: {} for table in named}
+        for table in named:
+            made_by = accepted[table].made_by
+            stands[table] = {p: run for p, run in made_by.items() if partitions is None or p in partitions}
+        for run_id, table, partition in self._found_equal(named):
+            if partition in stands[table]:
+                before[table].setdefault(partition, []).append(stands[table][partition])
+                stands[table][partition] = run_id
+        last = {table: _by_run(its.items()) for table, its in stands.items()}
+        drawn_up = self._drawn_up({run: some for by_run in last.values() for run, some in by_run.items()}, accepted)
+        by_id = {basis.run_id: basis for basis in drawn_up}
+        bases = {table: tuple(by_id[run_id] for run_id in by_run) for table, by_run in last.items()}
+        digests = {table: now.digests for table, now in accepted.items()}
+        read = {each.edge.table for some in bases.values() for basis in some for each in basis.inputs}
+        digests |= {table: self._accepted_now(table).digests for table in read - digests.keys()}
+
+        def earlier(table: str, partitions: Collection[date]) -> Iterator[Basis]:
+            others = before.get(table, {})
+            pairs = [(partition, run) for partition in sorted(partitions) for run in others.get(partition, ())]
+            yield from self._drawn_up(_by_run(pairs), accepted)
+
+        return ProvenanceIndex(bases=bases, earlier=earlier, digests=digests)
+
+    def of_run(self, run_id: str, partitions: Sequence[date]) -> Basis:
+        """The bases of partitions of a run, whether they are visible to readers or not.
+
+        Cost: one primary key lookup; the manifest is parsed without its pins.
+
+        Raises:
+            UnknownName: There is no such run.
+            Refused: Its manifest was edited in the database.
+        """
+        for basis in self._drawn_up({run_id: partitions}, {}):
+            return basis
+        raise NotInLedger(kind="run", name=run_id)
+
+    def _accepted_now(self, table: str) -> Accepted:
+        held = partition_versions
+        chosen = (
+            select(held.c.partition_date, held.c.version, held.c.files_digest, held.c.run_id)
+            .where(held.c.table_name == table, held.c.state == VersionState.ACCEPTED)
+            .order_by(held.c.partition_date)
+        )
+        accepted = Accepted()
+        # A few rows at a time: 100,000 of them held at once keep the garbage collector busier than the database.
+        for some in self._connection.execute(chosen).partitions(PAGE):
+            for partition, version, digest, run_id in some:
+                accepted.add(partition, version, digest, run_id)
+        return accepted
+
+    def _found_equal(self, tables: Sequence[str]) -> list[RunPartition]:
+        """Accepted versions and the runs whose standing publications found them equal, the last begun last."""
+        held, found, made = partition_versions, verifications, publications
+        is_version = and_(
+            held.c.table_name == made.c.table_name,
+            held.c.partition_date == found.c.partition_date,
+            held.c.version == found.c.version,
+        )
+        chosen = (
+            select(made.c.run_id, held.c.table_name, held.c.partition_date)
+            .join_from(made, found, made.c.publication_id == found.c.publication_id)
+            .join(held, is_version)
+            .where(made.c.table_name.in_(tables), made.c.state == PublicationState.PUBLISHED)
+            .where(held.c.state == VersionState.ACCEPTED)
+            .order_by(made.c.begun_sequence)
+        )
+        return [(run_id, table, partition) for run_id, table, partition in self._columns(chosen)]
+
+    def _drawn_up(self, stands_for: Mapping[str, Sequence[date]], accepted: Mapping[str, Accepted]) -> Iterator[Basis]:
+        """The bases of some runs."""
+        for batch in batches(stands_for, PAGE):
+            chosen = select(manifests.c.run_id, manifests.c.digest, manifests.c.body)
+            bases: list[Basis] = []
+            staged: list[Staged] = []
+            for run_id, digest, body in self._columns(chosen.where(manifests.c.run_id.in_(batch))):
+                if sha256_text(body) != digest:
+                    raise Edited(what=f"the manifest of run {run_id}", of={"run_id": run_id})
+                # No `Manifest` of it: thousands of pins are cheap to read and dear to keep.
+                basis, read = _basis(body, tuple(stands_for[run_id]), accepted)
+                bases.append(basis)
+                staged += read
+            self._fill_in(staged)
+            yield from bases
+
+    def _fill_in(self, staged: Sequence[Staged]) -> None:
+        """Fills in the digests that runs of a set brought in or found equal after others had read their candidates."""
+        published = self._published_by({read.run_id for read in staged})
+        for read in staged:
+            digest = published.get((read.run_id, read.table, read.partition), UNKNOWN_DIGEST)
+            read.digests[read.partition] = digest
+
+    def _published_by(self, run_ids: Collection[str]) -> dict[RunPartition, str]:
+        """The digests of the versions that the standing publications of runs brought in or found equal."""
+        held, found, made = partition_versions, verifications, publications
+        digests: dict[RunPartition, str] = {}
+        for batch in batches(sorted(run_ids)):
+            stands = and_(made.c.run_id.in_(batch), made.c.state == PublicationState.PUBLISHED)
+            columns = (made.c.run_id, held.c.table_name, held.c.partition_date, held.c.files_digest)
+            brought_in = select(*columns).join_from(made, held, held.c.publication_id == made.c.publication_id)
+            is_version = and_(
+                held.c.table_name == made.c.table_name,
+                held.c.partition_date == found.c.partition_date,
+                held.c.version == found.c.version,
+            )
+            equal = (
+                select(*columns)
+                .join_from(made, found, found.c.publication_id == made.c.publication_id)
+                .join(held, is_version)
+            )
+            for statement in (brought_in, equal):
+                for run_id, table, partition, digest in self._columns(statement.where(stands)):
+                    digests[run_id, table, partition] = digest
+        return digests
+
+
+def _by_run(pairs: Iterable[tuple[date, str]]) -> StandsFor:
+    by_run: StandsFor = {}
+    for partition, run_id in pairs:
+        by_run.setdefault(run_id, []).append(partition)
+    return by_run
+
+
+def _basis(body: str, partitions: tuple[date, ...], accepted: Mapping[str, Accepted]) -> tuple[Basis, list[Staged]]:
+    document, pins = without_pins(body)
+    transform = document["transform"]
+    windows = document["configuration"].get("windows", {})
+    staged: list[Staged] = []
+    basis = Basis(
+        run_id=document["run_id"],
+        partitions=partitions,
+        transform=transform["name"],
+        transform_version=transform["version"],
+        code_digest=transform["code_digest"],
+        configuration=document["configuration"],
+        references=tuple(map(PinnedReference.parse, document["references"])),
+        inputs=tuple(
+            _input(pinned, parse_window(windows[pinned["argument"]]), pins, accepted.get(pinned["table"]), staged)
+            for pinned in document["inputs"]
+        ),
+        imports=frozenset(document["imports"]),
+        requested_at=datetime.fromisoformat(document["requested_at"]),
+        session_digest=document["session_settings"],
+    )
+    return basis, staged
+
+
+def _input(
+    pinned: Mapping[str, Any], window: AnyWindow, pins: Sequence[str], accepted: Accepted | None, staged: list[Staged]
+) -> BasisInput:
+    """One input, with the digest of each partition that was read; candidates are noted, to be filled in."""
+    table = pinned["table"]
+    edge = TableInput(argument=pinned["argument"], table=table, window=window)
+    if pinned["partitions"] == []:
+        return BasisInput(edge=edge, digests={})
+    text = pins[pinned["partitions"]]
+    if accepted is not None and (same := accepted.same(text)) is not None:
+        return BasisInput(edge=edge, digests=same, within=accepted.digests)
+    day_of = date.fromisoformat
+    parsed = json.loads(f"[{text}]")
+    digests = {day_of(pin[0]): pin[2] for pin in parsed}
+    staged += [
+        Staged(digests=digests, partition=day_of(pin[0]), run_id=pin[3], table=table) for pin in parsed if len(pin) > 3
+    ]
+    return BasisInput(edge=edge, digests=digests)

@@ -1,0 +1,498 @@
+"""Candidates: chunks, staged partitions and gate results of a run, and what its approver has to comment on in writing.
+
+A gate whose results demand a comment blocks nothing. The comment is the note of the approval, and is about exactly the
+results that stood when it was written: the event of the approval names their digest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import date
+from typing import TYPE_CHECKING
+
+from sqlalchemy import ColumnElement, bindparam, delete, exists, func, insert, select, update
+
+from backfill_assets.core.errors import Refused
+from backfill_assets.core.identity import FileSet, document_digest
+from backfill_assets.ledger import rows
+from backfill_assets.ledger.errors import LostWork, NotWhatWasStaged, UnfitState
+from backfill_assets.ledger.events import SYSTEM, TOOK_MS, Event, EventLog, Step, gates_payload
+from backfill_assets.ledger.provenance import inputs_of, provenance_of
+from backfill_assets.ledger.queries import Queries, batches
+from backfill_assets.ledger.recorded_text import first_few
+from backfill_assets.ledger.records import (
+    NEEDS_COMMENT,
+    CandidatePartition,
+    ChunkRecord,
+    GateResult,
+    PassedGate,
+    Sample,
+)
+from backfill_assets.ledger.samples import append_with_samples
+from backfill_assets.ledger.schema import candidate_partitions, chunk_runs, events, gate_results, runs
+from backfill_assets.ledger.states import VISIBLE, ChunkState, RunState
+from backfill_assets.planning.estimates import Pace
+
+if TYPE_CHECKING:
+    # It reads candidates itself.
+    from backfill_assets.ledger.write_runs import RunWrites
+
+
+class CandidateReads(Queries):
+    """Chunks, candidates and gate results of runs."""
+
+    def chunks(self, run_id: str) -> tuple[ChunkRecord, ...]:
+        """The chunks of a run that were started, by number.
+
+        Cost: one index range: one row per chunk of the run.
+        """
+        chosen = select(chunk_runs).where(chunk_runs.c.run_id == run_id).order_by(chunk_runs.c.number)
+        return tuple(rows.chunk_record(row) for row in self._rows(chosen))
+
+    def pace(self, table: str, *, latest: int = 5) -> Pace | None:
+        """How fast the latest runs of a table were staged; None when none has finished a chunk.
+
+        Cost: one row per chunk of the latest runs, found by index.
+
+        Args:
+            table: A table.
+            latest: From how many runs.
+        """
+        # EXISTS, because SQLite makes a list of every chunk of the ledger for IN.
+        done = exists().where(chunk_runs.c.run_id == runs.c.run_id, chunk_runs.c.state == ChunkState.DONE)
+        chosen = (
+            select(runs.c.run_id)
+            .where(runs.c.table_name == table, done)
+            .order_by(runs.c.added_sequence.desc())
+            .limit(latest)
+        )
+        run_ids = self._values(chosen)
+        found = self._rows(select(chunk_runs).where(chunk_runs.c.run_id.in_(run_ids)))
+        timed = [c for c in map(rows.chunk_record, found) if c.finished_at is not None and c.output_rows is not None]
+        if not timed:
+            return None
+        paces = _seconds_per_row(timed)
+        return Pace(
+            fastest=min(paces, default=0.0),
+            slowest=max(paces, default=0.0),
+            runs=len(run_ids),
+            rows=sum(chunk.output_rows or 0 for chunk in timed),
+            partitions=sum(len(chunk.partitions) for chunk in timed),
+            seconds=sum(map(_seconds, timed)),
+        )
+
+    def of_run(self, run_id: str) -> dict[date, CandidatePartition]:
+        """The staged partitions of a run, in order.
+
+        Cost: one index range: one row per partition of the run, with its file set.
+        """
+        staged = candidate_partitions
+        chosen = select(staged).where(staged.c.run_id == run_id).order_by(staged.c.partition_date)
+        return {row.partition_date: rows.candidate(row) for row in self._rows(chosen)}
+
+    def digests(self, run_id: str) -> dict[date, str]:
+        """The digests of what a run has staged, by partition. No file sets are read.
+
+        Cost: one index range: one short row per partition of the run.
+        """
+        held = candidate_partitions
+        chosen = select(held.c.partition_date, held.c.files_digest).where(held.c.run_id == run_id)
+        return {row.partition_date: row.files_digest for row in self._rows(chosen)}
+
+    def inputs(self, run_id: str) -> dict[date, Mapping[str, str]]:
+        """What each staged partition of a run was computed from: by input table, the digest of its window.
+
+        Cost: one index range: one row per partition of the run.
+        """
+        held = candidate_partitions
+        chosen = select(held.c.partition_date, held.c.provenance).where(held.c.run_id == run_id)
+        found = self._rows(chosen.order_by(held.c.partition_date))
+        return {row.partition_date: inputs_of(provenance_of(row.provenance)) for row in found}
+
+    def row_count(self, run_id: str) -> int:
+        """How many rows the staged partitions of a run have together.
+
+        Cost: one index range, added up in the database.
+        """
+        staged = candidate_partitions
+        (rows_,) = self._values(select(func.sum(staged.c.row_count)).where(staged.c.run_id == run_id))
+        return int(rows_ or 0)
+
+    def gate_results(self, run_id: str) -> tuple[GateResult, ...]:
+        """What the gates found, by partition and gate.
+
+        Cost: one index range: one row per partition and gate of the run.
+        """
+        found = gate_results
+        chosen = select(found).where(found.c.run_id == run_id).order_by(found.c.partition_date, found.c.gate)
+        return tuple(rows.gate_result(row) for row in self._rows(chosen))
+
+    def passed_gates(self, run_id: str) -> frozenset[PassedGate]:
+        """The gates that passed: partition, name, and the digest of the files that were judged.
+
+        Cost: one index range: one short row per partition and gate that passed.
+        """
+        found = gate_results
+        chosen = select(found.c.partition_date, found.c.gate, found.c.digest).where(
+            found.c.run_id == run_id, found.c.passed
+        )
+        return frozenset((row.partition_date, row.gate, row.digest) for row in self._rows(chosen))
+
+    def files(self, run_ids: Iterable[str]) -> dict[str, dict[date, FileSet]]:
+        """The files of the candidates of these runs, by run and partition.
+
+        Cost: one index range per run: one row per partition, with its file set.
+        """
+        held = candidate_partitions
+        found: dict[str, dict[date, FileSet]] = {}
+        for batch in batches(run_ids):
+            for row in self._rows(
+                select(held.c.run_id, held.c.partition_date, held.c.files).where(held.c.run_id.in_(batch))
+            ):
+                found.setdefault(row.run_id, {})[row.partition_date] = row.files
+        return found
+
+
+def _seconds(chunk: ChunkRecord) -> float:
+    return (chunk.finished_at - chunk.started_at).total_seconds() if chunk.finished_at else 0.0
+
+
+def _seconds_per_row(chunks: Iterable[ChunkRecord]) -> list[float]:
+    """How long each run took for a row; runs without rows say nothing about it."""
+    by_run: dict[str, tuple[float, int]] = {}
+    for chunk in chunks:
+        seconds, written = by_run.get(chunk.run_id, (0.0, 0))
+        by_run[chunk.run_id] = (seconds + _seconds(chunk), written + (chunk.output_rows or 0))
+    return [seconds / written for seconds, written in by_run.values() if written]
+
+
+COMMENT_ON = "comment_on"
+"""In the event of an approval, the digest of what its note comments on."""
+
+
+def comment_digest(results: Iterable[GateResult]) -> str:
+    """Identifies what is commented on."""
+    return document_digest(
+        sorted(
+            [r.partition.isoformat(), r.gate, r.digest, r.verdict, document_digest(dict(r.observed))] for r in results
+        )
+    )
+
+
+def said_of(results: Iterable[GateResult]) -> str:
+    """What is commented on, in words: each verdict once."""
+    return "; ".join(dict.fromkeys(result.verdict for result in results))
+
+
+class CommentReads(Queries):
+    """What approvers have to comment on."""
+
+    def demanded(self, run_id: str) -> tuple[GateResult, ...]:
+        """The gate results of a run that its approver has to comment on, by partition and gate.
+
+        Cost: one index range over the gate results of the run; those that failed without blocking are read.
+        """
+        found = gate_results
+        chosen = select(found).where(found.c.run_id == run_id, found.c.passed.is_(False), found.c.blocking.is_(False))
+        results = map(rows.gate_result, self._rows(chosen.order_by(found.c.partition_date, found.c.gate)))
+        return tuple(result for result in results if result.observed.get(NEEDS_COMMENT))
+
+    def unanswered(self, run_id: str) -> tuple[GateResult, ...]:
+        """The same, unless the last approval of the run has commented on exactly these results.
+
+        Cost: as `demanded`, and where there are any, the events of the run, by index.
+        """
+        results = self.demanded(run_id)
+        if not results:
+            return ()
+        given = select(events.c.payload).where(
+            events.c.entity_id == run_id, events.c.entity == "approval", events.c.action == "approved"
+        )
+        last = self._row(given.order_by(events.c.sequence.desc()).limit(1))
+        is_given = last is not None and last.payload.get(COMMENT_ON) == comment_digest(results)
+        return () if is_given else results
+
+
+class CandidateWrites(CandidateReads):
+    """Chunks, candidates and gate results. A candidate only changes while its run is STAGING."""
+
+    def __init__(self, log: EventLog, runs: RunWrites) -> None:
+        super().__init__(log.connection)
+        self._log, self._runs = log, runs
+
+    def start_chunk(self, run_id: str, number: int, partitions: Sequence[date], *, attempt: str) -> None:
+        """A chunk is being computed, for the first time or again.
+
+        Cost: three primary key lookups, the row of the chunk, and one event.
+
+        Args:
+            run_id: A run that is STAGING.
+            number: The chunk's number, from 1.
+            partitions: Its partitions.
+            attempt: Names the process that has the run.
+
+        Raises:
+            UnknownName: There is no such run.
+            TakenOver: Another process has the run by now.
+            IllegalTransition: The run is not STAGING.
+        """
+        self._runs.require_holder(run_id, attempt)
+        self._must_be(run_id, RunState.STAGING, f"start chunk {number}")
+        present = self._row(select(chunk_runs.c.state).where(_chunk(run_id, number)))
+        begun = {
+            "partitions": rows.texts_of(tuple(partitions)),
+            "started_at": self._log.now,
+            "finished_at": None,
+            "attempt": attempt,
+            "checksum": "",
+            "seam_checksum": "",
+        }
+        event = Event(
+            actor=SYSTEM,
+            entity="chunk",
+            entity_id=run_id,
+            action="chunk_started",
+            to_state=str(ChunkState.RUNNING),
+            payload={"number": number, "partitions": len(partitions), "attempt": attempt},
+        )
+        if present is not None:
+            step = _chunk_step(run_id, number, present.state, ChunkState.RUNNING)
+            self._log.change(step, event, also={**begun, "input_rows": None, "output_rows": None})
+            return
+        self._connection.execute(
+            insert(chunk_runs).values(run_id=run_id, number=number, state=ChunkState.RUNNING, **begun)
+        )
+        self._log.append(event)
+
+    def finish_chunk(
+        self,
+        run_id: str,
+        number: int,
+        *,
+        input_rows: int,
+        output_rows: int,
+        candidates: Iterable[CandidatePartition],
+        attempt: str,
+        checksum: str,
+        seam_checksum: str = "",
+    ) -> None:
+        """A chunk is computed; its candidates take the place of earlier ones of the same partitions.
+
+        Cost: three primary key lookups, one row per partition of the chunk in place of another, and one event.
+
+        Args:
+            run_id: The run.
+            number: The chunk's.
+            input_rows: Of what it read.
+            output_rows: Of what it staged.
+            candidates: What it staged.
+            attempt: Who computed it.
+            checksum: Of all staged rows.
+            seam_checksum: Of what was computed of its neighbours and not staged, if there is anything.
+
+        Raises:
+            UnknownName: There is no such run.
+            TakenOver: Another process has the run by now, or the chunk is not the one that this process started.
+            IllegalTransition: The run is not STAGING, or the chunk is not RUNNING.
+            Refused: A candidate of another run.
+        """
+        self._runs.require_holder(run_id, attempt)
+        self._must_have_started(run_id, number, attempt)
+        self._must_be(run_id, RunState.STAGING, f"finish chunk {number}")
+        staged = tuple(candidates)
+        _must_belong(run_id, staged)
+        self._log.change(
+            _chunk_step(run_id, number, ChunkState.RUNNING, ChunkState.DONE),
+            Event(
+                actor=SYSTEM,
+                entity="chunk",
+                entity_id=run_id,
+                action="chunk_finished",
+                payload={
+                    "number": number,
+                    "input_rows": input_rows,
+                    "output_rows": output_rows,
+                    "checksum": checksum,
+                    "seam_checksum": seam_checksum,
+                    "partitions": len(staged),
+                    "files_digest": document_digest([[c.partition.isoformat(), c.files.digest] for c in staged]),
+                },
+            ),
+            also={
+                "input_rows": input_rows,
+                "output_rows": output_rows,
+                "finished_at": self._log.now,
+                "checksum": checksum,
+                "seam_checksum": seam_checksum,
+            },
+        )
+        self._replace_candidates(run_id, staged)
+
+    def _replace_candidates(self, run_id: str, staged: tuple[CandidatePartition, ...]) -> None:
+        for batch in batches(candidate.partition for candidate in staged):
+            for table in (gate_results, candidate_partitions):
+                of_batch = (table.c.run_id == run_id) & table.c.partition_date.in_(batch)
+                self._connection.execute(delete(table).where(of_batch))
+        if staged:
+            self._connection.execute(insert(candidate_partitions), [rows.candidate_row(each) for each in staged])
+
+    def _must_have_started(self, run_id: str, number: int, attempt: str) -> None:
+        row = self._row(select(chunk_runs.c.attempt).where(_chunk(run_id, number)))
+        if row is None or row.attempt != attempt:
+            raise LostWork(
+                name=f"chunk {number} of run {run_id}",
+                why="another process started it again",
+                of={"run_id": run_id, "chunk": number},
+            )
+
+    def clear(self, run_id: str, *, keep: Iterable[int] = ()) -> None:
+        """Forgets the chunks, candidates and gate results of a run, so that it can be staged.
+
+        Cost: one row per chunk, partition and gate result of the run, by index, and one event.
+
+        Args:
+            run_id: A run that readers do not see.
+            keep: Numbers of finished chunks whose candidates are not staged again.
+
+        Raises:
+            UnknownName: There is no such run.
+            IllegalTransition: It is being published or was, and they are its evidence.
+        """
+        state = self._runs.state(run_id)
+        if state in VISIBLE:
+            raise UnfitState(name=run_id, state=state, why="its candidates are its evidence and are kept")
+        kept = tuple(sorted(keep))
+        of_run = chunk_runs.c.run_id == run_id
+        staying = self._values(select(chunk_runs.c.partitions).where(of_run, chunk_runs.c.number.in_(kept)))
+        self._connection.execute(delete(gate_results).where(gate_results.c.run_id == run_id))
+        self._forget_candidates(run_id, {day for partitions in staying for day in rows.dates_of(partitions)})
+        self._connection.execute(delete(chunk_runs).where(of_run, chunk_runs.c.number.not_in(kept)))
+        payload = {"kept_chunks": list(kept)} if kept else {}
+        self._log.append(
+            Event(actor=SYSTEM, entity="candidates", entity_id=run_id, action="candidates_cleared", payload=payload)
+        )
+
+    def _forget_candidates(self, run_id: str, staying: set[date]) -> None:
+        held = candidate_partitions
+        of_run = held.c.run_id == run_id
+        if not staying:
+            self._connection.execute(delete(held).where(of_run))
+            return
+        staged = set(self._values(select(held.c.partition_date).where(of_run)))
+        for batch in batches(sorted(staged - staying)):
+            self._connection.execute(delete(held).where(of_run, held.c.partition_date.in_(batch)))
+
+    def record_gates(
+        self,
+        run_id: str,
+        candidates: Iterable[CandidatePartition],
+        results: Iterable[GateResult],
+        *,
+        actor: str,
+        attempt: str,
+        samples: Iterable[Sample] = (),
+        took_ms: Mapping[str, int] | None = None,
+    ) -> None:
+        """What the gates measured; it takes the place of the run's earlier results.
+
+        Cost: one row per partition of the run, and one per partition and gate in place of another; one event.
+
+        Args:
+            run_id: A run that is GATING.
+            candidates: Staged partitions with what measuring adds: checksum, and compared version, digest and checksum.
+            results: One per partition and gate.
+            actor: Who or what measured.
+            attempt: Names the process that has the run.
+            samples: Values of rows that reviewers are shown: the only place for them, because it can be erased.
+            took_ms: How long the stages of gating took, by name, for the report.
+
+        Raises:
+            UnknownName: There is no such run.
+            TakenOver: Another process has the run by now.
+            IllegalTransition: The run is not GATING.
+            Refused: Something was measured that is not what was staged.
+        """
+        self._runs.require_holder(run_id, attempt)
+        self._must_be(run_id, RunState.GATING, "record its gates")
+        measured, found = tuple(candidates), tuple(results)
+        _must_belong(run_id, (*measured, *found))
+        self._must_be_staged(run_id, measured, found)
+        self._update_measured(run_id, measured)
+        self._connection.execute(delete(gate_results).where(gate_results.c.run_id == run_id))
+        if found:
+            self._connection.execute(insert(gate_results), [rows.gate_row(result) for result in found])
+        append_with_samples(
+            self._log,
+            Event(
+                actor=actor,
+                entity="gates",
+                entity_id=run_id,
+                action="gates_recorded",
+                payload={
+                    "partitions": len(measured),
+                    **gates_payload(found),
+                    **({TOOK_MS: dict(took_ms)} if took_ms else {}),
+                },
+            ),
+            run_id,
+            samples,
+        )
+
+    def _update_measured(self, run_id: str, measured: tuple[CandidatePartition, ...]) -> None:
+        if not measured:
+            return
+        held = candidate_partitions
+        self._connection.execute(
+            update(held)
+            .where(held.c.run_id == run_id, held.c.partition_date == bindparam("of_partition"))
+            .values(
+                checksum=bindparam("new_checksum"),
+                compared_version=bindparam("new_version"),
+                compared_digest=bindparam("new_digest"),
+                compared_checksum=bindparam("accepted_checksum"),
+            ),
+            [
+                {
+                    "of_partition": each.partition,
+                    "new_checksum": each.checksum,
+                    "new_version": each.compared_version,
+                    "new_digest": each.compared_digest,
+                    "accepted_checksum": each.compared_checksum,
+                }
+                for each in measured
+            ],
+        )
+
+    def _must_be_staged(
+        self, run_id: str, measured: tuple[CandidatePartition, ...], found: tuple[GateResult, ...]
+    ) -> None:
+        staged = self.digests(run_id)
+        other = {each.partition for each in measured if staged.get(each.partition) != each.files.digest}
+        other.update(result.partition for result in found if result.partition not in staged)
+        if other:
+            raise NotWhatWasStaged(run_id=run_id, partitions=first_few(sorted(other)))
+
+    def _must_be(self, run_id: str, wanted: RunState, act: str) -> None:
+        state = self._runs.state(run_id)
+        if state is not wanted:
+            raise UnfitState(name=run_id, state=state, why=f"to {act} it must be {wanted}")
+
+
+def _must_belong(run_id: str, items: Iterable[CandidatePartition | GateResult]) -> None:
+    foreign = {item.run_id for item in items} - {run_id}
+    if foreign:
+        raise Refused(f"this is about run {run_id}, and was given what belongs to {first_few(sorted(foreign))}.")
+
+
+def _chunk(run_id: str, number: int) -> ColumnElement[bool]:
+    return (chunk_runs.c.run_id == run_id) & (chunk_runs.c.number == number)
+
+
+def _chunk_step(run_id: str, number: int, begins: ChunkState, ends: ChunkState) -> Step:
+    return Step(
+        table=chunk_runs,
+        key={"run_id": run_id, "number": number},
+        name=f"chunk {number} of run {run_id}",
+        begins=begins,
+        ends=ends,
+    )

@@ -1,0 +1,426 @@
+"""Errors of the ledger: what the database, a row or a request had to be, and what was found.
+
+What cannot happen unless a caller of the ledger contradicts itself is a plain `Refused`, with nothing to advise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import date, datetime
+
+from backfill_assets.core.errors import (
+    AtWork,
+    IllegalTransition,
+    InputsMovedOn,
+    MissingInput,
+    NotApproved,
+    OutcomeUnknown,
+    Refused,
+    Retryable,
+    TakenOver,
+    TargetChanged,
+    UnknownName,
+    sentence,
+)
+from backfill_assets.core.lease import Lease
+from backfill_assets.ledger.states import MEANING, RunState, SetState, State, states_before
+from backfill_assets.planning.manifest import Manifest
+
+
+@sentence
+class LedgerUrl(Refused):
+    """{why}"""
+
+    why: str
+
+
+@sentence
+class DriverMissing(Refused):
+    """the ledger URL names PostgreSQL, and its driver psycopg is not installed."""
+
+
+@sentence
+class Unusable(Refused):
+    """the ledger at {url} cannot be used: {why}"""
+
+    url: str
+    why: str
+
+
+@sentence
+class ReadOnly(Refused):
+    """the ledger at {url} can be read, and not written: {why}"""
+
+    url: str
+    why: str
+
+
+@sentence
+class Unavailable(Retryable):
+    """the ledger could not be used, and nothing was changed in it: {why}"""
+
+    why: str
+
+
+@sentence
+class LostWhileCommitting(OutcomeUnknown):
+    """the connection to the ledger was lost while it was committing: {why}"""
+
+    why: str
+
+
+@sentence
+class NewerLedger(Refused):
+    """the ledger is at revision {revision}, which this version does not know; it knows revisions up to {known}."""
+
+    revision: str | None
+    known: str
+
+
+@sentence
+class DanglingReferences(Refused):
+    """rows of the ledger's table {table} refer to rows that are not there; it was left as it was."""
+
+    table: str
+
+
+@sentence
+class Damaged(IllegalTransition):
+    """{what}"""
+
+    what: str
+    of: Mapping[str, object]
+
+    @property
+    def ids(self) -> Mapping[str, object]:
+        return self.of
+
+
+@sentence
+class Edited(Damaged):
+    """{what} was edited after it was agreed: its text does not have its digest."""
+
+
+@sentence
+class Unreadable(Damaged):
+    """{what} cannot be read: {why}."""
+
+    why: str
+
+
+@sentence
+class BadText(Refused):
+    """{what} {why}."""
+
+    what: str
+    why: str
+    is_missing: bool = False
+
+
+@sentence
+class BadApprover(BadText, NotApproved):
+    """{what} {why}."""
+
+
+@sentence
+class NotInLedger(UnknownName):
+    """there is no {kind} {name!r}{which}."""
+
+    kind: str
+    name: str
+    which: str = ""
+
+    @property
+    def ids(self) -> Mapping[str, object]:
+        return {f"{self.kind.split()[-1]}_id": self.name}
+
+
+@sentence
+class NotGivenUp(UnknownName):
+    """no sensor has given up {subject!r}."""
+
+    subject: str
+
+
+@sentence
+class UnknownVersion(UnknownName):
+    """{table} never had version {version} of {partition}{others}."""
+
+    table: str
+    partition: date
+    version: int
+    more: int
+
+    @property
+    def others(self) -> str:
+        return f" (nor {self.more} more of those asked for)" if self.more else ""
+
+
+@sentence
+class AlreadyRecorded(Refused):
+    """there is a {kind} {name} already, and it never changes."""
+
+    kind: str
+    name: str
+
+
+@sentence
+class OtherManifest(Refused):
+    """set {set_id} names another manifest of run {run_id} than the ledger holds."""
+
+    set_id: str
+    run_id: str
+
+
+@sentence
+class NotAFollowUp(Refused):
+    """run {run_id} {why}."""
+
+    run_id: str
+    why: str
+
+
+@sentence
+class NoSamples(Refused):
+    """the ledger holds no values of rows of run {runs}."""
+
+    run_ids: tuple[str, ...]
+
+    @property
+    def runs(self) -> str:
+        return " or ".join(self.run_ids)
+
+
+@sentence
+class CannotBecome(IllegalTransition):
+    """{name} is {is_now}, and cannot become {wanted}: that follows {before}."""
+
+    name: str
+    found: State | None
+    wanted: State
+    of: Mapping[str, object]
+
+    @property
+    def is_now(self) -> str:
+        return "not in the ledger" if self.found is None else f"{self.found} ({MEANING[self.found]})"
+
+    @property
+    def before(self) -> str:
+        return " or ".join(map(str, states_before(self.wanted))) or "nothing"
+
+    @property
+    def ids(self) -> Mapping[str, object]:
+        return self.of
+
+
+@sentence
+class UnfitState(IllegalTransition):
+    """{kind} {name} is {state} ({meaning}); {why}."""
+
+    name: str
+    state: RunState | SetState
+    why: str
+
+    @property
+    def kind(self) -> str:
+        return "run" if isinstance(self.state, RunState) else "set"
+
+    @property
+    def meaning(self) -> str:
+        return MEANING[self.state]
+
+    @property
+    def ids(self) -> Mapping[str, object]:
+        return {f"{self.kind}_id": self.name, "state": str(self.state)}
+
+
+@sentence
+class NotCancellable(UnfitState):
+    """{kind} {name} cannot be cancelled: it is {state} ({meaning})."""
+
+    why: str = ""
+
+
+@sentence
+class Ended(IllegalTransition):
+    """{kind} {name} {why}."""
+
+    kind: str
+    name: str
+    why: str
+
+    @property
+    def ids(self) -> Mapping[str, object]:
+        return {f"{self.kind}_id": self.name}
+
+
+@sentence
+class NeverPublished(IllegalTransition):
+    """run {run_id} has mode {manifest.mode} and is never published, so it needs no approval."""
+
+    run_id: str
+    manifest: Manifest
+
+
+@sentence
+class PartOfSet(IllegalTransition):
+    """run {run_id} {why}."""
+
+    run_id: str
+    set_id: str
+    act: str  # what is asked for of the whole set instead
+    why: str
+
+
+@sentence
+class NotStaged(IllegalTransition):
+    """run {run_id} is not wholly staged: {lacking}."""
+
+    run_id: str
+    lacking: str
+
+
+@sentence
+class NotWhatWasStaged(Refused):
+    """the gates of run {run_id} measured files that are not the staged ones, for {partitions}."""
+
+    run_id: str
+    partitions: str
+
+
+@sentence
+class LostWork(TakenOver):
+    """{name} is not this process's any more: {why}."""
+
+    name: str
+    why: str
+    of: Mapping[str, object]
+
+    @property
+    def ids(self) -> Mapping[str, object]:
+        return self.of
+
+
+@sentence
+class UnderWay(AtWork):
+    """{work_id} is under way: {who}."""
+
+    work_id: str
+    held: Lease
+    found_at: datetime
+
+    @property
+    def who(self) -> str:
+        return self.held.sentence(self.found_at)
+
+    @property
+    def ids(self) -> Mapping[str, object]:
+        until = self.held.until_at.isoformat()
+        return {"work_id": self.work_id, "holder": self.held.holder, "machine": self.held.machine, "until": until}
+
+
+@sentence
+class NeedsApproval(NotApproved):
+    """no other person than the requester has approved the manifest of run {run_id}."""
+
+    run_id: str
+
+
+@sentence
+class NeedsAnother(NotApproved):
+    """{kind} {name} was {why}, who cannot approve it{as_well}."""
+
+    kind: str
+    name: str
+    why: str
+    as_well: str = ""
+
+    @property
+    def ids(self) -> Mapping[str, object]:
+        return {f"{self.kind}_id": self.name}
+
+
+@sentence
+class NeedsComment(NotApproved):
+    """the approval of {whole} needs a comment, because of {table}: {said}."""
+
+    run_id: str
+    whole: str
+    table: str
+    said: str
+
+
+@sentence
+class TableBusy(IllegalTransition):
+    """{table} is being changed by publication {publication_id} ({action} of run {run_id}), and a table has one open
+    publication at a time."""
+
+    table: str
+    publication_id: str
+    action: str
+    run_id: str
+
+
+@sentence
+class PublicationIdTaken(Refused):
+    """there is a publication {publication_id} already; every attempt has an id of its own."""
+
+    publication_id: str
+
+
+@sentence
+class NoLongerAsked(IllegalTransition):
+    """run {run_id} follows publications that no longer ask for it ({reasons}), so it is not published."""
+
+    run_id: str
+    publications: tuple[str, ...]
+    reasons: str
+    manifest: Manifest
+
+
+@sentence
+class LandedSince(InputsMovedOn):
+    """run {run_id} built {unread} of {table} without events, and events of then have landed since."""
+
+    run_id: str
+    table: str
+    unread: str
+    days: tuple[date, ...]
+
+
+@sentence
+class OtherVersions(TargetChanged):
+    """{table} is not what was expected, for {which}: expected version {expected} of {first}, found {found}."""
+
+    run_id: str
+    table: str
+    partitions: tuple[date, ...]
+    which: str
+    expected: int
+    found: int
+    is_rollback: bool
+
+    @property
+    def first(self) -> date:
+        return self.partitions[0]
+
+
+@sentence
+class StagedFilesRemoved(MissingInput):
+    """the staged files of run {run_id} were removed by retention at {at}, for {days}."""
+
+    run_id: str
+    table: str
+    at: str
+    days: str
+
+
+@sentence
+class ReplacedFilesRemoved(MissingInput):
+    """run {run_id} cannot be rolled back: what it replaced in {table} was removed by retention at {at}, for {days}."""
+
+    run_id: str
+    table: str
+    at: str
+    days: str
+    manifest: Manifest

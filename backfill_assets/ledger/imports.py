@@ -1,0 +1,459 @@
+"""Imports: landed files, their counts, days and operations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from datetime import date
+from typing import Any
+
+from sqlalchemy import bindparam, delete, func, insert, select, update
+
+from backfill_assets.core.errors import Refused
+from backfill_assets.core.lease import LeaseTerms
+from backfill_assets.ledger.errors import CannotBecome, Damaged, NotInLedger
+from backfill_assets.ledger.events import Event, EventLog, Step, days_digest
+from backfill_assets.ledger.import_records import (
+    ImportCounts,
+    ImportDay,
+    ImportRecord,
+    KeyCounts,
+    OfferedFile,
+    import_day,
+    import_record,
+)
+from backfill_assets.ledger.leases import LeaseSteps
+from backfill_assets.ledger.queries import Queries, batches, optional_batches
+from backfill_assets.ledger.recorded_text import first_few, one_line, storable_text
+from backfill_assets.ledger.schema import import_days, imports
+from backfill_assets.ledger.states import ImportState
+
+
+class ImportReads(Queries):
+    """Landed files and their days."""
+
+    def records(
+        self,
+        source: str | None = None,
+        states: Iterable[ImportState] | None = None,
+        *,
+        limit: int | None = None,
+    ) -> tuple[ImportRecord, ...]:
+        """Landed files in the order of arrival.
+
+        Cost: one row per landed file, chosen in the database.
+
+        Args:
+            source: Only those of this source.
+            states: Only those in one of these states.
+            limit: At most this many, the last ones.
+        """
+        chosen = select(imports).order_by(imports.c.arrival.desc()).limit(limit)
+        if source is not None:
+            chosen = chosen.where(imports.c.source == source)
+        if states is not None:
+            chosen = chosen.where(imports.c.state.in_(tuple(states)))
+        return tuple(import_record(row) for row in reversed(self._rows(chosen)))
+
+    def get(self, import_id: str) -> ImportRecord:
+        """One landed file.
+
+        Cost: one primary key lookup.
+
+        Raises:
+            UnknownName: There is none of this id.
+        """
+        row = self._row(select(imports).where(imports.c.import_id == import_id))
+        if row is None:
+            raise NotInLedger(kind="import", name=import_id)
+        return import_record(row)
+
+    def named(self, import_ids: Iterable[str]) -> Mapping[str, ImportRecord]:
+        """Landed files by id; ids of none are absent.
+
+        Cost: one primary key lookup per file.
+        """
+        chosen = select(imports)
+        found = (self._rows(chosen.where(imports.c.import_id.in_(some))) for some in batches(import_ids))
+        return {row.import_id: import_record(row) for rows in found for row in rows}
+
+    def with_sha(self, source: str, sha256: str) -> tuple[ImportRecord, ...]:
+        """The files of a source that had exactly this content, in the order of arrival.
+
+        Cost: one index lookup.
+        """
+        same_content = (imports.c.source == source) & (imports.c.sha256 == sha256)
+        chosen = select(imports).where(same_content).order_by(imports.c.arrival)
+        return tuple(import_record(row) for row in self._rows(chosen))
+
+    def days(
+        self,
+        import_ids: Iterable[str] | None = None,
+        *,
+        source: str | None = None,
+        days: Iterable[date] | None = None,
+        states: Iterable[ImportState] | None = None,
+    ) -> tuple[ImportDay, ...]:
+        """Which landed files touch which event dates, by arrival and date.
+
+        Cost: one index range per batch of files or dates; one row per file and date.
+
+        Args:
+            import_ids: Only these files.
+            source: Only files of this source.
+            days: Only these event dates.
+            states: Only files in one of these states; otherwise the days of failed ones are among them.
+        """
+        chosen = select(import_days, imports.c.arrival).join_from(
+            import_days, imports, import_days.c.import_id == imports.c.import_id
+        )
+        if source is not None:
+            chosen = chosen.where(imports.c.source == source)
+        if states is not None:
+            chosen = chosen.where(imports.c.state.in_(tuple(states)))
+        day_batches = list(optional_batches(days))
+        found: list[tuple[int, ImportDay]] = []
+        for id_batch in optional_batches(import_ids):
+            of_files = chosen if id_batch is None else chosen.where(import_days.c.import_id.in_(id_batch))
+            for day_batch in day_batches:
+                some = of_files if day_batch is None else of_files.where(import_days.c.event_date.in_(day_batch))
+                found.extend((row.arrival, import_day(row)) for row in self._rows(some))
+        return tuple(day for _, day in sorted(found, key=lambda each: (each[0], each[1].event_date)))
+
+    def first_event_date(self) -> date | None:
+        """The earliest date of an event that has landed; None when nothing has.
+
+        Cost: one pass over the dates of all files.
+        """
+        return next((row.first for row in self._rows(select(func.min(import_days.c.event_date).label("first")))), None)
+
+
+NO_KEYS = KeyCounts()
+NOTHING_MOVED: Mapping[str, ImportCounts] = {}
+FATES = ("accepted", "duplicate", "superseded")
+ENDINGS = ("displaced", "deleted", "withdrawn", "restored")
+
+
+class ImportWrites(ImportReads):
+    """Landed files: begun, counted, loaded, failed and landed again."""
+
+    def __init__(self, log: EventLog, leases: LeaseSteps) -> None:
+        super().__init__(log.connection)
+        self._log, self._leases = log, leases
+
+    def begin(self, offered: OfferedFile, *, actor: str, lease: LeaseTerms | None = None) -> ImportRecord:
+        """Takes a file in. It is LANDING and gets the next place in the order of arrival, over all sources.
+
+        Cost: one index lookup, the rows of the import and its lease, and one event.
+        """
+        arrival = int(self._values(select(func.coalesce(func.max(imports.c.arrival), 0)))[0]) + 1
+        import_id = f"imp-{arrival:06d}"
+        self._connection.execute(
+            insert(imports).values(
+                import_id=import_id,
+                arrival=arrival,
+                source=offered.source,
+                sha256=offered.sha256,
+                original_path=storable_text("the path", offered.original_path),
+                stored_path=storable_text("the path", offered.stored_path),
+                size_bytes=offered.size_bytes,
+                file_format=offered.format,
+                compression=offered.compression,
+                state=ImportState.LANDING,
+                first_seen_at=self._log.now,
+                landed_by=one_line("the actor", actor),
+                on_duplicate=offered.on_duplicate,
+                schema_versions=[],
+                ignored_columns=[],
+                note="",
+                **asdict(ImportCounts()),
+            )
+        )
+        self._log.append(
+            _import_event(import_id, "import_begun", actor, asdict(offered), to_state=str(ImportState.LANDING))
+        )
+        self._leases.take(import_id, lease, holder=actor)
+        return self.get(import_id)
+
+    def finish(
+        self,
+        import_id: str,
+        *,
+        counts: ImportCounts,
+        days: Iterable[ImportDay],
+        schema_versions: Sequence[int],
+        ignored_columns: Sequence[str],
+        actor: str,
+        keys: KeyCounts = NO_KEYS,
+        moved_elsewhere: Mapping[str, ImportCounts] = NOTHING_MOVED,
+        linked: Sequence[ImportDay] = (),
+        note: str = "",
+        attempt: str | None = None,
+        contract: int = 1,
+    ) -> None:
+        """The file is copied, checked and counted: LANDED.
+
+        Cost: one row per event date, per file of which records have another fate now and per day linked, and one event.
+
+        Args:
+            import_id: A file that is LANDING.
+            counts: What became of its records.
+            days: The event dates it touches, instead of those it had before.
+            schema_versions: The distinct schema versions found in it.
+            ignored_columns: Columns that were left out.
+            actor: Who landed it.
+            keys: How many more keys of the source are current, deleted and withdrawn because of it.
+            moved_elsewhere: How many more records of earlier files are accepted, duplicate and superseded now, by
+                import id.
+            linked: Days of earlier files that their records touch only now, because this file came between.
+            note: Why it was taken in, where a person has to say that.
+            attempt: Names the lease under which it was landed.
+            contract: The version of its source's contract that its records are kept in.
+
+        Raises:
+            UnknownName: There is no such import, or one of those whose records it moves.
+            TakenOver: The lease was taken away.
+            IllegalTransition: It is not LANDING.
+            Refused: The counts do not reconcile, here or on a file whose records it moves.
+        """
+        if not counts.reconciles or min(asdict(counts).values()) < 0:
+            raise Refused(
+                f"the counts of {import_id} do not reconcile: {counts.landed} landed is not {counts.accepted} accepted "
+                f"+ {counts.duplicate} duplicate + {counts.superseded} superseded + {counts.rejected} rejected.",
+                import_id=import_id,
+            )
+        self._leases.require(import_id, attempt)
+        self._leases.drop(import_id)
+        touched = tuple(days)
+        self._replace_days(import_id, touched)
+        self._move_records(moved_elsewhere)
+        links = self._link_days(linked)
+        moved = {
+            other: {name: n for name, n in asdict(counts).items() if n} for other, counts in moved_elsewhere.items()
+        }
+        self._log.change(
+            _step(import_id, ImportState.LANDING, ImportState.LANDED),
+            _import_event(
+                import_id,
+                "import_landed",
+                actor,
+                {
+                    **asdict(counts),
+                    "keys": asdict(keys),
+                    "moved_elsewhere": moved,
+                    "days_digest": days_digest(touched),
+                    "linked_days": links,
+                    "contract": contract,
+                },
+            ),
+            also={
+                **asdict(counts),
+                **{f"keys_{state}": n for state, n in asdict(keys).items()},
+                "landed_at": self._log.now,
+                "schema_versions": sorted(schema_versions),
+                "ignored_columns": sorted(ignored_columns),
+                "note": storable_text("the note", note),
+                "contract": contract,
+            },
+        )
+
+    def _replace_days(self, import_id: str, days: tuple[ImportDay, ...]) -> None:
+        foreign = {day.import_id for day in days} - {import_id}
+        if foreign:
+            raise Refused(f"this is about {import_id}, and was given days of {first_few(sorted(foreign))}.")
+        self._connection.execute(delete(import_days).where(import_days.c.import_id == import_id))
+        if days:
+            self._connection.execute(insert(import_days), [asdict(day) for day in days])
+
+    def _move_records(self, moved: Mapping[str, ImportCounts]) -> None:
+        """Records of other files have another fate now; none of them appear or disappear."""
+        if not moved:
+            return
+        present = {record.import_id: record.counts for record in self._records_of(moved)}
+        changed = {
+            other: {name: getattr(present[other], name) + getattr(by, name) for name in FATES}
+            for other, by in moved.items()
+        }
+        impossible = [
+            other
+            for other, by in moved.items()
+            if min(changed[other].values()) < 0 or sum(getattr(by, name) for name in FATES) or by.landed or by.rejected
+        ]
+        if impossible:
+            what = f"more records were superseded than were ever accepted, of {first_few(sorted(impossible))}."
+            raise Damaged(what=what, of={"import_ids": tuple(impossible)})
+        self._connection.execute(
+            update(imports)
+            .where(imports.c.import_id == bindparam("of_import"))
+            .values({name: bindparam(f"now_{name}") for name in FATES}),
+            [
+                {"of_import": other, **{f"now_{name}": n for name, n in counts.items()}}
+                for other, counts in changed.items()
+            ],
+        )
+
+    def _link_days(self, linked: Sequence[ImportDay]) -> Mapping[str, str]:
+        """Adds to the days of other files; gives the digest of the days of each of them."""
+        others = sorted({day.import_id for day in linked})
+        known = {(day.import_id, day.event_date): day for day in self.days(others)} if others else {}
+        for day in linked:
+            before = known.get((day.import_id, day.event_date))
+            counts = {name: max(0, getattr(day, name) + (getattr(before, name) if before else 0)) for name in ENDINGS}
+            place = {"import_id": day.import_id, "event_date": day.event_date}
+            if before is None:
+                self._connection.execute(insert(import_days).values(**place, events=0, **counts))
+            else:
+                here = (import_days.c.import_id == day.import_id) & (import_days.c.event_date == day.event_date)
+                self._connection.execute(update(import_days).where(here).values(**counts))
+        found: dict[str, list[ImportDay]] = {}
+        for day in self.days(others) if others else ():
+            found.setdefault(day.import_id, []).append(day)
+        return {other: days_digest(found.get(other, ())) for other in others}
+
+    def recount(self, counts: Mapping[str, ImportCounts], *, because: str, actor: str) -> None:
+        """The records of these files were counted again, after another file was reprocessed in its place among them.
+
+        Cost: one row and one event per file.
+
+        Args:
+            counts: The counts that hold now, by import id.
+            because: The import that was reprocessed.
+            actor: Who had it reprocessed.
+
+        Raises:
+            UnknownName: There is no such import.
+            Refused: The counts of a file do not reconcile.
+        """
+        self._columns_of(counts, imports.c.import_id)
+        for import_id, found in counts.items():
+            if not found.reconciles or min(asdict(found).values()) < 0:
+                raise Refused(f"the counts of {import_id} do not reconcile: {asdict(found)}.", import_id=import_id)
+            changed = update(imports).where(imports.c.import_id == import_id).values(**asdict(found))
+            self._connection.execute(changed)
+        self._log.append(
+            *(
+                _import_event(import_id, "import_recounted", actor, {**asdict(found), "because": because})
+                for import_id, found in counts.items()
+            )
+        )
+
+    def fail(self, import_id: str, *, note: str, actor: str, attempt: str | None = None) -> None:
+        """Landing stopped; nothing of the file is used.
+
+        Cost: the rows of the import and its lease, and one event.
+
+        Raises:
+            UnknownName: There is no such import.
+            TakenOver: The lease that `attempt` names was taken away.
+            IllegalTransition: It is not LANDING.
+        """
+        self._leases.require(import_id, attempt)
+        self._leases.drop(import_id)
+        self._log.change(
+            _step(import_id, ImportState.LANDING, ImportState.FAILED),
+            _import_event(import_id, "import_failed", actor, {"note": note}),
+            also={"note": storable_text("the note", note)},
+        )
+
+    def reopen(self, import_id: str, on_duplicate: str, actor: str, *, lease: LeaseTerms | None = None) -> None:
+        """The same file is landed once more; it keeps its place in the order of arrival.
+
+        Cost: as `fail`.
+
+        Raises:
+            UnknownName: There is no such import.
+            IllegalTransition: It is being landed right now.
+        """
+        state = self.get(import_id).state
+        self._log.change(
+            _step(import_id, state, ImportState.LANDING),
+            _import_event(import_id, "import_reopened", actor, {"on_duplicate": on_duplicate}),
+            also={"on_duplicate": on_duplicate, "note": ""},
+        )
+        self._leases.take(import_id, lease, holder=actor)
+
+    def mark_loaded(self, import_ids: Iterable[str], *, actor: str) -> None:
+        """The days of these files are in bronze. Files that are LOADED already stay so.
+
+        Cost: one primary key lookup per file; one row and one event per file that is not LOADED yet.
+
+        Raises:
+            UnknownName: There is no such import.
+            IllegalTransition: One of them is neither LANDED nor LOADED.
+        """
+        states: dict[str, ImportState] = self._columns_of(import_ids, imports.c.state)
+        landed = [import_id for import_id, state in states.items() if state is not ImportState.LOADED]
+        for import_id in landed:
+            if states[import_id] is not ImportState.LANDED:
+                raise _step(import_id, ImportState.LANDED, ImportState.LOADED).refusal(states[import_id])
+        for batch in batches(landed):
+            are_landed = imports.c.import_id.in_(batch) & (imports.c.state == ImportState.LANDED)
+            changed = self._connection.execute(update(imports).where(are_landed).values(state=ImportState.LOADED))
+            if changed.rowcount != len(batch):
+                raise CannotBecome(name=first_few(batch), found=None, wanted=ImportState.LOADED, of={})
+        self._log.append(
+            *(
+                _import_event(
+                    import_id,
+                    "import_loaded",
+                    actor,
+                    {},
+                    from_state=str(ImportState.LANDED),
+                    to_state=str(ImportState.LOADED),
+                )
+                for import_id in landed
+            )
+        )
+
+    def _records_of(self, import_ids: Iterable[str]) -> Iterable[ImportRecord]:
+        wanted = list(dict.fromkeys(import_ids))
+        found = [
+            import_record(row)
+            for batch in batches(wanted)
+            for row in self._rows(select(imports).where(imports.c.import_id.in_(batch)))
+        ]
+        if missing := sorted(set(wanted) - {record.import_id for record in found}):
+            raise NotInLedger(kind="import", name=missing[0])
+        return found
+
+    def _columns_of(self, import_ids: Iterable[str], column: Any) -> dict[str, Any]:
+        """One column of each of these imports, in the order in which they were named."""
+        wanted = list(dict.fromkeys(import_ids))
+        found: dict[str, Any] = {}
+        for batch in batches(wanted):
+            chosen = select(imports.c.import_id, column.label("value")).where(imports.c.import_id.in_(batch))
+            found.update((row.import_id, row.value) for row in self._rows(chosen))
+        for import_id in wanted:
+            if import_id not in found:
+                raise NotInLedger(kind="import", name=import_id)
+        return {import_id: found[import_id] for import_id in wanted}
+
+
+def _import_event(
+    import_id: str,
+    action: str,
+    actor: str,
+    payload: Mapping[str, Any],
+    *,
+    from_state: str = "",
+    to_state: str = "",
+) -> Event:
+    return Event(
+        actor=actor,
+        entity="import",
+        entity_id=import_id,
+        action=action,
+        from_state=from_state,
+        to_state=to_state,
+        payload=payload,
+    )
+
+
+def _step(import_id: str, begins: ImportState, ends: ImportState) -> Step:
+    return Step(
+        table=imports,
+        key={"import_id": import_id},
+        name=f"import {import_id}",
+        begins=begins,
+        ends=ends,
+    )

@@ -1,0 +1,320 @@
+"""Reads of publications: intended swaps, their changes, and their outcome."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import date, datetime
+from typing import Any, TypedDict, Unpack
+
+from sqlalchemy import ScalarSelect, Select, Table, and_, case, func, or_, select
+
+from backfill_assets.core.identity import EMPTY_FILE_SET
+from backfill_assets.ledger import rows
+from backfill_assets.ledger.errors import NotInLedger
+from backfill_assets.ledger.queries import Queries, batches
+from backfill_assets.ledger.records import (
+    Action,
+    PartitionChange,
+    PublicationHeader,
+    PublicationRecord,
+    RollbackOrder,
+    VerifiedPartition,
+)
+from backfill_assets.ledger.schema import events, partition_versions, publication_changes, publications, verifications
+from backfill_assets.ledger.states import PublicationState
+
+ROLLBACK, ORDERED, ENDED = "rollback", "rollback_ordered", "rollback_ended"
+"""The events of a rollback that takes dependents along: it is under way while it was ordered and has not ended."""
+
+OUTCOME_UNKNOWN = "publication_outcome_unknown"
+"""The event of a process that ends without knowing whether its swap landed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StandingPublication:
+    """A publication that stands: the table version that it made, and how many partitions it swapped and found equal."""
+
+    delta_version: int | None
+    changed: int
+    verified: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Extent:
+    """How much a publication changes.
+
+    Attributes:
+        changed: Partitions that it swaps or records.
+        empty: Those of them that had no rows before and have none after.
+        verified: Partitions that it found equal.
+        rows: Rows that it swaps in.
+        first, last: Of all partitions that it names; None when it names none.
+    """
+
+    changed: int = 0
+    empty: int = 0
+    verified: int = 0
+    rows: int = 0
+    first: date | None = None
+    last: date | None = None
+
+
+NOTHING_CHANGED = Extent()
+
+
+class PublicationFilter(TypedDict, total=False):
+    """Which publications are meant; without any of these, all.
+
+    Attributes:
+        table: Only those of this table.
+        run_id: Only those that brought in or undid this run.
+        states: Only those in one of these states.
+        before: Only those that were begun before the event of this sequence.
+        limit: At most this many, the last begun ones.
+    """
+
+    table: str
+    run_id: str
+    before: int
+    states: Collection[PublicationState]
+    limit: int
+
+
+class PublicationReads(Queries):
+    """Publications and rollbacks."""
+
+    def get(self, publication_id: str) -> PublicationRecord:
+        """One publication with everything it changes.
+
+        Cost: one primary key lookup, and one row per partition that it changes or found equal.
+
+        Raises:
+            UnknownName: There is none of this id.
+        """
+        row = self._row(select(publications).where(publications.c.publication_id == publication_id))
+        if row is None:
+            raise NotInLedger(kind="publication", name=publication_id)
+        ids = [publication_id]
+        return rows.publication_record(row, self._changes(ids)[publication_id], self._verified(ids)[publication_id])
+
+    def header(self, publication_id: str) -> PublicationHeader:
+        """One publication without the partitions that it changes.
+
+        Cost: one primary key lookup.
+
+        Raises:
+            UnknownName: There is none of this id.
+        """
+        row = self._row(select(publications).where(publications.c.publication_id == publication_id))
+        if row is None:
+            raise NotInLedger(kind="publication", name=publication_id)
+        return rows.publication_header(row)
+
+    def headers(self, **chosen: Unpack[PublicationFilter]) -> tuple[PublicationHeader, ...]:
+        """Publications without the partitions that they change, the last begun first.
+
+        Cost: one index range: one short row per chosen publication.
+        """
+        return tuple(rows.publication_header(row) for row in self._rows(_chosen(chosen)))
+
+    def landed_at(self) -> Mapping[str, datetime]:
+        """By run, when its latest publication landed, even if it was undone since.
+
+        Cost: every row of the table of publications, grouped in the database.
+        """
+        held = publications
+        chosen = select(held.c.run_id, func.max(held.c.finished_at).label("landed_at")).where(
+            held.c.action == Action.PUBLISH,
+            held.c.state.in_((PublicationState.PUBLISHED, PublicationState.ROLLED_BACK)),
+        )
+        return {row.run_id: row.landed_at for row in self._rows(chosen.group_by(held.c.run_id))}
+
+    def count(self, **chosen: Unpack[PublicationFilter]) -> int:
+        """How many publications there are.
+
+        Cost: one index range, counted in the database.
+        """
+        return int(self._values(select(func.count()).select_from(_chosen(chosen).order_by(None).subquery()))[0])
+
+    def extents(self, publication_ids: Iterable[str]) -> dict[str, Extent]:
+        """How much publications change, by publication.
+
+        Cost: one index range per publication, added up in the database; no file sets are read.
+        """
+        chosen = list(publication_ids)
+        found: dict[str, Extent] = dict.fromkeys(chosen, NOTHING_CHANGED)
+        made, verified = publication_changes, verifications
+        is_empty = and_(made.c.expected_files == EMPTY_FILE_SET, made.c.file_count == 0)
+        changed = select(
+            made.c.publication_id,
+            func.count().label("partitions"),
+            func.sum(case((is_empty, 1), else_=0)).label("empty"),
+            func.sum(made.c.row_count).label("rows"),
+            func.min(made.c.partition_date).label("first"),
+            func.max(made.c.partition_date).label("last"),
+        ).group_by(made.c.publication_id)
+        equal = select(
+            verified.c.publication_id,
+            func.count().label("partitions"),
+            func.min(verified.c.partition_date).label("first"),
+            func.max(verified.c.partition_date).label("last"),
+        ).group_by(verified.c.publication_id)
+        for batch in batches(chosen):
+            for row in self._rows(changed.where(made.c.publication_id.in_(batch))):
+                found[row.publication_id] = Extent(
+                    changed=row.partitions, empty=int(row.empty), rows=int(row.rows), first=row.first, last=row.last
+                )
+            for row in self._rows(equal.where(verified.c.publication_id.in_(batch))):
+                present = found[row.publication_id]
+                found[row.publication_id] = replace(
+                    present,
+                    verified=row.partitions,
+                    first=min(filter(None, (present.first, row.first))),
+                    last=max(filter(None, (present.last, row.last))),
+                )
+        return found
+
+    def changed_partitions(self, publication_id: str) -> tuple[date, ...]:
+        """The partitions that a publication changes, in their order; those that it found equal are left out.
+
+        Cost: one index range.
+        """
+        made = publication_changes
+        chosen = select(made.c.partition_date).where(made.c.publication_id == publication_id)
+        return tuple(self._values(chosen.order_by(made.c.partition_date)))
+
+    def records(self, **chosen: Unpack[PublicationFilter]) -> tuple[PublicationRecord, ...]:
+        """Publications with everything that they change, the last begun first.
+
+        Cost: one index range, and one row per partition that they change or found equal.
+        """
+        found = self._rows(_chosen(chosen))
+        ids = [row.publication_id for row in found]
+        changes, verified = self._changes(ids), self._verified(ids)
+        return tuple(
+            rows.publication_record(row, changes[row.publication_id], verified[row.publication_id]) for row in found
+        )
+
+    def verifying(self, table: str, partition: date, version: int) -> tuple[PublicationRecord, ...]:
+        """The standing publications that found this version equal to what they had computed, the last begun first.
+
+        Cost: one row per publication that found a partition of this date equal.
+        """
+        chosen = (
+            select(verifications.c.publication_id)
+            .join_from(verifications, publications, publications.c.publication_id == verifications.c.publication_id)
+            .where(
+                publications.c.table_name == table,
+                publications.c.state == PublicationState.PUBLISHED,
+                verifications.c.partition_date == partition,
+                verifications.c.version == version,
+            )
+            .order_by(publications.c.begun_sequence.desc())
+        )
+        return tuple(self.get(publication_id) for publication_id in self._values(chosen))
+
+    def states(self) -> Mapping[str, Mapping[str, PublicationState]]:
+        """The state of every publication, by table and id: while these are the same, no version of a table changes.
+
+        Cost: one row per publication of the ledger.
+        """
+        found: dict[str, dict[str, PublicationState]] = {}
+        for row in self._rows(select(publications.c.table_name, publications.c.publication_id, publications.c.state)):
+            found.setdefault(row.table_name, {})[row.publication_id] = row.state
+        return found
+
+    def landed(self, run_ids: Iterable[str]) -> dict[str, StandingPublication]:
+        """The standing publications of runs, by run; runs without one are left out. No file sets are read.
+
+        Cost: one index lookup per run; partitions are counted in the database.
+        """
+        made = publications
+        found: dict[str, StandingPublication] = {}
+        for batch in batches(run_ids):
+            counts = (_count(publication_changes).label("changed"), _count(verifications).label("verified"))
+            chosen = select(made.c.run_id, made.c.delta_version, *counts)
+            stands = (made.c.state == PublicationState.PUBLISHED, made.c.action == Action.PUBLISH)
+            for row in self._rows(chosen.where(made.c.run_id.in_(batch), *stands)):
+                found[row.run_id] = StandingPublication(
+                    delta_version=row.delta_version, changed=row.changed, verified=row.verified
+                )
+        return found
+
+    def is_unknown(self, publication_id: str) -> bool:
+        """Whether the process of a publication has ended without knowing whether the swap landed.
+
+        Cost: the events of the publication.
+        """
+        noted = select(events.c.sequence).where(
+            events.c.entity_id == publication_id, events.c.action == OUTCOME_UNKNOWN
+        )
+        return bool(self._values(noted.limit(1)))
+
+    def rollbacks_under_way(self) -> tuple[RollbackOrder, ...]:
+        """Rollbacks with dependents that were begun and have not ended, the first begun first.
+
+        Cost: one row per rollback that took dependents along.
+        """
+        open_ones: dict[str, RollbackOrder] = {}
+        for row in self._rows(select(events).where(events.c.entity == ROLLBACK).order_by(events.c.sequence)):
+            open_ones.pop(row.entity_id, None)
+            if row.action == ORDERED:
+                open_ones[row.entity_id] = RollbackOrder(
+                    of=row.entity_id,
+                    dependents=tuple(row.payload["dependents"]),
+                    by=row.actor,
+                    reason=row.payload["reason"],
+                )
+        return tuple(open_ones.values())
+
+    def _changes(self, publication_ids: list[str]) -> dict[str, tuple[PartitionChange, ...]]:
+        made = publication_changes
+        found: dict[str, list[PartitionChange]] = {publication_id: [] for publication_id in publication_ids}
+        for batch in batches(publication_ids):
+            chosen = select(made).where(made.c.publication_id.in_(batch)).order_by(made.c.partition_date)
+            for row in self._rows(chosen):
+                found[row.publication_id].append(rows.change(row))
+        return {publication_id: tuple(changes) for publication_id, changes in found.items()}
+
+    def _verified(self, publication_ids: list[str]) -> dict[str, tuple[VerifiedPartition, ...]]:
+        held, version, made = verifications, partition_versions, publications
+        is_version = and_(
+            version.c.table_name == made.c.table_name,
+            version.c.partition_date == held.c.partition_date,
+            version.c.version == held.c.version,
+        )
+        found: dict[str, list[VerifiedPartition]] = {publication_id: [] for publication_id in publication_ids}
+        for batch in batches(publication_ids):
+            chosen = (
+                select(held, version.c.files)
+                .join_from(held, made, made.c.publication_id == held.c.publication_id)
+                .outerjoin(version, is_version)
+                .where(held.c.publication_id.in_(batch))
+                .order_by(held.c.partition_date)
+            )
+            for row in self._rows(chosen):
+                found[row.publication_id].append(rows.verified(row))
+        return {publication_id: tuple(verified) for publication_id, verified in found.items()}
+
+
+def _count(partitions: Table) -> ScalarSelect[int]:
+    """How many partitions of a kind a publication names."""
+    named = select(func.count()).select_from(partitions)
+    if partitions is publication_changes:
+        # A partition that is new and has no rows is recorded, and nothing changes for its readers.
+        named = named.where(or_(partitions.c.expected_version > 0, partitions.c.file_count > 0))
+    return named.where(partitions.c.publication_id == publications.c.publication_id).scalar_subquery()
+
+
+def _chosen(chosen: PublicationFilter) -> Select[*tuple[Any, ...]]:
+    statement = select(publications).order_by(publications.c.begun_sequence.desc()).limit(chosen.get("limit"))
+    if "table" in chosen:
+        statement = statement.where(publications.c.table_name == chosen["table"])
+    if "run_id" in chosen:
+        statement = statement.where(publications.c.run_id == chosen["run_id"])
+    if "states" in chosen:
+        statement = statement.where(publications.c.state.in_(tuple(chosen["states"])))
+    if "before" in chosen:
+        statement = statement.where(publications.c.begun_sequence < chosen["before"])
+    return statement

@@ -1,0 +1,338 @@
+"""Sets: runs that were agreed together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from sqlalchemy import Select, exists, func, insert, select
+
+from backfill_assets.core.people import same_name
+from backfill_assets.ledger import rows
+from backfill_assets.ledger.approvals import ApprovalSteps, another_person
+from backfill_assets.ledger.errors import (
+    AlreadyRecorded,
+    Ended,
+    NeedsAnother,
+    NotCancellable,
+    NotInLedger,
+    OtherManifest,
+    UnfitState,
+)
+from backfill_assets.ledger.events import Event, EventLog, Step
+from backfill_assets.ledger.publications import PublicationReads
+from backfill_assets.ledger.queries import Queries, Unreadable, batches, readable
+from backfill_assets.ledger.recorded_text import one_line, storable_text
+from backfill_assets.ledger.records import ApprovalGrounds, RunRecord, SetRecord
+from backfill_assets.ledger.runs import Cancellation, RunReads, RunSteps, cancel_run
+from backfill_assets.ledger.schema import events, manifests, restatement_sets, runs, set_members
+from backfill_assets.ledger.states import ApprovalState, RunState, SetState, may_follow
+from backfill_assets.planning.sets import SetManifest
+
+
+class SetReads(Queries):
+    """Restatement sets."""
+
+    def get(self, set_id: str) -> SetRecord:
+        """One set.
+
+        Cost: one primary key lookup; the document is parsed.
+
+        Raises:
+            UnknownName: There is no such set.
+            Refused: Its document was edited in the database.
+        """
+        row = self._row(_sets().where(restatement_sets.c.set_id == set_id))
+        if row is None:
+            raise NotInLedger(kind="restatement set", name=set_id)
+        return rows.set_record(row)
+
+    def records(
+        self,
+        *,
+        states: Iterable[SetState] | None = None,
+        table: str | None = None,
+        person: str | None = None,
+        limit: int | None = None,
+        offset: int = 0,
+        unreadable: Unreadable | None = None,
+    ) -> tuple[SetRecord, ...]:
+        """Sets, the last planned first.
+
+        Cost: one row per set; every document is parsed.
+
+        Args:
+            states: Only those in one of these states.
+            table: Only those with a run of this table.
+            person: Only those on which this person acted; upper and lower case make no difference.
+            limit: At most this many.
+            offset: How many of the last planned ones are left out.
+            unreadable: Called with every set whose document cannot be read, which is then left out.
+
+        Raises:
+            Refused: A document cannot be read, and `unreadable` is not given.
+        """
+        chosen = _sets().order_by(restatement_sets.c.added_sequence.desc()).limit(limit).offset(offset)
+        if states is not None:
+            chosen = chosen.where(restatement_sets.c.state.in_(tuple(states)))
+        if table is not None:
+            of_table = select(set_members.c.set_id).join_from(set_members, runs, runs.c.run_id == set_members.c.run_id)
+            chosen = chosen.where(restatement_sets.c.set_id.in_(of_table.where(runs.c.table_name == table)))
+        if person is not None:
+            own = (events.c.entity_id == restatement_sets.c.set_id, func.lower(events.c.actor) == person.lower())
+            chosen = chosen.where(exists().where(*own))
+        return tuple(readable(self._rows(chosen), rows.set_record, name="set_id", unreadable=unreadable))
+
+    def id_of_run(self, run_id: str) -> str | None:
+        """The id of the set that a run belongs to; None for a run of its own.
+
+        Cost: one index lookup.
+        """
+        found = self._values(select(set_members.c.set_id).where(set_members.c.run_id == run_id))
+        return found[0] if found else None
+
+    def ids_of_runs(self, run_ids: Iterable[str]) -> dict[str, str]:
+        """The ids of the sets that runs belong to, by run; runs of their own are left out.
+
+        Cost: one index lookup per run.
+        """
+        chosen = select(set_members.c.run_id, set_members.c.set_id)
+        return {
+            row.run_id: row.set_id
+            for batch in batches(run_ids)
+            for row in self._rows(chosen.where(set_members.c.run_id.in_(batch)))
+        }
+
+    def whole_of(self, run_id: str) -> str:
+        """What is undone with a run: the id of its set, or of a run of its own.
+
+        Cost: one index lookup.
+        """
+        return self.id_of_run(run_id) or run_id
+
+    def of_run(self, run_id: str) -> SetRecord | None:
+        """The set that a run belongs to; None for a run of its own.
+
+        Cost: two index lookups; the document is parsed.
+        """
+        set_id = self.id_of_run(run_id)
+        return None if set_id is None else self.get(set_id)
+
+
+def _sets() -> Select[*tuple[object, ...]]:
+    return select(
+        restatement_sets.c.set_id,
+        restatement_sets.c.state,
+        restatement_sets.c.note,
+        restatement_sets.c.updated_at,
+        manifests.c.body,
+        manifests.c.digest,
+    ).join_from(restatement_sets, manifests, restatement_sets.c.set_id == manifests.c.run_id)
+
+
+def members_of(runs: RunReads, record: SetRecord) -> Sequence[RunRecord]:
+    """The runs of a set in the order of publication."""
+    return runs.named(member.run_id for member in record.manifest.members)
+
+
+def versions_of(publications: PublicationReads, record: SetRecord) -> Mapping[str, int]:
+    """The version of every table at which readers see the whole of a set; none unless all of it is published."""
+    found: dict[str, int] = {}
+    if record.state is not SetState.PUBLISHED:
+        return found
+    landed = publications.landed(member.run_id for member in record.manifest.members)
+    for member in record.manifest.members:
+        landing = landed.get(member.run_id)
+        if landing is not None and landing.delta_version is not None:
+            found[member.table] = max(found.get(member.table, 0), landing.delta_version)
+    return found
+
+
+class SetWrites(SetReads):
+    """Sets: added, approved, moved on and cancelled."""
+
+    def __init__(self, log: EventLog, runs: RunReads, run_steps: RunSteps, approvals: ApprovalSteps) -> None:
+        super().__init__(log.connection)
+        self._log, self._runs, self._run_steps, self._approvals = log, runs, run_steps, approvals
+
+    def add(self, manifest: SetManifest, *, actor: str) -> SetRecord:
+        """Writes a set down whose members' manifests are in the ledger already.
+
+        Cost: the manifest of every run is parsed; one row per run, and one event.
+
+        Raises:
+            Refused: It has no name or no reason, or a member is not the run whose digest it states.
+        """
+        name = one_line("the set's name", manifest.name)
+        one_line("the reason", manifest.reason)
+        set_id = one_line("the set's id", manifest.set_id)
+        if self._row(select(manifests.c.run_id).where(manifests.c.run_id == set_id)):
+            raise AlreadyRecorded(kind="set", name=set_id)
+        for member in manifest.members:
+            if self._runs.get(member.run_id).manifest_digest != member.manifest_digest:
+                raise OtherManifest(set_id=set_id, run_id=member.run_id)
+        self._connection.execute(insert(manifests).values(run_id=set_id, digest=manifest.digest, body=manifest.text))
+        sequence = self._log.append(
+            Event(
+                actor=actor,
+                entity="set",
+                entity_id=set_id,
+                action="set_planned",
+                to_state=str(SetState.PLANNED),
+                payload={
+                    "manifest_digest": manifest.digest,
+                    "name": name,
+                    "reason": manifest.reason,
+                    "members": [member.run_id for member in manifest.members],
+                },
+            )
+        )
+        self._connection.execute(
+            insert(restatement_sets).values(
+                set_id=set_id,
+                name=name,
+                state=SetState.PLANNED,
+                note="",
+                added_sequence=sequence,
+                updated_at=self._log.now,
+            )
+        )
+        self._connection.execute(
+            insert(set_members),
+            [
+                {"set_id": set_id, "position": position, "run_id": member.run_id}
+                for position, member in enumerate(manifest.members)
+            ],
+        )
+        return self.get(set_id)
+
+    def approve(
+        self,
+        set_id: str,
+        *,
+        by: str,
+        note: str = "",
+        place: str = "",
+        grounds: Mapping[str, ApprovalGrounds | None] | None = None,
+    ) -> None:
+        """Another person than the requester agrees to exactly this set, and so to every run of it.
+
+        Runs of it that are approved already are left as they are.
+
+        Cost: the manifest of every run is parsed; one row and one event per run that is a draft, and one event.
+
+        Args:
+            set_id: A set.
+            by: Who agrees.
+            note: The grounds of the approval, in their words.
+            place: Where they agreed, when that is known; it is no comment.
+            grounds: By run, why they may; None for runs that any person but the requester may approve.
+
+        Raises:
+            UnknownName: There is no such set.
+            NotApproved: The approver is the requester, or no person.
+            IllegalTransition: All of it is approved already, or readers see one of its runs.
+        """
+        found = self.get(set_id)
+        if found.state is SetState.CANCELLED:
+            raise UnfitState(name=set_id, state=found.state, why="there is nothing left to approve")
+        runs = self._runs.named(member.run_id for member in found.manifest.members)
+        drafts = [run for run in runs if run.approval is ApprovalState.DRAFT]
+        if not drafts:
+            raise Ended(kind="set", name=set_id, why="is approved already")
+        approver = another_person(by, found.manifest.requested_by, kind="set", name=set_id)
+        _require_landed_nothing(found, approver)
+        for run in drafts:
+            self._approvals.agree(run, approver, note, (grounds or {}).get(run.run_id), place=place)
+        self._log.append(
+            Event(
+                actor=approver,
+                entity="set",
+                entity_id=set_id,
+                action="set_approved",
+                payload={"manifest_digest": found.digest, "note": storable_text("the note", note)},
+            )
+        )
+
+    def move(
+        self, set_id: str, to: SetState, *, actor: str, note: str = "", grounds: ApprovalGrounds | None = None
+    ) -> None:
+        """Says how far the publication of a set is, and of a rollback why its person may, where not anybody may.
+
+        Cost: the manifest of the set is parsed; one row, and one event.
+
+        Raises:
+            UnknownName: There is no such set.
+            IllegalTransition: The step is not in the table.
+        """
+        found = self.get(set_id)
+        self._log.change(
+            Step(
+                table=restatement_sets,
+                key={"set_id": set_id},
+                name=f"set {set_id}",
+                begins=found.state,
+                ends=to,
+            ),
+            Event(
+                actor=actor,
+                entity="set",
+                entity_id=set_id,
+                action="set_moved",
+                payload={**({"note": note} if note else {}), **(grounds.document if grounds else {})},
+            ),
+            also={"note": storable_text("the note", note), "updated_at": self._log.now},
+        )
+
+    def replace_draft(self, set_id: str, *, actor: str, why: str) -> None:
+        """Ends a proposal that was neither approved nor begun; a person is not needed for what none has agreed to.
+
+        Cost: as `cancel`.
+
+        Raises:
+            UnknownName: There is no such set.
+            IllegalTransition: It is no proposal, or a person has approved it or begun to stage it.
+        """
+        found = self.get(set_id)
+        runs = self._runs.named(member.run_id for member in found.manifest.members)
+        if not is_replaceable(found, runs):
+            why = "is not replaced: it is no proposal, or was approved or staged meanwhile"
+            raise Ended(kind="set", name=set_id, why=why)
+        decision = Cancellation(by=one_line("the name", actor), reason=one_line("the reason", why))
+        for run in runs:
+            cancel_run(self._run_steps, run.run_id, run.state, decision)
+        self.move(set_id, SetState.CANCELLED, actor=decision.by, note=decision.note)
+
+    def cancel(self, set_id: str, *, by: str, reason: str) -> None:
+        """Ends a set of which readers see nothing, and every run of it.
+
+        Cost: as `move`; one row and one event per run.
+
+        Raises:
+            UnknownName: There is no such set.
+            Refused: The name is missing or no person's, or there is no reason.
+            IllegalTransition: Some of it is published or being published.
+        """
+        found = self.get(set_id)
+        decision = Cancellation.of(by, reason)
+        if not may_follow(found.state, SetState.CANCELLED):
+            raise NotCancellable(name=set_id, state=found.state)
+        for member in found.manifest.members:
+            cancel_run(self._run_steps, member.run_id, self._runs.state(member.run_id), decision)
+        self.move(set_id, SetState.CANCELLED, actor=decision.by, note=decision.note)
+
+
+def is_replaceable(record: SetRecord, runs: Iterable[RunRecord]) -> bool:
+    """Whether a newer proposal may take the place of a set: it was proposed, and no person or process has begun it."""
+    return (
+        record.manifest.proposed is not None
+        and record.state is SetState.PLANNED
+        and all(run.state is RunState.PLANNED and run.approval is ApprovalState.DRAFT for run in runs)
+    )
+
+
+def _require_landed_nothing(found: SetRecord, approver: str) -> None:
+    """Refuses an approver who has landed one of the files because of which the set was proposed."""
+    proposed = found.manifest.proposed
+    if proposed and any(same_name(approver, name) for name in proposed.landed_by):
+        why = f"proposed because of files that {approver} has landed"
+        raise NeedsAnother(kind="set", name=found.set_id, why=why)

@@ -1,0 +1,420 @@
+"""Versions: what readers see of a partition, and saw before.
+
+Writes to partition versions: a landed swap accepts, supersedes, rolls back and restores them.
+
+One statement per question, over all partitions of the publication: 5,000 of them never travel through Python.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import date
+
+from sqlalchemy import Column, ColumnElement, and_, bindparam, exists, func, insert, literal, select, tuple_, update
+
+from backfill_assets.ledger import rows
+from backfill_assets.ledger.errors import Damaged, UnknownVersion
+from backfill_assets.ledger.events import EventLog
+from backfill_assets.ledger.queries import Queries, batches, optional_batches
+from backfill_assets.ledger.records import AcceptedClaim, PartitionVersion, PublicationIntent
+from backfill_assets.ledger.schema import (
+    partition_versions,
+    publication_changes,
+    publications,
+    verifications,
+)
+from backfill_assets.ledger.states import PublicationState, VersionState, may_follow
+
+
+class VersionReads(Queries):
+    """Partition versions."""
+
+    def accepted(self, table: str, partitions: Iterable[date] | None = None) -> dict[date, PartitionVersion]:
+        """What readers of a table see, in the order of its partitions.
+
+        Cost: one index range: one row per accepted partition, with its file set.
+
+        Args:
+            table: A table; one without versions gives an empty mapping.
+            partitions: Only these; those without an accepted version are left out of the answer.
+        """
+        held = partition_versions
+        chosen = select(held).where(held.c.table_name == table, held.c.state == VersionState.ACCEPTED)
+        found: dict[date, PartitionVersion] = {}
+        for batch in optional_batches(partitions):
+            some = chosen if batch is None else chosen.where(held.c.partition_date.in_(batch))
+            found.update((row.partition_date, rows.partition_version(row)) for row in self._rows(some))
+        return dict(sorted(found.items()))
+
+    def first_partition(self) -> date | None:
+        """The earliest partition of any table that was ever accepted; None when none was.
+
+        Cost: one pass over an index.
+        """
+        first = func.min(partition_versions.c.partition_date).label("first")
+        return next((row.first for row in self._rows(select(first))), None)
+
+    def newest(self, table: str) -> date | None:
+        """The last partition of a table that ever had a version, accepted or not; None when none had.
+
+        Cost: one index lookup.
+        """
+        held = partition_versions
+        newest = select(func.max(held.c.partition_date).label("newest")).where(held.c.table_name == table)
+        return next((row.newest for row in self._rows(newest)), None)
+
+    def undone_last(self, table: str, partitions: Sequence[date]) -> frozenset[date]:
+        """Those of the partitions whose latest version was rolled back, whatever readers see of them since.
+
+        Cost: one index range: one short row per version of the range of days.
+        """
+        if not partitions:
+            return frozenset()
+        held = partition_versions
+        within = held.c.partition_date.between(min(partitions), max(partitions))
+        chosen = select(held.c.partition_date, held.c.state).where(held.c.table_name == table, within)
+        latest = {row.partition_date: row.state for row in self._rows(chosen.order_by(held.c.version))}
+        return frozenset(p for p in partitions if latest.get(p) is VersionState.ROLLED_BACK)
+
+    def makers(self, table: str, partitions: Iterable[date] | None = None) -> dict[date, str]:
+        """The runs whose rows readers of these partitions see; those without an accepted version are absent.
+
+        Cost: one index lookup per partition; of all, one index range with a short row per accepted partition.
+
+        Args:
+            table: A table.
+            partitions: Only these.
+        """
+        held = partition_versions
+        accepted = (held.c.table_name == table) & (held.c.state == VersionState.ACCEPTED)
+        found: dict[date, str] = {}
+        chosen = select(held.c.partition_date, held.c.run_id).where(accepted)
+        for batch in optional_batches(partitions):
+            some = chosen if batch is None else chosen.where(held.c.partition_date.in_(batch))
+            found.update((row.partition_date, row.run_id) for row in self._rows(some))
+        return found
+
+    def made_by_digest(self, table: str, partitions: Sequence[date]) -> dict[tuple[date, str], str]:
+        """The runs that made versions of these partitions, accepted or not, by partition and digest of the file set.
+
+        Cost: one index range: one short row per version of the range of days.
+        """
+        if not partitions:
+            return {}
+        held = partition_versions
+        within = held.c.partition_date.between(min(partitions), max(partitions))
+        chosen = select(held.c.partition_date, held.c.files_digest, held.c.run_id).where(
+            held.c.table_name == table, within
+        )
+        wanted = set(partitions)
+        return {
+            (partition, digest): run_id
+            for partition, digest, run_id in self._columns(chosen.order_by(held.c.version))
+            if partition in wanted
+        }
+
+    def replaced_by(self, run_id: str) -> str | None:
+        """A run whose rows readers see in place of rows of this one; None when it was not replaced anywhere.
+
+        Cost: one index range: one row per replaced version of the run, each with one index lookup.
+        """
+        own, present = partition_versions.alias(), partition_versions.alias()
+        same = (own.c.table_name == present.c.table_name) & (own.c.partition_date == present.c.partition_date)
+        chosen = (
+            select(present.c.run_id)
+            .select_from(own.join(present, same & (present.c.state == VersionState.ACCEPTED)))
+            .where(own.c.run_id == run_id, own.c.state == VersionState.SUPERSEDED, present.c.run_id != run_id)
+            .order_by(present.c.partition_date.desc())
+            .limit(1)
+        )
+        row = self._row(chosen)
+        return None if row is None else str(row.run_id)
+
+    def history(self, table: str, partition: date | None = None) -> tuple[PartitionVersion, ...]:
+        """Every version that was ever accepted, newest first.
+
+        Cost: one index range: one row per version of the table or partition, with its file set.
+
+        Args:
+            table: A table.
+            partition: Only this partition; otherwise all, in the order of the commits that brought them.
+        """
+        held = partition_versions
+        chosen = select(held).where(held.c.table_name == table)
+        if partition is not None:
+            chosen = chosen.where(held.c.partition_date == partition).order_by(held.c.version.desc())
+        else:
+            chosen = chosen.order_by(held.c.delta_version.desc(), held.c.partition_date, held.c.version.desc())
+        return tuple(rows.partition_version(row) for row in self._rows(chosen))
+
+    def of_publication(self, publication_id: str) -> tuple[PartitionVersion, ...]:
+        """The versions that a publication made, in the order of their partitions; none before it landed.
+
+        Cost: one index range: one row per partition that it changed, with its file set.
+        """
+        held = partition_versions
+        chosen = select(held).where(held.c.publication_id == publication_id).order_by(held.c.partition_date)
+        return tuple(rows.partition_version(row) for row in self._rows(chosen))
+
+    def pinned(self, table: str, pairs: Iterable[tuple[date, int]]) -> dict[date, PartitionVersion]:
+        """Exactly these versions, whatever their state is by now, in the order of their partitions.
+
+        Cost: one primary key lookup per version, with its file set.
+
+        Args:
+            table: A table.
+            pairs: Partition and version, each partition once.
+
+        Raises:
+            UnknownName: A version that does not exist.
+        """
+        wanted = dict(pairs)
+        held = partition_versions
+        found: dict[date, PartitionVersion] = {}
+        for batch in batches(wanted.items()):
+            pair = tuple_(held.c.partition_date, held.c.version)
+            chosen = select(held).where(held.c.table_name == table, pair.in_(batch))
+            found.update((row.partition_date, rows.partition_version(row)) for row in self._rows(chosen))
+        missing = sorted(wanted.keys() - found.keys())
+        if missing:
+            first = missing[0]
+            raise UnknownVersion(table=table, partition=first, version=wanted[first], more=len(missing) - 1)
+        return dict(sorted(found.items()))
+
+    def claims(self, table: str, partitions: Sequence[date] | None = None) -> dict[date, AcceptedClaim]:
+        """The accepted versions of a table, in the order of its partitions.
+
+        Cost: one index range: one short row per accepted partition of the range of days.
+
+        Args:
+            table: A table; one without versions gives an empty mapping.
+            partitions: Only these; those without an accepted version are left out of the answer.
+        """
+        if partitions is not None and not partitions:
+            return {}
+        held = partition_versions
+        columns = (
+            held.c.version,
+            held.c.run_id,
+            held.c.files_digest,
+            held.c.row_count,
+            held.c.file_count,
+            held.c.size_bytes,
+        )
+        chosen = (
+            select(held.c.partition_date, *columns)
+            .where(held.c.table_name == table, held.c.state == VersionState.ACCEPTED)
+            .order_by(held.c.partition_date)
+        )
+        if partitions is not None:
+            # One range and not a list of dates: thousands of them cost more to bind than the others to leave out.
+            chosen = chosen.where(held.c.partition_date.between(min(partitions), max(partitions)))
+        wanted = None if partitions is None else set(partitions)
+        return {
+            partition: AcceptedClaim(
+                version=version, run_id=run_id, digest=digest, rows=rows_, file_count=files, size_bytes=size
+            )
+            for partition, version, run_id, digest, rows_, files, size in self._columns(chosen)
+            if wanted is None or partition in wanted
+        }
+
+    def every(self) -> tuple[PartitionVersion, ...]:
+        """Every version of every table, without its provenance.
+
+        Cost: every row of the table of versions, with its file set.
+        """
+        held = partition_versions
+        chosen = select(*(column for column in held.c if column.name != "provenance"))
+        return tuple(map(rows.partition_version, self._rows(chosen)))
+
+    def extents(self) -> dict[str, tuple[date, date]]:
+        """The first and the last partition of every table that ever had a version.
+
+        Cost: one index scan over all versions, grouped in the database.
+        """
+        held = partition_versions
+        ends = (func.min(held.c.partition_date).label("first"), func.max(held.c.partition_date).label("last"))
+        chosen = select(held.c.table_name, *ends).group_by(held.c.table_name)
+        return {row.table_name: (row.first, row.last) for row in self._rows(chosen)}
+
+    def tables(self) -> tuple[str, ...]:
+        """Every table that ever had a version, declared or not.
+
+        Cost: one index scan over all versions.
+        """
+        return tuple(self._values(select(partition_versions.c.table_name).distinct().order_by("table_name")))
+
+
+class VersionSteps(Queries):
+    """What becomes of the versions that a publication names; not a part of a transaction's surface."""
+
+    def __init__(self, log: EventLog) -> None:
+        super().__init__(log.connection)
+        self._now = log.now
+
+    def supersede_expected(self, intent: PublicationIntent) -> list[str]:
+        """The expected versions make way; returns the runs that made them or found them equal."""
+        expected = sum(change.expected_version > 0 for change in intent.changes)
+        self._change_versions(
+            intent, publication_changes.c.expected_version, VersionState.ACCEPTED, VersionState.SUPERSEDED, expected
+        )
+        return self._runs_of(intent, publication_changes.c.expected_version)
+
+    def accept_new(self, intent: PublicationIntent, delta_version: int) -> None:
+        """Every change becomes a new version, one above the highest that its partition ever had."""
+        held, made = partition_versions.alias("held"), publication_changes
+        highest = (
+            select(func.coalesce(func.max(held.c.version), 0))
+            .where(held.c.table_name == intent.table, held.c.partition_date == made.c.partition_date)
+            .scalar_subquery()
+        )
+        values = {
+            "table_name": literal(intent.table),
+            "partition_date": made.c.partition_date,
+            "version": highest + 1,
+            "state": literal(VersionState.ACCEPTED, partition_versions.c.state.type),
+            "run_id": literal(intent.run_id),
+            "publication_id": made.c.publication_id,
+            "files": made.c.new_files,
+            "row_count": made.c.row_count,
+            "checksum": made.c.checksum,
+            "replaces": made.c.expected_version,
+            "delta_version": literal(delta_version),
+            "accepted_at": literal(self._now, partition_versions.c.accepted_at.type),
+            "provenance": made.c.provenance,
+            "files_digest": made.c.files_digest,
+            "file_count": made.c.file_count,
+            "size_bytes": made.c.size_bytes,
+        }
+        new = select(*values.values()).where(made.c.publication_id == intent.publication_id)
+        self._connection.execute(insert(partition_versions).from_select(list(values), new))
+
+    def roll_back_expected(self, intent: PublicationIntent) -> list[str]:
+        """The undone versions are no longer what readers see; returns the runs that made them or found them equal."""
+        expected = len(intent.changes)
+        self._change_versions(
+            intent, publication_changes.c.expected_version, VersionState.ACCEPTED, VersionState.ROLLED_BACK, expected
+        )
+        return self._runs_of(intent, publication_changes.c.expected_version)
+
+    def accept_restored(self, intent: PublicationIntent) -> list[str]:
+        """The versions before are accepted again; returns the runs that made them or found them equal."""
+        expected = sum((change.restores or 0) > 0 for change in intent.changes)
+        self._change_versions(
+            intent, publication_changes.c.restores, VersionState.SUPERSEDED, VersionState.ACCEPTED, expected
+        )
+        return self._runs_of(intent, publication_changes.c.restores)
+
+    def _change_versions(
+        self, intent: PublicationIntent, named: Column[int], begins: VersionState, ends: VersionState, expected: int
+    ) -> None:
+        if not may_follow(begins, ends):
+            raise AssertionError(f"the transition table does not let a version that is {begins} become {ends}")
+        held = partition_versions
+        changed = self._connection.execute(
+            update(held)
+            .where(
+                held.c.table_name == intent.table,
+                held.c.state == begins,
+                exists().where(_is_named(intent, named)).correlate(held),
+            )
+            .values(state=ends)
+        )
+        if changed.rowcount != expected:
+            raise Damaged(
+                what=f"publication {intent.publication_id} expected {expected} partitions of {intent.table} to be "
+                f"{begins}, and found {changed.rowcount}.",
+                of={"publication_id": intent.publication_id, "table": intent.table},
+            )
+
+    def _runs_of(self, intent: PublicationIntent, named: Column[int]) -> list[str]:
+        """The runs that made the named versions, and those whose standing publications found them equal."""
+        held, found, made = partition_versions, verifications, publications
+        brought_in = (
+            select(held.c.run_id)
+            .join_from(publication_changes, held, _is_named(intent, named))
+            .where(held.c.table_name == intent.table)
+        )
+        equal = (
+            select(made.c.run_id)
+            .join_from(publication_changes, held, _is_named(intent, named))
+            .join(found, and_(found.c.partition_date == held.c.partition_date, found.c.version == held.c.version))
+            .join(made, made.c.publication_id == found.c.publication_id)
+            .where(
+                held.c.table_name == intent.table,
+                made.c.table_name == intent.table,
+                made.c.state == PublicationState.PUBLISHED,
+                made.c.publication_id != intent.publication_id,
+            )
+        )
+        return sorted({*self._values(brought_in), *self._values(equal)})
+
+    def without_accepted_versions(self, run_ids: Iterable[str]) -> list[str]:
+        """Those of the runs whose rows no reader sees any more, neither as their own nor as found equal."""
+        chosen = list(run_ids)
+        held, found, made = partition_versions, verifications, publications
+        seen: set[str] = set()
+        for batch in batches(chosen):
+            own = select(held.c.run_id).distinct().where(held.c.run_id.in_(batch))
+            equal = (
+                select(made.c.run_id)
+                .distinct()
+                .join_from(made, found, found.c.publication_id == made.c.publication_id)
+                .join(held, _is_found_equal())
+                .where(made.c.run_id.in_(batch), made.c.state == PublicationState.PUBLISHED)
+            )
+            for visible in (own, equal):
+                seen.update(self._values(visible.where(held.c.state == VersionState.ACCEPTED)))
+        return [run_id for run_id in chosen if run_id not in seen]
+
+
+class VersionWrites(VersionReads):
+    """Partition versions, and which of them have lost their files."""
+
+    def __init__(self, log: EventLog) -> None:
+        super().__init__(log.connection)
+        self._now = log.now
+
+    def mark_removed(self, versions: Iterable[tuple[str, date, int]]) -> int:
+        """Remembers that the files of these versions are removed now, and says how many these are.
+
+        Cost: one row per version, by primary key.
+        """
+        held = partition_versions
+        named = [
+            {"of_table": table, "of_partition": partition, "of_version": version}
+            for table, partition, version in versions
+        ]
+        if not named:
+            return 0
+        self._connection.execute(
+            update(held)
+            .where(
+                held.c.table_name == bindparam("of_table"),
+                held.c.partition_date == bindparam("of_partition"),
+                held.c.version == bindparam("of_version"),
+                held.c.removed_at.is_(None),
+            )
+            .values(removed_at=self._now),
+            named,
+        )
+        return len(named)
+
+
+def _is_found_equal() -> ColumnElement[bool]:
+    """Whether a version is one that a verification of a publication names."""
+    held, found, made = partition_versions, verifications, publications
+    return and_(
+        held.c.table_name == made.c.table_name,
+        held.c.partition_date == found.c.partition_date,
+        held.c.version == found.c.version,
+    )
+
+
+def _is_named(intent: PublicationIntent, named: Column[int]) -> ColumnElement[bool]:
+    """Whether a publication names a version, in its column `expected_version` or `restores`."""
+    return and_(
+        publication_changes.c.publication_id == intent.publication_id,
+        publication_changes.c.partition_date == partition_versions.c.partition_date,
+        named == partition_versions.c.version,
+    )

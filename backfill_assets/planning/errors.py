@@ -1,0 +1,121 @@
+"""Errors of planning: what a request asks for, and what tables, days and references there are.
+
+`partitions` declares the errors about days themselves, because this module imports it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import date
+
+from backfill_assets.core.errors import InvalidRange, MissingInput, Refused, UnknownName, sentence
+from backfill_assets.planning.partitions import DayRange, Partitions
+
+
+@sentence
+class NoSuchName(UnknownName):
+    """there is no {kind} {name!r}; the {kind}s are {known}."""
+
+    kind: str
+    name: str
+    known: Sequence[str]
+
+
+@sentence
+class OutsideDays(InvalidRange):
+    """{table} can have partitions from {earliest} to {latest}; the range {days} is not within them."""
+
+    table: str
+    earliest: date
+    latest: date
+    days: DayRange
+
+
+@sentence
+class NothingToReconcile(MissingInput):
+    """{table} has never been published for {partitions}; there is nothing to reconcile."""
+
+    table: str
+    partitions: Partitions
+
+
+@sentence
+class IncompleteWindows(MissingInput):
+    """{table} needs input days that have never been built: {lacking}."""
+
+    table: str
+    missing: Mapping[str, Partitions]
+    first_day: date
+
+    @property
+    def lacking(self) -> str:
+        return "; ".join(f"{table} lacks {some}" for table, some in self.missing.items())
+
+
+@sentence
+class CostUnknown(Refused):
+    """no run of {table} was ever staged, so whether it costs at most {most} is not known."""
+
+    table: str
+    most: str
+
+
+@sentence
+class TooCostly(Refused):
+    """staging is expected to cost {cost}, from the latest runs, and at most {most} are allowed."""
+
+    cost: str
+    most: str
+
+
+@sentence
+class UnclearReferences(Refused):
+    """{why}."""
+
+    why: str
+
+
+@sentence
+class ReferencesNotUsed(Refused):
+    """{found}."""
+
+    asked: Sequence[str]
+    tables: Sequence[str]
+    known: Sequence[str]
+
+    @property
+    def found(self) -> str:
+        tables = ", ".join(self.tables)
+        if not self.known:
+            return f"no reference is used by {tables}, so there is no version of one to choose"
+        return f"{' and '.join(self.asked)} is no reference of {tables}; used are {', '.join(self.known)}"
+
+
+@sentence
+class NeverComputed(MissingInput):
+    """{table} has never been published for {partitions}, so no references are recorded."""
+
+    table: str
+    partitions: Partitions
+
+
+@sentence
+class VersionsNotRecorded(MissingInput):
+    """{table} has rows of {partitions} for which no version of {references} is recorded."""
+
+    table: str
+    partitions: Partitions
+    references: Sequence[str]
+
+
+@sentence
+class SeveralVersions(Refused):
+    """the rows of {table} were computed with different versions of its references, and a run has one of each:
+    {found}."""
+
+    table: str
+    groups: Sequence[tuple[Partitions, Mapping[str, str]]]
+
+    @property
+    def found(self) -> str:
+        return "; ".join(f"{some}, with {', '.join(map(' '.join, used.items()))}" for some, used in self.groups)

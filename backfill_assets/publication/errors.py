@@ -1,0 +1,262 @@
+"""Errors of publication: what a run or a table had to be, and what was found."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import date
+
+from backfill_assets.core.errors import (
+    BackfillError,
+    GateFailed,
+    IllegalTransition,
+    InputsMovedOn,
+    LeavesOrphans,
+    NotApproved,
+    OutcomeUnknown,
+    TargetChanged,
+    sentence,
+)
+from backfill_assets.ledger.states import MEANING, RunState
+from backfill_assets.planning.manifest import Manifest
+from backfill_assets.planning.partitions import Partitions
+
+
+@sentence
+class NeverPublished(IllegalTransition):
+    """run {run_id} has mode {manifest.mode} and is never published."""
+
+    run_id: str
+    manifest: Manifest
+
+
+@sentence
+class NotPublishable(IllegalTransition):
+    """run {run_id} cannot be published: it is {state} ({meaning})."""
+
+    run_id: str
+    state: RunState
+    is_leased: bool
+    manifest: Manifest
+
+    @property
+    def meaning(self) -> str:
+        return MEANING[self.state]
+
+
+@sentence
+class NoCandidate(GateFailed):
+    """run {run_id} has no candidate for {partitions}."""
+
+    run_id: str
+    partitions: Partitions
+
+
+@sentence
+class GatesNotPassed(GateFailed):
+    """run {run_id} cannot be published: {gates} did not pass for exactly the staged files of {partitions}."""
+
+    run_id: str
+    gates: tuple[str, ...]
+    partitions: Partitions
+
+
+@sentence
+class TableChanged(TargetChanged):
+    """{table} changed since run {run_id} was compared with it: {partitions}."""
+
+    run_id: str
+    table: str
+    partitions: Partitions
+
+
+@sentence
+class ChangedAfterPublication(TargetChanged):
+    """{table} {partition} was changed by {changed_by} after publication {publication_id}."""
+
+    table: str
+    partition: date
+    publication_id: str
+    changed_by: str
+    undone_with: str | None
+
+
+@sentence
+class OlderInputs(InputsMovedOn):
+    """run {run_id} was computed from older inputs than what readers see: {partitions} of {manifest.table} would no
+    longer follow from the inputs as they are now."""
+
+    run_id: str
+    partitions: Partitions
+    manifest: Manifest
+
+
+@sentence
+class InputsRolledBack(InputsMovedOn):
+    """run {run_id} was computed from {table} {partitions}, rolled back since and without an accepted version."""
+
+    run_id: str
+    table: str
+    partitions: Partitions
+
+
+@sentence
+class NothingToUndo(IllegalTransition):
+    """run {run_id} has no publication to undo: it is {state}."""
+
+    run_id: str
+    state: RunState
+    table: str
+
+
+@sentence
+class NothingWasChanged(IllegalTransition):
+    """run {run_id} changed nothing: all of its partitions were equal to the accepted ones, so there is nothing to
+    undo."""
+
+    run_id: str
+    publication_id: str
+    table: str
+
+
+@sentence
+class LandedButNotRecorded(OutcomeUnknown):
+    """the swap landed as version {delta_version} of {table} and readers see it, but the ledger could not be updated:
+    {why}"""
+
+    publication_id: str
+    run_id: str
+    table: str
+    delta_version: int
+    why: str
+
+
+@sentence
+class RefusedButNotRecorded(OutcomeUnknown):
+    """{refusal} So nothing was published, but the ledger could not be updated: {why}"""
+
+    publication_id: str
+    run_id: str
+    table: str
+    refusal: str
+    why: str
+
+
+@sentence
+class OfSubject(NotApproved):
+    """What is approved with a run: the set that it belongs to, or the run alone."""
+
+    run_id: str | None = None
+    set_id: str | None = None
+
+    @property
+    def subject(self) -> str:
+        return self.set_id or self.run_id or ""
+
+    @property
+    def what(self) -> str:
+        return f"set {self.set_id}" if self.set_id else f"run {self.run_id}"
+
+    @property
+    def ids(self) -> Mapping[str, object]:
+        return {"set_id" if self.set_id else "run_id": self.subject}
+
+
+@sentence
+class ApprovedByRequester(OfSubject):
+    """{what} was requested by {requester}, who cannot approve it as well."""
+
+    requester: str
+
+
+@sentence
+class NotAmongApprovers(OfSubject):
+    """{what} changes {table}, which is approved by a member {whom}, and {person} is none: {file} (version
+    {version})."""
+
+    table: str
+    whom: str
+    person: str
+    file: str
+    version: str
+
+
+@sentence
+class MayNotRollBack(NotAmongApprovers):
+    """{what} has changed {table}, which is rolled back by a member {whom}, and {person} is none: {file} (version
+    {version})."""
+
+
+@sentence
+class NoListOfApprovers(NotApproved):
+    """{table} is approved by a member {whom}, and the file that lists the members cannot be read."""
+
+    table: str
+    whom: str
+    file: str
+    group: str
+
+
+@sentence
+class NotAgreed(OfSubject):
+    """{what} is not approved; {requester} asked for it, so {who} has to agree{comment}."""
+
+    requester: str
+    whom: str
+    demanded: str
+
+    @property
+    def who(self) -> str:
+        return f"another person {self.whom}" if self.whom else "another person"
+
+    @property
+    def comment(self) -> str:
+        return f", with a comment: {self.demanded}" if self.demanded else ""
+
+
+@sentence
+class CommentMissing(OfSubject):
+    """the approval of {what} by {approver} does not comment on what the gates found since: {table}: {demanded}."""
+
+    approver: str
+    table: str
+    demanded: str
+
+
+@sentence
+class ApprovalNotValid(OfSubject):
+    """the approval of {what} by {approver} is not valid: {cause.message}"""
+
+    approver: str
+    cause: NotApproved
+
+
+@sentence
+class NotEnded(BackfillError):
+    """{what} {id} could not be ended: {cause.message}"""
+
+    what: str
+    id: str
+    cause: BackfillError
+
+
+@sentence
+class WouldLeaveOrphans(LeavesOrphans):
+    """rolling back {of} would leave published partitions without their input: {described}."""
+
+    of: str
+    dependents: tuple[str, ...]
+    described: str
+
+
+@sentence
+class DependentChangedSince(ChangedAfterPublication):
+    """{table} {partition} was changed by {changed_by} after publication {publication_id}, which would have to be rolled
+    back as a whole."""
+
+
+@sentence
+class DependentIsBeingPublished(IllegalTransition):
+    """run {run_id} of {table} is being published, and was computed from what would be gone."""
+
+    run_id: str
+    table: str

@@ -1,0 +1,34 @@
+"""What to do about errors of candidates."""
+
+from __future__ import annotations
+
+from backfill_assets.candidates import errors
+from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.next_steps import Act, Advice, do, step
+from backfill_assets.report.advice import next_step_of
+
+
+def of_candidates(error: BackfillError) -> Advice | None:
+    """The advice for an error of this room; None for others."""
+    match error:
+        case errors.InputChanged():
+            return do(Act.AUDIT)
+        case errors.InputRemoved():
+            kept = do(Act.HISTORY, error.table, partition=error.partition)
+            return step("plan it again, from what is accepted now; the retained versions: ", kept)
+        case errors.InputNotStaged():
+            return do(Act.RUN, error.other)
+        case errors.StagedAgain():
+            return step("stage it again: ", do(Act.RUN, error.set_id or error.run_id))
+        case errors.LaterContract():
+            return "plan the run again, with the contract as it is now"
+        case errors.SparkStopped():
+            return step("fix the cause, then ", do(Act.RUN, error.run_id))
+        case errors.LostWhenStopped():
+            return next_step_of(error.cause)
+        case errors.NotStageable():
+            return do(Act.REPORT, error.run_id)
+        case errors.TooManyRows():
+            return "find out why there are more rows than expected, then plan again with another limit"
+        case _:
+            return None

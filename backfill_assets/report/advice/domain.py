@@ -1,0 +1,27 @@
+"""What to do about errors of domains and of an author's code."""
+
+from __future__ import annotations
+
+from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.next_steps import NAME, Act, Advice, do, step
+from backfill_assets.domain import errors
+from backfill_assets.report.advice.filling import plan_again
+
+
+def of_domain(error: BackfillError) -> Advice | None:
+    """The advice for an error of this room; None for others."""
+    match error:
+        case errors.NoDomain():
+            return step("set BACKFILL_DOMAIN to the module that declares DOMAIN; to see an example: ", do(Act.DEMO))
+        case errors.DomainNotFound():
+            return "put the folder that holds it on the path: export PYTHONPATH=$PWD"
+        case errors.DomainNotLoaded():
+            return "correct the module that BACKFILL_DOMAIN names"
+        case errors.NotPlanned(table=table, days=days) if days:
+            return do(Act.LOAD, table.partition(".")[2], first=days.start, last=days.last, by=NAME)
+        case errors.CodeBroken():
+            return "correct it in the domain, and plan again"
+        case errors.PlannedOtherwise(manifest=manifest):
+            return step("run it with what it was planned with, or plan it again: ", plan_again(manifest))
+        case _:
+            return None

@@ -1,0 +1,79 @@
+"""Next steps that build partitions that were never built."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from datetime import date
+from typing import TYPE_CHECKING
+
+from backfill_assets.core.next_steps import NAME, WHY, Act, Advice, Invocation, NextStep, do, step
+from backfill_assets.planning.partitions import Grain, compress
+
+if TYPE_CHECKING:
+    # It imports the graph, which imports this module.
+    from backfill_assets.planning.manifest import Manifest
+
+_MOST = 5
+
+
+def how_to_fill(table: str, grain: Grain, partitions: Sequence[date]) -> NextStep:
+    """The next step when these partitions of an input are missing."""
+    return (
+        land_or_declare_empty(table, partitions)
+        if table.startswith("bronze.")
+        else joined(plans(table, grain, partitions))
+    )
+
+
+def land_or_declare_empty(table: str, days: Iterable[date]) -> NextStep:
+    """The next step when nothing has landed for days of a source table."""
+    loads_of_nothing = joined(loads(table, days, empty=True))
+    return step("land the missing files; if nothing happened on these days, declare it with ", loads_of_nothing)
+
+
+def plans(table: str, grain: Grain, partitions: Iterable[date]) -> Sequence[Invocation]:
+    """The plans of these partitions of a derived table."""
+    name = table.partition(".")[2]
+    return [
+        do(Act.PLAN, name, reason=WHY, first=days.start, last=days.last, by=NAME)
+        for days in compress(grain, partitions)
+    ]
+
+
+def plan_again(manifest: Manifest, partitions: Collection[date] | None = None) -> NextStep:
+    """The next step that builds partitions of a run anew: source tables are loaded, derived ones are planned.
+
+    Args:
+        manifest: The run.
+        partitions: Some of its partitions; all by default.
+    """
+    chosen = manifest.partitions if partitions is None else partitions
+    if manifest.inputs:
+        return joined(plans(manifest.table, manifest.grain, chosen))
+    declared = set(manifest.declared_empty)
+    landed, empty = ([day for day in chosen if (day in declared) is wanted] for wanted in (False, True))
+    return joined([*loads(manifest.table, landed), *loads(manifest.table, empty, empty=True)])
+
+
+def loads(table: str, days: Iterable[date], *, empty: bool = False) -> Sequence[Invocation]:
+    """What builds exactly these days of a source table; days between them may never have landed.
+
+    Args:
+        table: The source table.
+        days: The days.
+        empty: Declare that nothing happened on days without landed events.
+    """
+    name = table.partition(".")[2]
+    return [
+        do(Act.LOAD, name, first=some.start, last=some.last, empty=empty, by=NAME)
+        for some in compress(Grain.DAILY, days)
+    ]
+
+
+def joined(asked: Sequence[Invocation]) -> NextStep:
+    """Several things to ask for as one next step; many are shortened to the first of them."""
+    more = len(asked) - _MOST
+    shown: list[Advice] = [*asked[:_MOST]]
+    if more > 0:
+        shown.append(f"and {more:,} more in the same way")
+    return step(*[part for each in shown for part in ("; ", each)][1:])

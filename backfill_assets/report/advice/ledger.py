@@ -1,0 +1,178 @@
+"""What to do about errors of the ledger."""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.next_steps import (
+    ANOTHER_PERSON,
+    NAME,
+    WAIT_OR_RECOVER,
+    WHY,
+    Act,
+    Advice,
+    comment,
+    do,
+    step,
+    undo,
+    wait_or_take_over,
+)
+from backfill_assets.ledger import errors
+from backfill_assets.ledger.states import ChunkState, ImportState, RunState, SetState
+from backfill_assets.report.advice.filling import joined, loads, plan_again
+
+
+def of_ledger(error: BackfillError) -> Advice | None:
+    """The advice for an error of this room; None for others."""
+    return _of_database(error) or _of_request(error) or _of_state(error) or _of_publication(error)
+
+
+def _of_database(error: BackfillError) -> Advice | None:
+    match error:
+        case errors.LedgerUrl():
+            return (
+                "set BACKFILL_LEDGER_URL to something like sqlite:////srv/backfill/ledger.db "
+                "or postgresql://user@host/database"
+            )
+        case errors.DriverMissing():
+            return "pip install 'backfill-assets[postgres]'"
+        case errors.Unusable():
+            return "check BACKFILL_LEDGER_URL, and that the database is up and may be written"
+        case errors.ReadOnly():
+            return (
+                "let this user write it: a SQLite file with its folder, or the tables of a PostgreSQL database that "
+                "is no standby"
+            )
+        case errors.Unavailable():
+            return "check that its database is up and not locked by another program, then try again"
+        case errors.LostWhileCommitting():
+            return do(Act.RECOVER)
+        case errors.NewerLedger():
+            return "upgrade backfill-assets to the version that wrote this ledger"
+        case errors.DanglingReferences():
+            return "restore the ledger from its backup"
+        case errors.Unreadable():
+            return step("use the release that wrote it; or ", do(Act.AUDIT))
+        case errors.Damaged():
+            return do(Act.AUDIT)
+        case _:
+            return None
+
+
+def _of_request(error: BackfillError) -> Advice | None:
+    match error:
+        case errors.BadText(is_missing=True):
+            return f"say {error.what}"
+        case errors.BadText():
+            return "type it again, as one line of text"
+        case errors.NotInLedger() | errors.NotGivenUp():
+            return do(Act.STATUS)
+        case errors.UnknownVersion():
+            return do(Act.HISTORY, error.table, partition=error.partition)
+        case errors.AlreadyRecorded():
+            return "plan it again: the new one gets an id of its own"
+        case errors.OtherManifest():
+            return "plan the set again"
+        case errors.NotAFollowUp():
+            return do(Act.FOLLOW)
+        case errors.NoSamples():
+            return do(Act.REPORT, error.run_ids[0])
+        case errors.NeedsApproval():
+            return do(Act.APPROVE, error.run_id, by=ANOTHER_PERSON)
+        case errors.NeedsAnother():
+            return step("let another person approve it: ", do(Act.APPROVE, error.name, by=ANOTHER_PERSON))
+        case errors.NeedsComment():
+            return step("read the report, and write why it is right: ", comment(error.whole))
+        case _:
+            return None
+
+
+def _of_state(error: BackfillError) -> Advice | None:
+    match error:
+        case errors.CannotBecome(wanted=ChunkState()):
+            return do(Act.RUN, str(error.of["run_id"]))
+        case errors.CannotBecome(wanted=ImportState()):
+            return step(do(Act.STATUS), ", then land the file again")
+        case errors.CannotBecome(wanted=RunState(), found=RunState() as found):
+            return _of_run(str(error.of["run_id"]), found)
+        case errors.CannotBecome():
+            named = error.of.get("run_id") or error.of.get("set_id")
+            return do(Act.STATUS, *([str(named)] if named else []))
+        case errors.NotCancellable():
+            return _of_cancellation(error)
+        case errors.UnfitState(state=RunState() as state):
+            return _of_run(error.name, state)
+        case errors.UnfitState() | errors.Ended(kind="run" | "set"):
+            return do(Act.STATUS, error.name)
+        case errors.Ended():
+            return do(Act.STATUS)
+        case errors.NeverPublished():
+            return do(Act.REPORT, error.run_id)
+        case errors.PartOfSet(act=Act.ROLLBACK):
+            return undo(error.set_id)
+        case errors.PartOfSet(act=Act.CANCEL):
+            return do(Act.CANCEL, error.set_id, by=NAME, reason=WHY)
+        case errors.PartOfSet(act=Act.APPROVE):
+            return do(Act.APPROVE, error.set_id, by=ANOTHER_PERSON)
+        case errors.PartOfSet():
+            return step("publish the whole set: ", do(Act.PUBLISH, error.set_id, by=NAME))
+        case errors.NotStaged() | errors.NotWhatWasStaged():
+            return do(Act.RUN, error.run_id)
+        case errors.LostWork(of={"run_id": str() as run_id}):
+            return do(Act.STATUS, run_id)
+        case errors.LostWork():
+            return do(Act.STATUS)
+        case errors.UnderWay():
+            return wait_or_take_over(error.work_id)
+        case _:
+            return None
+
+
+def _of_publication(error: BackfillError) -> Advice | None:
+    match error:
+        case errors.TableBusy():
+            return WAIT_OR_RECOVER
+        case errors.PublicationIdTaken():
+            return do(Act.RECOVER)
+        case errors.NoLongerAsked():
+            now = ", which plans what is asked for now; or ask for a run of your own: "
+            return step(do(Act.FOLLOW), now, plan_again(error.manifest))
+        case errors.LandedSince():
+            return joined(loads(error.table, error.days))
+        case errors.OtherVersions(is_rollback=True):
+            return step(do(Act.HISTORY, error.table), "; roll back the later publication first")
+        case errors.OtherVersions():
+            return step(do(Act.RUN, error.run_id), ", which compares it with what is published now")
+        case errors.StagedFilesRemoved():
+            return step("stage it again: ", do(Act.RUN, error.run_id))
+        case errors.ReplacedFilesRemoved():
+            return step("restate the days instead: ", plan_again(error.manifest))
+        case _:
+            return None
+
+
+def _of_run(run_id: str, state: RunState) -> Advice:
+    match state:
+        case RunState.PLANNED | RunState.STAGING | RunState.STAGED | RunState.GATING | RunState.FAILED:
+            return do(Act.RUN, run_id)
+        case RunState.BLOCKED:
+            return do(Act.REPORT, run_id)
+        case RunState.PUBLISHING:
+            return do(Act.RECOVER)
+        case RunState.PASSED | RunState.PUBLISHED | RunState.SUPERSEDED | RunState.ROLLED_BACK | RunState.CANCELLED:
+            # It depends on its set, its approval and later publications too.
+            return do(Act.STATUS, run_id)
+        case _:
+            assert_never(state)
+
+
+def _of_cancellation(error: errors.NotCancellable) -> Advice:
+    match error.state:
+        case SetState.PUBLISHING | SetState.ROLLING_BACK:
+            return step(do(Act.RECOVER), ", which completes or reverses it; or ", undo(error.name))
+        case RunState.PUBLISHING:
+            return WAIT_OR_RECOVER
+        case _:
+            # It says how to undo it, which later publications decide as well.
+            return do(Act.STATUS, error.name)

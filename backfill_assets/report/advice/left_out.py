@@ -1,0 +1,70 @@
+"""How to build what a plan leaves out, and what is stale."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import date
+from typing import assert_never
+
+from backfill_assets.core.next_steps import NAME, WHY, Act, Invocation, NextStep, Option, do, step
+from backfill_assets.planning.partitions import DayRange, Grain, compress
+from backfill_assets.planning.restatement import LeftOut, WhyLeftOut
+from backfill_assets.report.advice.filling import how_to_fill, joined, plans
+
+NEW_VERSION = step(
+    "give the transform a new version; or, to prove that the rows are the same, add ", Option("changed_code")
+)
+
+
+def how_to_include(left: LeftOut) -> NextStep:
+    """What builds partitions that a plan leaves out."""
+    table, grain, partitions = left.table, left.grain, left.partitions
+    match left.why:
+        case WhyLeftOut.NO_VERSION:
+            return how_to_fill(table, grain, partitions)
+        case WhyLeftOut.CODE_CHANGED:
+            return NEW_VERSION
+        case WhyLeftOut.CHOSEN_REFERENCES:
+            present = joined(plans(table, grain, partitions))
+            again = joined(as_recorded(table, grain, partitions))
+            return step("with the present references: ", present, "; with the same again: ", again)
+        case WhyLeftOut.BLOCKED:
+            return step("build the input first, or roll back what depends on it: ", do(Act.STALE, table))
+        case WhyLeftOut.INCOMPLETE:
+            each = [how_to_fill(some.table, some.grain, some.partitions) for some in left.missing]
+            return step(*[part for how in each for part in ("; ", how)][1:])
+        case WhyLeftOut.DEPENDS:
+            return joined(plans(table, grain, partitions))
+        case WhyLeftOut.DAYS_NOT_NAMED:
+            days = compress(grain, partitions)
+            return step(plan_stale(table, DayRange(days[0].start, days[-1].end)))
+        case WhyLeftOut.STALE:
+            return step(plan_stale(table, changed_code=left.of_code), "; why: ", do(Act.STALE, table))
+        case _:
+            assert_never(left.why)
+
+
+def as_recorded(table: str, grain: Grain, partitions: Iterable[date]) -> Sequence[Invocation]:
+    """The plans of these partitions with the references that they were computed with."""
+    return [
+        do(Act.PLAN, table, references="as-recorded", first=days.start, last=days.last, reason=WHY, by=NAME)
+        for days in compress(grain, partitions)
+    ]
+
+
+def plan_stale(
+    table: str | None, days: DayRange | None = None, *, changed_code: bool = False, partial: bool = False
+) -> Invocation:
+    """The plan of everything stale, of one table and of some days if they are given."""
+    first, last = (days.start, days.last) if days else (None, None)
+    return do(
+        Act.PLAN,
+        *([table] if table else []),
+        stale=True,
+        first=first,
+        last=last,
+        changed_code=changed_code,
+        partial=partial,
+        reason=WHY,
+        by=NAME,
+    )

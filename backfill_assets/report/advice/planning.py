@@ -1,0 +1,66 @@
+"""What to do about errors of planning."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.next_steps import NAME, WHY, Act, Advice, Invocation, Option, do, step
+from backfill_assets.planning import errors
+from backfill_assets.planning.partitions import MalformedDays, Partitions, ReversedRange, compress
+from backfill_assets.report.advice.filling import how_to_fill, joined
+
+EARLIER_FIRST_DAY = "choose later days, or set BACKFILL_FIRST_DAY to an earlier first day"
+"""The next step when days before the first one are asked for or read."""
+
+_ONE_VERSION = Option("reference", "NAME=VERSION")
+
+
+def of_planning(error: BackfillError) -> Advice | None:
+    """The advice for an error of this room; None for others."""
+    match error:
+        case ReversedRange(first=first, last=last):
+            return step("give the earlier day first: ", Option("first", f"{last}"), " ", Option("last", f"{first}"))
+        case MalformedDays(example=example, option=option):
+            return step("write it like ", Option(option, example) if option else example)
+        case errors.NoSuchName(kind="table" | "source"):
+            return step("name one of these; ", do(Act.STATUS), " shows what each holds")
+        case errors.NoSuchName():
+            return "name one of these" if error.known else step("leave ", Option(error.kind), " out")
+        case errors.OutsideDays():
+            return "choose earlier days" if error.days.start >= error.earliest else EARLIER_FIRST_DAY
+        case errors.NothingToReconcile(table=table):
+            return step("choose published days: ", do(Act.STATUS), ", or ", do(Act.HISTORY, table))
+        case errors.IncompleteWindows():
+            table, missing = next(iter(error.missing.items()))
+            return (
+                EARLIER_FIRST_DAY
+                if missing.days[0] < error.first_day
+                else how_to_fill(table, missing.grain, missing.days)
+            )
+        case errors.CostUnknown():
+            return step("leave ", Option("max-cost"), " out for its first run")
+        case errors.TooCostly():
+            return step("plan fewer days, or allow more with ", Option("max-cost"))
+        case errors.UnclearReferences():
+            return step("with ", Option("references", "corrected"), " give ", _ONE_VERSION, " once for each reference")
+        case errors.ReferencesNotUsed(known=[first, *_]):
+            return step("name one of these: ", Option("reference", f"{first}=VERSION"))
+        case errors.ReferencesNotUsed():
+            return step("leave ", Option("references"), " out")
+        case errors.NeverComputed() | errors.VersionsNotRecorded():
+            return step("plan these with the present references: ", joined(_plans(error.table, [error.partitions])))
+        case errors.SeveralVersions():
+            each = _plans(error.table, [some for some, _ in error.groups], "as-recorded")
+            return step("plan them one by one: ", joined(each))
+        case _:
+            return None
+
+
+def _plans(table: str, groups: Iterable[Partitions], references: str | None = None) -> Sequence[Invocation]:
+    """The plans of these partitions, one for each range of days that follow each other within a group."""
+    days = sorted(days for some in groups for days in compress(some.grain, some))
+    return [
+        do(Act.PLAN, table, references=references, first=each.start, last=each.last, reason=WHY, by=NAME)
+        for each in days
+    ]

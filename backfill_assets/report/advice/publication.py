@@ -1,0 +1,88 @@
+"""What to do about errors of publication."""
+
+from __future__ import annotations
+
+from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.next_steps import (
+    ANOTHER_PERSON,
+    NAME,
+    WAIT_OR_RECOVER,
+    WHY,
+    Act,
+    Advice,
+    comment,
+    do,
+    step,
+    undo,
+    wait_or_take_over,
+)
+from backfill_assets.ledger.states import RunState
+from backfill_assets.publication import errors
+from backfill_assets.report.advice import next_step_of
+from backfill_assets.report.advice.filling import plan_again
+
+
+def of_publication(error: BackfillError) -> Advice | None:
+    """The advice for an error of this room; None for others."""
+    match error:
+        case errors.NeverPublished():
+            return step("plan a run that is published: ", plan_again(error.manifest))
+        case errors.NotPublishable():
+            return _of_state(error)
+        case errors.NoCandidate():
+            return do(Act.RUN, error.run_id)
+        case errors.GatesNotPassed():
+            return do(Act.REPORT, error.run_id)
+        case errors.TableChanged():
+            return step("compare it with the present rows: ", do(Act.RUN, error.run_id))
+        case errors.ChangedAfterPublication(undone_with=str() as whole):
+            return step("undo that first: ", undo(whole))
+        case errors.ChangedAfterPublication():
+            return do(Act.HISTORY, error.table, partition=error.partition)
+        case errors.OlderInputs():
+            return step("plan it again, so that it reads them: ", plan_again(error.manifest, error.partitions))
+        case errors.InputsRolledBack():
+            return step("build that again first: ", do(Act.HISTORY, error.table, partition=error.partitions.days[0]))
+        case errors.NothingToUndo() | errors.NothingWasChanged():
+            return do(Act.HISTORY, error.table)
+        case errors.LandedButNotRecorded() | errors.RefusedButNotRecorded():
+            return do(Act.RECOVER)
+        case errors.ApprovedByRequester():
+            return step("let another person approve it: ", do(Act.APPROVE, error.subject, by=ANOTHER_PERSON))
+        case errors.MayNotRollBack():
+            return step("let one of them roll it back: ", undo(error.subject))
+        case errors.NotAmongApprovers():
+            return step("let one of them approve it: ", do(Act.APPROVE, error.subject, by=ANOTHER_PERSON))
+        case errors.NoListOfApprovers():
+            return f'write {error.file}: version: "1", and below groups: the line {error.group}: [NAME, NAME]'
+        case errors.NotAgreed(demanded=""):
+            return do(Act.APPROVE, error.subject, by=ANOTHER_PERSON)
+        case errors.NotAgreed() | errors.CommentMissing():
+            return comment(error.subject)
+        case errors.ApprovalNotValid():
+            return next_step_of(error.cause)
+        case errors.NotEnded():
+            return next_step_of(error.cause) or do(Act.RECOVER)
+        case errors.WouldLeaveOrphans():
+            together = do(Act.ROLLBACK, error.of, with_dependents=True, by=NAME, reason=WHY)
+            return step("roll them back with it: ", together)
+        case errors.DependentIsBeingPublished():
+            return WAIT_OR_RECOVER
+        case _:
+            return None
+
+
+def _of_state(error: errors.NotPublishable) -> Advice:
+    match error.state:
+        case RunState.STAGING | RunState.GATING if error.is_leased:
+            return wait_or_take_over(error.run_id)
+        case RunState.PLANNED | RunState.STAGED | RunState.FAILED | RunState.STAGING | RunState.GATING:
+            return do(Act.RUN, error.run_id)
+        case RunState.PUBLISHING:
+            return do(Act.RECOVER)
+        case RunState.SUPERSEDED:
+            return do(Act.HISTORY, error.manifest.table)
+        case RunState.CANCELLED:
+            return step("plan it again: ", plan_again(error.manifest))
+        case RunState.BLOCKED | RunState.PASSED | RunState.PUBLISHED | RunState.ROLLED_BACK:
+            return do(Act.REPORT, error.run_id)

@@ -1,0 +1,87 @@
+"""What to do about errors of restatements."""
+
+from __future__ import annotations
+
+from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.next_steps import (
+    ANOTHER_PERSON,
+    NAME,
+    WAIT_OR_RECOVER,
+    WHY,
+    Act,
+    Advice,
+    Option,
+    do,
+    step,
+    undo,
+    wait_or_take_over,
+)
+from backfill_assets.ledger.states import RunState
+from backfill_assets.report.advice import next_step_of
+from backfill_assets.report.advice.filling import joined, loads
+from backfill_assets.report.advice.left_out import NEW_VERSION, how_to_include
+from backfill_assets.restatements import errors
+
+
+def of_restatements(error: BackfillError) -> Advice | None:
+    """The advice for an error of this room; None for others."""
+    match error:
+        case errors.SetIs():
+            return do(Act.STATUS, error.set_id)
+        case errors.SetIsNeverPublished():
+            return f"plan the set again without the mode {error.mode}"
+        case errors.MemberNotPublishable():
+            return _before_publishing(error)
+        case errors.MemberSuperseded():
+            return step(do(Act.HISTORY, error.table), "; roll back the later publication first")
+        case errors.MemberIsBeingPublished():
+            return WAIT_OR_RECOVER
+        case errors.OnlyUndoneWithSet():
+            return do(Act.ROLLBACK, error.set_id, with_dependents=True, by=NAME, reason=WHY)
+        case errors.SetWouldBeOrphaned():
+            return step("a set is undone as a whole, so undo it first: ", undo(error.set_id))
+        case errors.HalfPublished():
+            first = next_step_of(error.cause)
+            completes = step(do(Act.RECOVER), ", which completes the set or reverses it")
+            return step(completes, "; or first ", first) if first else completes
+        case errors.HalfRolledBack():
+            return step(
+                *(do(Act.RECOVER), ", which goes on with it; or, to give the rollback up: "),
+                *(do(Act.APPROVE, error.set_id, by=ANOTHER_PERSON), ", then "),
+                do(Act.PUBLISH, error.set_id, by=NAME),
+            )
+        case errors.OnlyDependentsRolledBack():
+            return next_step_of(error.cause)
+        case errors.NoChangeNamed():
+            return step("add ", Option("because", "TABLE:DAY..DAY"), ", or ", Option("stale"))
+        case errors.StaleNeedsPresent():
+            return step(
+                *("leave ", Option("references"), " out; or name what changed, instead of ", Option("stale"), ": "),
+                Option("because", "TABLE:DAY..DAY"),
+            )
+        case errors.UnknownReference():
+            return "name one of these" if error.known else step("plan without ", Option("reference"))
+        case errors.OpenKeepsChanging():
+            return "try again when the other processes are done"
+        case errors.OnlyCodeChanged():
+            return NEW_VERSION
+        case errors.NotLoaded():
+            return joined(loads(error.table, error.partitions))
+        case errors.OnlyPart(left_out=[first, *_]):
+            return step(how_to_include(first), "; or, to plan less than was asked for, add ", Option("partial"))
+        case _:
+            return None
+
+
+def _before_publishing(error: errors.MemberNotPublishable) -> Advice:
+    match error.state:
+        case RunState.BLOCKED:
+            return do(Act.REPORT, error.run_id)
+        case RunState.PUBLISHING:
+            return WAIT_OR_RECOVER
+        case RunState.STAGING | RunState.GATING if error.is_leased:
+            return wait_or_take_over(error.run_id)
+        case RunState.SUPERSEDED:
+            return do(Act.STATUS, error.set_id)
+        case _:
+            return do(Act.RUN, error.set_id)

@@ -1,0 +1,183 @@
+"""Charts of reports: inline SVG from a few shapes. No script, no font, nothing from the network (ADR 0025).
+
+Colours are classes of the page's style sheet, so that a chart follows it in light, in dark and on paper.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from markupsafe import Markup
+
+from backfill_assets.core.wording import visible
+
+WIDTH = 760
+_LABEL = 250
+_ROW = 20
+_MOST_LABEL = 38
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bar:
+    """One bar, or one part of a stacked one.
+
+    Attributes:
+        value: Its length, not negative.
+        style: A class of the style sheet, such as `changed`.
+        title: What it says when it is pointed at.
+    """
+
+    value: float
+    style: str
+    title: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Labelled:
+    """One row of a chart: bars with a label before them and a text after them."""
+
+    label: str
+    bars: tuple[Bar, ...]
+    text: str = ""
+
+
+def bars(title: str, rows: Sequence[Labelled]) -> Markup:
+    """Horizontal bars on one scale, several of a row below each other."""
+    if not rows:
+        return Markup()
+    most = max((bar.value for row in rows for bar in row.bars), default=0) or 1
+    width = WIDTH - _LABEL - 130
+    shapes: list[Markup] = []
+    y = 0
+    for row in rows:
+        height = max(len(row.bars), 1) * 12 + 8
+        middle = y + height / 2 + 4
+        shapes.append(_text(_LABEL - 8, middle, row.label, anchor="end"))
+        for place, bar in enumerate(row.bars):
+            length = max(bar.value / most * width, 1 if bar.value else 0)
+            shapes.append(_rect(_LABEL, y + 4 + place * 12, length, 10, bar.style, bar.title))
+        longest = max((bar.value for bar in row.bars), default=0) / most * width
+        shapes.append(_text(_LABEL + longest + 8, middle, row.text))
+        y += height
+    return _svg(title, y, shapes)
+
+
+def columns(title: str, rows: Sequence[Labelled], *, unit: str, axis: str, height: int = 120) -> Markup:
+    """Stacked columns side by side, one per row, with the first and the last label below them.
+
+    Args:
+        title: What the chart shows.
+        rows: The columns.
+        unit: What a value counts, such as `rows`.
+        axis: What one column is, such as `day`.
+        height: How high the highest one is.
+    """
+    if not rows:
+        return Markup()
+    most = max(sum(bar.value for bar in row.bars) for row in rows) or 1
+    step = WIDTH / len(rows)
+    shapes: list[Markup] = [_text(0, 10, f"{most:,.0f} {unit}"), _line(0, height + 14, WIDTH)]
+    for place, row in enumerate(rows):
+        y = float(height + 14)
+        for bar in row.bars:
+            if bar.value:
+                tall = bar.value / most * height
+                y -= tall
+                gap = min(step * 0.15, 2)
+                shapes.append(_rect(place * step + gap, y, step - 2 * gap, tall, bar.style, bar.title))
+    shapes.append(_text(0, height + 30, rows[0].label))
+    shapes.append(_text(WIDTH / 2, height + 30, axis, anchor="middle"))
+    if len(rows) > 1:
+        shapes.append(_text(WIDTH, height + 30, rows[-1].label, anchor="end"))
+    return _svg(title, height + 36, shapes)
+
+
+def strips(title: str, rows: Sequence[tuple[str, Sequence[tuple[str, str]]]], ends: tuple[str, str]) -> Markup:
+    """A heat map: per row a strip of equal cells; neighbours of one colour are drawn as one shape.
+
+    Args:
+        title: What the chart shows.
+        rows: A label, and for each cell its class and what it is called.
+        ends: What the first and the last cell are called.
+    """
+    if not rows:
+        return Markup()
+    shapes: list[Markup] = []
+    for place, (label, cells) in enumerate(rows):
+        y = place * _ROW
+        shapes.append(_text(_LABEL - 8, y + 14, label, anchor="end"))
+        step = (WIDTH - _LABEL) / max(len(cells), 1)
+        start = 0
+        for style, group in groupby(cells, key=lambda cell: cell[0]):
+            found = list(group)
+            names = found[0][1] if len(found) == 1 else f"{found[0][1]} to {found[-1][1]}"
+            tip = f"{label}: {style}, {names}"
+            shapes.append(_rect(_LABEL + start * step, y + 3, max(len(found) * step, 0.6), _ROW - 5, style, tip))
+            start += len(found)
+    below = len(rows) * _ROW + 14
+    shapes += [_text(_LABEL, below, ends[0]), _text(WIDTH, below, ends[1], anchor="end")]
+    return _svg(title, below + 6, shapes)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shaded:
+    """A cell of a grid: a darker one is larger.
+
+    Attributes:
+        value: Its size; one below nothing has another colour, and nothing is not drawn.
+        title: What it says when it is pointed at.
+    """
+
+    value: float
+    title: str
+
+
+def grid(title: str, rows: Sequence[tuple[str, Sequence[Shaded]]], ends: tuple[str, str], *, axis: str) -> Markup:
+    """A heat map of differences on one scale.
+
+    Args:
+        title: What the chart shows.
+        rows: A label, and its cells.
+        ends: What the first and the last cell are called.
+        axis: What one cell is, such as `month`.
+    """
+    rows = [(label, cells) for label, cells in rows if any(cell.value for cell in cells)]
+    most = max((abs(cell.value) for _, cells in rows for cell in cells), default=0)
+    if not most:
+        return Markup()
+    shapes: list[Markup] = []
+    for place, (label, cells) in enumerate(rows):
+        shapes.append(_text(_LABEL - 8, place * _ROW + 14, label, anchor="end"))
+        step = (WIDTH - _LABEL) / len(cells)
+        for column, cell in enumerate(cells):
+            if cell.value:
+                shade = f"{'more' if cell.value > 0 else 'less'} shade-{1 + min(int(abs(cell.value) / most * 3), 2)}"
+                x, width = _LABEL + column * step, max(step - 1, 0.6)
+                shapes.append(_rect(x, place * _ROW + 3, width, _ROW - 5, shade, cell.title))
+    below = len(rows) * _ROW + 14
+    shapes += [_text(_LABEL, below, ends[0]), _text(WIDTH, below, ends[1], anchor="end")]
+    shapes.append(_text((WIDTH + _LABEL) / 2, below, f"{axis}; the darkest is {most:,.10g}", anchor="middle"))
+    return _svg(title, below + 6, shapes)
+
+
+def _svg(title: str, height: float, shapes: Iterable[Markup]) -> Markup:
+    return Markup('<svg viewBox="0 0 {} {:.0f}" role="img" aria-label="{}">{}</svg>').format(
+        WIDTH, height, title, Markup().join(shapes)
+    )
+
+
+def _rect(x: float, y: float, width: float, height: float, style: str, title: str) -> Markup:
+    return Markup(
+        '<rect class="{}" x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}"><title>{}</title></rect>'
+    ).format(style, x, y, width, height, visible(title))
+
+
+def _text(x: float, y: float, text: str, *, anchor: str = "start") -> Markup:
+    short = text if len(text) <= _MOST_LABEL else f"{text[: _MOST_LABEL - 1]}\u2026"
+    return Markup('<text x="{:.1f}" y="{:.1f}" text-anchor="{}">{}</text>').format(x, y, anchor, visible(short))
+
+
+def _line(x: float, y: float, to: float) -> Markup:
+    return Markup('<line x1="{:.1f}" y1="{:.1f}" x2="{:.1f}" y2="{:.1f}"/>').format(x, y, to, y)

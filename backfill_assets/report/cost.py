@@ -1,0 +1,163 @@
+"""Cost of a run: what it has read and written so far, how fast, and what its time went to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from backfill_assets.ledger.events import TOOK_MS
+from backfill_assets.ledger.records import (
+    Action,
+    CandidatePartition,
+    ChunkRecord,
+    EventRecord,
+    PublicationRecord,
+    RunRecord,
+)
+from backfill_assets.ledger.states import RunState
+from backfill_assets.ledger.transactions import ReadTransaction
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CostShare:
+    """The time of one part of a run.
+
+    Attributes:
+        part: `stage`, `gates` or `publication`.
+        seconds: How long it took.
+        percent: Of all parts together.
+    """
+
+    part: str
+    seconds: float
+    percent: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CostDocument:
+    """What a run has cost so far.
+
+    Attributes:
+        chunks: In how many chunks it was computed.
+        input_rows: How many rows these read.
+        output_rows: How many rows they wrote.
+        read_bytes: Of the input files that it names, each counted once.
+        files: How many files are staged.
+        size_bytes: Of these files.
+        rows_per_second: How many rows its chunks wrote in a second; null before one is done.
+        staging_seconds: How long the chunks took together.
+        gating_seconds: How long the last gating took; null before it ended.
+        comparing_seconds: Of these, how long measuring and comparing with accepted rows took; null where that is not
+            recorded.
+        proving_seconds: Of these, how long the proof of the window took, or null.
+        publishing_seconds: How long its last publication took; null before it.
+        shares: What of the time each part took that has ended; empty before the first.
+    """
+
+    chunks: int
+    input_rows: int
+    output_rows: int
+    read_bytes: int
+    files: int
+    size_bytes: int
+    rows_per_second: int | None
+    staging_seconds: float
+    gating_seconds: float | None
+    comparing_seconds: float | None
+    proving_seconds: float | None
+    publishing_seconds: float | None
+    shares: tuple[CostShare, ...]
+
+
+def cost_of(
+    chunks: Sequence[ChunkRecord],
+    candidates: Iterable[CandidatePartition],
+    events: Sequence[EventRecord],
+    publications: Iterable[PublicationRecord],
+    *,
+    read_bytes: int,
+) -> CostDocument:
+    """What a run has cost so far, as far as the ledger knows.
+
+    Args:
+        chunks: Its chunks.
+        candidates: What it has staged.
+        events: Its events, in order.
+        publications: Its publications, in order.
+        read_bytes: The size of its input files.
+    """
+    files = [file for candidate in candidates for file in candidate.files.files]
+    spans = [chunk.finished_at - chunk.started_at for chunk in chunks if chunk.finished_at]
+    rows, staging = sum(chunk.output_rows or 0 for chunk in chunks), sum(span.total_seconds() for span in spans)
+    parts = {"stage": staging or None, "gates": _gating_seconds(events), "publication": _publishing(publications)}
+    of_gates = _seconds_of_gates(events)
+    return CostDocument(
+        chunks=len(chunks),
+        input_rows=sum(chunk.input_rows or 0 for chunk in chunks),
+        output_rows=rows,
+        read_bytes=read_bytes,
+        files=len(files),
+        size_bytes=sum(file.size_bytes for file in files),
+        rows_per_second=round(rows / staging) if staging else None,
+        staging_seconds=round(staging, 1),
+        gating_seconds=parts["gates"],
+        comparing_seconds=of_gates.get("measure"),
+        proving_seconds=of_gates.get("prove"),
+        publishing_seconds=parts["publication"],
+        shares=_shares({part: seconds for part, seconds in parts.items() if seconds is not None}),
+    )
+
+
+def bytes_read(tx: ReadTransaction, run: RunRecord) -> int:
+    """The size of the input files that a run names: accepted versions, and the landed files of a source table.
+
+    Cost: one lookup per pinned partition, and per landed file.
+    """
+    manifest = run.manifest
+    found = sum(tx.imports.get(import_id).size_bytes for import_id in manifest.imports)
+    for pinned in manifest.inputs:
+        pins = [(pin.partition, pin.version) for pin in pinned.partitions if pin.from_run is None]
+        versions = tx.versions.pinned(pinned.table, pins)
+        found += sum(file.size_bytes for version in versions.values() for file in version.files.files)
+    return found
+
+
+def _shares(parts: Mapping[str, float]) -> tuple[CostShare, ...]:
+    whole = sum(parts.values())
+    return tuple(
+        CostShare(part=part, seconds=round(seconds, 1), percent=round(100 * seconds / whole))
+        for part, seconds in parts.items()
+        if whole
+    )
+
+
+def _seconds_of_gates(events: Iterable[EventRecord]) -> Mapping[str, float]:
+    """How long the stages of the last gating took."""
+    found: Mapping[str, int] = {}
+    for event in events:
+        if event.action == "gates_recorded":
+            found = event.payload.get(TOOK_MS, {})
+    return {stage: round(took_ms / 1000, 1) for stage, took_ms in found.items()}
+
+
+def _publishing(publications: Iterable[PublicationRecord]) -> float | None:
+    ended = [
+        (each.finished_at - each.started_at).total_seconds()
+        for each in publications
+        if each.intent.action is Action.PUBLISH and each.finished_at is not None and each.delta_version is not None
+    ]
+    return round(ended[-1], 1) if ended else None
+
+
+def _gating_seconds(events: Iterable[EventRecord]) -> float | None:
+    begun: datetime | None = None
+    found: float | None = None
+    for event in events:
+        if event.action != "moved":
+            continue
+        if event.to_state == RunState.GATING:
+            begun = event.at
+        elif begun is not None and event.to_state in (RunState.PASSED, RunState.BLOCKED):
+            found, begun = round((event.at - begun).total_seconds(), 1), None
+    return found

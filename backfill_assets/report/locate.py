@@ -1,0 +1,257 @@
+"""Document of a period: which imports hold records of it, how late they came, and which partitions rest on it.
+
+From the ledger alone: it counts the valid records of an import by day, and remembers what every run has read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from datetime import date, datetime
+
+from backfill_assets.core.next_steps import Act, NextStep, do, step
+from backfill_assets.domain import SourceTable
+from backfill_assets.landing.imports import LIVE, STATEMENT
+from backfill_assets.ledger.import_records import ImportDay, ImportRecord
+from backfill_assets.ledger.states import ImportState
+from backfill_assets.ledger.transactions import ReadTransaction
+from backfill_assets.planning.basis import Basis
+from backfill_assets.planning.graph import TableNode
+from backfill_assets.planning.partitions import DayRange, Grain, describe
+from backfill_assets.report.advice.filling import joined, loads
+from backfill_assets.workspace import Workspace
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Position:
+    """The place of an import in its source, as the source counts.
+
+    Attributes:
+        kind: What the import is: `file`, or `statement` for a withdrawal, a restoration or what an extract lacks.
+        name: The file, as it was typed, or what is stated.
+        first: The first position in it: of a file, the number of its first record; null when it holds none.
+        last: The last one.
+    """
+
+    kind: str
+    name: str
+    first: str | None
+    last: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocatedDay:
+    """One day of the period in an import.
+
+    Attributes:
+        day: The day of the events.
+        records: Valid records of that day, before deciding which version of a key wins.
+        moved_away: Keys that earlier imports had on that day and this one has on another.
+        deleted: Keys of that day that it deletes.
+        withdrawn: Keys of that day that it withdraws.
+        days_late: The days between the day of the events and the landing; null before it has landed.
+    """
+
+    day: date
+    records: int
+    moved_away: int
+    deleted: int
+    withdrawn: int
+    days_late: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocatedImport:
+    """An import that holds records of the period, or has moved keys away from it, deleted or withdrawn them.
+
+    Attributes:
+        import_id: Names it.
+        state: How far it is.
+        position: Where it came from.
+        landed_at: When it landed; null before.
+        landed_by: Who landed it.
+        records: Its valid records of the period.
+        first_day: The first day of the period that it holds records of; null when it holds none of it.
+        last_day: The last one.
+        most_days_late: The most days between a day of its events in the period and the landing; null before.
+        days: Day by day.
+    """
+
+    import_id: str
+    state: ImportState
+    position: Position
+    landed_at: datetime | None
+    landed_by: str
+    records: int
+    first_day: date | None
+    last_day: date | None
+    most_days_late: int | None
+    days: tuple[LocatedDay, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestingPartitions:
+    """Accepted partitions of a table that rest on the period, all by the same run.
+
+    Attributes:
+        table: The table; the source table itself is the first.
+        run_id: The run that computed them, or that found them equal last.
+        transform: The transform of that run.
+        transform_version: Its release.
+        from_: The first partition.
+        to: The last one; there can be gaps between them.
+        partitions: How many there are.
+        described: The same in words.
+        through: The inputs through which they do; empty for the source table.
+    """
+
+    table: str
+    run_id: str
+    transform: str
+    transform_version: str
+    from_: date
+    to: date
+    partitions: int
+    described: str
+    through: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocatedPeriod:
+    """Where the records of a period are, and what rests on them.
+
+    Attributes:
+        source: The source table.
+        from_: The first day.
+        to: The last one.
+        imports: In the order of arrival.
+        partitions: What readers see that rests on the period, inputs before dependents.
+        not_loaded_described: Days of the period that have landed records and are not built from them, in words; null
+            when there are none.
+        next_step: What builds these days; null when there are none.
+    """
+
+    source: str
+    from_: date
+    to: date
+    imports: tuple[LocatedImport, ...]
+    partitions: tuple[RestingPartitions, ...]
+    not_loaded_described: str | None
+    next_step: NextStep | None
+
+
+def locate(ws: Workspace, source: SourceTable, days: DayRange) -> LocatedPeriod:
+    """Where the records of some days of a source are, and what rests on them."""
+    with ws.ledger.read() as tx:
+        touching = tx.imports.days(source=source.name, days=days, states=(*LIVE, ImportState.LANDING))
+        by_id = {record.import_id: record for record in tx.imports.records(source.name)} if touching else {}
+        partitions = tuple(_resting(ws, tx, source.name, frozenset(days)))
+    waiting = sorted({each.event_date for each in touching if by_id[each.import_id].state is ImportState.LANDED})
+    return LocatedPeriod(
+        source=source.name,
+        from_=days.start,
+        to=days.last,
+        imports=tuple(_located(by_id[name], some) for name, some in _by_import(touching).items()),
+        partitions=partitions,
+        not_loaded_described=describe(Grain.DAILY, waiting) if waiting else None,
+        next_step=_next_step(source.name, waiting),
+    )
+
+
+def position_of(record: ImportRecord) -> Position:
+    """Where an import came from: the file, and the numbers of its records."""
+    landed = record.counts.landed
+    first, last = ("1", str(landed)) if landed else (None, None)
+    kind = "statement" if record.format == STATEMENT else "file"
+    return Position(kind=kind, name=record.original_path, first=first, last=last)
+
+
+def days_late(record: ImportRecord, day: date) -> int | None:
+    """The days between a day of events and the landing of an import, at least none; None before it has landed."""
+    return None if record.landed_at is None else max(0, (record.landed_at.date() - day).days)
+
+
+def _by_import(touching: Iterable[ImportDay]) -> dict[str, list[ImportDay]]:
+    found: dict[str, list[ImportDay]] = {}
+    for each in touching:
+        found.setdefault(each.import_id, []).append(each)
+    return found
+
+
+def _located(record: ImportRecord, days: Sequence[ImportDay]) -> LocatedImport:
+    holding = [each.event_date for each in days if each.events]
+    late = [days_late(record, each.event_date) for each in days]
+    return LocatedImport(
+        import_id=record.import_id,
+        state=record.state,
+        position=position_of(record),
+        landed_at=record.landed_at,
+        landed_by=record.landed_by,
+        records=sum(each.events for each in days),
+        first_day=min(holding, default=None),
+        last_day=max(holding, default=None),
+        most_days_late=max((some for some in late if some is not None), default=None),
+        days=tuple(
+            LocatedDay(
+                day=each.event_date,
+                records=each.events,
+                moved_away=each.displaced,
+                deleted=each.deleted,
+                withdrawn=each.withdrawn,
+                days_late=some,
+            )
+            for each, some in zip(days, late, strict=True)
+        ),
+    )
+
+
+def _next_step(source: str, waiting: Sequence[date]) -> NextStep | None:
+    return step(joined(loads(source, waiting)), "; why: ", do(Act.STALE, source)) if waiting else None
+
+
+def _resting(ws: Workspace, tx: ReadTransaction, source: str, days: frozenset[date]) -> Iterator[RestingPartitions]:
+    """What rests on the days: by the windows that the runs had, and by the versions that they read."""
+    derived = [node.name for node in ws.graph.tables.values() if not node.is_source]
+    bases = tx.bases.of_accepted([source, *derived]).bases
+    moved: dict[str, set[date]] = {source: set(days)}
+    for basis in bases[source]:
+        if chosen := days.intersection(basis.partitions):
+            yield _described(ws.graph.table(source), basis, chosen, ())
+    for name in derived:
+        node = ws.graph.table(name)
+        for basis in bases[name]:
+            reached, through = _through(ws, node, basis, moved)
+            if reached:
+                moved.setdefault(name, set()).update(reached)
+                yield _described(node, basis, reached, through)
+
+
+def _through(
+    ws: Workspace, node: TableNode, basis: Basis, moved: dict[str, set[date]]
+) -> tuple[set[date], tuple[str, ...]]:
+    """The partitions of a basis that have read some of these partitions, and the tables through which they did."""
+    found: set[date] = set()
+    through: list[str] = []
+    for read in basis.inputs:
+        some = moved.get(read.edge.table, set()) & read.digests.keys()
+        if reached := set(ws.graph.reached(read.edge, node, some)).intersection(basis.partitions):
+            found |= reached
+            through.append(read.edge.table)
+    return found, tuple(dict.fromkeys(through))
+
+
+def _described(
+    node: TableNode, basis: Basis, partitions: AbstractSet[date], through: tuple[str, ...]
+) -> RestingPartitions:
+    return RestingPartitions(
+        table=node.name,
+        run_id=basis.run_id,
+        transform=basis.transform,
+        transform_version=basis.transform_version,
+        from_=min(partitions),
+        to=max(partitions),
+        partitions=len(partitions),
+        described=describe(node.grain, sorted(partitions)),
+        through=through,
+    )

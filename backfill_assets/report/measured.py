@@ -1,0 +1,179 @@
+"""Documents of gate results, by partition and by gate."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from datetime import date
+
+from backfill_assets.core.documents import INLINE
+from backfill_assets.domain import WarmUpProof
+from backfill_assets.gates.judge import scope_of_proof
+from backfill_assets.gates.moves import Moves as Moves  # a part of documents, which other rooms know from here
+from backfill_assets.gates.moves import changed_columns_in, moves_in, state_moves_in
+from backfill_assets.gates.state_moves import StateMove as StateMove  # as `Moves` above
+from backfill_assets.gates.state_moves import added_up
+from backfill_assets.ledger.records import CandidatePartition, GateResult
+from backfill_assets.planning.manifest import Manifest
+from backfill_assets.planning.manifest_parts import GateTerm
+from backfill_assets.planning.partitions import Grain, count_of, describe
+
+PROOF = WarmUpProof().name
+"""The gate that proves the window."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionMoves:
+    """What a run would do to one partition.
+
+    Attributes:
+        partition: Its first day.
+        moves: Its counts.
+        checksum: The content checksum of the new rows.
+        equal: Whether it holds exactly the accepted rows, and stays as it is.
+        new_empty: Whether it has no accepted version and gets no rows: it is recorded, and nothing changes for readers.
+        new: Whether it had no accepted version to compare with.
+    """
+
+    partition: date
+    moves: Moves = field(metadata=INLINE)
+    checksum: str
+    equal: bool
+    new_empty: bool
+    new: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MovesOfSome:
+    """What a run would do to some of its partitions together.
+
+    Attributes:
+        partitions: How many there are.
+        described: The same in words.
+        moves: Their counts.
+    """
+
+    partitions: int
+    described: str
+    moves: Moves = field(metadata=INLINE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GateSummary:
+    """The result of one gate of a run.
+
+    Attributes:
+        gate: Its name.
+        demands: What it asks for, in words.
+        blocking: Whether its failure blocks the run; else it only informs.
+        passed_partitions: In how many partitions it passed.
+        failed_partitions: In how many it failed.
+        outcome: The same in words: `1 of 5 days failed`; of a proof that holds, what was compared and what was not.
+        failed_in: Where it failed, in words; null when it did not.
+        first_failure: The first failure in words; null when there is none.
+        failed: The partitions in which it failed, in order.
+    """
+
+    gate: str
+    demands: str
+    blocking: bool
+    passed_partitions: int
+    failed_partitions: int
+    outcome: str
+    failed_in: str | None
+    first_failure: str | None
+    failed: tuple[date, ...]
+
+
+def partition_moves(
+    results: Iterable[GateResult], candidates: Mapping[date, CandidatePartition]
+) -> tuple[PartitionMoves, ...]:
+    """Per partition, how the candidate differs from the accepted rows it was compared with."""
+    return tuple(
+        _partition_moves(moves, candidates[result.partition])
+        for result in results
+        for moves in [moves_in(result)]
+        if moves is not None and result.partition in candidates
+    )
+
+
+def _partition_moves(moves: Moves, candidate: CandidatePartition) -> PartitionMoves:
+    compared = candidate.compared_version
+    return PartitionMoves(
+        partition=candidate.partition,
+        moves=moves,
+        checksum=candidate.checksum,
+        equal=bool(compared) and candidate.checksum == candidate.compared_checksum,
+        new_empty=compared == 0 and not candidate.rows,
+        new=compared == 0,
+    )
+
+
+def total_moves(parts: Sequence[PartitionMoves]) -> Moves | None:
+    """All partitions together; None before the gates."""
+    if not parts:
+        return None
+    return Moves(**{each.name: sum(getattr(part.moves, each.name) for part in parts) for each in fields(Moves)})
+
+
+def moves_of_some(grain: Grain, parts: Sequence[PartitionMoves]) -> MovesOfSome | None:
+    """Some partitions together; None for none of them."""
+    totals = total_moves(parts)
+    if totals is None:
+        return None
+    return MovesOfSome(
+        partitions=len(parts), described=describe(grain, (part.partition for part in parts)), moves=totals
+    )
+
+
+def changed_columns(results: Iterable[GateResult]) -> Mapping[str, int]:
+    """Over all partitions, how many keys have another value per column; the most changed first."""
+    total: dict[str, int] = {}
+    for result in results:
+        for name, count in changed_columns_in(result).items():
+            total[name] = total.get(name, 0) + count
+    return dict(sorted(total.items(), key=lambda item: (-item[1], item[0])))
+
+
+def state_moves(results: Iterable[GateResult], new: Collection[date]) -> tuple[StateMove, ...]:
+    """From which listed value to which rows have moved, over all partitions with accepted rows.
+
+    Args:
+        results: The results of the gates.
+        new: The partitions without accepted rows, where every row is added.
+    """
+    return added_up(move for result in results if result.partition not in new for move in state_moves_in(result))
+
+
+def gate_summaries(manifest: Manifest, results: Sequence[GateResult]) -> tuple[GateSummary, ...]:
+    """Per gate of the manifest, in how many partitions it passed, and the first failure in words."""
+    by_gate: dict[str, list[GateResult]] = {}
+    for result in results:
+        by_gate.setdefault(result.gate, []).append(result)
+    return tuple(_gate_summary(manifest.grain, term, by_gate.get(term.name, [])) for term in manifest.gates)
+
+
+def _gate_summary(grain: Grain, term: GateTerm, results: Sequence[GateResult]) -> GateSummary:
+    failed = [result for result in results if not result.passed]
+    return GateSummary(
+        gate=term.name,
+        demands=term.demands,
+        blocking=term.blocking,
+        passed_partitions=len(results) - len(failed),
+        failed_partitions=len(failed),
+        outcome=outcome_of(grain, results),
+        failed_in=describe(grain, (result.partition for result in failed)) if failed else None,
+        first_failure=f"{failed[0].partition}: {failed[0].verdict}" if failed else None,
+        failed=tuple(result.partition for result in failed),
+    )
+
+
+def outcome_of(grain: Grain, results: Sequence[GateResult]) -> str:
+    """How many partitions passed or failed one gate, in words that cannot be read the other way round."""
+    failed = sum(not result.passed for result in results)
+    every = count_of(len(results), grain.noun)
+    if not results:
+        return "not measured yet"
+    if not failed and results[0].gate == PROOF:
+        return scope_of_proof(grain, results)
+    return f"{failed:,} of {every} failed" if failed else f"{every} passed"

@@ -1,0 +1,129 @@
+"""Next step of a run or a set, by what publication would require."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import date
+
+from backfill_assets.core.errors import Refused
+from backfill_assets.core.next_steps import (
+    ANOTHER_PERSON,
+    NAME,
+    WAIT_OR_RECOVER,
+    Act,
+    NextStep,
+    comment,
+    do,
+    step,
+    wait_or_take_over,
+)
+from backfill_assets.ledger.records import RunRecord, SetRecord
+from backfill_assets.ledger.sets import members_of
+from backfill_assets.ledger.states import VISIBLE, ApprovalState, RunState, SetState
+from backfill_assets.ledger.transactions import ReadTransaction
+from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED
+from backfill_assets.publication.authority import is_agreed, open_comments
+from backfill_assets.report.built_since import is_built_since
+from backfill_assets.report.how_to_undo import how_to_undo, published_together
+from backfill_assets.workspace import Workspace
+
+_TO_PUBLISH_AGAIN = "plan a correction, or to publish the same rows again: "
+"""A rollback is done and needs no approval: what can be approved after it is a new publication."""
+
+
+def next_step(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> NextStep | None:
+    """What moves a run on; None when nothing is left to do."""
+    named = run.manifest.member_of or run.run_id
+    if is_built_since(ws, tx, run):
+        return None
+    match run.state:
+        case RunState.PLANNED | RunState.STAGED | RunState.FAILED:
+            return _of_whole_set(ws, tx, run) or step(do(Act.RUN, run.run_id))
+        case RunState.STAGING | RunState.GATING if run.lease is None:
+            return _of_whole_set(ws, tx, run) or step(do(Act.RUN, run.run_id))
+        case RunState.STAGING | RunState.GATING:
+            return wait_or_take_over(run.run_id)
+        case RunState.PUBLISHING:
+            return WAIT_OR_RECOVER
+        case RunState.PASSED if run.manifest.mode in NEVER_PUBLISHED:
+            return None
+        case RunState.PASSED:
+            return _of_whole_set(ws, tx, run) or _publish_or_approve(ws, tx, named, [run])
+        case RunState.BLOCKED:
+            return step("fix the cause and plan again")
+        case RunState.PUBLISHED:
+            return step("to undo it: ", how_to_undo(tx, named, published_together(tx, run)))
+        case RunState.ROLLED_BACK:
+            return step(_TO_PUBLISH_AGAIN, _publish_or_approve(ws, tx, named, [run]))
+        case RunState.SUPERSEDED | RunState.CANCELLED:
+            return None
+
+
+def next_step_of_set(
+    ws: Workspace, tx: ReadTransaction, record: SetRecord, members: Sequence[RunRecord]
+) -> NextStep | None:
+    """What moves a set on; None when nothing is left to do."""
+    set_id = record.set_id
+    match record.state:
+        case SetState.CANCELLED:
+            return None
+        case SetState.PUBLISHED:
+            return step("to undo it: ", how_to_undo(tx, set_id, [member.run_id for member in members]))
+        case SetState.PUBLISHING | SetState.ROLLING_BACK:
+            return WAIT_OR_RECOVER
+        case _:
+            pass
+    at_work = [member for member in members if member.lease is not None]
+    if at_work:
+        return wait_or_take_over(at_work[0].run_id)
+    blocked = [member for member in members if member.state is RunState.BLOCKED]
+    if blocked:
+        return step(do(Act.REPORT, blocked[0].run_id), "; then fix the cause and plan again")
+    ready = (RunState.PASSED, RunState.PUBLISHED, RunState.ROLLED_BACK)
+    if any(member.state not in ready or outdated_partitions(ws, tx, member) for member in members):
+        return step(do(Act.RUN, set_id))
+    if all(member.manifest.mode in NEVER_PUBLISHED for member in members):
+        return None
+    waiting = [member for member in members if member.state is not RunState.PUBLISHED]
+    following = _publish_or_approve(ws, tx, set_id, waiting)
+    return step(_TO_PUBLISH_AGAIN, following) if record.state is SetState.ROLLED_BACK else following
+
+
+def outdated_partitions(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> Sequence[date]:
+    """What a run of a set has staged from candidates that have been staged again since, by what publication asks."""
+    if run.manifest.member_of is None or run.state in (*VISIBLE, RunState.CANCELLED):
+        return ()
+    try:
+        graph = ws.graph
+    except Refused:
+        # A reference cannot be read: `status` names that as a problem, and publication is refused for it.
+        return ()
+    # Only of sets, and most of what is shown is no run of a set that is under way.
+    from backfill_assets.candidates.inputs import read_before
+
+    return read_before(tx, graph, run.manifest)
+
+
+def _of_whole_set(ws: Workspace, tx: ReadTransaction, run: RunRecord) -> NextStep | None:
+    """What moves on the set that a run belongs to; None for a run of its own."""
+    if run.manifest.member_of is None:
+        return None
+    try:
+        record = tx.sets.get(run.manifest.member_of)
+        return next_step_of_set(ws, tx, record, members_of(tx.runs, record))
+    except Refused:
+        # Another run of it cannot be read, and this command says which.
+        return step(do(Act.STATUS, run.manifest.member_of))
+
+
+def _publish_or_approve(ws: Workspace, tx: ReadTransaction, named: str, runs: Sequence[RunRecord]) -> NextStep:
+    """The next step of a run that has passed, or of the runs of a set: to publish, or to approve where publication
+    would be refused for want of an approval."""
+    lacking = [run for run in runs if not is_agreed(ws, tx, run)]
+    if not lacking:
+        return step(do(Act.PUBLISH, named, by=NAME))
+    needs_comment = any(open_comments(tx, run) for run in lacking)
+    approve = comment(named) if needs_comment else do(Act.APPROVE, named, by=ANOTHER_PERSON)
+    if any(run.approval is ApprovalState.DRAFT for run in lacking):
+        return step(approve)
+    return step(f"the approval by {lacking[0].approved_by} is not valid any more: ", approve)

@@ -1,0 +1,275 @@
+"""History of a partition: the origin of every number that readers saw."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date, datetime
+
+from backfill_assets.core.errors import MissingInput
+from backfill_assets.core.next_steps import Act, NextStep, do, step
+from backfill_assets.ledger.provenance import Provenance, SourceProvenance
+from backfill_assets.ledger.records import PartitionVersion, RunRecord
+from backfill_assets.ledger.states import MEANING, VersionState
+from backfill_assets.ledger.transactions import ReadTransaction
+from backfill_assets.planning.manifest_parts import Kind, ReferenceSemantics, semantics_of
+from backfill_assets.planning.partitions import partition_of, partition_text
+from backfill_assets.report.how_to_undo import how_to_undo, published_together
+from backfill_assets.report.imports import ImportOnDay, import_on_day
+from backfill_assets.report.references import references_described
+from backfill_assets.report.report import RunVersions, run_versions
+from backfill_assets.workspace import Workspace
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GateVerdict:
+    """The result of a gate for one partition.
+
+    Attributes:
+        gate: Its name.
+        blocking: Whether its failure blocks.
+        passed: Whether it passed.
+        verdict: The same in a sentence.
+    """
+
+    gate: str
+    blocking: bool
+    passed: bool
+    verdict: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verification:
+    """A run that computed a partition again and found it equal.
+
+    Attributes:
+        run_id: The run.
+        publication_id: Its publication.
+        at: When it was published.
+        reason: Why it was computed again.
+    """
+
+    run_id: str
+    publication_id: str
+    at: datetime | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VersionHistory:
+    """One version of a partition, and where it came from.
+
+    Attributes:
+        version: Counts up with every publication that changes the partition.
+        state: Whether readers see it.
+        meaning: The same in words.
+        rows: How many rows it has.
+        checksum: The content checksum of its rows.
+        file_set_digest: The digest of its files: names, sizes and sha256.
+        files: Their paths, relative to the folder of the table.
+        removed_at: When retention removed the files, or null.
+        accepted_at: When readers saw it first.
+        delta_version: The version of the table that brought it.
+        publication_id: The publication that made it visible.
+        run_id: The run that computed it.
+        kind: Why it was computed.
+        reason: Why, in the words of the requester.
+        requested_by: Who planned it.
+        declared_empty_by: Who declared that nothing happened in it, or null.
+        approved_by: Who approved it last, even if a rollback has withdrawn the approval; null without one.
+        transform: What computed it.
+        transform_version: The registered version of that transform.
+        code_digest: sha256 over the code of that transform.
+        manifest_digest: sha256 of the manifest of its run.
+        versions: What its run was planned and staged with.
+        supersedes: The runs whose accepted rows its run replaced.
+        references: The versions of the reference documents that were read, by name.
+        reference_semantics: Which truth these give; null without references.
+        references_described: The same in words, or null.
+        provenance: What it was computed from: landed files, or the digests of the inputs in its window.
+        imports: For a source table, what each of these files does to this day: its records, and keys that it moves,
+            deletes, withdraws or restores; empty for a derived table.
+        checks: Its gate results.
+        verified_by: The runs that computed it again and found it equal, the latest first.
+        undone: Who rolled it back, when and why, in words; null when it was not rolled back.
+        restored_at: When a rollback brought it back; null when readers see it since it was published.
+        replaced_version: The version that it replaced, or null.
+        undo: What undoes it; null when readers do not see it.
+    """
+
+    version: int
+    state: VersionState
+    meaning: str
+    rows: int
+    checksum: str
+    file_set_digest: str
+    files: tuple[str, ...]
+    removed_at: datetime | None
+    accepted_at: datetime
+    delta_version: int
+    publication_id: str
+    run_id: str
+    kind: Kind
+    reason: str
+    requested_by: str
+    declared_empty_by: str | None
+    approved_by: str | None
+    transform: str
+    transform_version: str
+    code_digest: str
+    manifest_digest: str
+    versions: RunVersions
+    supersedes: tuple[str, ...]
+    references: Mapping[str, str]
+    reference_semantics: ReferenceSemantics | None
+    references_described: str | None
+    provenance: Provenance
+    imports: tuple[ImportOnDay, ...]
+    checks: tuple[GateVerdict, ...]
+    verified_by: tuple[Verification, ...]
+    undone: str | None
+    restored_at: datetime | None
+    replaced_version: int | None
+    undo: NextStep | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionHistory:
+    """Everything that a partition has been.
+
+    Attributes:
+        table: Its table.
+        partition: Its first day.
+        described: The partition as a person reads it.
+        versions: The newest first.
+    """
+
+    table: str
+    partition: date
+    described: str
+    versions: tuple[VersionHistory, ...]
+
+
+def partition_history(ws: Workspace, table: str, day: date) -> PartitionHistory:
+    """Every version a partition ever had, newest first, each with where it came from.
+
+    Raises:
+        UnknownName: There is no such table.
+        MissingInput: The partition has never had a version.
+    """
+    declared = ws.domain.table(table)
+    partition = partition_of(declared.partition.grain, day)
+    with ws.ledger.read() as tx:
+        versions = tx.versions.history(declared.name, partition)
+        found = tuple(_version_history(tx, version, tx.runs.get(version.run_id)) for version in versions)
+    if not found:
+        raise MissingInput(
+            f"{declared.name} {partition} has never been published.",
+            next_step=step(do(Act.HISTORY, table), " lists what has"),
+            table=declared.name,
+        )
+    described = partition_text(declared.partition.grain, partition)
+    return PartitionHistory(table=declared.name, partition=partition, described=described, versions=found)
+
+
+def _version_history(tx: ReadTransaction, version: PartitionVersion, run: RunRecord) -> VersionHistory:
+    manifest = run.manifest
+    return VersionHistory(
+        version=version.version,
+        state=version.state,
+        meaning=MEANING[version.state],
+        rows=version.rows,
+        checksum=version.checksum,
+        file_set_digest=version.files.digest,
+        files=tuple(version.files.paths),
+        removed_at=version.removed_at,
+        accepted_at=version.accepted_at,
+        delta_version=version.delta_version,
+        publication_id=version.publication_id,
+        run_id=version.run_id,
+        kind=manifest.kind,
+        reason=manifest.reason,
+        requested_by=manifest.requested_by,
+        declared_empty_by=manifest.requested_by if version.partition in manifest.declared_empty else None,
+        approved_by=_approver(tx, run),
+        transform=manifest.transform,
+        transform_version=manifest.transform_version,
+        code_digest=manifest.code_digest,
+        manifest_digest=run.manifest_digest,
+        versions=run_versions(run, tx.events.entries(entity_id=run.run_id)),
+        supersedes=manifest.supersedes,
+        references={reference.name: reference.version for reference in manifest.references},
+        reference_semantics=semantics_of(manifest.references),
+        references_described=references_described(manifest.references),
+        provenance=version.provenance,
+        imports=_imports(tx, version),
+        checks=_checks(tx, version),
+        verified_by=_verified_by(tx, version),
+        undone=_undone(tx, version),
+        restored_at=_restored_at(tx, version),
+        replaced_version=version.replaces or None,
+        undo=_undo(tx, version, run),
+    )
+
+
+def _imports(tx: ReadTransaction, version: PartitionVersion) -> tuple[ImportOnDay, ...]:
+    if not isinstance(version.provenance, SourceProvenance):
+        return ()
+    read = [import_id for import_id, _ in version.provenance.imports]
+    days = tx.imports.days(read, days=[version.partition]) if read else ()
+    return tuple(import_on_day(tx.imports.get(day.import_id), day) for day in days)
+
+
+def _undo(tx: ReadTransaction, version: PartitionVersion, run: RunRecord) -> NextStep | None:
+    if version.state is not VersionState.ACCEPTED:
+        return None
+    return how_to_undo(tx, run.manifest.member_of or run.run_id, published_together(tx, run))
+
+
+def _checks(tx: ReadTransaction, version: PartitionVersion) -> tuple[GateVerdict, ...]:
+    return tuple(
+        GateVerdict(gate=found.gate, blocking=found.blocking, passed=found.passed, verdict=found.verdict)
+        for found in tx.candidates.gate_results(version.run_id)
+        if found.partition == version.partition
+    )
+
+
+def _verified_by(tx: ReadTransaction, version: PartitionVersion) -> tuple[Verification, ...]:
+    return tuple(
+        Verification(
+            run_id=record.intent.run_id,
+            publication_id=record.intent.publication_id,
+            at=record.finished_at,
+            reason=record.intent.reason,
+        )
+        for record in tx.publications.verifying(version.table, version.partition, version.version)
+    )
+
+
+def _undone(tx: ReadTransaction, version: PartitionVersion) -> str | None:
+    if version.state is not VersionState.ROLLED_BACK:
+        return None
+    for record in tx.publications.records(run_id=version.run_id):
+        if record.intent.undoes == version.publication_id and record.finished_at:
+            return f"by {record.intent.by} at {record.finished_at.isoformat()}: {record.intent.reason}"
+    return None
+
+
+def _restored_at(tx: ReadTransaction, version: PartitionVersion) -> datetime | None:
+    if version.state is not VersionState.ACCEPTED:
+        return None
+    back = [
+        record.finished_at
+        for later in tx.versions.history(version.table, version.partition)
+        if later.replaces == version.version and later.state is VersionState.ROLLED_BACK
+        for record in tx.publications.records(run_id=later.run_id)
+        if record.intent.undoes == later.publication_id and record.finished_at
+    ]
+    return max(back, default=None)
+
+
+def _approver(tx: ReadTransaction, run: RunRecord) -> str | None:
+    """Who approved last, by the events: a rollback withdraws the approval, but not the fact that it was given."""
+    events = tx.events.entries(entity_id=run.run_id)
+    approvals = [event.actor for event in events if event.entity == "approval" and event.action == "approved"]
+    return approvals[-1] if approvals else run.approved_by

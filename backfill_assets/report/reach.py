@@ -1,0 +1,133 @@
+"""Reach: which partitions of other tables depend on what a run changes, down to the cells of their breakdowns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+
+from backfill_assets.core.errors import Refused
+from backfill_assets.domain import Breakdown, DerivedTable
+from backfill_assets.ledger.records import BreakdownCell, RunRecord, Values
+from backfill_assets.ledger.transactions import ReadTransaction
+from backfill_assets.planning.graph import Graph
+from backfill_assets.planning.impact import TablePartitions, dependents_of
+from backfill_assets.planning.partitions import describe
+from backfill_assets.workspace import Workspace
+
+MOST_COMBINATIONS = 100
+"""More combinations of dimensions than these are not followed one by one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DependentCell:
+    """The rows of a dependent table that can move for one combination of business dimensions.
+
+    Attributes:
+        by: The dimensions as text.
+        partitions: In how many partitions.
+        described: The same in words.
+    """
+
+    by: Values
+    partitions: int
+    described: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DependentMoves:
+    """What a publication makes stale in one table downstream.
+
+    Attributes:
+        table: The table.
+        partitions: How many of its partitions depend on what changes and have accepted rows.
+        described: The same in words.
+        sentence: All of it in words.
+        cells: The same by the dimensions that both tables declare; empty where they share none, or the changes are not
+            known by them.
+    """
+
+    table: str
+    partitions: int
+    described: str
+    sentence: str
+    cells: tuple[DependentCell, ...]
+
+
+def breakdown_of(ws: Workspace, table: str) -> Breakdown | None:
+    """The breakdown that a table declares now; None for a source table and one that is no longer declared."""
+    declared = ws.domain.tables.get(table)
+    return declared.breakdown if isinstance(declared, DerivedTable) else None
+
+
+def dependent_moves(
+    ws: Workspace, tx: ReadTransaction, run: RunRecord, changed: Sequence[date], cells: Sequence[BreakdownCell]
+) -> tuple[DependentMoves, ...]:
+    """Table by table in order, what depends on the partitions that a run changes; nothing while references cannot be
+    read, which `status` names as a problem.
+
+    Args:
+        ws: The workspace.
+        tx: The ledger.
+        run: The run.
+        changed: The partitions that it changes.
+        cells: Its breakdown.
+    """
+    table = run.manifest.table
+    try:
+        graph = ws.graph
+        reached = dependents_of(graph, table, changed) if table in graph.tables else ()
+    except Refused:
+        return ()
+    found = []
+    for each in reached:
+        there = frozenset(tx.versions.claims(each.table, each.partitions).keys())
+        if there:
+            described = describe(each.grain, there)
+            own = breakdown_of(ws, each.table)
+            found.append(
+                DependentMoves(
+                    table=each.table,
+                    partitions=len(there),
+                    described=described,
+                    sentence=f"{each.table}, {described}",
+                    cells=_cells(graph, table, changed, cells, each, there, own) if own else (),
+                )
+            )
+    return tuple(found)
+
+
+def _cells(
+    graph: Graph,
+    table: str,
+    changed: Sequence[date],
+    cells: Sequence[BreakdownCell],
+    dependent: TablePartitions,
+    there: frozenset[date],
+    own: Breakdown,
+) -> tuple[DependentCell, ...]:
+    months: dict[tuple[tuple[str, str | None], ...], set[date]] = {}
+    for cell in cells:
+        if cell.differs and own.by and all(name in cell.by for name in own.by):
+            months.setdefault(tuple((name, cell.by[name]) for name in own.by), set()).add(cell.month)
+    if len(months) > MOST_COMBINATIONS:
+        return ()
+    found = []
+    known: dict[frozenset[date], frozenset[date]] = {}
+    for by, moved in months.items():
+        of = frozenset(moved)
+        if of not in known:
+            known[of] = _reached(graph, table, [p for p in changed if p.replace(day=1) in of], dependent.table) & there
+        if known[of]:
+            found.append(_cell(dict(by), dependent, known[of]))
+    return tuple(found)
+
+
+def _reached(graph: Graph, table: str, changed: Sequence[date], dependent: str) -> frozenset[date]:
+    return frozenset(
+        p for each in dependents_of(graph, table, changed) if each.table == dependent for p in each.partitions
+    )
+
+
+def _cell(by: Mapping[str, str | None], dependent: TablePartitions, partitions: frozenset[date]) -> DependentCell:
+    return DependentCell(by=by, partitions=len(partitions), described=describe(dependent.grain, partitions))

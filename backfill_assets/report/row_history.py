@@ -1,0 +1,251 @@
+"""History of a row: the values of one key in every version that its partition ever had, side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from typing import Any
+
+from backfill_assets.core.errors import BackfillError, InvalidRange, Refused
+from backfill_assets.lake.keyed_rows import rows_with_key, some_keys
+from backfill_assets.ledger.records import PartitionVersion
+from backfill_assets.ledger.transactions import ReadTransaction
+from backfill_assets.planning.partitions import count_of
+from backfill_assets.report.landed_behind import LandedBehind
+from backfill_assets.report.partition import PartitionHistory, VersionHistory, partition_history
+from backfill_assets.workspace import Workspace
+
+MOST_KEYS = 25
+"""How many keys of a partition are offered to a reader who has none."""
+
+MOST_FILES = 20
+"""How many landed files are named."""
+
+_MOST_ROWS = 3
+_LINEAGE = "_"
+"""The columns of lineage begin with it; they differ from version to version, and are no values of the row."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LandedFile:
+    """A landed file behind a version.
+
+    Attributes:
+        import_id: Names it.
+        path: Where it came from, as the person typed it.
+        sha256: Of its content.
+        landed_by: Who landed it.
+    """
+
+    import_id: str
+    path: str
+    sha256: str
+    landed_by: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowVersion:
+    """The row in one version of its partition.
+
+    Attributes:
+        version: The version, and where it came from.
+        values: By column, as text or null; null when the version has no such row, or it cannot be read.
+        lineage: By column of lineage, the same.
+        changed: The columns whose values differ from those of the version before.
+        found: What was found, in a sentence; null when there is exactly one row.
+        landed: The landed files behind the version, the first twenty.
+        landed_count: How many these are; null when that cannot be found out.
+    """
+
+    version: VersionHistory
+    values: Mapping[str, str | None] | None
+    lineage: Mapping[str, str | None]
+    changed: tuple[str, ...]
+    found: str | None
+    landed: tuple[LandedFile, ...]
+    landed_count: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowHistory:
+    """One row in every version of its partition.
+
+    Attributes:
+        table: Its table.
+        partition: The first day of its partition.
+        described: The partition as a person reads it.
+        key: By column, the value that was asked for.
+        columns: The columns of values, in the order of the table.
+        versions: The newest first.
+    """
+
+    table: str
+    partition: date
+    described: str
+    key: Mapping[str, str]
+    columns: tuple[str, ...]
+    versions: tuple[RowVersion, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyList:
+    """Keys of a partition.
+
+    Attributes:
+        history: The versions of the partition.
+        key_columns: The columns of the key, without the partition's.
+        keys: By column, the values of some keys, of the newest version whose files are there.
+        problem: Why there are none, or null.
+    """
+
+    history: PartitionHistory
+    key_columns: tuple[str, ...]
+    keys: tuple[Mapping[str, str], ...]
+    problem: str | None
+
+
+def key_columns(ws: Workspace, table: str) -> tuple[str, ...]:
+    """The columns that name a row within its partition.
+
+    Raises:
+        UnknownName: There is no such table.
+    """
+    declared = ws.domain.table(table)
+    return tuple(name for name in declared.key if name != declared.partition.column)
+
+
+def keys_of(ws: Workspace, table: str, day: date) -> KeyList:
+    """Some keys of a partition, to choose from.
+
+    Raises:
+        UnknownName: There is no such table.
+        MissingInput: The partition has never had a version.
+    """
+    history = partition_history(ws, table, day)
+    columns, problem = key_columns(ws, history.table), None
+    with ws.ledger.read() as tx:
+        versions = tx.versions.history(history.table, history.partition)
+    for version in versions:
+        try:
+            found = some_keys(ws.lake, history.table, version.files, columns, most=MOST_KEYS)
+        except BackfillError as error:
+            problem = problem or error.message
+            continue
+        keys = sorted({tuple(_text(row[name]) or "" for name in columns) for row in found})
+        if keys:
+            chosen = tuple(dict(zip(columns, key, strict=True)) for key in keys)
+            return KeyList(history=history, key_columns=columns, keys=chosen, problem=None)
+    return KeyList(history=history, key_columns=columns, keys=(), problem=problem or "no version of it has rows")
+
+
+def row_history(ws: Workspace, table: str, day: date, key: Mapping[str, str]) -> RowHistory:
+    """The row of a key in every version that its partition ever had.
+
+    Args:
+        ws: The workspace.
+        table: Its table.
+        day: A day of its partition.
+        key: By column of the key, the value as text; the partition's own column may be left out.
+
+    Raises:
+        UnknownName: There is no such table.
+        MissingInput: The partition has never had a version.
+        InvalidRange: A value is not of its column's type, or is not given.
+    """
+    history = partition_history(ws, table, day)
+    wanted = key_columns(ws, history.table)
+    lacking = [name for name in wanted if name not in key]
+    if lacking:
+        raise InvalidRange(
+            f"a key of {history.table} is {', '.join(wanted)}, and {', '.join(lacking)} is not given.",
+            next_step="give a value for every column of the key",
+            table=history.table,
+        )
+    chosen = {name: key[name] for name in wanted}
+    with ws.ledger.read() as tx:
+        versions = tx.versions.history(history.table, history.partition)
+        behind = LandedBehind(ws=ws, tx=tx)
+        landed = [_landed(tx, behind, version) for version in versions]
+    read = [_read(ws, version, chosen) for version in versions]
+    before = [values for values, _, _ in read[1:]] + [None]
+    documents = {each.version: each for each in history.versions}
+    return RowHistory(
+        table=history.table,
+        partition=history.partition,
+        described=history.described,
+        key=chosen,
+        columns=_columns(ws, history.table, [values for values, _, _ in read]),
+        versions=tuple(
+            RowVersion(
+                version=documents[version.version],
+                values=values,
+                lineage=lineage,
+                changed=_changed(values, earlier),
+                found=found,
+                landed=files,
+                landed_count=count,
+            )
+            for version, (values, lineage, found), earlier, (files, count) in zip(
+                versions, read, before, landed, strict=True
+            )
+        ),
+    )
+
+
+_Values = Mapping[str, str | None]
+
+
+def _read(
+    ws: Workspace, version: PartitionVersion, key: Mapping[str, str]
+) -> tuple[_Values | None, _Values, str | None]:
+    """The values of a row in a version, those of its lineage, and what is to be known of them."""
+    if version.removed_at is not None:
+        return None, {}, f"retention removed its files on {version.removed_at:%Y-%m-%d}; its checksum is still known"
+    try:
+        rows = rows_with_key(ws.lake, version.table, version.files, key, most=_MOST_ROWS)
+    except InvalidRange:
+        raise  # What the reader has typed, and not what became of the files.
+    except BackfillError as error:
+        return None, {}, error.message
+    if not rows:
+        return None, {}, "no row has this key in this version"
+    texts = {name: _text(value) for name, value in rows[0].items()}
+    values = {name: value for name, value in texts.items() if not name.startswith(_LINEAGE)}
+    lineage = {name: value for name, value in texts.items() if name.startswith(_LINEAGE)}
+    return values, lineage, None if len(rows) == 1 else f"{count_of(len(rows), 'row')} have this key; this is the first"
+
+
+def _text(value: Any) -> str | None:
+    return None if value is None else str(value)
+
+
+def _columns(ws: Workspace, table: str, found: Sequence[_Values | None]) -> tuple[str, ...]:
+    """The columns of the table as it is declared, and those that only earlier versions have."""
+    declared = ws.domain.table(table)
+    stored = [name for values in found if values for name in values]
+    names = dict.fromkeys((*declared.schema.fieldNames(), *stored))
+    return tuple(name for name in names if name != declared.partition.column)
+
+
+def _changed(values: _Values | None, earlier: _Values | None) -> tuple[str, ...]:
+    if values is None or earlier is None:
+        return ()
+    return tuple(name for name in values if values[name] != earlier.get(name))
+
+
+def _landed(
+    tx: ReadTransaction, behind: LandedBehind, version: PartitionVersion
+) -> tuple[tuple[LandedFile, ...], int | None]:
+    try:
+        imports = behind.imports(version)
+        records = [tx.imports.get(import_id) for import_id in imports[:MOST_FILES]]
+    except Refused:
+        return (), None  # A manifest of a run behind it cannot be read: an audit says which.
+    files = tuple(
+        LandedFile(
+            import_id=record.import_id, path=record.original_path, sha256=record.sha256, landed_by=record.landed_by
+        )
+        for record in records
+    )
+    return files, len(imports)

@@ -1,0 +1,146 @@
+"""Status: the content of every table, and what waits for a person."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from backfill_assets.core.errors import MissingInput, UnknownName
+from backfill_assets.core.next_steps import Act, do, step
+from backfill_assets.core.problems import Problem, Problems
+from backfill_assets.ledger.transactions import ReadTransaction
+from backfill_assets.planning.partitions import Grain, describe
+from backfill_assets.report.follow import WaitingPublication, waiting_publication
+from backfill_assets.report.imports import ImportDocument, import_document
+from backfill_assets.report.open_proposals import OpenProposal, open_proposals
+from backfill_assets.report.runs import RunSummary, run_summary
+from backfill_assets.report.sets import SetDocument, described_set
+from backfill_assets.report.stuck import StuckDocument, still_stuck, stuck_document
+from backfill_assets.workspace import Workspace
+
+_MOST_SETS = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableStatus:
+    """What readers see of a table.
+
+    Attributes:
+        table: Its name.
+        accepted_partitions: How many partitions have an accepted version.
+        accepted_described: The same partitions in words.
+        accepted_rows: How many rows they have together.
+        path: Where its files are.
+    """
+
+    table: str
+    accepted_partitions: int
+    accepted_described: str
+    accepted_rows: int
+    path: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatusDocument:
+    """What there is, and what waits for a person.
+
+    Attributes:
+        home: The folder that holds everything, unless it was set otherwise.
+        tables: Every table that is declared or was published.
+        runs: The newest first.
+        sets: The latest five.
+        proposals: The proposed restatements that are open, the last one first.
+        imports: The latest landed files, the newest last.
+        to_follow: The publications that their dependents have not followed.
+        undelivered_publications: How many these are.
+        stuck: What sensors have given up until a person clears it.
+        problems: Tables (or sets) that could not be looked at, while everything else was.
+    """
+
+    home: str
+    tables: tuple[TableStatus, ...]
+    runs: tuple[RunSummary, ...]
+    sets: tuple[SetDocument, ...]
+    proposals: tuple[OpenProposal, ...]
+    imports: tuple[ImportDocument, ...]
+    to_follow: tuple[WaitingPublication, ...]
+    undelivered_publications: int
+    stuck: tuple[StuckDocument, ...]
+    problems: tuple[Problem, ...]
+
+
+def status(ws: Workspace, *, limit: int = 20) -> StatusDocument:
+    """What every table holds, the newest runs and imports, and what waits for a person."""
+    problems = Problems()
+    with ws.ledger.read() as tx:
+        published = tx.versions.tables()
+        tables = tuple(table_status(ws, tx, name) for name in dict.fromkeys((*ws.domain.tables, *published)))
+        runs = tuple(run_summary(ws, tx, run) for run in tx.runs.records(limit=limit, unreadable=problems.refused))
+        imports = tx.imports.records(limit=limit)
+        waiting = _waiting(ws, tx, problems)
+        sets = _sets(ws, tx, problems)
+        proposals = open_proposals(tx, problems.refused)
+        stuck = still_stuck(ws, tx)
+    for name in published:
+        with problems.noted(name):
+            _require_in_order(ws, name)
+    return StatusDocument(
+        home=str(ws.settings.home),
+        tables=tables,
+        runs=runs,
+        sets=sets,
+        proposals=proposals,
+        imports=tuple(import_document(record) for record in imports),
+        to_follow=waiting,
+        undelivered_publications=len(waiting),
+        stuck=tuple(map(stuck_document, stuck)),
+        problems=tuple(problems.found),
+    )
+
+
+def table_status(ws: Workspace, tx: ReadTransaction, name: str) -> TableStatus:
+    """What readers see of a table; one that is not declared any more is described by days."""
+    accepted = tx.versions.claims(name)
+    declared = ws.domain.tables.get(name)
+    return TableStatus(
+        table=name,
+        accepted_partitions=len(accepted),
+        accepted_described=describe(declared.partition.grain if declared else Grain.DAILY, accepted),
+        accepted_rows=sum(claim.rows for claim in accepted.values()),
+        path=str(ws.lake.place(name)),
+    )
+
+
+def _waiting(ws: Workspace, tx: ReadTransaction, problems: Problems) -> tuple[WaitingPublication, ...]:
+    if not tx.outbox.entries(open_only=True):
+        return ()
+    # What follow-ups need takes as long to import as everything else that a status needs of this project.
+    from backfill_assets.publication.follow import what_waits
+
+    with problems.noted("publications that wait for their dependents"):
+        return tuple(waiting_publication(each) for each in what_waits(ws, tx))
+    return ()
+
+
+def _sets(ws: Workspace, tx: ReadTransaction, problems: Problems) -> tuple[SetDocument, ...]:
+    found: list[SetDocument] = []
+    for record in tx.sets.records(limit=_MOST_SETS, unreadable=problems.refused):
+        with problems.noted(record.set_id):
+            found.append(described_set(ws, tx, record))
+    return tuple(found)
+
+
+def _require_in_order(ws: Workspace, name: str) -> None:
+    """Refuses a table that has been published, and that is not declared any more or cannot be opened."""
+    if name not in ws.domain.tables:
+        raise UnknownName(
+            f"the domain {ws.domain.name} no longer declares the table {name}, which has been published.",
+            next_step="declare it again, or set BACKFILL_DOMAIN to the module that does",
+            table=name,
+        )
+    if not ws.lake.exists(name):
+        raise MissingInput(
+            f"the log of the table {name} is gone, which has been published.",
+            next_step=step(f"restore {ws.lake.place(name)} from a backup; then ", do(Act.AUDIT)),
+            table=name,
+        )
+    ws.lake.open(name)

@@ -1,0 +1,180 @@
+"""Documents of what sensors have given up: what it is, why, and what can be done about it."""
+
+from __future__ import annotations
+
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from datetime import datetime
+from typing import assert_never
+
+from backfill_assets.core.errors import Refused
+from backfill_assets.core.next_steps import NAME, WHY, Act, Invocation, NextStep, do, step
+from backfill_assets.core.sensors import Sensor
+from backfill_assets.landing.dropped import dropped_files
+from backfill_assets.ledger.outbox import StuckWork
+from backfill_assets.ledger.states import ImportState, PublicationState, RunState, SetState
+from backfill_assets.ledger.transactions import ReadTransaction
+from backfill_assets.planning.sets import is_set
+from backfill_assets.workspace import Workspace
+
+_UNDER_WAY = (
+    RunState.STAGING,
+    RunState.GATING,
+    PublicationState.PUBLISHING,
+    SetState.PUBLISHING,
+    SetState.ROLLING_BACK,
+    ImportState.LANDING,
+)
+_UNFOLLOWED = (RunState.PLANNED, RunState.STAGED, RunState.PASSED, RunState.FAILED)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StuckDocument:
+    """Something that a sensor has given up.
+
+    Attributes:
+        sensor: Which one.
+        subject: The run, set, publication or file.
+        why: Why it failed, in words.
+        since: When it was given up.
+        clear: What lets the sensor try again; a blocked run of the LIVE path is only listed no longer.
+        leave: What else can be done.
+    """
+
+    sensor: Sensor
+    subject: str
+    why: str
+    since: datetime
+    clear: Invocation
+    leave: NextStep
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClearedDocument:
+    """What sensors have no longer given up.
+
+    Attributes:
+        subject: The run, set, publication or file.
+        sensors: The sensors that had given it up.
+        cleared_by: Who cleared it.
+        sentences: The same in words.
+    """
+
+    subject: str
+    sensors: tuple[Sensor, ...]
+    cleared_by: str
+    sentences: tuple[str, ...]
+
+
+def still_stuck(ws: Workspace, tx: ReadTransaction, sensor: Sensor | None = None) -> tuple[StuckWork, ...]:
+    """What sensors have given up and what is still to be done: a person may have done it since by hand."""
+    found = tx.stuck.work(sensor)
+    dropped = _dropped(ws) if any(work.sensor is Sensor.DROP for work in found) else frozenset()
+    return tuple(work for work in found if _is_open(tx, work, dropped))
+
+
+def stuck_document(work: StuckWork) -> StuckDocument:
+    """One piece of stuck work as a document."""
+    return StuckDocument(
+        sensor=work.sensor,
+        subject=work.subject,
+        why=work.why,
+        since=work.since_at,
+        clear=do(Act.CLEAR, work.subject, by=NAME),
+        leave=_leave(work),
+    )
+
+
+def stuck_sentence(stuck: StuckDocument) -> NextStep:
+    """One line about it."""
+    # The LIVE path does not try a blocked run again: its rows are what the gates have found them to be.
+    to_clear = "To list it no longer" if stuck.sensor is Sensor.LIVE else "To try again"
+    again = step(f"{stuck.sensor} has given up {stuck.subject} ({stuck.why.rstrip('.')}). {to_clear}: ", stuck.clear)
+    return step(again, ". ", stuck.leave)
+
+
+def cleared_document(subject: str, cleared: tuple[StuckWork, ...], *, by: str) -> ClearedDocument:
+    """That sensors try something again."""
+    return ClearedDocument(
+        subject=subject,
+        sensors=tuple(work.sensor for work in cleared),
+        cleared_by=by,
+        sentences=tuple(map(_what_now, cleared)),
+    )
+
+
+def _what_now(cleared: StuckWork) -> str:
+    if cleared.sensor is Sensor.LIVE:
+        return (
+            f"{cleared.subject} is listed no longer, unless a gate blocks it again; the days after it still wait for it"
+        )
+    return f"{cleared.sensor} tries {cleared.subject} again at its next tick"
+
+
+def _is_open(tx: ReadTransaction, work: StuckWork, dropped: AbstractSet[tuple[str, str]]) -> bool:
+    match work.sensor:
+        case Sensor.FOLLOW:
+            if _is_publication(work.subject):
+                entry = tx.outbox.of_publications([work.subject]).get(work.subject)
+                return entry is not None and entry.is_open
+            return _state(tx, work.subject) in _UNFOLLOWED
+        case Sensor.PUBLISH:
+            return _state(tx, work.subject) in (RunState.PASSED, SetState.PLANNED)
+        case Sensor.RECOVER:
+            return _state(tx, work.subject) in _UNDER_WAY
+        case Sensor.DROP:
+            return (work.subject, work.mark) in dropped
+        case Sensor.LIVE:
+            return _state(tx, work.subject) is RunState.BLOCKED
+        case Sensor.PROPOSE:
+            return False
+    assert_never(work.sensor)
+
+
+def _dropped(ws: Workspace) -> set[tuple[str, str]]:
+    """What is in the drop folder now, by name and mark."""
+    if ws.settings.drop is None:
+        return set()
+    try:
+        found = dropped_files(ws.settings.drop, (source.short_name for source in ws.domain.sources))
+    except OSError:
+        return set()
+    return {(each.subject, each.mark) for each in found}
+
+
+def _state(tx: ReadTransaction, subject: str) -> RunState | SetState | PublicationState | ImportState | None:
+    try:
+        if is_set(subject):
+            return tx.sets.get(subject).state
+        if _is_publication(subject):
+            return tx.publications.get(subject).state
+        if subject.startswith("imp-"):
+            return tx.imports.get(subject).state
+        return tx.runs.header(subject).state
+    except Refused:
+        return None
+
+
+def _leave(work: StuckWork) -> NextStep:
+    match work.sensor:
+        case Sensor.FOLLOW:
+            cancel = (
+                do(Act.FOLLOW, cancel=work.subject, by=NAME, reason=WHY)
+                if _is_publication(work.subject)
+                else do(Act.CANCEL, work.subject, by=NAME, reason=WHY)
+            )
+            return step("To let dependents be as they are: ", cancel)
+        case Sensor.LIVE:
+            cancel = do(Act.CANCEL, work.subject, by=NAME, reason=WHY)
+            return step("To see why: ", do(Act.REPORT, work.subject), ". To have its days planned again: ", cancel)
+        case Sensor.PUBLISH | Sensor.PROPOSE:
+            return step("To decide against it: ", do(Act.CANCEL, work.subject, by=NAME, reason=WHY))
+        case Sensor.DROP:
+            return step("To leave it, move it out of the drop folder")
+        case Sensor.RECOVER:
+            return step("To see why: ", do(Act.RECOVER, work.subject))
+    assert_never(work.sensor)
+
+
+def _is_publication(subject: str) -> bool:
+    return subject.startswith("pub-")

@@ -1,0 +1,187 @@
+"""Errors of restatements: what a set had to be, how far it is, and how much of a request can be planned."""
+
+from __future__ import annotations
+
+from backfill_assets.core.errors import (
+    BackfillError,
+    HalfWay,
+    IllegalTransition,
+    LeavesOrphans,
+    MissingInput,
+    Refused,
+    Retryable,
+    UnknownName,
+    sentence,
+)
+from backfill_assets.ledger.states import MEANING, RunState, SetState
+from backfill_assets.planning.impact import TablePartitions
+from backfill_assets.planning.manifest_parts import Mode
+from backfill_assets.planning.partitions import Partitions, count_of
+from backfill_assets.planning.restatement import LeftOut
+
+_MOST_NAMED = 3
+
+
+@sentence
+class SetIs(IllegalTransition):
+    """set {set_id} is {state} ({meaning})."""
+
+    set_id: str
+    state: SetState
+
+    @property
+    def meaning(self) -> str:
+        return MEANING[self.state]
+
+
+@sentence
+class SetHasNothingToUndo(SetIs):
+    """set {set_id} has nothing to undo: it is {state} ({meaning})."""
+
+
+@sentence
+class SetIsNeverPublished(IllegalTransition):
+    """set {set_id} has mode {mode} and is never published."""
+
+    set_id: str
+    mode: Mode
+
+
+@sentence
+class MemberNotPublishable(IllegalTransition):
+    """set {set_id} cannot be published: its run {run_id} is {state} ({meaning})."""
+
+    set_id: str
+    run_id: str
+    state: RunState
+    is_leased: bool
+
+    @property
+    def meaning(self) -> str:
+        return MEANING[self.state]
+
+
+@sentence
+class MemberSuperseded(IllegalTransition):
+    """run {run_id} of set {set_id} is {state} ({meaning})."""
+
+    set_id: str
+    run_id: str
+    table: str
+    state: RunState
+
+    @property
+    def meaning(self) -> str:
+        return MEANING[self.state]
+
+
+@sentence
+class MemberIsBeingPublished(IllegalTransition):
+    """run {run_id} of set {set_id} is being published."""
+
+    set_id: str
+    run_id: str
+
+
+@sentence
+class OnlyUndoneWithSet(IllegalTransition):
+    """run {run_id} belongs to set {set_id}, and is only undone with it."""
+
+    run_id: str
+    set_id: str
+
+
+@sentence
+class SetWouldBeOrphaned(LeavesOrphans):
+    """rolling back {of} would leave published partitions of a set without their input: {described}."""
+
+    of: str
+    set_id: str
+    described: str
+
+
+@sentence
+class HalfPublished(HalfWay):
+    """{cause.message} {published} of {count} runs of set {set_id} are published."""
+
+    set_id: str
+    published: int
+    count: int
+    cause: BackfillError
+
+
+@sentence
+class HalfRolledBack(HalfWay):
+    """{cause.message} {undone} of {count} published runs of set {set_id} are rolled back."""
+
+    set_id: str
+    run_id: str
+    undone: int
+    count: int
+    cause: BackfillError
+
+
+@sentence
+class OnlyDependentsRolledBack(HalfWay):
+    """{cause.message} So {of} was not rolled back; its dependents were: {dependents}."""
+
+    of: str
+    dependents: tuple[str, ...]
+    cause: BackfillError
+
+
+@sentence
+class NoChangeNamed(Refused):
+    """the request names no change."""
+
+
+@sentence
+class StaleNeedsPresent(Refused):
+    """what is stale is rebuilt with the present references: with others it would stay as it is listed."""
+
+
+@sentence
+class UnknownReference(UnknownName):
+    """there is no reference {reference!r}; the references are {known}."""
+
+    reference: str
+    known: tuple[str, ...]
+
+
+@sentence
+class OpenKeepsChanging(Retryable):
+    """what is open changed again and again while a proposal was made; nothing was planned."""
+
+
+@sentence
+class OnlyCodeChanged(Refused):
+    """only the code changed, under the same version: {stale}."""
+
+    stale: tuple[TablePartitions, ...]
+
+
+@sentence
+class NotLoaded(MissingInput):
+    """{table} has days that are not built from what has landed: {partitions}."""
+
+    table: str
+    partitions: Partitions
+
+
+@sentence
+class OnlyPart(Refused):
+    """{planned:,} of {asked} asked for can be planned. Left out: {named}."""
+
+    planned: int
+    asked_for: int
+    left_out: tuple[LeftOut, ...]
+
+    @property
+    def asked(self) -> str:
+        return count_of(self.asked_for, "partition")
+
+    @property
+    def named(self) -> str:
+        more = len(self.left_out) - _MOST_NAMED
+        named = [f"{each}: {each.reason}" for each in self.left_out[:_MOST_NAMED]]
+        return "; ".join([*named, *([f"and {more:,} more"] if more > 0 else [])])

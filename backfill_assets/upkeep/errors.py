@@ -1,0 +1,82 @@
+"""Errors of upkeep: what cannot be audited or reproduced, and which part of an installation is not sound."""
+
+from __future__ import annotations
+
+from enum import Enum, auto
+
+from backfill_assets.core.errors import ContractBroken, IllegalTransition, Refused, sentence
+from backfill_assets.ledger.states import MEANING, RunState
+
+
+@sentence
+class NotAHead(Refused):
+    """{head!r} is not the head of an event chain."""
+
+    head: str
+
+
+@sentence
+class EmptySample(Refused):
+    """a sample has at least one partition, not {sample}."""
+
+    sample: int
+
+
+@sentence
+class NothingToReproduce(IllegalTransition):
+    """run {run_id} is not published, so there is nothing to reproduce: it is {state} ({meaning})."""
+
+    run_id: str
+    state: RunState
+
+    @property
+    def meaning(self) -> str:
+        return MEANING[self.state]
+
+
+@sentence
+class SparkStopped(ContractBroken):
+    """Spark stopped while it rebuilt {table}: {why}"""
+
+    run_id: str
+    table: str
+    why: str
+
+
+class Fault(Enum):
+    """Why a part of an installation is not sound."""
+
+    NO_JAVA = auto()
+    LITTLE_SPACE = auto()
+    NOT_WRITABLE = auto()
+    NOT_LISTED = auto()
+    NOT_REMOVED = auto()
+    DOES_NOT_COUNT = auto()
+    CLOCKS_APART = auto()
+    NO_JARS = auto()
+    FILES_NOT_SHARED = auto()
+
+
+@sentence
+class NotSound(Refused):
+    """{found}"""
+
+    fault: Fault
+    found: str
+
+
+@sentence
+class ReadableByOthers(Refused):
+    """{place} can be read by other users of this machine."""
+
+    place: str
+    home: str
+    whom: str
+
+
+@sentence
+class ReproducedOtherwise(ContractBroken):
+    """{why}"""
+
+    run_id: str
+    why: str

@@ -1,0 +1,341 @@
+"""Measures by business dimensions equal a plain reading, are kept with the run, and demand a comment when they move."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import date, timedelta
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import DateType, DoubleType, IntegerType, StringType, StructField, StructType
+
+from backfill_assets.application.follow import follow
+from backfill_assets.application.parts import Part
+from backfill_assets.application.recorder import Acting, Unrecorded
+from backfill_assets.application.report import report_html, report_markdown
+from backfill_assets.application.subjects import subject_of
+from backfill_assets.core.errors import ContractBroken, NotApproved
+from backfill_assets.core.identity import canonical_json
+from backfill_assets.core.progress import Listener
+from backfill_assets.domain import Breakdown, DerivedTable, Domain, Policy, moved
+from backfill_assets.gates import broken_down
+from backfill_assets.gates.broken_down import break_down
+from backfill_assets.gates.judge import moved_verdict
+from backfill_assets.gates.sample import sample_rows
+from backfill_assets.ledger.records import NEEDS_COMMENT, BreakdownCell, CandidatePartition, GateResult
+from backfill_assets.ledger.states import ApprovalState, RunState
+from backfill_assets.planning.manifest_parts import GateTerm
+from backfill_assets.planning.partitions import DayRange
+from backfill_assets.planning.restatement import PlannedSet, SetRequest
+from backfill_assets.report.breakdown import breakdown_document
+from backfill_assets.report.report import RunReport, run_report
+from backfill_assets.report.review import Level
+from backfill_assets.upkeep.audit import audit
+from backfill_assets.workspace import Workspace
+from backfill_assets_tests.conftest import NOON
+from backfill_assets_tests.domains.example import recent_sales, sales, sales_monthly
+from backfill_assets_tests.integration.gates.test_gates import TABLE
+from backfill_assets_tests.support import by_hand, operations
+from backfill_assets_tests.support.advice import worded
+from backfill_assets_tests.support.by_hand import Hand, open_by_hand
+from backfill_assets_tests.support.hand_made import all_passed
+from backfill_assets_tests.support.shop import DAYS, OUTPUT, RECENT, SALES, Shop, open_shop, ticking_clock, usual_sales
+
+SCHEMA = StructType(
+    [
+        StructField("day", DateType(), nullable=False),
+        StructField("id", StringType(), nullable=False),
+        StructField("state", StringType()),
+        StructField("count", IntegerType()),
+        StructField("share", DoubleType()),
+    ]
+)
+FIRST = date(2026, 1, 30)
+BY_STATE = replace(
+    TABLE,
+    breakdown=Breakdown(by=("state",), measures={"many": "count > 2", "counted": "count", "shared": "share"}),
+)
+Row = tuple[date, str, str | None, int | None, float | None]
+
+
+def frame(spark: SparkSession, rows: Sequence[Row]) -> DataFrame:
+    return spark.createDataFrame(
+        list(rows), StructType([StructField(f.name, f.dataType, nullable=True) for f in SCHEMA.fields])
+    )
+
+
+def random_rows(chance: random.Random) -> list[Row]:
+    return [
+        (FIRST + timedelta(days=day), f"k{n}", chance.choice(["a", "b", None]), chance.choice([1, 3, None]), 0.5)
+        for day in range(4)
+        for n in range(6)
+        if chance.random() < 0.7
+    ]
+
+
+def by_plain_reading(rows: Sequence[Row], new: set[date]) -> dict[tuple[str, bool, str | None], tuple[Decimal, ...]]:
+    found: dict[tuple[str, bool, str | None], list[Decimal]] = defaultdict(lambda: [Decimal(0)] * 4)
+    for day, _, state, count, share in rows:
+        total = found[f"{day:%Y-%m}", day in new, state]
+        for place, amount in enumerate((1, (count or 0) > 2, count or 0, share or 0)):
+            total[place] += Decimal(str(float(amount)))
+    return {key: tuple(total) for key, total in found.items()}
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_measures_equal_a_plain_reading(spark: SparkSession, seed: int) -> None:
+    chance = random.Random(seed)
+    old, new_rows = random_rows(chance), random_rows(chance)
+    new = {FIRST + timedelta(days=3)}
+    old = [row for row in old if row[0] not in new]
+    cells = break_down(frame(spark, new_rows), frame(spark, old), BY_STATE, schema=SCHEMA, new=new)
+    for side, rows in (("before", old), ("after", new_rows)):
+        found = {
+            (f"{cell.month:%Y-%m}", cell.is_new, cell.by["state"]): tuple(map(Decimal, getattr(cell, side).values()))
+            for cell in cells
+        }
+        assert {key: total for key, total in found.items() if total[0]} == by_plain_reading(rows, new)
+    assert [(c.month, c.is_new, c.by["state"] or "") for c in cells] == sorted(
+        (c.month, c.is_new, c.by["state"] or "") for c in cells
+    )
+
+
+def test_accepted_rows_of_equal_partitions_are_counted_without_being_read(spark: SparkSession) -> None:
+    chance = random.Random(5)
+    old, second = random_rows(chance), FIRST + timedelta(days=1)
+    new_rows = [row for row in old if row[0] == second] + [r for r in random_rows(chance) if r[0] != second]
+    both = break_down(frame(spark, new_rows), frame(spark, old), BY_STATE, schema=SCHEMA, new=())
+    rest = frame(spark, [row for row in old if row[0] != second])
+    assert break_down(frame(spark, new_rows), rest, BY_STATE, schema=SCHEMA, new=(), equal=(second,)) == both
+
+
+def test_a_cell_whose_sums_are_the_same_differs_when_its_rows_do(spark: SparkSession) -> None:
+    old = frame(spark, [(FIRST, "k1", "a", 1, None), (FIRST, "k2", "a", 3, None), (FIRST, "k3", "b", 1, None)])
+    new = frame(spark, [(FIRST, "k1", "a", 3, None), (FIRST, "k2", "a", 1, None), (FIRST, "k3", "b", 1, None)])
+    cells = break_down(new, old, BY_STATE, schema=SCHEMA, new=())
+    assert all(cell.before == cell.after for cell in cells)
+    assert {cell.by["state"]: cell.differs for cell in cells} == {"a": True, "b": False}
+
+
+@pytest.mark.parametrize("value", ["NaN", "Infinity", "-Infinity"])
+def test_a_sum_that_is_not_finite_is_kept_as_such_and_needs_a_comment(spark: SparkSession, value: str) -> None:
+    old = frame(spark, [(FIRST, "k1", "a", 1, 0.5)])
+    new = frame(spark, [(FIRST, "k1", "a", 1, float(value)), (FIRST, "k2", "a", 1, 0.5)])
+    (cell,) = break_down(new, old, BY_STATE, schema=SCHEMA, new=())
+    assert cell.after["shared"] == value
+    verdict = moved_verdict(moved("shared", by=("state",), percent=5), FIRST, (cell,), is_new=False)
+    assert (
+        verdict.sentence == "shared cannot be compared in 1 of 1 group of 2026-01, where a sum is not a finite number"
+    )
+    assert verdict.observed[NEEDS_COMMENT] is True
+
+
+def test_too_many_combinations_are_kept_by_month_alone(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(broken_down, "MOST_CELLS", 2)
+    rows = frame(spark, [(FIRST, f"k{n}", f"s{n}", 1, None) for n in range(3)])
+    (cell,) = break_down(rows, None, BY_STATE, schema=SCHEMA, new=(FIRST,))
+    assert (cell.by, cell.is_new, cell.after["rows"], cell.after["counted"]) == ({}, True, "3", "3")
+
+
+def test_a_measure_that_is_no_number_is_named(spark: SparkSession) -> None:
+    table = replace(TABLE, breakdown=Breakdown(measures={"named": "state"}))
+    with pytest.raises(ContractBroken, match=r"the measure named of silver.measured is string, and neither"):
+        break_down(frame(spark, []), None, table, schema=SCHEMA, new=())
+
+
+def test_rows_are_ranked_by_the_measure_or_by_the_columns_that_change(spark: SparkSession) -> None:
+    old = frame(spark, [(FIRST, "far", "a", 1, 0.5), (FIRST, "wide", "a", 1, 0.5), (FIRST, "one", "a", 1, 0.5)])
+    new = frame(spark, [(FIRST, "far", "a", 99, 0.5), (FIRST, "wide", "b", 2, 0.7), (FIRST, "one", "b", 1, 0.5)])
+    ranked = replace(TABLE, breakdown=Breakdown(measures={"counted": "count"}, rank_rows_by="counted"))
+    assert next(row.key["id"] for row in sample_rows(new, old, TABLE)) == "wide"
+    assert [row.key["id"] for row in sample_rows(new, old, ranked)] == ["far", "wide", "one"]
+
+
+def test_names_keep_the_order_of_the_declaration(spark: SparkSession) -> None:
+    declared = Breakdown(by=("state", "id"), measures={"shared": "share", "counted": "count"})
+    table = replace(TABLE, breakdown=declared)
+    cells = break_down(frame(spark, [(FIRST, "k", "a", 1, 0.5)]), None, table, schema=SCHEMA, new=(FIRST,))
+    kept = tuple(BreakdownCell.parse(json.loads(canonical_json(cell.document()))) for cell in cells)
+    assert kept == cells
+    found = breakdown_document(kept, declared)
+    assert found is not None
+    assert (found.dimensions, found.measures) == (("state", "id"), ("rows", "shared", "counted"))
+    assert [list(cell.by) for cell in found.new] == [["state", "id"]]
+    assert [list(cell.after) for cell in found.new] == [["rows", "shared", "counted"]]
+
+
+WATCHED = replace(
+    recent_sales,
+    breakdown=Breakdown(by=("shop",), measures={"amount": "amount"}),
+    gates=(*recent_sales.gates, moved("amount", by=("shop",), percent=20)),
+)
+SAID = "amount moved by more than 20 % in 1 of 1 group of 2026-01"
+
+
+def watching(shop: Shop, table: DerivedTable = WATCHED) -> Shop:
+    """The same shop, where a large move of the amount needs a comment."""
+    monthly = replace(sales_monthly, inputs={"recent": table})
+    package = "backfill_assets_tests.domains.example"
+    domain = Domain(name="example", package=package, sources=(sales,), derived=(table, monthly))
+    return replace(shop, ws=replace(shop.ws, domain=domain))
+
+
+@pytest.fixture
+def shop(tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shop]:
+    opened = open_shop(tmp_path / "home", clock=ticking_clock(NOON), spark=spark)
+    opened.land("usual.jsonl", usual_sales())
+    watched = watching(opened)
+    # Every amount of the earlier release is twice the present one.
+    watched.published(version="0.9.0")
+    yield watched
+    opened.ws.close()
+
+
+def report_of(shop: Shop, run_id: str) -> RunReport:
+    return run_report(shop.ws, run_id)
+
+
+@pytest.mark.long
+def test_what_moved_too_far_waits_for_a_written_comment(shop: Shop) -> None:
+    run_id = shop.staged(shop.planned())
+    found = report_of(shop, run_id)
+    assert found.run.state is RunState.PASSED, "it does not block"
+    assert (found.to_comment, found.review.level) == (SAID, Level.ATTENTION)
+    assert found.review.warnings == (f"The approval needs a written comment: {SAID}.",)
+    assert worded(found.run.next_step) == f"backfill approve {run_id} --by ANOTHER_PERSON --note WHY"
+
+    for note in ("", "  ", "WHY"):
+        with pytest.raises(NotApproved, match=f"needs a comment, because of {RECENT}: amount moved by more than 20 %"):
+            operations.approve(shop.ws, run_id, by="ben", note=note)
+    with pytest.raises(NotApproved, match="needs a comment"):
+        subject_of(shop.ws, run_id).approve(by="ben", note="", place="in Dagster, run 1234")
+    with pytest.raises(NotApproved, match="another person has to agree, with a comment: amount moved"):
+        shop.publish(run_id)
+
+    subject_of(shop.ws, run_id).approve(by="ben", note="0.9.0 counted everything twice", place="in Dagster, run 1234")
+    found = report_of(shop, run_id)
+    assert (found.to_comment, found.comment) == (None, "0.9.0 counted everything twice")
+    page = report_html(shop.ws, run_id)
+    assert "0.9.0 counted everything twice" in page
+    assert "approved in Dagster, run 1234" in page
+    shop.publish(run_id)
+    assert audit(shop.ws).problems == ()
+
+
+def test_an_approval_from_before_the_numbers_were_known_does_not_comment_on_them(shop: Shop) -> None:
+    run_id = shop.planned()
+    operations.approve(shop.ws, run_id, by="ben", note="surely right")
+    shop.staged(run_id)
+    with pytest.raises(NotApproved, match=r"the approval of run .* by ben does not comment on what the gates found"):
+        shop.publish(run_id)
+    assert "--note WHY" in worded(report_of(shop, run_id).run.next_step)
+    operations.approve(shop.ws, run_id, by="cleo", note="it is half, as it should be")
+    shop.publish(run_id)
+    assert report_of(shop, run_id).comment == "it is half, as it should be"
+
+
+@pytest.mark.long
+def test_a_policy_cannot_comment(shop: Shop) -> None:
+    auto = watching(shop, replace(WATCHED, policy=Policy(backfill="auto")))
+    run_id = auto.staged(auto.planned())
+    with pytest.raises(NotApproved, match="with a comment"):
+        auto.publish(run_id)
+    operations.approve(auto.ws, run_id, by="ben", note="half of it")
+    auto.publish(run_id)
+
+
+@pytest.mark.long
+def test_a_set_needs_the_comment_of_each_of_its_runs(shop: Shop) -> None:
+    request = SetRequest(reason="half", by="ana", because=((SALES, DayRange.inclusive(DAYS.start, DAYS.last)),))
+    planned = operations.plan_set(shop.ws, request)
+    assert isinstance(planned, PlannedSet)
+    set_id = planned.manifest.set_id
+    for member in planned.manifest.members:
+        shop.staged(member.run_id)
+    with pytest.raises(NotApproved, match=f"the approval of {set_id} needs a comment"):
+        operations.approve_set(shop.ws, set_id, by="ben")
+    operations.approve_set(shop.ws, set_id, by="ben", note="half")
+    operations.publish_set(shop.ws, set_id, by="ben")
+    page = report_html(shop.ws, set_id)
+    assert page.index("Totals by table") < page.index("Runs, in the order of publication")
+    assert "comment of the approver" in page
+
+
+class StagedByHand(Unrecorded):
+    """Stages a month by hand, with an amount that moved too far, and does the rest as always."""
+
+    def __init__(self, hand: Hand) -> None:
+        self.hand = hand
+
+    def execute(self, ws: Workspace, run_id: str, parts: Sequence[Part], *, by: str, listener: Listener) -> None:
+        self.hand.month(run_id)
+        super().execute(ws, run_id, [part for part in parts if part is Part.PUBLISH], by=by, listener=listener)
+
+
+def moved_too_far(staged: Mapping[date, CandidatePartition], gates: Iterable[GateTerm]) -> list[GateResult]:
+    return [
+        result if result.blocking else replace(result, passed=False, verdict=SAID, observed={NEEDS_COMMENT: True})
+        for result in all_passed(staged, gates)
+    ]
+
+
+def test_a_follow_up_that_moved_too_far_waits_for_a_person_without_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hand = open_by_hand(tmp_path / "home")
+    gates = (*sales_monthly.gates, moved("amount", percent=20))
+    gold = replace(sales_monthly, breakdown=Breakdown(measures={"amount": "amount"}), gates=gates)
+    package = "backfill_assets_tests.domains.example"
+    domain = Domain(name="example", package=package, sources=(sales,), derived=(recent_sales, gold))
+    hand = Hand(ws=replace(hand.ws, domain=domain))
+    monkeypatch.setattr(by_hand, "all_passed", moved_too_far)
+    hand.published({date(2026, 1, 5): 500})
+    acting = Acting(by="follow", recorder=StagedByHand(hand))
+    (followed,) = follow(hand.ws, acting).done
+    assert (followed.run.state, followed.run.approval, followed.error) == (RunState.PASSED, ApprovalState.DRAFT, None)
+    assert follow(hand.ws, acting).done == (), "no policy can comment on it"
+    operations.approve(hand.ws, followed.run.run_id, by="ben", note="a large sale")
+    hand.publish(followed.run.run_id)
+    assert hand.total() == 800
+    hand.ws.close()
+
+
+@pytest.mark.long
+def test_a_breakdown_is_kept_with_its_run_and_can_be_erased(shop: Shop) -> None:
+    run_id = shop.staged(shop.planned())
+    found = report_of(shop, run_id).breakdown
+    assert found is not None
+    (cell,) = found.restated
+    assert (cell.month, cell.by, found.new) == ("2026-01", {"shop": "only"}, ())
+    assert (cell.before, cell.after) == ({"rows": 7, "amount": 560}, {"rows": 7, "amount": 280})
+    assert "280" in report_html(shop.ws, run_id)
+    operations.approve(shop.ws, run_id, by="ben", note="half")
+    shop.publish(run_id)
+    assert report_of(shop, run_id).breakdown == found, "the report of a run is the same later"
+
+    operations.erase_samples(shop.ws, run_id, by="dora", reason="asked for")
+    assert report_of(shop, run_id).breakdown is None
+    assert report_of(shop, run_id).comment == "half", "what was agreed stays known"
+    with shop.ws.ledger.read() as reader:
+        assert "only" not in str([event.payload for event in reader.events.entries(entity_id=run_id)])
+    assert audit(shop.ws).problems == ()
+
+
+@pytest.mark.long
+def test_days_that_are_new_are_no_move(shop: Shop) -> None:
+    fresh = DayRange.inclusive(OUTPUT.start, OUTPUT.start)
+    with shop.ws.ledger.read() as reader:
+        run_id = next(run.run_id for run in reader.runs.records(table=RECENT))
+    found = report_of(shop, run_id)
+    assert found.breakdown is not None
+    assert (found.breakdown.restated, found.to_comment, found.restated) == ((), None, None)
+    assert found.new is not None
+    assert found.new.partitions == len(OUTPUT)
+    assert fresh.start in {part.partition for part in found.partitions if part.new}
+    assert "new: 2026-01-03..2026-01-09, 7 days" in report_markdown(shop.ws, run_id)

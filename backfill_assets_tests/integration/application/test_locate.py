@@ -1,0 +1,106 @@
+"""Where a period is: the imports that hold records of it, how late they came, and what readers see that rests on it."""
+
+from __future__ import annotations
+
+import json
+from datetime import date
+
+import pytest
+from typer.testing import CliRunner
+
+from backfill_assets.application.command_line import words_of
+from backfill_assets.application.look import locate
+from backfill_assets.core.errors import UnknownName
+from backfill_assets.ledger.states import ImportState
+from backfill_assets.main import app
+from backfill_assets.planning.partitions import DayRange
+from backfill_assets.report.locate import LocatedPeriod
+from backfill_assets_tests.conftest import NOON
+from backfill_assets_tests.integration.staleness.test_stale import land_only
+from backfill_assets_tests.support.month import CARNIVAL, FEBRUARY, REACHED, TOTALS
+from backfill_assets_tests.support.shop import RECENT, SALES, Shop, sale, shop_environment
+
+
+@pytest.fixture
+def shop(published_shop: Shop) -> Shop:
+    return published_shop
+
+
+def january(number: int) -> date:
+    return date(2026, 1, number)
+
+
+def located(shop: Shop, first: int, last: int) -> LocatedPeriod:
+    return locate(shop.ws, SALES, DayRange.inclusive(january(first), january(last)))
+
+
+def test_a_period_is_in_the_files_that_hold_records_of_it_with_how_late_they_came(shop: Shop) -> None:
+    late = land_only(shop, "late.jsonl", sale(january(6), sale_id="x"), sale(january(6), sale_id="y"))
+    found = located(shop, 5, 6)
+    usual, second = found.imports
+    assert [(d.day.day, d.records, d.days_late) for d in usual.days] == [
+        (5, 1, (NOON.date() - january(5)).days),
+        (6, 1, (NOON.date() - january(6)).days),
+    ]
+    assert (second.import_id, second.state, second.landed_by, second.records) == (late, ImportState.LANDED, "ana", 2)
+    assert (second.first_day, second.last_day) == (january(6), january(6))
+    assert (second.position.kind, second.position.first, second.position.last) == ("file", "1", "2")
+    assert second.position.name.endswith("late.jsonl")
+    assert found.not_loaded_described == "2026-01-06, 1 day"
+    assert found.next_step and words_of(found.next_step).startswith("backfill load sales --from 2026-01-06")
+
+
+def test_what_rests_on_a_period_is_what_has_read_it_by_the_windows_of_its_runs(shop: Shop) -> None:
+    found = located(shop, 6, 6)
+    assert [(each.table, each.from_.day, each.to.day) for each in found.partitions] == [(SALES, 6, 6), (RECENT, 5, 8)]
+    recent = found.partitions[1]
+    assert (recent.transform_version, recent.through) == ("0.9.0", (SALES,))
+    with shop.ws.ledger.read() as reader:
+        assert set(reader.versions.makers(RECENT, [january(5)]).values()) == {recent.run_id}
+    assert found.not_loaded_described is None
+
+
+@pytest.mark.long
+def test_a_restatement_of_a_part_stands_for_its_partitions(shop: Shop) -> None:
+    run_id = shop.published(DayRange.inclusive(january(7), january(8)))
+    found = located(shop, 6, 6)
+    recent = {each.run_id: (each.from_.day, each.to.day) for each in found.partitions if each.table == RECENT}
+    assert recent[run_id] == (7, 8)
+    assert set(recent.values()) == {(5, 6), (7, 8)}
+    assert {each.transform_version for each in found.partitions if each.run_id == run_id} == {"1.0.0"}
+
+
+def test_what_rests_on_what_rests_on_a_period_rests_on_it_too(month: Shop) -> None:
+    found = locate(month.ws, SALES, DayRange.inclusive(CARNIVAL, CARNIVAL))
+    silver, gold = [each for each in found.partitions if each.table != SALES]
+    assert (silver.table, silver.from_, silver.to) == (RECENT, REACHED.start, REACHED.last)
+    assert (gold.table, gold.from_, gold.partitions, gold.through) == (TOTALS, FEBRUARY.start, 1, (RECENT,))
+
+
+def test_days_without_records_are_in_no_import_and_nothing_rests_on_them(shop: Shop) -> None:
+    found = located(shop, 11, 12)
+    assert (found.imports, found.partitions, found.next_step) == ((), (), None)
+
+
+@pytest.mark.long
+def test_a_key_that_a_file_moved_away_is_found_on_the_day_that_it_left(shop: Shop) -> None:
+    moved = land_only(shop, "moved.jsonl", {**sale(january(9)), "sale_id": "sale-2026-01-06"})
+    found = {each.import_id: each for each in located(shop, 6, 6).imports}[moved]
+    assert (found.records, found.first_day, found.days[0].moved_away) == (0, None, 1)
+
+
+def test_an_unknown_source_is_refused(shop: Shop) -> None:
+    with pytest.raises(UnknownName, match="no source"):
+        locate(shop.ws, "nothing", DayRange.inclusive(january(6), january(6)))
+
+
+def test_the_command_says_it_as_text_and_as_json(shop: Shop) -> None:
+    environment = dict(shop_environment(shop.ws.settings.home))
+    words = ["locate", "sales", "--from", "2026-01-06", "--to", "2026-01-06"]
+    text = CliRunner().invoke(app, words, env=environment)
+    assert text.exit_code == 0, text.output
+    assert "imports with records of bronze.sales 2026-01-06" in text.output
+    assert RECENT in text.output
+    document = json.loads(CliRunner().invoke(app, [*words, "--json"], env=environment).stdout)
+    assert (document["from"], document["imports"][0]["position"]["kind"]) == ("2026-01-06", "file")
+    assert [each["table"] for each in document["partitions"]] == [SALES, RECENT]

@@ -1,0 +1,133 @@
+"""What pages recommend is not refused when a person does it, and they speak of what happened as past."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+from typer.testing import CliRunner
+
+from backfill_assets.cli.show import show
+from backfill_assets.cli.show_runs import report_view
+from backfill_assets.core.errors import TargetChanged
+from backfill_assets.gates.moves import COMPARISON
+from backfill_assets.ledger.records import GateResult
+from backfill_assets.main import app
+from backfill_assets.planning.partitions import DayRange
+from backfill_assets.report.measured import partition_moves, total_moves
+from backfill_assets.report.partition import partition_history
+from backfill_assets.report.report import run_report
+from backfill_assets.report.status import status
+from backfill_assets_tests.support import operations
+from backfill_assets_tests.support.advice import refused, worded
+from backfill_assets_tests.support.by_hand import Hand, open_by_hand
+from backfill_assets_tests.support.hand_made import SILVER
+from backfill_assets_tests.support.shop import OUTPUT, RECENT, Shop, WorkIn
+
+FIFTH, SIXTH = date(2026, 1, 5), date(2026, 1, 6)
+
+
+@pytest.fixture
+def hand(tmp_path: Path) -> Iterator[Hand]:
+    opened = open_by_hand(tmp_path / "home")
+    yield opened
+    opened.ws.close()
+
+
+def rollback_of(run_id: str) -> str:
+    return f"backfill rollback {run_id} --by NAME --reason WHY"
+
+
+def undoing(hand: Hand, run_id: str, day: date) -> set[str]:
+    """How a run is undone, by the history of a day, by the report and by `status`."""
+    version = partition_history(hand.ws, SILVER, day).versions[0]
+    assert version.run_id == run_id
+    (shown,) = (run for run in status(hand.ws).runs if run.run_id == run_id)
+    next_steps = {worded(run_report(hand.ws, run_id).run.next_step), worded(shown.next_step)}
+    return {worded(version.undo), *(each.removeprefix("to undo it: ") for each in next_steps)}
+
+
+def test_a_rollback_is_recommended_when_no_later_publication_has_replaced_some_of_it(hand: Hand) -> None:
+    first = hand.silver({FIFTH: 15, SIXTH: 16})
+    hand.publish(first)
+    assert undoing(hand, first, FIFTH) == {rollback_of(first)}
+    second = hand.silver({SIXTH: 20})
+    hand.publish(second)
+    assert undoing(hand, first, FIFTH) == {f"first undo what has replaced some of it: {rollback_of(second)}"}
+    with refused(TargetChanged, match=f"undo that first: {rollback_of(second)}"):
+        operations.rollback(hand.ws, first, by="ben", reason="was right before")
+    for run_id in (second, first):
+        day = SIXTH if run_id == second else FIFTH
+        assert undoing(hand, run_id, day) == {rollback_of(run_id)}
+        operations.rollback(hand.ws, run_id, by="ben", reason="was right before")
+
+
+@pytest.mark.long
+def test_what_a_refusal_recommends_is_accepted_once_names_and_reason_are_filled_in(
+    published_shop: Shop, work_in: WorkIn
+) -> None:
+    ws = published_shop.ws
+    with ws.ledger.read() as reader:
+        first = reader.runs.records(table=RECENT)[-1].run_id
+    second = published_shop.published(DayRange.inclusive(FIFTH, SIXTH))
+    cancelled = published_shop.planned()
+    operations.cancel(ws, cancelled, by="ana", reason="not wanted")
+    ws.ledger.close()
+    work_in(ws.settings.home)
+    undo_first = ("rollback", first, "--by", "ben", "--reason", "was right before")
+    assert recommended("cancel", first, "--by", "ana", "--reason", "not wanted") == f"backfill status {first}"
+    assert recommended("publish", cancelled, "--by", "ben") == (
+        f"backfill plan recent_sales --reason WHY --from {OUTPUT.start} --to {OUTPUT.last} --by NAME"
+    )
+    assert recommended(*undo_first) == rollback_of(second)
+    assert answered(*undo_first)[0] == 0
+
+
+def recommended(*words: str) -> str:
+    """The command that the refusal of a command recommends; it is accepted."""
+    exit_code, document = answered(*words)
+    command = f"backfill {document['error']['next_step'].rpartition('backfill ')[2]}"
+    filled_in = {"NAME": "ben", "WHY": "as recommended"}
+    assert (exit_code, answered(*(filled_in.get(word, word) for word in command.split()[1:]))[0]) == (1, 0)
+    return command
+
+
+def answered(*words: str) -> tuple[int, dict[str, Any]]:
+    """The exit code and the document of a command."""
+    result = CliRunner().invoke(app, [*words, "--json"])
+    return result.exit_code, json.loads(result.stdout)
+
+
+def test_the_report_of_a_published_run_says_what_was_swapped(hand: Hand) -> None:
+    run_id = hand.silver({FIFTH: 15, SIXTH: 10})
+    before = printed(hand, run_id)
+    assert "1 of 2 partitions would be swapped; 1 equal the accepted rows and stay as they are" in before
+    hand.publish(run_id)
+    assert "1 of 2 partitions were swapped; 1 equal the accepted rows and stayed as they were" in printed(hand, run_id)
+
+
+def printed(hand: Hand, run_id: str) -> str:
+    """The report, with what the gates of a run that is staged by hand have not measured: how its rows move."""
+    with hand.ws.ledger.read() as tx:
+        candidates = tx.candidates.of_run(run_id)
+    gate = GateResult(
+        run_id=run_id, partition=FIFTH, gate=COMPARISON, blocking=False, passed=True, digest="", verdict="compared"
+    )
+    partitions = partition_moves([replace(gate, partition=day) for day in candidates], candidates)
+    report = replace(
+        run_report(hand.ws, run_id),
+        partitions=partitions,
+        totals=total_moves(partitions),
+        equal_partitions=sum(each.equal for each in partitions),
+        new_empty_partitions=0,
+    )
+    shown = io.StringIO()
+    show(Console(file=shown, width=1_000), report_view(report))
+    return shown.getvalue()

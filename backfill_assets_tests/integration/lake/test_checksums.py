@@ -1,0 +1,168 @@
+"""Two sets of rows have one checksum if and only if they have the same rows."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pyspark.sql import SparkSession
+from pyspark.sql import types as t
+
+from backfill_assets.lake.checksums import FORM, canonical, partition_checksums
+
+DAY = "day"
+FIRST = date(2026, 1, 1)
+EMPTY_TEXTS = ("", "a", "b", "ab", "\x00", "null", "1")
+NAN = float("nan")
+
+VALUES: dict[t.DataType, tuple[Any, ...]] = {
+    t.BooleanType(): (False, True),
+    t.ByteType(): (0, 1, -1),
+    t.ShortType(): (0, 1, 256),
+    t.IntegerType(): (0, 1, 2**31 - 1),
+    t.LongType(): (0, 1, 2**32, -(2**63)),
+    t.FloatType(): (0.0, -0.0, 1.0, NAN, math.inf),
+    t.DoubleType(): (0.0, -0.0, 1.0, NAN, -math.inf),
+    t.DecimalType(9, 2): (Decimal("0.00"), Decimal("1.00"), Decimal("1.10")),
+    t.DecimalType(38, 18): (Decimal(0), Decimal("1E-18"), Decimal(10) ** 19),
+    t.StringType(): EMPTY_TEXTS,
+    t.BinaryType(): tuple(each.encode() for each in EMPTY_TEXTS),
+    t.DateType(): (FIRST, FIRST + timedelta(days=1)),
+    t.TimestampType(): (datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 1, 1, 0, 0, 0, 1, tzinfo=UTC)),
+    t.TimestampNTZType(): tuple(datetime(2026, 1, 1, 0, 0, 0, us, tzinfo=UTC).replace(tzinfo=None) for us in (0, 1)),
+}
+"""Few values of every atomic type, so that rows are often equal, and often nearly so."""
+
+TYPES = st.recursive(
+    st.sampled_from(list(VALUES)),
+    lambda inner: st.one_of(
+        inner.map(t.ArrayType),
+        st.lists(inner, min_size=1, max_size=3).map(
+            lambda kinds: t.StructType([t.StructField(f"f{place}", kind) for place, kind in enumerate(kinds)])
+        ),
+    ),
+    max_leaves=4,
+)
+
+
+def values_of(kind: t.DataType) -> st.SearchStrategy[Any]:
+    """Values of a type; null at any depth."""
+    match kind:
+        case t.StructType():
+            inner: st.SearchStrategy[Any] = st.tuples(*(values_of(field.dataType) for field in kind.fields))
+        case t.ArrayType():
+            inner = st.lists(values_of(kind.elementType), max_size=2)
+        case _:
+            inner = st.sampled_from(VALUES[kind])
+    return st.none() | inner
+
+
+def plain(value: Any) -> object:
+    """A value so that equality is the one that is promised: zeros of either sign are equal, and all NaNs."""
+    if isinstance(value, float):
+        return "NaN" if math.isnan(value) else value + 0.0
+    if isinstance(value, tuple | list):
+        return type(value).__name__, *map(plain, value)
+    return value
+
+
+@st.composite
+def partitions(draw: st.DrawFn) -> tuple[t.StructType, Sequence[Sequence[tuple[Any, ...]]]]:
+    kinds = draw(st.lists(TYPES, min_size=1, max_size=3))
+    rows = st.lists(st.tuples(*map(values_of, kinds)), min_size=1, max_size=3)
+    fields = [t.StructField(f"c{place}", kind) for place, kind in enumerate(kinds)]
+    return t.StructType([t.StructField(DAY, t.DateType()), *fields]), draw(st.lists(rows, min_size=2, max_size=12))
+
+
+def checksums(spark: SparkSession, schema: t.StructType, held: Sequence[Sequence[tuple[Any, ...]]]) -> list[str]:
+    """The checksum of each set of rows; each is a partition of its own, whose day is no part of the content."""
+    rows = [(FIRST + timedelta(days=place), *row) for place, some in enumerate(held) for row in some]
+    content = t.StructType([field for field in schema.fields if field.name != DAY])
+    found = partition_checksums(spark.createDataFrame(rows, schema), DAY, content)
+    return [found[FIRST + timedelta(days=place)] for place in range(len(held))]
+
+
+@given(drawn=partitions())
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_checksums_are_equal_if_and_only_if_the_rows_are(
+    spark: SparkSession, drawn: tuple[t.StructType, Sequence[Sequence[tuple[Any, ...]]]]
+) -> None:
+    schema, held = drawn
+    found = checksums(spark, schema, held)
+    for left, right in combinations(range(len(held)), 2):
+        same = Counter(map(plain, held[left])) == Counter(map(plain, held[right]))
+        assert (found[left] == found[right]) is same, (schema.simpleString(), held[left], held[right])
+
+
+RANGE = t.StructType([t.StructField("low", t.IntegerType()), t.StructField("high", t.IntegerType())])
+NUMBERS = t.ArrayType(t.IntegerType())
+FLAGS = t.ArrayType(t.BooleanType())
+
+
+@pytest.mark.parametrize(
+    ("kind", "values"),
+    [
+        (RANGE, [(None, 7), (7, None), (None, None), None]),
+        (NUMBERS, [[], [None], [None, None], None, [0], [None, 0], [0, None]]),
+        (FLAGS, [[None, True], [True, None], [True, False], [False, None], [True], [False, True]]),
+        (t.ArrayType(NUMBERS), [[[]], [[], []], [[None]], [[1], [2]], [[1, 2]], [None], []]),
+        (t.ArrayType(t.StringType()), [["ab"], ["a", "b"], ["", "ab"], ["ab", ""], ["ab", None]]),
+        (
+            t.ArrayType(RANGE),
+            [[(1, None), (None, 2)], [(1, 2)], [None, (1, 2)], [(1, 2), None], [(1, None), (2, None)]],
+        ),
+    ],
+    ids=lambda given: given.simpleString() if isinstance(given, t.DataType) else "",
+)
+def test_nulls_and_lengths_inside_nested_values_count(
+    spark: SparkSession, kind: t.DataType, values: Sequence[object]
+) -> None:
+    schema = t.StructType([t.StructField(DAY, t.DateType()), t.StructField("value", kind)])
+    found = checksums(spark, schema, [[(value,)] for value in values])
+    assert len(set(found)) == len(values)
+
+
+def test_a_checksum_names_its_form(spark: SparkSession) -> None:
+    schema = t.StructType([t.StructField(DAY, t.DateType()), t.StructField("value", t.LongType())])
+    (found,) = checksums(spark, schema, [[(1,), (2,)]])
+    assert found.startswith(f"{FORM}:2:")
+
+
+def test_a_type_without_a_canonical_form_is_not_hashed() -> None:
+    with pytest.raises(TypeError, match="map<string,int>"):
+        canonical([t.StructField("m", t.ArrayType(t.MapType(t.StringType(), t.IntegerType())))])
+
+
+def test_null_elements_of_arrays_that_files_hold_as_numbers_of_a_dictionary_are_hashed(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Spark's vectorized reader took what was in memory for the number of such an element, and stopped."""
+    many: list[int | None] = list(range(40))
+    held = [many] * 8 + [[None, 7, None]] * 8
+    path = tmp_path / "arrays.parquet"
+    table = pa.table({"value": pa.array(held, pa.list_(pa.int64())), DAY: [FIRST] * len(held)})
+    pq.write_table(table, path, row_group_size=8)
+    schema = t.StructType([t.StructField("value", t.ArrayType(t.LongType())), t.StructField(DAY, t.DateType())])
+    content = t.StructType([schema["value"]])
+    usual = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}
+    of_tests = {name: str(spark.conf.get(name)) for name in usual}
+    try:
+        for name, value in usual.items():
+            spark.conf.set(name, value)
+        found = partition_checksums(spark.read.schema(schema).parquet(str(path)), DAY, content)
+    finally:
+        for name, value in of_tests.items():
+            spark.conf.set(name, value)
+    plainly = spark.createDataFrame([(each, FIRST) for each in held], schema)
+    assert found == partition_checksums(plainly, DAY, content)

@@ -1,0 +1,158 @@
+"""Local times of a source that declares its time zone: which instant each is, at the changes of the clock too."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql.types import StructField, StructType, TimestampType
+
+from backfill_assets.core.clock import Clock
+from backfill_assets.core.errors import InvalidDeclaration, UnreadableFile
+from backfill_assets.core.settings import Settings
+from backfill_assets.landing.imports import OnDuplicate
+from backfill_assets.landing.statements import withdraw
+from backfill_assets.ledger.import_records import ImportCounts
+from backfill_assets_tests.support.advice import advised
+from backfill_assets_tests.support.landing_examples import EVENTS, LandingRoom, event, json_lines, landing_room
+from backfill_assets_tests.support.value_examples import AT, VALUES, found, no, parquet, plainly
+
+AMSTERDAM = "Europe/Amsterdam"
+SKIPPED = "2024-03-31T02:30:00"
+TWICE = "2024-10-27T02:30:00"
+
+Opened = Callable[[str], AbstractContextManager[LandingRoom]]
+
+
+@pytest.fixture
+def opened(spark: SparkSession, settings: Settings, clock: Clock) -> Opened:
+    @contextmanager
+    def of(zone: str) -> Iterator[LandingRoom]:
+        with landing_room(spark, settings, clock, replace(VALUES, timezone=zone)) as room:
+            yield room
+
+    return of
+
+
+def skipped(name: str, zone: str, text: str) -> str:
+    return f"{name} is a time that clocks in {zone} skip: '{text}'"
+
+
+def test_a_time_without_offset_is_the_local_time_of_the_zone_and_one_with_an_offset_keeps_it(opened: Opened) -> None:
+    cases: list[tuple[str, Any, Any]] = [
+        ("at", "2024-01-31T10:00:00", AT.replace(month=1, day=31, hour=9)),
+        ("at", "2024-07-31 10:00", AT.replace(month=7, day=31, hour=8)),
+        ("at", "2024-07-31T10:00:00.123456", AT.replace(month=7, day=31, hour=8, microsecond=123456)),
+        ("at", "2024-07-31T10:00:00Z", AT.replace(month=7, day=31)),
+        ("at", "2024-07-31T10:00-05", AT.replace(month=7, day=31, hour=15)),
+        ("at", SKIPPED, skipped("at", AMSTERDAM, SKIPPED)),
+        ("at", "2024-03-31T03:00:00", AT.replace(month=3, day=31, hour=1)),
+        ("at", TWICE, AT.replace(month=10, day=27, hour=0, minute=30)),
+        ("at", "2024-10-27T03:00:00", AT.replace(month=10, day=27, hour=2)),
+        ("at", "2024-10-27T02:30:00+01:00", AT.replace(month=10, day=27, hour=1, minute=30)),
+        ("at", "2024-07-31", no("at", "a timestamp", "2024-07-31")),
+        ("at", "2024-02-30T10:00:00", no("at", "a timestamp", "2024-02-30T10:00:00")),
+        ("at", "2024-07-31T10:00:00.1234567", "at does not fit timestamp: '2024-07-31T10:00:00.1234567'"),
+        ("local", TWICE, datetime.fromisoformat(TWICE)),
+        (
+            "line",
+            {"no": 1, "price": None, "tags": None, "when": {"at": "2024-07-31T10:00:00"}},
+            {"no": 1, "price": None, "tags": None, "when": {"at": AT.replace(month=7, day=31, hour=8)}},
+        ),
+    ]
+    with opened(AMSTERDAM) as room:
+        rows = room.judge(json_lines(*(event(**{name: value}) for name, value, _ in cases)), "a.jsonl")
+        values = [plainly(value) for value in found(rows, [name for name, _, _ in cases])]
+    assert [pair for pair in zip(cases, values, strict=True) if pair[0][2] != pair[1]] == []
+
+
+def changes(zone: ZoneInfo) -> list[datetime]:
+    """The local times of midnight on days on which the clock of a zone changes."""
+    days = [datetime(1980, 1, 1) + timedelta(days=number) for number in range(45 * 365)]  # noqa: DTZ001
+    offsets = [day.replace(tzinfo=zone).utcoffset() for day in days]
+    return [day for day, now, then in zip(days, offsets, offsets[1:], strict=False) if now != then]
+
+
+def as_python_has_it(local: datetime, zone: ZoneInfo) -> datetime | None:
+    """The first instant at which clocks show a local time; None when they skip it."""
+    instant = local.replace(tzinfo=zone, fold=0).astimezone(UTC)
+    return instant.replace(tzinfo=None) if instant.astimezone(zone).replace(tzinfo=None) == local else None
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        AMSTERDAM,
+        "Pacific/Apia",  # left out a day in 2011
+        pytest.param("America/New_York", marks=pytest.mark.long),
+        pytest.param("Australia/Lord_Howe", marks=pytest.mark.long),  # changes by half an hour
+        pytest.param("Asia/Kathmandu", marks=pytest.mark.long),
+    ],
+)
+def test_local_times_are_what_python_takes_them_for(opened: Opened, name: str) -> None:
+    chance, zone = random.Random(name), ZoneInfo(name)
+    starts = [*changes(zone), datetime(1990, 1, 1), datetime(2012, 2, 29)]  # noqa: DTZ001
+    locals_ = [chance.choice(starts) + timedelta(minutes=chance.randrange(36 * 60)) for _ in range(1500)]
+    texts = [local.isoformat(timespec=chance.choice(["minutes", "seconds", "microseconds"])) for local in locals_]
+    with opened(name) as room:
+        rows = room.judge(json_lines(*(event(at=text) for text in texts)), "a.jsonl")
+    expected = [
+        as_python_has_it(local, zone) or skipped("at", name, text) for local, text in zip(locals_, texts, strict=True)
+    ]
+    values = found(rows, ["at"] * len(rows))
+    assert [each for each in zip(texts, expected, values, strict=True) if each[1] != each[2]] == []
+
+
+def test_local_times_of_parquet_are_taken_and_refused_where_no_zone_is_declared(opened: Opened) -> None:
+    times = [datetime(2024, 7, 31, 10, 0), datetime.fromisoformat(SKIPPED)]  # noqa: DTZ001
+    with opened(AMSTERDAM) as room:
+        for unit, shown in (("us", "2024-03-31 02:30:00"), ("ns", f"{SKIPPED}.000000000")):
+            content = parquet({"at": pa.array(times, pa.timestamp(unit))})
+            rows = room.judge(content, f"{unit}.parquet")
+            assert found(rows, ["at"] * 2) == [
+                AT.replace(month=7, day=31, hour=8),
+                skipped("at", AMSTERDAM, shown),
+            ]
+        with pytest.raises(UnreadableFile) as error:
+            replace(room, source=VALUES).judge(content, "a.parquet")
+    assert "timezone='Europe/Amsterdam'" in advised(error.value)
+
+
+def test_the_day_of_a_record_is_that_of_utc_and_a_file_from_before_the_declaration_is_read_again(
+    spark: SparkSession, settings: Settings, clock: Clock
+) -> None:
+    content = json_lines(event("a", "2024-05-02T00:30:00"), event("b", "2024-05-02T12:00:00"))
+    with landing_room(spark, settings, clock, EVENTS) as room:
+        assert room.land(content).record.counts == ImportCounts(landed=2, rejected=2)
+        local = replace(room, source=replace(EVENTS, timezone=AMSTERDAM))
+        again = local.land(content, on_duplicate=OnDuplicate.REPROCESS).record
+        assert again.counts == ImportCounts(landed=2, accepted=2)
+        assert [row["event_id"] for row in local.bronze([date(2024, 5, 1)])] == ["a"]
+
+
+def test_a_key_that_is_a_local_time_is_withdrawn_as_it_is_written_in_the_files(
+    spark: SparkSession, settings: Settings, clock: Clock
+) -> None:
+    schema = StructType([*EVENTS.schema.fields, StructField("slot", TimestampType(), nullable=False)])
+    source = replace(EVENTS, schema=schema, key=("event_id", "slot"), timezone=AMSTERDAM)
+    with landing_room(spark, settings, clock, source) as room:
+        room.land(json_lines(event("a", slot="2024-05-01T12:00"), event("a", slot="2024-05-01T13:00")))
+        key = {"event_id": "a", "slot": "2024-05-01T12:00"}
+        withdraw(room.work(), key, reason="cancelled")
+        assert [row["slot"].hour for row in room.bronze([date(2024, 5, 1)])] == [11]
+
+
+@pytest.mark.parametrize(
+    "zone", ["Europe/Amsterdan", "Europe/", "Europe", "+01:00", "EST5EDT", "CET", "posix/Europe/Paris", 1]
+)
+def test_a_time_zone_is_one_of_the_tz_database(zone: Any) -> None:
+    with pytest.raises(InvalidDeclaration, match=r"has to be a time zone such as 'Europe/Amsterdam'"):
+        replace(VALUES, timezone=zone)

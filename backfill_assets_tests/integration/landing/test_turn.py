@@ -1,0 +1,120 @@
+"""One process at a time has the turn to land files of a source, on whatever machine."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from datetime import timedelta
+from typing import NamedTuple
+
+import pytest
+
+from backfill_assets.core.clock import system_clock
+from backfill_assets.core.errors import TakenOver
+from backfill_assets.core.lease import LeaseTerms, this_process
+from backfill_assets.core.settings import Settings
+from backfill_assets.landing.turn import TurnTaken, landing_turn
+from backfill_assets.ledger.store import Ledger
+from backfill_assets_tests.support.landing_examples import EVENTS
+
+LONG = timedelta(minutes=2)
+
+
+class Room(NamedTuple):
+    """A ledger, and turns in it by the name of an attempt."""
+
+    ledger: Ledger
+
+    def turn(self, attempt: str = "other", *, machine: str = "", length: timedelta = LONG) -> LeaseTerms:
+        return LeaseTerms(attempt=attempt, length=length, machine=machine or this_process())
+
+    def takes(self, terms: LeaseTerms) -> bool:
+        with self.ledger.write() as tx:
+            return tx.turns.take(EVENTS.name, terms, holder="ada")
+
+    def can_be_taken(self) -> bool:
+        try:
+            with landing_turn(self.ledger, EVENTS, self.turn("looks"), by="ben", wait=False):
+                return True
+        except TurnTaken:
+            return False
+
+
+@pytest.fixture
+def room(settings: Settings) -> Iterator[Room]:
+    settings.home.mkdir(parents=True)
+    with closing(Ledger.open(settings.ledger_url, clock=system_clock)) as ledger:
+        yield Room(ledger)
+
+
+def test_the_turn_is_given_back_at_the_end_and_after_an_error(room: Room) -> None:
+    with landing_turn(room.ledger, EVENTS, room.turn(), by="ada"):
+        assert not room.can_be_taken()
+    assert room.can_be_taken()
+    with pytest.raises(KeyboardInterrupt), landing_turn(room.ledger, EVENTS, room.turn(), by="ada"):
+        raise KeyboardInterrupt
+    assert room.can_be_taken()
+
+
+def test_the_turn_of_a_process_of_another_machine_holds_until_its_lease_ends(room: Room) -> None:
+    assert room.takes(room.turn(machine="elsewhere:1"))
+    assert not room.can_be_taken()
+    assert room.takes(room.turn()) is False
+    with room.ledger.write() as tx:
+        tx.turns.give_back(EVENTS.name, room.turn("a third one"))  # which does not have it
+    assert not room.can_be_taken()
+
+
+def test_a_turn_that_is_not_renewed_ends(room: Room) -> None:
+    assert room.takes(room.turn(machine="elsewhere:1", length=timedelta(milliseconds=300)))
+    began = time.monotonic()
+    with landing_turn(room.ledger, EVENTS, room.turn(), by="ben"):
+        assert time.monotonic() - began > 0.2
+
+
+def test_a_turn_is_renewed_while_it_is_held(room: Room) -> None:
+    with landing_turn(room.ledger, EVENTS, room.turn(length=timedelta(seconds=1)), by="ada"):
+        time.sleep(1.5)
+        assert not room.can_be_taken()
+
+
+def test_the_turn_of_a_killed_process_of_this_machine_is_free_at_once(room: Room) -> None:
+    host = this_process().rpartition(":")[0]
+    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"]) as process:
+        assert room.takes(room.turn(machine=f"{host}:{process.pid}"))
+        assert not room.can_be_taken()
+        process.kill()
+    assert room.can_be_taken()
+
+
+def test_who_waits_comes_next(room: Room) -> None:
+    order: list[str] = []
+
+    def wait() -> None:
+        with landing_turn(room.ledger, EVENTS, room.turn("second"), by="ben"):
+            order.append("second")
+
+    with landing_turn(room.ledger, EVENTS, room.turn("first"), by="ada"):
+        waiting = threading.Thread(target=wait)
+        waiting.start()
+        time.sleep(0.5)
+        order.append("first")
+    waiting.join(timeout=20)
+    assert order == ["first", "second"]
+
+
+def test_who_lost_the_turn_can_record_nothing(room: Room) -> None:
+    lost = room.turn("lost", length=timedelta(0))
+    assert room.takes(lost)
+    with (
+        landing_turn(room.ledger, EVENTS, room.turn(), by="ben"),
+        pytest.raises(TakenOver, match="turn to land"),
+        room.ledger.write() as tx,
+    ):
+        tx.turns.require(EVENTS.name, lost)
+    with room.ledger.read() as reader:
+        assert reader.leases.every() == {}

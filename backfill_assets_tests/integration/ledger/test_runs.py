@@ -1,0 +1,231 @@
+"""What the ledger keeps of a run: its manifest, its approvals, its states."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC
+from typing import Any
+
+import pytest
+
+from backfill_assets.application.command_line import explained
+from backfill_assets.core.errors import IllegalTransition, NotApproved, Refused, UnknownName
+from backfill_assets.ledger.states import ApprovalState, RunState
+from backfill_assets.ledger.store import Ledger, LedgerState
+from backfill_assets.planning.manifest_parts import CauseKind, Kind, Mode
+from backfill_assets_tests.conftest import NOON
+from backfill_assets_tests.support.ledger_examples import (
+    DAYS,
+    TABLE,
+    a_manifest,
+    make_publishable,
+    plan,
+    publish,
+    stage,
+    tamper,
+)
+
+
+def test_a_planned_run_comes_back_as_it_was_agreed(ledger: Ledger) -> None:
+    manifest = a_manifest("bf-1", reason='it\'s "wrong"; DROP TABLE runs; -- é')
+    with ledger.write() as writer:
+        writer.runs.add(manifest, actor="ann")
+    with ledger.read() as reader:
+        found = reader.runs.get("bf-1")
+    assert found.manifest == manifest
+    assert found.manifest_digest == manifest.digest
+    assert (found.state, found.approval, found.approved_by) == (RunState.PLANNED, ApprovalState.DRAFT, None)
+    assert found.updated_at == NOON and found.updated_at.tzinfo is UTC
+
+
+def test_an_unknown_run_is_named(ledger: Ledger) -> None:
+    with ledger.read() as reader, pytest.raises(UnknownName, match="bf-9"):
+        reader.runs.get("bf-9")
+    with pytest.raises(UnknownName, match="bf-9"), ledger.write() as writer:
+        writer.runs.take("bf-9", RunState.STAGING, actor="ann", attempt="a1")
+
+
+def test_runs_come_newest_first_and_can_be_narrowed(ledger: Ledger) -> None:
+    for run_id, table in (("bf-1", TABLE), ("bf-2", "gold.other"), ("bf-3", TABLE)):
+        plan(ledger, run_id, table=table)
+    stage(ledger, "bf-1")
+    with ledger.read() as reader:
+        assert [run.run_id for run in reader.runs.records()] == ["bf-3", "bf-2", "bf-1"]
+        assert [run.run_id for run in reader.runs.records(limit=1)] == ["bf-3"]
+        assert [run.run_id for run in reader.runs.records(table=TABLE)] == ["bf-3", "bf-1"]
+        assert [run.run_id for run in reader.runs.records(states=[RunState.STAGED])] == ["bf-1"]
+        assert reader.runs.records(states=[]) == ()
+
+
+def test_runs_are_chosen_by_what_their_rows_repeat_of_their_manifests(ledger: Ledger) -> None:
+    manifest = plan(ledger, "bf-1", days=DAYS[:2])
+    plan(ledger, "dry", mode=Mode.DRY_RUN, kind=Kind.BACKFILL, days=DAYS[2:])
+
+    def chosen(**by: Any) -> list[str]:
+        return [run.run_id for run in reader.runs.headers(**by)]
+
+    with ledger.read() as reader:
+        (dry, run) = reader.runs.headers()
+        assert (run.kind, run.mode, run.because) == (manifest.kind, manifest.mode, manifest.cause.kind)
+        assert (run.first, run.last, dry.first, dry.last) == (DAYS[0], DAYS[1], DAYS[2], DAYS[2])
+        assert (chosen(modes=[Mode.DRY_RUN]), chosen(modes=[Mode.LIVE])) == (["dry"], [])
+        assert (chosen(because=CauseKind.PERSON), chosen(because=CauseKind.LIVE)) == (["dry", "bf-1"], [])
+        assert [chosen(over=[day]) for day in DAYS] == [["bf-1"], ["bf-1"], ["dry"]]
+
+
+def test_a_plan_meets_the_open_runs_over_its_partitions_and_no_others(ledger: Ledger) -> None:
+    first, _, last = days = DAYS[:3]
+    plan(ledger, "ends", days=[first, last])
+    plan(ledger, "dry", days=days, mode=Mode.DRY_RUN, kind=Kind.BACKFILL)
+    plan(ledger, "other", days=days, table="gold.other")
+    with ledger.read() as reader:
+        met = [LedgerState(reader).open_runs(TABLE, [day]) for day in days]
+    assert met == [["ends"], [], ["ends"]]
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        "UPDATE runs SET mode = 'LIVE' WHERE run_id = 'planned'",
+        "UPDATE runs SET because = 'FOLLOW_UP' WHERE run_id = 'planned'",
+        "UPDATE runs SET last_partition = '2030-01-01' WHERE run_id = 'planned'",
+        "INSERT INTO run_follows (run_id, publication_id) VALUES ('planned', 'pub-1')",
+    ],
+)
+def test_an_edit_of_what_a_row_repeats_of_a_manifest_shows(ledger: Ledger, ledger_url: str, edit: str) -> None:
+    plan(ledger, "planned")
+    tamper(ledger_url, edit)
+    with ledger.read() as reader:
+        assert list(reader.row_checks.violations()) == [
+            "run planned was edited: its row is not what its manifest says."
+        ]
+
+
+@pytest.mark.parametrize("missing", ["reason", "requested_by"])
+def test_a_manifest_without_reason_or_requester_is_refused(ledger: Ledger, missing: str) -> None:
+    blank: dict[str, Any] = {missing: "  "}
+    with pytest.raises(Refused, match="empty"), ledger.write() as writer:
+        writer.runs.add(replace(a_manifest("bf-1"), **blank), actor="ann")
+    with ledger.read() as reader:
+        assert reader.runs.records() == ()
+        assert list(reader.events.entries()) == []
+
+
+def test_a_run_id_is_used_once(ledger: Ledger) -> None:
+    plan(ledger, "bf-1")
+    with pytest.raises(Refused, match="already"), ledger.write() as writer:
+        writer.runs.add(a_manifest("bf-1", reason="another one"), actor="ann")
+
+
+def test_a_text_that_no_database_keeps_is_refused(ledger: Ledger) -> None:
+    plan(ledger, "bf-1")
+    for text in ("a\x00b", "\udce9"):
+        with pytest.raises(Refused, match="no text"), ledger.write() as writer:
+            writer.approvals.approve("bf-1", by="Bob", note=text)
+        with pytest.raises(Refused, match="no text"), ledger.write() as writer:
+            writer.events.record(actor=text, entity="test", entity_id="x", action="said")
+
+
+@pytest.mark.parametrize("approver", ["Ann Lee", " ann lee", "ANN  LEE", "\uff21nn Lee", "", "   ", "policy:auto"])
+def test_an_approver_is_not_the_requester_not_empty_and_not_a_policy(ledger: Ledger, approver: str) -> None:
+    plan(ledger, "bf-1")
+    with pytest.raises(NotApproved), ledger.write() as writer:
+        writer.approvals.approve("bf-1", by=approver)
+    with ledger.read() as reader:
+        assert reader.runs.get("bf-1").approval is ApprovalState.DRAFT
+
+
+def test_an_approval_stands_until_it_is_withdrawn(ledger: Ledger) -> None:
+    plan(ledger, "bf-1")
+    with ledger.write() as writer:
+        writer.approvals.approve("bf-1", by="Bob", note="looks right")
+    with pytest.raises(IllegalTransition, match="is approved already, by Bob"), ledger.write() as writer:
+        writer.approvals.approve("bf-1", by="Cleo")
+    with ledger.read() as reader:
+        found = reader.runs.get("bf-1")
+        assert (found.approval, found.approved_by, found.approved_at) == (ApprovalState.APPROVED, "Bob", NOON)
+        [told] = [event for event in reader.events.entries(entity_id="bf-1") if event.action == "approved"]
+        assert told.payload == {"manifest_digest": found.manifest_digest, "note": "looks right"}
+    with ledger.write() as writer:
+        writer.approvals.withdraw("bf-1", by="Bob", reason="on second thoughts")
+    with ledger.read() as reader:
+        assert (reader.runs.get("bf-1").approval, reader.runs.get("bf-1").approved_by) == (ApprovalState.DRAFT, None)
+    with pytest.raises(IllegalTransition, match="DRAFT"), ledger.write() as writer:
+        writer.approvals.withdraw("bf-1", by="Bob", reason="again")
+
+
+def test_an_approval_of_another_digest_is_none(ledger: Ledger, ledger_url: str) -> None:
+    plan(ledger, "bf-1")
+    with ledger.write() as writer:
+        writer.approvals.approve("bf-1", by="Bob")
+    tamper(ledger_url, "UPDATE approvals SET manifest_digest = :other", other="0" * 64)
+    with ledger.read() as reader:
+        assert reader.runs.get("bf-1").approval is ApprovalState.DRAFT
+
+
+def test_a_policy_approves_under_its_own_name(ledger: Ledger) -> None:
+    plan(ledger, "bf-1")
+    with ledger.write() as writer:
+        writer.approvals.approve_by_policy("bf-1", policy="live=auto")
+    with ledger.read() as reader:
+        assert reader.runs.get("bf-1").approved_by == "policy:live=auto"
+
+
+def test_what_readers_see_is_neither_approved_nor_withdrawn_nor_cleared(ledger: Ledger) -> None:
+    make_publishable(ledger, "bf-1")
+    publish(ledger, "bf-1")
+    with pytest.raises(IllegalTransition, match="PUBLISHED"), ledger.write() as writer:
+        writer.approvals.approve("bf-1", by="Cleo")
+    with pytest.raises(IllegalTransition, match="its approval has been used"), ledger.write() as writer:
+        writer.approvals.withdraw("bf-1", by="Bob", reason="too late")
+    with pytest.raises(IllegalTransition, match="evidence"), ledger.write() as writer:
+        writer.candidates.clear("bf-1")
+
+
+def test_an_illegal_step_says_what_was_expected_what_was_found_and_what_to_type(ledger: Ledger) -> None:
+    plan(ledger, "bf-1")
+    with pytest.raises(IllegalTransition) as refusal, ledger.write() as writer:
+        writer.runs.move("bf-1", RunState.PASSED, actor="ann")
+    for part in ("bf-1", "PLANNED", "PASSED", "GATING", "backfill run bf-1"):
+        assert part in explained(refusal.value)
+    assert refusal.value.ids == {"run_id": "bf-1"}
+
+
+@pytest.mark.parametrize("state", [RunState.PUBLISHING, RunState.PUBLISHED, RunState.ROLLED_BACK])
+def test_only_a_publication_makes_a_run_published(ledger: Ledger, state: RunState) -> None:
+    make_publishable(ledger, "bf-1")
+    with pytest.raises(IllegalTransition), ledger.write() as writer:
+        writer.runs.move("bf-1", state, actor="ann")
+
+
+def test_a_step_from_a_state_that_is_no_longer_the_present_one_changes_nothing(ledger: Ledger, ledger_url: str) -> None:
+    plan(ledger, "bf-1")
+    with pytest.raises(IllegalTransition, match="FAILED"), ledger.write() as writer:
+        # As if another process had changed the run between the read of its state and the update.
+        writer.events._connection.exec_driver_sql("UPDATE runs SET state = 'FAILED'")
+        writer.runs._steps.move("bf-1", RunState.PLANNED, RunState.STAGING, actor="ann", note="", payload={})
+    with ledger.read() as reader:
+        assert reader.runs.get("bf-1").state is RunState.PLANNED
+
+
+def test_an_exception_undoes_the_whole_transaction(ledger: Ledger) -> None:
+    with pytest.raises(ZeroDivisionError), ledger.write() as writer:
+        writer.runs.add(a_manifest("bf-1"), actor="ann")
+        raise ZeroDivisionError
+    with ledger.read() as reader:
+        assert reader.runs.records() == ()
+        assert reader.chain_checks.violations() == ()
+
+
+def test_a_failed_run_keeps_its_note_and_can_be_staged_again(ledger: Ledger) -> None:
+    plan(ledger, "bf-1")
+    with ledger.write() as writer:
+        writer.runs.take("bf-1", RunState.STAGING, actor="ann", attempt="a1")
+        writer.runs.move(
+            "bf-1", RunState.FAILED, actor="ann", attempt="a1", note="out of disk", payload={"free_bytes": 0}
+        )
+    with ledger.read() as reader:
+        assert reader.runs.get("bf-1").note == "out of disk"
+        *_, last = reader.events.entries(entity_id="bf-1")
+        assert last.payload == {"free_bytes": 0, "note": "out of disk"}
+    stage(ledger, "bf-1")

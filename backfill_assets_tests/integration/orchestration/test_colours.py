@@ -1,0 +1,66 @@
+"""Dagster's pages paint every partition of every table as the ledger has it, whatever people and processes do."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from datetime import date
+from pathlib import Path
+
+import pytest
+from dagster import AssetKey, AssetMaterialization
+
+from backfill_assets.core.errors import Refused
+from backfill_assets.orchestration.assets import candidate_key, published_key
+from backfill_assets.orchestration.recorder import DagsterRecorder
+from backfill_assets.orchestration.storage import SHOWN_PER_RUN
+from backfill_assets_tests.faults.painted import paint
+from backfill_assets_tests.support.by_hand import JANUARY, open_by_hand
+from backfill_assets_tests.support.dagster_record import open_record
+from backfill_assets_tests.support.hand_made import SILVER
+
+NEVER = date(2026, 2, 10)
+
+SEEDS = {"short": (7, 15), "long": (8, 30), "longer": (9, 30)}
+"""By name: the seed of a story, and its steps."""
+
+
+@pytest.mark.parametrize("name", SEEDS)
+def test_after_every_step_every_partition_is_green_where_it_is_accepted_and_none_is_red(
+    tmp_path: Path, name: str
+) -> None:
+    story, looks = paint(*SEEDS[name], tmp_path)
+    assert not story.violations, story.text
+    shown = {(look.table, look.green) for look in looks}
+    assert len(shown) > len({look.table for look in looks}), "the story never changed a colour"
+
+
+def test_nobody_paints_a_table_by_hand(tmp_path: Path) -> None:
+    """Dagster's pages offer to report a materialization and to wipe some; the ledger knows of neither."""
+    hand = open_by_hand(tmp_path / "home")
+    accepted = list(JANUARY)
+    assert len(accepted) > SHOWN_PER_RUN
+    table = hand.ws.domain.derived_table(SILVER)
+    key, green = published_key(table), {str(day) for day in accepted}
+    with open_record(hand.ws.settings) as instance:
+        DagsterRecorder(hand.ws.settings, ExitStack(), instance).catch_up(hand.ws)
+        assert instance.get_materialized_partitions(key) == green
+
+        for day in (accepted[0], NEVER, None):
+            reported = AssetMaterialization(key, partition=str(day) if day else None, metadata={"publication": "p-1"})
+            with pytest.raises(Refused, match=f"{SILVER} shows what the ledger has accepted"):
+                instance.report_runless_asset_event(reported)
+        with pytest.raises(Refused, match="nobody reports or wipes it by hand"):
+            instance.wipe_assets([key])
+        with pytest.raises(Refused, match="nobody reports or wipes it by hand"):
+            instance.wipe_asset_partitions(key, [str(accepted[0])])
+        assert instance.get_materialized_partitions(key) == green
+        latest = instance.get_latest_materialization_event(key)
+        assert latest is not None
+        assert latest.asset_materialization is not None
+        assert "rows" in latest.asset_materialization.metadata
+
+        for other in (candidate_key(table), AssetKey("foreign")):
+            instance.report_runless_asset_event(AssetMaterialization(other, partition="2026-01-31"))
+            assert instance.get_materialized_partitions(other) == {"2026-01-31"}
+            instance.wipe_assets([other])
+    hand.ws.close()

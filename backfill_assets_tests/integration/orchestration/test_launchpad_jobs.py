@@ -1,0 +1,268 @@
+"""The jobs of the launchpad do what the commands do, and grant no more."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+from dagster import (
+    AssetCheckKey,
+    AssetRecordsFilter,
+    DagsterEventType,
+    DagsterInvalidConfigError,
+    ExecuteInProcessResult,
+    TableMetadataValue,
+)
+
+from backfill_assets.ledger.records import RunRecord
+from backfill_assets.ledger.states import RunState
+from backfill_assets.orchestration import tags
+from backfill_assets.orchestration.assets import candidate_key, published_key, validation_key
+from backfill_assets.orchestration.build import definitions_over
+from backfill_assets.orchestration.resources import Session
+from backfill_assets_tests.faults.painted import Painter
+from backfill_assets_tests.faults.paper import without_spark
+from backfill_assets_tests.faults.teller import BUILT, DAYS, Teller
+from backfill_assets_tests.support import operations
+from backfill_assets_tests.support.dagster_history import latest_check
+from backfill_assets_tests.support.dagster_record import open_record
+from backfill_assets_tests.support.orchestration_examples import failures
+
+DAY = BUILT[2].isoformat()
+PLAN = {"first_day": DAY, "last_day": DAY, "reason": "it is wrong", "requester": "ann"}
+TABLE = "silver.turnover"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Launchpad:
+    """A home on which everything is built, and a person before its launchpad."""
+
+    painter: Painter
+
+    def launch(self, name: str, **typed: object) -> ExecuteInProcessResult:
+        """Launches a job with what was typed."""
+        ws = self.painter.ws
+        found = definitions_over(ws, lambda: Session(workspace=ws), pool=None).resolve_job_def(name)
+        return found.execute_in_process(instance=self.painter.instance, run_config=typed, raise_on_error=False)
+
+    def refusal(self, name: str, **typed: object) -> str:
+        """The one sentence with which a launch fails."""
+        (said,) = failures(self.launch(name, **typed))
+        return said
+
+    def newest(self, table: str = TABLE) -> RunRecord:
+        """The newest run of a table."""
+        with self.painter.ws.ledger.read() as reader:
+            return reader.runs.records(table=table, limit=1)[0]
+
+    def events(self) -> int:
+        """How many events the ledger has."""
+        with self.painter.ws.ledger.read() as reader:
+            return len(list(reader.events.entries()))
+
+    def log(self, result: ExecuteInProcessResult) -> list[str]:
+        """What the job wrote into the log of its Dagster run."""
+        return [entry.user_message for entry in self.painter.instance.all_logs(result.run_id) if entry.level == 20]
+
+
+@pytest.fixture(scope="module")
+def launchpad(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Launchpad]:
+    home = tmp_path_factory.mktemp("launchpad") / "home"
+    teller = Teller(home=home, chance=random.Random(1))
+    with open_record(teller.ws.settings) as instance, without_spark(teller.paper):
+        painter = Painter(home=home, chance=teller.chance, paper=teller.paper, instance=instance)
+        painter.begin()
+        painter.paper.land(painter.ws, {BUILT[2]: (20, 1)}, by="ana")
+        painter.load(painter.ws)
+        yield Launchpad(painter=painter)
+        assert list(painter.look()) == []
+        painter.ws.close()
+    teller.ws.close()
+
+
+def test_a_release_goes_from_the_plan_to_readers_and_back_in_the_launchpad(launchpad: Launchpad) -> None:
+    planned = launchpad.launch("plan_turnover", **PLAN)
+    assert planned.success
+    run = launchpad.newest()
+    assert (run.state, run.manifest.requested_by, run.manifest.reason) == (RunState.PASSED, "ann", "it is wrong")
+    said = launchpad.log(planned)
+    assert said[0] == f"{run.run_id}: silver.turnover by turnover 2.0.0. RESTATEMENT: it is wrong"
+    assert said[1] == f"Output range: {DAY}, 1 day"
+    assert f"Input range of bronze.orders: {DAY}..{BUILT[3]}, 2 days" in said[2]
+    assert f"of these {BUILT[3]}, 1 day only as warm-up and look-ahead" in said[2]
+    assert said[3] == "Replaces 1 accepted row in 1 partition"
+    assert said[4].startswith("Dependents: gold.palette ")
+    assert said[-2:] == [f"{run.run_id} is PASSED.", f"Next: backfill approve {run.run_id} --by ANOTHER_PERSON"]
+
+    assert "is not approved" in launchpad.refusal("publish", id=run.run_id, publisher="ben")
+    assert launchpad.launch("approve", id=run.run_id, approver="ben", note="seen").success
+    approved = launchpad.newest()
+    assert approved.approved_by == "ben"
+    published = launchpad.launch("publish", id=run.run_id, publisher="ben")
+    assert published.success
+    assert launchpad.log(published)[-1].startswith("Next: backfill follow computes again what depends on it")
+    assert launchpad.newest().state is RunState.PUBLISHED
+    key = published_key(launchpad.painter.ws.domain.table(TABLE))
+    assert DAY in launchpad.painter.instance.get_materialized_partitions(key)
+
+    assert launchpad.launch("roll_back", id=run.run_id, by="ben", reason="second thoughts").success
+    assert launchpad.newest().state is RunState.ROLLED_BACK
+    # What a rollback brings back has the numbers and the version of the content that its publication had.
+    (back,) = launchpad.painter.instance.fetch_materializations(
+        AssetRecordsFilter(asset_key=key, asset_partitions=[DAY]), limit=1
+    ).records
+    assert back.asset_materialization is not None
+    with launchpad.painter.ws.ledger.read() as reader:
+        accepted = reader.versions.accepted(TABLE)[BUILT[2]]
+    assert (back.asset_materialization.tags or {})["dagster/data_version"] == accepted.checksum
+    assert back.asset_materialization.metadata["dagster/row_count"].value == accepted.rows
+    assert back.asset_materialization.metadata["dagster/uri"].value == launchpad.painter.ws.lake.url(TABLE)
+
+
+@pytest.mark.long
+def test_what_is_stale_becomes_a_set_that_is_staged_and_can_be_cancelled(launchpad: Launchpad) -> None:
+    assert launchpad.launch("plan_stale", reason="orders came late", requester="ann").success
+    set_id = launchpad.newest().manifest.member_of
+    assert set_id is not None
+    assert launchpad.newest().state is RunState.PASSED
+    assert launchpad.launch("stage", id=set_id, by="ann").success
+    assert launchpad.launch("approve", id=set_id, approver="ben").success
+    assert launchpad.launch("cancel", id=set_id, by="ann", reason="not wanted").success
+    assert launchpad.newest().state is RunState.CANCELLED
+    assert launchpad.launch("recover", by="ann").success
+
+
+def test_wrong_or_missing_config_is_refused_before_anything_starts(launchpad: Launchpad) -> None:
+    before, runs = launchpad.events(), len(launchpad.painter.instance.get_runs())
+    for name, typed in (
+        ("plan_turnover", {key: value for key, value in PLAN.items() if key != "requester"}),
+        ("plan_turnover", {**PLAN, "transform_version": "9.9.9"}),
+        ("plan_turnover", {**PLAN, "mode": "live"}),
+        ("plan_turnover", {**PLAN, "references": "yesterday's"}),
+        ("plan_turnover", {**PLAN, "spark_conf": {"spark.sql.ansi.enabled": "false"}}),
+        ("approve", {"id": "x"}),
+        ("approve", {"id": "x", "approver": "ben", "requester": "ann"}),
+        ("publish", {"publisher": "ben"}),
+        ("roll_back", {"id": "x", "by": "ben"}),
+        ("cancel", {"id": "x", "reason": "why not"}),
+        ("recover", {}),
+    ):
+        with pytest.raises(DagsterInvalidConfigError):
+            launchpad.launch(name, **typed)
+    assert (launchpad.events(), len(launchpad.painter.instance.get_runs())) == (before, runs)
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        ({"requester": " "}, "the requester has no name"),
+        ({"requester": "sensor"}, "that name is reserved for the system"),
+        ({"requester": "policy:follow"}, "that name is reserved for the system"),
+        ({"requester": "ANOTHER_PERSON"}, "that word is a placeholder"),
+        ({"reason": " "}, "the reason is empty. Next: say the reason"),
+        ({"first_day": "Monday"}, "first_day is 'Monday', which is not a day. Next: give it as 2006-07-01"),
+        ({"first_day": ""}, "only one end of the range was given"),
+        ({"references": "corrected"}, "corrected references are asked for, and none is named"),
+        ({"references": "current", "reference": ["calendar=1"]}, "asks for other references than corrected ones"),
+        ({"reference": ["calendar"]}, "'calendar' does not name a version of a reference"),
+        ({"references": "as-recorded"}, "no reference is used by silver.turnover"),
+    ],
+)
+def test_what_cannot_be_planned_is_refused_in_one_sentence(
+    launchpad: Launchpad, typed: dict[str, object], said: str
+) -> None:
+    before = launchpad.events()
+    result = launchpad.launch("plan_turnover", **{**PLAN, **typed})
+    (sentence,) = failures(result)
+    assert said in sentence
+    assert launchpad.events() == before
+    kept = launchpad.painter.instance.all_logs(result.run_id, of_type=DagsterEventType.STEP_FAILURE)
+    (failed,) = [entry.get_dagster_event().step_failure_data for entry in kept]
+    assert failed.error is not None
+    assert (failed.error.message, failed.error.stack) == (sentence, [])
+
+
+def test_a_careless_colleague_in_the_launchpad_publishes_nothing_that_one_person_asked_for(
+    launchpad: Launchpad,
+) -> None:
+    ws, instance = launchpad.painter.ws, launchpad.painter.instance
+    assert launchpad.launch("plan_turnover", **PLAN).success
+    run_id = launchpad.newest().run_id
+    with ws.ledger.read() as reader:
+        before = reader.versions.accepted(TABLE)
+    for name in (
+        "ann",
+        "Ann ",
+        "ANN",
+        "a n n",
+        "\uff41nn",
+        "\u0430nn",
+        "sensor",
+        "policy:auto",
+        "ANOTHER_PERSON",
+        "recover",
+    ):
+        assert launchpad.refusal("approve", id=run_id, approver=name)
+        assert launchpad.refusal("publish", id=run_id, publisher=name)
+    # Tags grant nothing, neither of the job nor of a launch of the table's asset.
+    typed = {"backfill/by": "ben", "backfill/approved_by": "ben", tags.RUN_ID: run_id, tags.ON: run_id}
+    found = definitions_over(ws, lambda: Session(workspace=ws), pool=None).resolve_job_def("publish")
+    assert not found.execute_in_process(
+        instance=instance, tags=typed, run_config={"id": run_id, "publisher": "ben"}, raise_on_error=False
+    ).success
+    with ws.ledger.read() as reader:
+        assert reader.versions.accepted(TABLE) == before
+        assert reader.runs.get(run_id).approved_by is None
+    assert launchpad.launch("cancel", id=run_id, by="ann", reason="not wanted").success
+
+
+def test_the_run_of_a_job_is_no_attempt_of_the_manifest_that_it_is_about(launchpad: Launchpad) -> None:
+    result = launchpad.launch("plan_turnover", **PLAN)
+    run_id = launchpad.newest().run_id
+    given = launchpad.painter.instance.get_run_by_id(result.run_id)
+    assert given is not None
+    assert (given.tags[tags.ON], given.tags[tags.BY]) == (run_id, "ann")
+    assert tags.RUN_ID not in given.tags
+    operations.cancel(launchpad.painter.ws, run_id, by="ann", reason="not wanted")
+
+
+def blocked(launchpad: Launchpad) -> tuple[str, RunRecord]:
+    """A day that is too large is planned: what the job says, and the run."""
+    painter, day = launchpad.painter, DAYS[4].isoformat()
+    painter.paper.land(painter.ws, {DAYS[4]: (5_000, 1)}, by="ana")
+    painter.load(painter.ws)
+    return launchpad.refusal("plan_turnover", **{**PLAN, "first_day": day, "last_day": day}), launchpad.newest()
+
+
+def test_a_blocked_run_fails_the_job_and_names_the_report(launchpad: Launchpad) -> None:
+    said, run = blocked(launchpad)
+    assert run.state is RunState.BLOCKED
+    assert said.strip().endswith(f"{run.run_id} is blocked by a gate. Next: backfill report {run.run_id}")
+
+
+def test_a_reviewer_reads_numbers_the_worst_partitions_and_the_report_at_the_validation(launchpad: Launchpad) -> None:
+    instance, day = launchpad.painter.instance, DAYS[4].isoformat()
+    _, run = blocked(launchpad)
+    table = launchpad.painter.ws.domain.derived_table(TABLE)
+    (record,) = instance.fetch_materializations(
+        AssetRecordsFilter(asset_key=validation_key(table), asset_partitions=[day]), limit=1
+    ).records
+    assert record.asset_materialization is not None
+    metadata = record.asset_materialization.metadata
+    numbers = {name: metadata[name].value for name in ("run_id", "rows", "changed", "violations")}
+    assert numbers == {"run_id": run.run_id, "rows": 1, "changed": 1, "violations": 1}
+    # The content is the version of the data.
+    assert (record.asset_materialization.tags or {})["dagster/data_version"] == metadata["checksum"].value
+    worst = metadata["worst partitions"]
+    assert isinstance(worst, TableMetadataValue)
+    assert [(row.data["partition"], row.data["violations"]) for row in worst.records] == [(day, 1)]
+    assert str(metadata["in short"].value).startswith("**")
+    assert metadata["report"].value == f"backfill report {run.run_id}"
+    assert (metadata["candidate"].value, metadata["published"].value) == (candidate_key(table), published_key(table))
+    found = latest_check(instance, AssetCheckKey(validation_key(table), "plausible"), day)
+    evaluation = found.event.get_dagster_event().asset_check_evaluation_data
+    # Keys and values of rows can be erased from the ledger, so that Dagster names the command and keeps none.
+    assert evaluation.metadata["rows that fail"].value == f"backfill report {run.run_id}"
+    assert evaluation.metadata["violations"].value == 1

@@ -1,0 +1,142 @@
+"""A set is rolled back and published again, also where some of its tables had nothing to change."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+from typer.testing import CliRunner, Result
+
+from backfill_assets.application.subjects import subject_of
+from backfill_assets.ledger.records import Action
+from backfill_assets.ledger.states import RunState
+from backfill_assets.main import app
+from backfill_assets.planning.partitions import DayRange
+from backfill_assets.upkeep.audit import audit
+from backfill_assets_tests.support import operations
+from backfill_assets_tests.support.ledgers import copy_home
+from backfill_assets_tests.support.month import CARNIVAL, TOTALS, open_month, planned_set, ready_set, total
+from backfill_assets_tests.support.shop import RECENT, Shop, WorkIn, sale
+
+FOUR_DAYS_LATER = CARNIVAL + timedelta(days=4)
+
+
+@pytest.fixture
+def shop(tmp_path: Path, month_home: Path, spark: SparkSession, work_in: WorkIn) -> Iterator[Shop]:
+    copy_home(month_home, tmp_path / "home")
+    work_in(tmp_path / "home")
+    opened = open_month(tmp_path / "home", spark=spark, hours=13)
+    yield opened
+    opened.ws.close()
+
+
+@pytest.fixture
+def moved(shop: Shop) -> Shop:
+    """The shop after a sale was moved by four days: eight days of silver change, and their sum in gold does not."""
+    shop.land("moved.jsonl", [sale(CARNIVAL, amount=5, sale_id="new"), sale(FOUR_DAYS_LATER, amount=-5, sale_id="old")])
+    return shop
+
+
+def typed(*words: str) -> Result:
+    return CliRunner().invoke(app, list(words), catch_exceptions=False)
+
+
+def said(*words: str) -> Any:
+    """What a command says to a machine."""
+    found = typed(*words, "--json")
+    assert found.exit_code == 0, (words, found.output)
+    return json.loads(found.stdout)
+
+
+def told(*words: str) -> str:
+    """What a command says to a person."""
+    found = typed(*words)
+    assert found.exit_code == 0, (words, found.output)
+    return str(found.output)
+
+
+def every_document_answers(shop: Shop, set_id: str) -> None:
+    assert all(operations.stages(shop.ws, run_id) for run_id in subject_of(shop.ws, set_id).run_ids)
+    for report in said("report", set_id)["reports"]:
+        assert said("report", report["run_id"])["publications"] == report["publications"]
+        told("report", report["run_id"])
+        said("status", report["run_id"])
+    for table in (RECENT, TOTALS):
+        said("history", table)
+        told("history", table)
+        said("history", table, "--partition", str(CARNIVAL))
+    told("status")
+    told("status", set_id)
+    said("stale")
+    assert said("audit")["agrees"]
+
+
+@pytest.mark.long
+def test_a_set_of_which_one_table_was_wholly_equal_is_rolled_back_and_published_again_and_again(moved: Shop) -> None:
+    set_id = ready_set(moved, planned_set(moved, days=DayRange.inclusive(CARNIVAL, FOUR_DAYS_LATER)))
+    before = (moved.live_paths(), moved.live_paths(TOTALS), total(moved))
+    after = None
+    for turn in range(2):
+        if turn:
+            said("approve", set_id, "--by", "ben")
+        silver, gold = said("publish", set_id, "--by", "ben")["runs"]
+        assert (silver["changed_partitions"], silver["verified_partitions"]) == (8, 0)
+        assert (gold["changed_partitions"], gold["verified_partitions"]) == (0, 1)
+        assert after in (None, (moved.live_paths(), moved.live_paths(TOTALS))), "the same rows as the first time"
+        after = (moved.live_paths(), moved.live_paths(TOTALS))
+        assert said("rollback", set_id, "--by", "ben", "--reason", "was right before")["state"] == "ROLLED_BACK"
+        assert (moved.live_paths(), moved.live_paths(TOTALS), total(moved)) == before
+        every_document_answers(moved, set_id)
+    assert {table: len(ranges) for table, ranges in stale_ranges(moved).items()} == {RECENT: 1, TOTALS: 0}
+    assert operations.recover(moved.ws, by="ops") == ()
+    assert audit(moved.ws).problems == ()
+
+
+def stale_ranges(shop: Shop) -> dict[str, Any]:
+    return {found.table: found.ranges for found in operations.stale_tables(shop.ws) if found.table in (RECENT, TOTALS)}
+
+
+def test_the_rollback_of_what_had_changed_nothing_says_so_and_its_set_can_be_published_again(moved: Shop) -> None:
+    def seen() -> tuple[object, ...]:
+        return moved.live_paths(), moved.live_paths(TOTALS), total(moved)
+
+    set_id = ready_set(moved, planned_set(moved, days=DayRange.inclusive(CARNIVAL, FOUR_DAYS_LATER)))
+    before = seen()
+    operations.publish_set(moved.ws, set_id, by="ben")
+    published = seen()
+    assert published != before
+    (gold, silver) = operations.rollback_set(moved.ws, set_id, by="ben", reason="try")
+    assert (gold.intent.table, gold.intent.partitions) == (TOTALS, ())
+    assert (silver.intent.table, len(silver.intent.partitions)) == (RECENT, 8)
+    last = said("history", TOTALS)["publications"][-1]
+    assert (last["action"], last["partition_count"], last["from"], last["to"]) == (Action.ROLLBACK, 0, None, None)
+    assert "nothing had been swapped" in told("history", TOTALS)
+    assert seen() == before
+    operations.approve_set(moved.ws, set_id, by="ben")
+    operations.publish_set(moved.ws, set_id, by="ben")
+    assert seen() == published
+    assert operations.recover(moved.ws, by="ops") == ()
+    assert audit(moved.ws).problems == ()
+
+
+@pytest.mark.long
+def test_a_set_is_rolled_back_after_what_one_of_its_tables_had_found_equal_was_undone(moved: Shop) -> None:
+    with moved.ws.ledger.read() as reader:
+        (first_gold,) = [found.intent.run_id for found in reader.publications.records() if found.intent.table == TOTALS]
+    before = moved.live_paths()
+    set_id = ready_set(moved, planned_set(moved, days=DayRange.inclusive(CARNIVAL, FOUR_DAYS_LATER)))
+    operations.publish_set(moved.ws, set_id, by="ben")
+    operations.rollback(moved.ws, first_gold, by="ben", reason="gold was wrong all along")
+    states = [run["state"] for run in said("status", set_id)["runs"]]
+    assert states == [RunState.PUBLISHED, RunState.SUPERSEDED]
+    (silver,) = operations.rollback_set(moved.ws, set_id, by="ben", reason="silver as well")
+    assert (silver.intent.table, len(silver.intent.partitions)) == (RECENT, 8)
+    assert said("status", set_id)["state"] == "ROLLED_BACK"
+    assert moved.live_paths() == before
+    assert operations.recover(moved.ws, by="ops") == ()
+    every_document_answers(moved, set_id)

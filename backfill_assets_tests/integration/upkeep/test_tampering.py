@@ -1,0 +1,244 @@
+"""The ledger, a table or a landed file is edited by another program: `audit` reports it."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import CommitProperties, DeltaTable, write_deltalake
+from deltalake.transaction import RemoveAction
+from pyspark.sql import SparkSession
+
+from backfill_assets.core.errors import MissingInput, Refused
+from backfill_assets.files import local
+from backfill_assets.upkeep.audit import audit
+from backfill_assets_tests.conftest import NOON
+from backfill_assets_tests.integration.conftest import ONE_HOUR
+from backfill_assets_tests.support import operations
+from backfill_assets_tests.support.lakes import folder_at, folder_of, only_in_folders, overwrite
+from backfill_assets_tests.support.ledger_examples import disarm, tamper
+from backfill_assets_tests.support.ledgers import copy_home
+from backfill_assets_tests.support.seams import Seam
+from backfill_assets_tests.support.shop import OUTPUT, RECENT, SALES, Shop, open_shop, ticking_clock
+
+
+@pytest.fixture(scope="module")
+def history(tmp_path_factory: pytest.TempPathFactory, published_home: Path, spark: SparkSession) -> Path:
+    """A home with two publications of a table, one of them rolled back and published again."""
+    home = tmp_path_factory.mktemp("history") / "home"
+    copy_home(published_home, home)
+    shop = open_shop(home, clock=ticking_clock(NOON + 2 * ONE_HOUR), spark=spark)
+    run_id = shop.published(reason="better")
+    operations.rollback(shop.ws, run_id, by="ben", reason="or not")
+    operations.approve(shop.ws, run_id, by="ben")
+    shop.publish(run_id)
+    shop.ws.close()
+    return home
+
+
+@pytest.fixture
+def shop(tmp_path: Path, history: Path, spark: SparkSession) -> Iterator[Shop]:
+    copy_home(history, tmp_path / "home")
+    opened = open_shop(tmp_path / "home", clock=ticking_clock(NOON + 5 * ONE_HOUR), spark=spark)
+    yield opened
+    opened.ws.close()
+
+
+def problems(shop: Shop) -> str:
+    return "\n".join(audit(shop.ws).problems)
+
+
+def test_an_unchanged_home_has_no_problems(shop: Shop) -> None:
+    found = audit(shop.ws)
+    assert found.problems == ()
+    assert found.size_bytes > 0
+
+
+LAST = "(SELECT max(sequence) FROM events)"
+EDITS = {
+    "UPDATE partition_versions SET row_count = row_count + 1 WHERE state = 'ACCEPTED'": "is not what its publication",
+    "UPDATE partition_versions SET checksum = 'xx64:0:0:0:0' WHERE version = 1": "is not what its publication",
+    "UPDATE partition_versions SET files = '[]' WHERE state = 'ACCEPTED'": "is not what its publication",
+    "UPDATE partition_versions SET provenance = '{}' WHERE version = 2": "is not what its publication",
+    "UPDATE partition_versions SET state = 'SUPERSEDED' WHERE state = 'ROLLED_BACK'": "make it ROLLED_BACK",
+    "DELETE FROM partition_versions WHERE version = 1 AND table_name = 'silver.recent_sales'": "version 1 was removed",
+    "UPDATE publication_changes SET row_count = row_count + 1": "contents_digest are not what its event says",
+    "UPDATE publication_changes SET expected_version = 7": "changes_digest, contents_digest|changes_digest are not",
+    "UPDATE publication_changes SET provenance = '{}'": "contents_digest are not what its event says",
+    "UPDATE publications SET asked_by = 'nobody' WHERE action = 'ROLLBACK'": "by are not what its event says",
+    "UPDATE publications SET reason = 'because'": "reason are not what its event says",
+    "UPDATE gate_results SET verdict = 'all is well'": "the gate results of run .* were edited",
+    "UPDATE gate_results SET passed = NOT passed": "the gate results of run .* were edited",
+    "DELETE FROM gate_results WHERE gate = 'unique_key'": "the gate results of run .* were edited",
+    "UPDATE approvals SET approved_by = 'cleo' WHERE state = 'APPROVED'": "the approval of run .* was edited",
+    "UPDATE approvals SET manifest_digest = 'aa' WHERE state = 'APPROVED'": "the approval of run .* was edited",
+    "UPDATE imports SET accepted = accepted - 1, rejected = rejected + 1": "the counts of imp-000001 were edited",
+    "UPDATE imports SET keys_current = keys_current + 1": "the keys of imp-000001 were edited",
+    "UPDATE import_days SET events = events + 1": "the days of imp-000001 were edited",
+    "UPDATE runs SET state = 'PUBLISHED' WHERE state = 'SUPERSEDED'": "its last event says SUPERSEDED",
+}
+
+
+@pytest.mark.parametrize("statement", EDITS)
+def test_an_edited_row_is_found(shop: Shop, statement: str) -> None:
+    tamper(shop.ws.settings.ledger_url, statement)
+    assert any(re.search(EDITS[statement], problem) for problem in audit(shop.ws).problems), problems(shop)
+
+
+@pytest.mark.parametrize(
+    ("statement", "found"),
+    [
+        (f"UPDATE events SET actor = 'mallory' WHERE sequence = {LAST}", "was edited"),
+        ("DELETE FROM events WHERE sequence = 4", "events 4 to 4 were removed"),
+        (f"DELETE FROM events WHERE sequence = {LAST}", "were removed"),
+        ("UPDATE events SET sequence = -sequence WHERE sequence IN (5, 6)", "were removed|was edited"),
+    ],
+)
+def test_an_edited_event_is_found(shop: Shop, statement: str, found: str) -> None:
+    disarm(shop.ws.settings.ledger_url, "events")
+    tamper(shop.ws.settings.ledger_url, statement)
+    assert re.search(found, problems(shop))
+
+
+def test_a_history_that_was_written_anew_does_not_hold_the_head_that_was_noted(shop: Shop) -> None:
+    noted = audit(shop.ws).head
+    operations.approve(shop.ws, shop.planned(), by="ben")
+    assert audit(shop.ws, head=noted).problems == (), "what is only added to still holds every head it had"
+    other = noted[:-1] + ("0" if noted[-1] != "0" else "1")
+    (problem,) = audit(shop.ws, head=other).problems
+    assert "does not contain the head" in problem
+
+
+@pytest.mark.parametrize("typed", ["garbage", "3:abc", ""])
+def test_what_is_no_head_is_a_typing_mistake_and_no_tampering(shop: Shop, typed: str) -> None:
+    with pytest.raises(Refused, match="is not the head of an event chain"):
+        audit(shop.ws, head=typed)
+
+
+def test_bytes_of_a_published_file_that_changed_are_found(shop: Shop) -> None:
+    path = folder_of(shop.ws.lake, RECENT) / min(shop.live_paths())
+    content = bytearray(path.read_bytes())
+    content[10] ^= 1
+    path.write_bytes(content)
+    assert "the bytes of" in problems(shop)
+    assert audit(shop.ws, is_quick=True).problems == ()
+
+
+def test_bytes_of_a_staged_file_that_changed_after_its_gates_are_not_published(shop: Shop) -> None:
+    run_id = shop.ready(version="0.9.0")
+    before = shop.live_paths()
+    with shop.ws.ledger.read() as reader:
+        (file,) = reader.candidates.of_run(run_id)[OUTPUT.start].files.files
+    content = bytearray(shop.ws.lake.files(RECENT).read(file.path))
+    content[10] ^= 1
+    overwrite(shop.ws.lake, RECENT, file.path, bytes(content))
+    with pytest.raises(MissingInput, match="not those that were staged"):
+        shop.publish(run_id)
+    assert shop.live_paths() == before
+    assert audit(shop.ws).problems == ()
+
+
+@pytest.mark.long
+def test_publication_reads_no_bytes_of_files_that_were_not_touched_since_they_were_staged(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    only_in_folders("nothing but a write changes the ETag of an object")
+    run_id = shop.ready(version="0.9.0")
+    touched = folder_of(shop.ws.lake, RECENT) / min(path for path in shop.files() if run_id in path)
+    read: list[Path] = []
+    hashed = local.sha256_of_file
+
+    def watched(path: Path) -> str:
+        read.append(path)
+        return hashed(path)
+
+    monkeypatch.setattr(local, "sha256_of_file", watched)
+    with monkeypatch.context() as dying:
+        Seam.COMMIT.put(dying, _die)
+        with pytest.raises(KeyboardInterrupt):
+            shop.publish(run_id)
+    operations.recover(shop.ws, by="ops")
+    assert read == []
+    touched.touch()
+    shop.publish(run_id)
+    assert read == [touched], "it may have been written; its bytes say that it was not"
+
+
+def _die(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+def test_an_edit_whose_time_of_modification_was_set_back_is_not_published(shop: Shop) -> None:
+    only_in_folders("a store says by the ETag that an object was written")
+    run_id = shop.ready(version="0.9.0")
+    path = folder_of(shop.ws.lake, RECENT) / min(path for path in shop.files() if run_id in path)
+    before = path.stat()
+    content = bytearray(path.read_bytes())
+    content[10] ^= 1
+    path.write_bytes(content)
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert (path.stat().st_mtime_ns, path.stat().st_ino) == (before.st_mtime_ns, before.st_ino)
+    with pytest.raises(MissingInput, match="not those that were staged"):
+        shop.publish(run_id)
+
+
+def test_bytes_of_a_landed_file_that_changed_are_found(shop: Shop) -> None:
+    with shop.ws.ledger.read() as reader:
+        (landed,) = reader.imports.records()
+    path = folder_at(shop.ws.settings.landing) / landed.stored_path
+    path.chmod(0o644)
+    path.write_bytes(path.read_bytes().replace(b'"amount": 10', b'"amount": 99', 1))
+    assert "the bytes of the landed file" in problems(shop)
+
+
+def foreign_append(shop: Shop) -> None:
+    table = shop.ws.lake.open(RECENT)
+    rows = table.to_pyarrow_table().slice(0, 1)
+    write_deltalake(table, pa.table(rows), mode="append")
+
+
+def forged_commit(shop: Shop, metadata: dict[str, str]) -> None:
+    """A commit that takes a published file away and says about itself what ours say."""
+    table = DeltaTable(str(folder_of(shop.ws.lake, RECENT)))
+    day = OUTPUT.start
+    with shop.ws.ledger.read() as reader:
+        (file,) = reader.versions.accepted(RECENT)[day].files.files
+    gone = RemoveAction(
+        file.path, data_change=True, deletion_timestamp=0, size=file.size_bytes, partition_values={"day": str(day)}
+    )
+    table.create_write_transaction(
+        [gone],
+        mode="append",
+        schema=table.schema(),
+        partition_by=["day"],
+        commit_properties=CommitProperties(custom_metadata=metadata),
+    )
+
+
+def test_a_foreign_commit_is_found(shop: Shop) -> None:
+    foreign_append(shop)
+    assert "a commit (WRITE) that no publication explains" in problems(shop)
+
+
+@pytest.mark.parametrize("claim", ["publication_id", "gave_up", "created_by"])
+def test_a_commit_that_claims_to_be_ours_is_found(shop: Shop, claim: str) -> None:
+    with shop.ws.ledger.read() as reader:
+        known = reader.publications.records()[0].intent.publication_id
+    forged_commit(shop, {claim: known})
+    assert "exchanged other files than" in problems(shop) or "no publication explains" in problems(shop)
+
+
+def test_an_edited_manifest_is_found(shop: Shop) -> None:
+    disarm(shop.ws.settings.ledger_url, "manifests")
+    tamper(shop.ws.settings.ledger_url, "UPDATE manifests SET body = replace(body, 'better', 'bitter')")
+    assert "was edited: it is not the one that was agreed" in problems(shop)
+
+
+def test_a_table_that_was_taken_away_is_found(shop: Shop) -> None:
+    shutil.rmtree(folder_of(shop.ws.lake, SALES))
+    assert "but the table is gone" in problems(shop)

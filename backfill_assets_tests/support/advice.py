@@ -1,0 +1,32 @@
+"""What refusals say and advise, in the words of the command line."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from backfill_assets.application.command_line import explained, words_of
+from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.next_steps import Advice
+from backfill_assets.report.advice import next_step_of
+
+
+def advised(error: BackfillError) -> str:
+    """The next step of an error as a person reads it; empty without one."""
+    return worded(next_step_of(error))
+
+
+def worded(advice: Advice | None) -> str:
+    """A next step as a person reads it; empty when there is none."""
+    return words_of(advice) if advice else ""
+
+
+@contextmanager
+def refused(kind: type[BackfillError], *, match: str) -> Iterator[None]:
+    """Like `pytest.raises`, over the message and the next step together."""
+    with pytest.raises(kind) as refusal:
+        yield
+    assert re.search(match, explained(refusal.value))

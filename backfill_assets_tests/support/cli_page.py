@@ -1,0 +1,188 @@
+"""The tables of fields in docs/cli.md, generated from the classes that become the JSON.
+
+Between `<!-- fields: MODULE.CLASS -->` and `<!-- end of fields -->` stands what the class says of itself: its fields,
+their types in words, and the sentences of its docstring. The rest of the page is written by hand. `make docs` writes
+the tables.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import inspect
+import re
+import types
+import typing
+from collections.abc import Iterator, Mapping
+from datetime import date, datetime
+from enum import Enum
+from pathlib import Path
+
+from backfill_assets.core.documents import INLINE, json_name
+from backfill_assets.core.errors import BackfillError
+from backfill_assets.core.next_steps import Invocation, NextStep
+from backfill_assets.core.settings import PROJECT_ROOT
+
+PAGE = PROJECT_ROOT / "docs" / "cli.md"
+
+_BLOCK = re.compile(r"<!-- fields: (?P<name>[\w.]+) -->\n.*?<!-- end of fields -->", re.DOTALL)
+_SIMPLE = {
+    str: "text",
+    bool: "true or false",
+    int: "integer",
+    float: "number",
+    date: "day",
+    datetime: "instant",
+    NextStep: "text",
+    Invocation: "text",
+    BackfillError: "an error: `type`, `message`, `next_step`, `ids`",
+    types.NoneType: "null",
+    typing.Any: "any value",
+}
+
+
+def filled(page: str) -> str:
+    """The page with every table as its class says it now."""
+    sections = _sections(page)
+    return _BLOCK.sub(lambda found: _block(found["name"], sections), page)
+
+
+def _sections(page: str) -> Mapping[object, str]:
+    """Which classes have a table of their own, each with a link to its heading."""
+    found: dict[object, str] = {}
+    heading = ""
+    for line in page.splitlines():
+        if line.startswith("#"):
+            heading = line.lstrip("# ")
+        if marker := re.fullmatch(r"<!-- fields: ([\w.]+) -->", line):
+            found.setdefault(_named(marker[1]), f"[{heading}](#{_anchor(heading)})")
+    return found
+
+
+def _anchor(heading: str) -> str:
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+
+
+def _named(path: str) -> object:
+    module, _, name = path.rpartition(".")
+    return getattr(importlib.import_module(module), name)
+
+
+def _block(name: str, sections: Mapping[object, str]) -> str:
+    of = _named(name)
+    tables = [_titled(each, sections) for each in typing.get_args(of)] if _is_union(of) else [_table(of, sections)]
+    return "\n".join([f"<!-- fields: {name} -->", "\n\n".join(tables), "<!-- end of fields -->"])
+
+
+def _titled(of: object, sections: Mapping[object, str]) -> str:
+    """One of several kinds of documents, by the sentence that describes it."""
+    return f"{_sentence_of(of)}\n\n{_table(of, sections)}"
+
+
+def _table(of: object, sections: Mapping[object, str]) -> str:
+    rows = [f"| {field} | {kind} | {meaning} |" for field, kind, meaning in _rows(of, "", sections)]
+    return "\n".join(["| field | type | meaning |", "|---|---|---|", *rows])
+
+
+def _rows(of: object, prefix: str, sections: Mapping[object, str]) -> Iterator[tuple[str, str, str]]:
+    hints, meanings = typing.get_type_hints(of), attributes_of(of)
+    for field in dataclasses.fields(typing.cast(typing.Any, of)):
+        hint, meaning = hints[field.name], meanings[field.name]
+        inner = _document_in(hint)
+        if field.metadata == INLINE and inner in sections:
+            yield "", f"the fields of {sections[inner]}", meaning
+        elif field.metadata == INLINE:
+            yield from _rows(inner, prefix, sections)
+        else:
+            path = f"{prefix}{json_name(field.name)}{'[]' if _is_list(hint) else ''}"
+            yield f"`{path}`", in_words(hint, sections), meaning
+            if inner is not None and inner not in sections:
+                yield from _rows(inner, f"{path}.", sections)
+
+
+def attributes_of(of: object) -> Mapping[str, str]:
+    """What the docstring of a class says of each field.
+
+    Raises:
+        KeyError: It leaves one out, or names one that is not there.
+    """
+    lines = iter(inspect.cleandoc(getattr(of, "__doc__", None) or "").partition("Attributes:\n")[2].splitlines())
+    found: dict[str, str] = {}
+    name = ""
+    for line in lines:
+        if begun := re.fullmatch(r"    (\w+): (.*)", line):
+            name = begun[1]
+            found[name] = begun[2]
+        elif line.strip():
+            found[name] += " " + line.strip()
+    names = {field.name for field in dataclasses.fields(typing.cast(typing.Any, of))}
+    if names != found.keys():
+        raise KeyError(f"{of}: the docstring and the fields differ in {sorted(names ^ found.keys())}")
+    return found
+
+
+def _sentence_of(of: object) -> str:
+    return inspect.cleandoc(getattr(of, "__doc__", None) or "").splitlines()[0]
+
+
+def in_words(hint: object, sections: Mapping[object, str]) -> str:
+    """A type as a reader of JSON knows it."""
+    if hint in _SIMPLE:
+        return _SIMPLE[hint]
+    if hint in sections:
+        return sections[hint]
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if _is_union(hint):
+        parts = dict.fromkeys(in_words(each, sections) for each in arguments)
+        return ", or ".join(parts)
+    if origin is typing.Literal:
+        return " or ".join(f"`{each}`" for each in arguments)
+    if origin is tuple:
+        return _tuple_in_words(arguments, sections)
+    if isinstance(origin, type) and issubclass(origin, Mapping):
+        values = in_words(arguments[1], sections)
+        return "object" if arguments[1] is typing.Any else f"object: {values} by name"
+    if isinstance(hint, type) and issubclass(hint, Enum):
+        return _enum_in_words(hint)
+    if dataclasses.is_dataclass(hint):
+        return "object"
+    raise TypeError(f"{hint!r} has no words")
+
+
+def _tuple_in_words(arguments: tuple[object, ...], sections: Mapping[object, str]) -> str:
+    if arguments[-1] is Ellipsis:
+        return f"list of {in_words(arguments[0], sections)}"
+    return f"[{', '.join(in_words(each, sections) for each in arguments)}]"
+
+
+def _enum_in_words(enum: type[Enum]) -> str:
+    values = [str(each.value) for each in enum]
+    return "text" if any(" " in value for value in values) else ", ".join(f"`{value}`" for value in values)
+
+
+def _is_union(hint: object) -> bool:
+    return typing.get_origin(hint) in (typing.Union, types.UnionType)
+
+
+def _is_list(hint: object) -> bool:
+    kinds = typing.get_args(hint) if _is_union(hint) else (hint,)
+    return any(typing.get_origin(each) is tuple for each in kinds)
+
+
+def _document_in(hint: object) -> type | None:
+    """The class of the documents that a field holds: one, none or several."""
+    if isinstance(hint, type) and dataclasses.is_dataclass(hint) and hint not in _SIMPLE:
+        return hint
+    if typing.get_origin(hint) is tuple or (_is_union(hint) and types.NoneType in typing.get_args(hint)):
+        found = [inner for inner in map(_document_in, typing.get_args(hint)) if inner is not None]
+        return found[0] if len(found) == 1 else None
+    return None
+
+
+def main(page: Path = PAGE) -> None:
+    """Writes the page."""
+    page.write_text(filled(page.read_text(encoding="utf-8")), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,36 @@
+"""Workspaces after an edit of the domain's modules, with and without its being seen."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from backfill_assets.domain import Domain, Table
+from backfill_assets.transforms.code import Code, DomainCode
+from backfill_assets.workspace import Workspace
+
+EDITED = "0" * 64
+
+
+class EditedCode(DomainCode):
+    """Other code in every table."""
+
+    def of(self, table: Table, version: str) -> Code:
+        del table, version
+        return Code(digest=EDITED, modules=("edited",))
+
+
+def edit(ws: Workspace) -> Workspace:
+    """The workspace, whose tables have other code from now on."""
+    ws.__dict__["code"] = EditedCode(domain=ws.domain)
+    return ws
+
+
+def drift(ws: Workspace, domain: Domain) -> Workspace:
+    """The workspace over another domain that passes for the one before: rows that drift under the same code."""
+    other = replace(ws, domain=domain)
+    # A remembered home was planned by another workspace, so this one may not have asked for its code yet.
+    for table in ws.domain.derived:
+        for release in table.releases:
+            ws.code.of(table, release.version)
+    other.__dict__["code"] = ws.code
+    return other

@@ -1,0 +1,158 @@
+"""A small source table and a room to land its files in, for the tests of landing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import IntegerType, StringType, StructField, StructType, TimestampType
+
+from backfill_assets.core.clock import Clock
+from backfill_assets.core.crash_points import carry_on
+from backfill_assets.core.places import for_spark
+from backfill_assets.core.settings import Settings
+from backfill_assets.core.spark import give_access
+from backfill_assets.domain import SourceTable, daily
+from backfill_assets.landing.archive import archive, incoming_folder, landing_files
+from backfill_assets.landing.attempt import Landing
+from backfill_assets.landing.bronze import bronze_rows
+from backfill_assets.landing.contract import REASON, Bounds, judged
+from backfill_assets.landing.formats import ROW, records
+from backfill_assets.landing.imports import OnDuplicate, imports_for_days
+from backfill_assets.landing.land import Landed, land, land_files
+from backfill_assets.landing.turn import new_lease
+from backfill_assets.ledger.import_records import ImportRecord
+from backfill_assets.ledger.store import Ledger
+
+EVENTS = SourceTable(
+    name="bronze.events",
+    key=("event_id",),
+    event_time="event_time",
+    partition=daily("event_date"),
+    schema=StructType(
+        [
+            StructField("event_id", StringType(), nullable=False),
+            StructField("event_time", TimestampType(), nullable=False),
+            StructField("place", StringType()),
+            StructField("attributes", StringType()),
+            StructField("schema_version", IntegerType()),
+        ]
+    ),
+    json_columns=("attributes",),
+)
+
+LANDED_AT = datetime(2026, 1, 15, 12, 0, tzinfo=UTC)
+BOUNDS = Bounds(first_day=date(1999, 1, 1), landed_at=LANDED_AT)
+
+
+def event(event_id: str = "e1", event_time: str = "2024-05-01T10:00:00Z", **more: Any) -> dict[str, Any]:
+    return {"event_id": event_id, "event_time": event_time, **more}
+
+
+def json_lines(*rows: Mapping[str, Any]) -> bytes:
+    return b"".join(json.dumps(row).encode() + b"\n" for row in rows)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LandingRoom:
+    """A ledger, a landing folder, a quarantine that keeps what it is given, and an inbox to write files into."""
+
+    spark: SparkSession
+    settings: Settings
+    ledger: Ledger
+    inbox: Path
+    source: SourceTable = EVENTS
+    quarantined: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+
+    def write(self, content: bytes, name: str) -> Path:
+        self.inbox.mkdir(parents=True, exist_ok=True)
+        path = self.inbox / name
+        path.write_bytes(content)
+        return path
+
+    def land(
+        self, content: bytes, name: str = "events.jsonl", *, on_duplicate: OnDuplicate = OnDuplicate.IGNORE
+    ) -> Landed:
+        return self.land_path(self.write(content, name), on_duplicate=on_duplicate)
+
+    def land_path(self, path: Path, *, on_duplicate: OnDuplicate = OnDuplicate.IGNORE) -> Landed:
+        return land(
+            ledger=self.ledger,
+            spark=self.spark,
+            settings=self.settings,
+            source=self.source,
+            path=path,
+            on_duplicate=on_duplicate,
+            by="ada",
+            quarantine=self.keep,
+        )
+
+    def land_paths(self, paths: Sequence[Path], *, on_duplicate: OnDuplicate = OnDuplicate.IGNORE) -> list[Landed]:
+        """Files in one call."""
+        landed: list[Landed] = []
+        land_files(self.work(), paths, on_duplicate, landed.append)
+        return landed
+
+    def work(self) -> Landing:
+        """What several files, statements and extracts work with."""
+        return Landing(
+            ledger=self.ledger,
+            open_session=lambda: self.spark,
+            settings=self.settings,
+            source=self.source,
+            by="ada",
+            quarantine=self.keep,
+            reached=carry_on,
+            lease=new_lease(self.settings),
+        )
+
+    def keep(self, frame: DataFrame, import_id: str) -> None:
+        self.quarantined[import_id] = [row.asDict() for row in frame.orderBy("row_number").collect()]
+
+    def imports(self) -> tuple[ImportRecord, ...]:
+        with self.ledger.read() as reader:
+            return reader.imports.records(self.source.name)
+
+    def bronze(self, days: Sequence[date]) -> list[dict[str, Any]]:
+        with self.ledger.read() as reader:
+            imports = imports_for_days(reader, self.source, days)
+        frame = bronze_rows(self.spark, self.settings, self.source, imports=imports, days=days)
+        return [row.asDict() for row in frame.orderBy(*self.source.row_key).collect()]
+
+    def judge(self, content: bytes, name: str) -> list[dict[str, Any]]:
+        """The judged records of one file, without a ledger."""
+        found = archive(
+            self.write(content, name),
+            landing=landing_files(self.settings),
+            incoming=incoming_folder(self.settings),
+            source=self.source,
+        )
+        raw = records(
+            self.spark,
+            [for_spark(self.settings.landing, found.stored_path)],
+            kind=found.kind,
+            probe=found.probed.found,
+            source=self.source,
+        )
+        frame = judged(raw.frame, self.source, bounds=BOUNDS).withColumn("text", raw.text)
+        return [row.asDict() for row in frame.orderBy(ROW).collect()]
+
+
+@contextmanager
+def landing_room(
+    spark: SparkSession, settings: Settings, clock: Clock, source: SourceTable = EVENTS
+) -> Iterator[LandingRoom]:
+    settings.home.mkdir(parents=True, exist_ok=True)
+    give_access(spark, settings)
+    with closing(Ledger.open(settings.ledger_url, clock=clock)) as ledger:
+        yield LandingRoom(spark=spark, settings=settings, ledger=ledger, inbox=settings.home / "inbox", source=source)
+
+
+def reasons(rows: Sequence[Mapping[str, Any]]) -> list[str | None]:
+    return [row[REASON] for row in rows]

@@ -1,0 +1,309 @@
+"""Small manifests, candidates and publications, and the steps that bring a run as far as a test needs it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta
+from itertools import count
+from typing import Any
+
+from sqlalchemy import MetaData, text
+
+from backfill_assets.core.clock import system_clock
+from backfill_assets.core.identity import EMPTY_FILE_SET, DataFile, FileSet
+from backfill_assets.ledger.connection import connect_engine
+from backfill_assets.ledger.import_records import ImportRecord, KeyCounts, OfferedFile
+from backfill_assets.ledger.provenance import SourceProvenance
+from backfill_assets.ledger.records import (
+    Action,
+    CandidatePartition,
+    FailingKey,
+    GateResult,
+    PartitionChange,
+    PublicationIntent,
+    Sample,
+    SampledRow,
+    SampleKind,
+)
+from backfill_assets.ledger.states import ImportState, RunState
+from backfill_assets.ledger.store import Ledger
+from backfill_assets.ledger.transactions import ReadTransaction
+from backfill_assets.planning.manifest import Manifest
+from backfill_assets.planning.manifest_parts import Kind, Limits, Mode
+from backfill_assets.planning.partitions import Grain
+from backfill_assets.planning.policy import USUAL_POLICY
+
+TABLE = "silver.example"
+DAYS = tuple(date(2024, 10, 1) + timedelta(days=number) for number in range(3))
+_publication_numbers = count(1)
+
+
+def a_manifest(run_id: str, *, table: str = TABLE, days: Iterable[date] = DAYS, **changes: Any) -> Manifest:
+    manifest = Manifest(
+        run_id=run_id,
+        kind=Kind.RESTATEMENT,
+        mode=Mode.BACKFILL,
+        reason="deadlines were a day off",
+        requested_by="Ann Lee",
+        requested_at=datetime(2026, 1, 15, 11, 30, 5, 123456, tzinfo=UTC),
+        domain="example",
+        table=table,
+        grain=Grain.DAILY,
+        partition_column="business_date",
+        partitions=tuple(days),
+        transform="example",
+        transform_version="1.0.0",
+        code_digest="c" * 64,
+        configuration={"window": {"days_back": 1}},
+        limits=Limits(chunk_partitions=5_000),
+        session_digest="s" * 64,
+        policy=USUAL_POLICY,
+    )
+    return replace(manifest, **changes)
+
+
+def an_import(**changes: Any) -> ImportRecord:
+    """A late file of ana with two new keys, landed and loaded."""
+    record = ImportRecord(
+        import_id="imp-000007",
+        source="bronze.events",
+        sha256="0" * 64,
+        original_path="late.csv",
+        stored_path="late.csv",
+        size_bytes=1,
+        format="csv",
+        compression="",
+        state=ImportState.LOADED,
+        arrival=7,
+        first_seen_at=datetime(2026, 1, 11, 12, tzinfo=UTC),
+        landed_at=datetime(2026, 1, 11, 12, tzinfo=UTC),
+        landed_by="ana",
+        on_duplicate="ignore",
+        keys=KeyCounts(current=2),
+    )
+    return replace(record, **changes)
+
+
+def files_of(run_id: str, day: date, rows: int = 3) -> FileSet:
+    path = f"_runs/{run_id}/business_date={day}/part-0.parquet"
+    return FileSet.of([DataFile(path=path, size_bytes=100, rows=rows)])
+
+
+def made_from(run_id: str) -> SourceProvenance:
+    return SourceProvenance(imports=((f"imp-{run_id}", "a" * 64),), session="s" * 64)
+
+
+def staged(run_id: str, days: Iterable[date] = DAYS) -> list[CandidatePartition]:
+    return [
+        CandidatePartition(
+            run_id=run_id, partition=day, files=files_of(run_id, day), rows=3, provenance=made_from(run_id)
+        )
+        for day in days
+    ]
+
+
+def results_for(run_id: str, days: Iterable[date] = DAYS, gates: Iterable[str] = ("unique",)) -> list[GateResult]:
+    return [
+        GateResult(
+            run_id=run_id,
+            partition=day,
+            gate=gate,
+            blocking=True,
+            passed=True,
+            digest=files_of(run_id, day).digest,
+            verdict="3 rows, 3 keys",
+            observed={"keys": 3, "sample": ["é"]},
+        )
+        for day in days
+        for gate in gates
+    ]
+
+
+def plan(ledger: Ledger, run_id: str, **of_manifest: Any) -> Manifest:
+    manifest = a_manifest(run_id, **of_manifest)
+    with ledger.write() as writer:
+        writer.runs.add(manifest, actor="ann")
+    return manifest
+
+
+def stage(ledger: Ledger, run_id: str, days: Iterable[date] = DAYS) -> None:
+    with ledger.write() as writer:
+        writer.runs.take(run_id, RunState.STAGING, actor="runner", attempt="a1")
+        writer.candidates.start_chunk(run_id, 1, tuple(days), attempt="a1")
+        writer.candidates.finish_chunk(
+            run_id, 1, input_rows=10, output_rows=9, candidates=staged(run_id, days), attempt="a1", checksum="c2:1"
+        )
+        writer.runs.move(run_id, RunState.STAGED, actor="runner", attempt="a1")
+
+
+def gate(ledger: Ledger, run_id: str, days: Iterable[date] = DAYS) -> None:
+    with ledger.write() as writer:
+        writer.runs.take(run_id, RunState.GATING, actor="runner", attempt="a1")
+        writer.candidates.record_gates(
+            run_id, staged(run_id, days), results_for(run_id, days), actor="runner", attempt="a1"
+        )
+        writer.runs.move(run_id, RunState.PASSED, actor="runner", attempt="a1")
+
+
+def show_rows(ledger: Ledger, run_id: str) -> None:
+    """A run that its gates block, with rows for its reviewer."""
+    plan(ledger, run_id)
+    stage(ledger, run_id)
+    before, after = {"state": "é"}, {"state": "late"}
+    changed = SampledRow(partition=DAYS[0], key={"case_id": "case-1742"}, before=before, after=after)
+    failing = FailingKey(partition=DAYS[1], gate="unique", key={"case_id": "case-1743"})
+    shown = Sample(kind=SampleKind.CHANGED_ROWS, rows=(changed,)), Sample(kind=SampleKind.FAILING_KEYS, rows=(failing,))
+    with ledger.write() as writer:
+        writer.runs.take(run_id, RunState.GATING, actor="runner", attempt="a1")
+        writer.candidates.record_gates(
+            run_id, staged(run_id), results_for(run_id), actor="runner", attempt="a1", samples=shown
+        )
+        writer.runs.move(run_id, RunState.BLOCKED, actor="runner", attempt="a1", note="blocked by unique")
+
+
+def make_publishable(ledger: Ledger, run_id: str, *, table: str = TABLE, days: Iterable[date] = DAYS) -> None:
+    """Plans, stages, gates and approves a run."""
+    chosen = tuple(days)
+    plan(ledger, run_id, table=table, days=chosen)
+    stage(ledger, run_id, chosen)
+    gate(ledger, run_id, chosen)
+    with ledger.write() as writer:
+        writer.approvals.approve(run_id, by="Bob")
+
+
+def publication_of(
+    reader: ReadTransaction, run_id: str, *, table: str = TABLE, days: Iterable[date] = DAYS
+) -> PublicationIntent:
+    accepted = reader.versions.accepted(table)
+    changes = []
+    for day in days:
+        before = accepted.get(day)
+        changes.append(
+            PartitionChange(
+                partition=day,
+                expected_version=before.version if before else 0,
+                expected=before.files if before else EMPTY_FILE_SET,
+                new=files_of(run_id, day),
+                rows=3,
+                checksum=f"c2:{run_id}-{day}",
+                provenance=made_from(run_id),
+            )
+        )
+    return PublicationIntent(
+        publication_id=f"pub-{next(_publication_numbers)}",
+        run_id=run_id,
+        action=Action.PUBLISH,
+        table=table,
+        by="Bob",
+        reason="agreed",
+        changes=tuple(changes),
+    )
+
+
+def rollback_of(reader: ReadTransaction, publication_id: str) -> PublicationIntent:
+    undone = reader.publications.get(publication_id).intent
+    versions = {version.partition: version for version in reader.versions.of_publication(publication_id)}
+    changes = tuple(
+        PartitionChange(
+            partition=change.partition,
+            expected_version=versions[change.partition].version,
+            expected=change.new,
+            new=change.expected,
+            rows=change.expected.rows,
+            checksum="",
+            restores=change.expected_version,
+        )
+        for change in undone.changes
+    )
+    return replace(
+        undone,
+        publication_id=f"pub-{next(_publication_numbers)}",
+        action=Action.ROLLBACK,
+        reason="it was wrong",
+        changes=changes,
+        verified=(),
+        undoes=publication_id,
+    )
+
+
+def carry_out(ledger: Ledger, intent: PublicationIntent, *, delta_version: int = 1) -> str:
+    """Begins and finishes a publication or a rollback."""
+    with ledger.write() as writer:
+        writer.publications.begin(intent, actor="Bob")
+    with ledger.write() as writer:
+        writer.publications.finish(intent.publication_id, delta_version=delta_version, actor="Bob")
+    return intent.publication_id
+
+
+def publish(ledger: Ledger, run_id: str, *, table: str = TABLE, days: Iterable[date] = DAYS, at: int = 1) -> str:
+    with ledger.read() as reader:
+        intent = publication_of(reader, run_id, table=table, days=tuple(days))
+    return carry_out(ledger, intent, delta_version=at)
+
+
+def roll_back(ledger: Ledger, publication_id: str, *, at: int = 9) -> str:
+    with ledger.read() as reader:
+        intent = rollback_of(reader, publication_id)
+    return carry_out(ledger, intent, delta_version=at)
+
+
+def an_offered_file(sha256: str = "a" * 64, source: str = "bronze.events", **changes: Any) -> OfferedFile:
+    offered = OfferedFile(
+        source=source,
+        sha256=sha256,
+        original_path="/mail/é.csv",
+        stored_path=f"{source}/{sha256}.csv.gz",
+        size_bytes=10,
+        format="csv",
+        compression="gzip",
+        on_duplicate="ignore",
+    )
+    return replace(offered, **changes)
+
+
+def tamper(url: str, *statements: str, **values: object) -> None:
+    """Changes the database without the ledger's knowledge."""
+    engine = connect_engine(url)
+    try:
+        with engine.begin() as connection:
+            for statement in statements:
+                connection.execute(text(statement), values)
+    finally:
+        engine.dispose()
+
+
+def disarm(url: str, table: str) -> None:
+    """Drops the triggers that make a table append-only."""
+    if url.startswith("sqlite"):
+        tamper(url, f"DROP TRIGGER {table}_refuse_update", f"DROP TRIGGER {table}_refuse_delete")
+    else:
+        tamper(url, f"DROP FUNCTION {table}_refuse CASCADE")
+
+
+def dumped(url: str) -> Sequence[str]:
+    """Every row of every table of a ledger, as text, in an order of its own."""
+    engine = connect_engine(url)
+    try:
+        tables = MetaData()
+        tables.reflect(engine)
+        with engine.connect() as connection:
+            found = {table.name: connection.execute(table.select()) for table in tables.sorted_tables}
+            return sorted(f"{name}: {tuple(row)!r}" for name, rows in found.items() for row in rows)
+    finally:
+        engine.dispose()
+
+
+def write_events(url: str, writer_name: str, how_many: int) -> None:
+    """What one of several concurrent processes does: opens the ledger and writes events, one transaction each."""
+    ledger = Ledger.open(url, clock=system_clock)
+    for number in range(how_many):
+        with ledger.write() as writer:
+            writer.events.record(
+                actor=writer_name, entity="test", entity_id=writer_name, action="wrote", payload={"number": number}
+            )
+    ledger.close()
+
+
+def states_of_versions(reader: ReadTransaction, day: date, table: str = TABLE) -> Mapping[int, str]:
+    return {version.version: str(version.state) for version in reader.versions.history(table, day)}

@@ -1,0 +1,167 @@
+"""Which tests does `make test` leave to `make test-long`, so that one can run it while thinking?
+
+Those marked as long, most members of families that show one promise from many sides, and most tests with a second
+database. Of every promise its central tests stay (`unit/test_long_tests.py`); `.ci/run` runs a third of the others, by
+the day of the commit. Those in `browser` need Chromium, and are run by `make test-ui` alone.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import PurePosixPath
+
+import pytest
+
+ROOT = PurePosixPath("backfill_assets_tests")
+
+STAY: Mapping[str, Mapping[str, tuple[str, ...]]] = {
+    "faults/test_crashes.py": {
+        "test_nothing_is_lost_wherever_it_is_killed": ("publish",),
+    },
+    "faults/test_interleavings.py": {
+        "test_in_every_order_of_the_phases_nothing_is_amiss": (
+            "backfill x live",
+            "restage x cancel",
+            "vacuum x foreign restore",
+        ),
+        "test_without_any_one_guard_something_is_amiss": (
+            "compare",
+            "fence",
+            "approval",
+            "leases",
+            "vacuum-open-publications",
+            "asked-once",
+        ),
+    },
+    "integration/application/test_broken_tables.py": {
+        "test_a_damaged_table_keeps_no_other_one_from_being_looked_after": ("a log of garbage", "gone"),
+    },
+    "integration/application/test_contracts.py": {
+        "test_a_lift_that_breaks_its_contract_is_refused_before_anything_is_published": (
+            "failing-its function failed: KeyError: 'nett'",
+        ),
+    },
+    "integration/orchestration/test_launchpad_jobs.py": {
+        "test_what_cannot_be_planned_is_refused_in_one_sentence": (
+            "typed0-the requester has no name",
+            "typed4-the reason is empty. Next: say the reason",
+            "typed6-only one end of the range was given",
+        ),
+    },
+    "integration/orchestration/test_colours.py": {
+        "test_after_every_step_every_partition_is_green_where_it_is_accepted_and_none_is_red": ("short",),
+    },
+    "integration/orchestration/test_sensor_jobs.py": {
+        "test_whatever_was_killed_is_ended_by_the_sensor_once_and_not_while_it_may_be_at_work": (
+            "killed_staging-FAILED",
+            "killed_set-PUBLISHED",
+        ),
+    },
+    "integration/application/test_follow.py": {
+        "test_whatever_is_published_undone_and_killed_the_month_ends_as_the_sum_of_its_days": ("0", "3"),
+    },
+    "integration/gates/test_gates.py": {
+        "test_keys_whose_hashes_collide_are_told_apart": ("1-key_hash32",),
+        "test_accepted_rows_of_equal_partitions_need_not_be_read": ("0",),
+        "test_one_pass_measures_what_a_plain_reading_counts": ("0",),
+        "test_rows_that_differ_have_other_checksums": ("left0-right0",),
+    },
+    "integration/cli/test_hostile_words.py": {
+        "test_a_manifest_that_cannot_be_read_is_one_sentence": (
+            "<lambda>-a manifest of format 99; this code reads format 1",
+            "<lambda>-it lacks 'target'",
+        ),
+        "test_no_word_of_a_statement_withdraws_anything_or_shows_a_traceback": ("0", "21", "27"),
+        "test_no_word_of_any_command_changes_anything_or_shows_a_traceback": ("0", "3", "12", "21"),
+        "test_reasons_and_names_are_one_line_of_text_however_they_arrive": ("0", "2", "5"),
+        "test_what_is_stored_is_shown_as_it_was_typed": ("'; DROP TABLE runs;--", "<script>alert(1)</script>"),
+    },
+    "integration/landing/test_statements.py": {
+        "test_after_an_extract_bronze_is_what_it_is_where_only_the_extract_landed": ("0",),
+    },
+    "integration/application/test_leases.py": {
+        "test_a_process_that_stops_the_work_releases_its_lease_at_once": ("KeyboardInterrupt-stage",),
+    },
+    "integration/candidates/test_plan_is_run.py": {
+        "test_a_run_is_not_measured_by_other_gates_than_were_agreed": ("False",),
+    },
+    "integration/publication/test_publication_and_inputs.py": {
+        "test_a_transform_with_an_action_is_refused_with_its_name_and_the_action": (
+            "collect-<lambda>",
+            "write-<lambda>",
+        ),
+        "test_an_event_dated_a_year_ahead_fills_no_year": ("True",),
+    },
+    "integration/publication/test_same_command_again.py": {
+        "test_a_publication_is_published_by_the_same_command": ("landed", "lost"),
+        "test_a_rollback_is_done_by_the_same_command": ("lost",),
+        "test_a_rollback_with_dependents_is_completed_by_the_same_command": ("gold.sales_monthly-landed",),
+        "test_a_set_is_published_and_rolled_back_by_the_same_commands": ("gold.sales_monthly-lost",),
+        "test_landed_days_are_built_by_the_same_command": ("lost",),
+    },
+    "integration/cli/test_start.py": {
+        "test_what_the_ledger_knows_is_shown_without_what_moves_rows": ("asked0",),
+    },
+    "integration/application/test_resume.py": {
+        "test_a_process_that_was_given_up_changes_nothing_when_it_wakes_up": ("chunk 2 of 4: -recovers-FAILED",),
+        "test_who_lost_a_run_and_fails_does_not_fail_it_for_the_one_that_has_it": ("stages_half",),
+    },
+    "integration/gates/test_seam_proof.py": {
+        "test_rows_that_a_run_in_chunks_gets_wrong_are_caught_after_it_died_and_went_on": ("back",),
+    },
+    "integration/lake/test_swap.py": {
+        "test_of_rivals_for_the_same_partitions_exactly_one_wins_each_round": ("folder-0", "folder-1", "store-0"),
+    },
+}
+"""By module and test: the members of its family that stay, by their identifiers."""
+
+ON_SQLITE_ONLY = (
+    "integration/application/test_cancellation.py",
+    *(
+        f"integration/ledger/test_{name}.py"
+        for name in ("chain", "interleavings", "migrations", "publications", "runs", "staging")
+    ),
+)
+"""Modules that try both databases, and whose tests with PostgreSQL are left out but for `ON_POSTGRESQL_TOO`."""
+
+ON_POSTGRESQL_TOO = (
+    "test_every_row_of_an_earlier_revision_is_there_after_the_upgrade[postgresql]",
+    "test_processes_that_open_and_write_at_once_make_one_chain[postgresql]",
+)
+
+
+def mark(items: Iterable[pytest.Item]) -> None:
+    """Marks the tests that are left out and are not marked where they are written.
+
+    Raises:
+        UsageError: Of a family nothing stays, because its identifiers were changed.
+    """
+    stays = {f"{ROOT / module}::{test}": ids for module, tests in STAY.items() for test, ids in tests.items()}
+    found: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        name, _, parameters = item.nodeid.partition("[")
+        on_sqlite_only = name.partition("::")[0].endswith(ON_SQLITE_ONLY) and item.name not in ON_POSTGRESQL_TOO
+        if "postgresql" in parameters and on_sqlite_only:
+            item.add_marker("long")
+        if name in stays:
+            found.setdefault(name, []).append(item)
+    for name, members in found.items():
+        left_out = [item for item in members if item.nodeid not in {f"{name}[{each}]" for each in stays[name]}]
+        for item in left_out:
+            item.add_marker("long")
+        if len(members) > 1 and len(left_out) == len(members):
+            raise pytest.UsageError(f"of {name} nothing stays: {', '.join(stays[name])} is not among its tests")
+
+
+def in_part(items: Sequence[pytest.Item], part: str) -> list[pytest.Item]:
+    """The tests of one part of the modules, such as `2/3`; a module is in the same part on every machine.
+
+    Raises:
+        UsageError: There is no such part.
+    """
+    number, _, parts = part.partition("/")
+    if not (number.isdecimal() and parts.isdecimal() and 1 <= int(number) <= int(parts)):
+        raise pytest.UsageError(f"--part is {part!r}, and has to be a part such as 2/3")
+    of_module = (zlib.crc32(item.nodeid.partition("::")[0].encode()) % int(parts) + 1 for item in items)
+    return [item for item, found in zip(items, of_module, strict=True) if found == int(number)]

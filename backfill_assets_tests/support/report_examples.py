@@ -1,0 +1,223 @@
+"""A report made by hand: what tests of pages and reviews vary."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, timedelta
+
+from backfill_assets.core.next_steps import ANOTHER_PERSON, Act, do, step
+from backfill_assets.ledger.records import FailingKey, SampledRow
+from backfill_assets.ledger.states import ApprovalState, RunState, SetState
+from backfill_assets.planning.manifest_parts import Kind, Mode, ReferenceSemantics
+from backfill_assets.planning.partitions import Grain
+from backfill_assets.planning.policy import Policy
+from backfill_assets.report.breakdown import BreakdownDocument, MeasuredCell
+from backfill_assets.report.cost import CostDocument, CostShare
+from backfill_assets.report.measured import (
+    GateSummary,
+    Moves,
+    PartitionMoves,
+    StateMove,
+    moves_of_some,
+)
+from backfill_assets.report.reach import DependentCell, DependentMoves
+from backfill_assets.report.report import PolicyDocument, RunReport, RunVersions
+from backfill_assets.report.review import Reviewed, review_of
+from backfill_assets.report.run_history import Moment
+from backfill_assets.report.runs import RunSummary
+from backfill_assets.report.sets import SetDocument
+
+NOON = datetime(2026, 1, 3, 12, tzinfo=UTC)
+HOSTILE = (
+    "\"'><script>alert(1)</script><img src=http://evil.example/x onerror=alert(1)>{{ 7*7 }}`*_|[x](http://evil)\u202e"
+)
+FIRST = date(2006, 7, 1)
+
+
+def days(count: int) -> list[date]:
+    return [FIRST + timedelta(days=place) for place in range(count)]
+
+
+def moves(changed: int = 1) -> Moves:
+    return Moves(rows=10, accepted_rows=10, added=0, removed=0, changed=changed, unchanged=10 - changed)
+
+
+def parts(count: int, *, new: int = 0) -> tuple[PartitionMoves, ...]:
+    return tuple(
+        PartitionMoves(
+            partition=day, moves=moves(place % 10), checksum=f"x{place}", equal=False, new_empty=False, new=place < new
+        )
+        for place, day in enumerate(days(count))
+    )
+
+
+def gate(
+    name: str, count: int, failed: tuple[date, ...] = (), *, blocking: bool = True, said: str = "no"
+) -> GateSummary:
+    return GateSummary(
+        gate=name,
+        demands=said,
+        blocking=blocking,
+        passed_partitions=count - len(failed),
+        failed_partitions=len(failed),
+        outcome=f"{len(failed)} failed",
+        failed_in="then" if failed else None,
+        first_failure=f"{failed[0]}: {said}" if failed else None,
+        failed=failed,
+    )
+
+
+def summary(state: RunState = RunState.PASSED, *, said: str = "deadlines") -> RunSummary:
+    return RunSummary(
+        run_id="bf-1",
+        table="silver.orders",
+        kind=Kind.RESTATEMENT,
+        mode=Mode.BACKFILL,
+        set_id=None,
+        state=state,
+        meaning="it is so",
+        approval=ApprovalState.DRAFT,
+        approved_by=None,
+        approved_at=None,
+        requested_by="ana",
+        requested_at=NOON,
+        reason=said,
+        transform="orders",
+        transform_version="2.0.0",
+        reference_semantics=ReferenceSemantics.AS_RECORDED,
+        references_described="as recorded, which the replaced rows had used: calendar 2005",
+        partitions_described="2006-07-01..2006-07-03, 3 days",
+        partition_count=3,
+        updated_at=NOON,
+        note="",
+        at_work=None,
+        next_step=step(do(Act.APPROVE, "bf-1", by=ANOTHER_PERSON)),
+    )
+
+
+def reviewed(partitions: tuple[PartitionMoves, ...], *gates: GateSummary, said: str = "deadlines") -> Reviewed:
+    new, old = [p for p in partitions if p.new], [p for p in partitions if not p.new]
+    return Reviewed(
+        noun="day",
+        run=summary(said=said),
+        from_versions=("1.0.0",),
+        goes_back=(),
+        moved_on=(),
+        left_behind=(),
+        totals=moves(),
+        new=moves_of_some(Grain.DAILY, new),
+        restated=moves_of_some(Grain.DAILY, old),
+        swapped=len(partitions),
+        equal=0,
+        gates=gates,
+        dependents=(),
+        to_comment=(),
+    )
+
+
+def restatement(state: SetState) -> SetDocument:
+    return SetDocument(
+        set_id="set.20261122-1a2b3c4d",
+        name="carnival",
+        state=state,
+        meaning="it is so",
+        note="",
+        because="bronze.case_events:2025-03-10..2025-03-10",
+        reason="a late event",
+        changed_by=(),
+        requested_by="ana",
+        requested_at=NOON,
+        approved_by="ben",
+        manifest_digest="0" * 64,
+        progress="2 of 2 passed",
+        versions={},
+        runs=(),
+        next_step=step(do(Act.PUBLISH, "set.20261122-1a2b3c4d", by="NAME")),
+    )
+
+
+def cell(month: str, shop: str | None) -> MeasuredCell:
+    return MeasuredCell(
+        month=month,
+        by={"shop": shop},
+        before={"rows": 10, "amount": 7.5},
+        after={"rows": 10, "amount": 9},
+        differs=True,
+    )
+
+
+def report(count: int = 3, *, said: str = "deadlines", new: int = 0) -> RunReport:
+    partitions = parts(count, new=new)
+    found = reviewed(
+        partitions, gate("unique_key", count, said=said), gate("wary", count, (FIRST,), said=said), said=said
+    )
+    row = SampledRow(
+        partition=FIRST, key={"id": said}, before={"total": said, "x": None}, after={"total": "2", "x": "3"}
+    )
+    return RunReport(
+        run=found.run,
+        review=review_of(found),
+        plan=(said,),
+        from_versions=found.from_versions,
+        goes_back=(),
+        moved_on=(),
+        left_behind=(),
+        manifest_digest="0" * 64,
+        policy=PolicyDocument(policy=Policy(), sentence="live auto"),
+        to_comment=None,
+        comment=said,
+        approved_for=None,
+        manifest={},
+        supersedes=(),
+        versions=RunVersions(planned={"python": "3.11"}, staged=None),
+        totals=found.totals,
+        restated=found.restated,
+        new=found.new,
+        partitions=partitions,
+        equal_partitions=0,
+        new_empty_partitions=0,
+        breakdown=BreakdownDocument(
+            dimensions=("shop",),
+            measures=("rows", "amount"),
+            too_many=False,
+            restated=tuple(cell(f"2006-{month:02d}", shop) for month in range(1, 13) for shop in (said, None)),
+            new=(cell("2006-07", said),),
+        ),
+        changed_columns={said: 3},
+        state_moves=(
+            StateMove(column="state", before="open", after=said, rows=54),
+            StateMove(column="state", before="open", after="open", rows=7),
+            StateMove(column="state", before=None, after="open", rows=2),
+            StateMove(column="state", before=said, after=None, rows=1),
+        ),
+        gates=found.gates,
+        sample=(row,),
+        failing_keys=(FailingKey(gate="wary", partition=FIRST, key={"id": said}),),
+        samples_erased=None,
+        dependents=(
+            DependentMoves(
+                table="gold.monthly",
+                partitions=1,
+                described="2006-07, 1 month",
+                sentence="gold.monthly, 2006-07, 1 month",
+                cells=(DependentCell(by={"shop": said}, partitions=1, described="2006-07, 1 month"),),
+            ),
+        ),
+        cost=CostDocument(
+            chunks=1,
+            input_rows=5,
+            output_rows=5,
+            read_bytes=2**21,
+            files=1,
+            size_bytes=2**20,
+            rows_per_second=3,
+            staging_seconds=1.5,
+            gating_seconds=None,
+            comparing_seconds=None,
+            proving_seconds=None,
+            publishing_seconds=None,
+            shares=(CostShare(part="stage", seconds=1.5, percent=100),),
+        ),
+        timeline=(Moment(at=NOON, by=said, what="requested", note=said),),
+        chunks=(),
+        publications=(),
+    )

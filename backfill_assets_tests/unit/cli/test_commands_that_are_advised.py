@@ -1,0 +1,134 @@
+"""Every command that this project advises is one that the command line takes: read from the source, and parsed."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer.main
+
+from backfill_assets.application.command_line import words_of
+from backfill_assets.cli import app
+from backfill_assets.core.next_steps import Act, Option, do
+from backfill_assets.core.settings import PROJECT_ROOT
+
+COMMANDS: Mapping[str, Any] = vars(typer.main.get_command(app))["commands"]
+DAY = "2026-01-03"
+OF_THEIR_OWN = {"on_duplicate": "ignore", "references": "as-recorded"}
+"""Options that take certain words only."""
+
+_ACTS = frozenset({"by"})
+_DECIDES = frozenset({"by", "reason"})
+REQUIRED = {
+    **dict.fromkeys((Act.LAND, Act.LOAD, Act.APPROVE, Act.PUBLISH, Act.CLEAR), _ACTS),
+    **dict.fromkeys((Act.PLAN, Act.ROLLBACK, Act.CANCEL, Act.ERASE), _DECIDES),
+}
+WITH_OPTION = {"cancel": _DECIDES, "now": _ACTS}
+"""Who acts and why, where a command, or an option of one, is refused without it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Advised:
+    """One place in the source that says what to ask for."""
+
+    where: str
+    act: Act
+    arguments: int
+    options: tuple[str, ...]
+
+
+def calls(function: str) -> Iterator[tuple[str, ast.Call]]:
+    for path in sorted((PROJECT_ROOT / "backfill_assets").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == function:
+                yield f"{_named(path)}:{node.lineno}", node
+
+
+def _named(path: Path) -> str:
+    return path.relative_to(PROJECT_ROOT / "backfill_assets").as_posix()
+
+
+def everything_advised() -> Iterator[Advised]:
+    for where, call in calls("do"):
+        act, *arguments = call.args
+        # Else the source would not show what is advised.
+        assert isinstance(act, ast.Attribute) and isinstance(act.value, ast.Name) and act.value.id == "Act", where
+        assert all(keyword.arg for keyword in call.keywords), where
+        yield Advised(
+            where=where,
+            act=Act[act.attr],
+            arguments=len(arguments),
+            options=tuple(str(keyword.arg) for keyword in call.keywords),
+        )
+
+
+def flags(act: Act) -> Mapping[str, bool]:
+    """The options of a command as they are typed, and whether they are given without a value."""
+    command = COMMANDS[act]
+    return {name: param.is_flag for param in command.params if param.param_type_name == "option" for name in param.opts}
+
+
+def typed(advised: Advised) -> list[str]:
+    """What a person types who follows the advice: every option at once, with values of its kind."""
+    arguments = ["bf-1"] * advised.arguments
+    known = flags(advised.act)
+    options: dict[str, str | bool] = {}
+    for name in advised.options:
+        (option,) = (word for word in words_of(do(advised.act, **{name: True})).split() if word.startswith("--"))
+        assert option in known, f"{advised.where}: {advised.act} has no {option}"
+        value = OF_THEIR_OWN.get(name, DAY)
+        options[name] = known[option] or value
+    return words_of(do(advised.act, *arguments, **options)).split()[1:]
+
+
+@pytest.mark.parametrize("advised", list(everything_advised()), ids=lambda each: f"{each.where} {each.act}")
+def test_what_is_advised_can_be_typed_and_has_the_options_without_which_it_is_refused(advised: Advised) -> None:
+    name, *words = typed(advised)
+    command = COMMANDS[name]
+    command.make_context(name, words).close()
+    required = {
+        *REQUIRED.get(advised.act, ()),
+        *(each for name in advised.options for each in WITH_OPTION.get(name, ())),
+    }
+    assert required <= set(advised.options)
+
+
+def test_a_reader_fills_in_who_acts_and_why_and_nothing_else() -> None:
+    """Other placeholders, such as DAY or RUN, would be refused as they are printed."""
+    given = [(where, part) for name in ("do", "undo") for where, call in calls(name) for part in values(call)]
+    assert [(where, part) for where, part in given if part.isupper()] == []
+
+
+def values(call: ast.Call) -> Iterator[str]:
+    for value in (*call.args, *(keyword.value for keyword in call.keywords)):
+        if isinstance(value, ast.Constant) and isinstance(value.value, str):
+            yield value.value
+
+
+def test_an_option_that_is_named_by_itself_is_one_of_a_command() -> None:
+    known = {option for act in Act for option in flags(act)}
+    named = [(where, call) for where, call in calls("Option") if where.split("/")[0] != "next_steps.py"]
+    assert named
+    for where, call in named:
+        if isinstance(call.args[0], ast.Constant):
+            assert words_of(Option(str(call.args[0].value))) in known, where
+
+
+def test_an_option_that_does_not_exist_would_be_found() -> None:
+    gone = Advised(where="here", act=Act.STATUS, arguments=0, options=("with_dependents",))
+    with pytest.raises(AssertionError, match="status has no --with-dependents"):
+        typed(gone)
+    with pytest.raises(Exception, match="unexpected extra argument"):
+        COMMANDS["status"].make_context("status", ["bf-1", "bf-2"])
+
+
+def test_every_act_is_a_command() -> None:
+    assert set(Act) == set(COMMANDS)
+
+
+def test_the_source_advises_most_acts() -> None:
+    assert len({advised.act for advised in everything_advised()}) > 10

@@ -1,0 +1,118 @@
+"""What can be typed after `plan`: which options go together, and what names which days."""
+
+from __future__ import annotations
+
+from datetime import date
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from backfill_assets.core.errors import InvalidRange
+from backfill_assets.main import app
+from backfill_assets.planning.partitions import DayRange
+from backfill_assets.planning.restatement import parse_because
+
+WHY = ("--reason", "why", "--by", "ana")
+DAYS = ("--from", "2006-02-01", "--to", "2006-02-03")
+
+
+def typed(*words: str) -> Result:
+    return CliRunner().invoke(app, list(words), catch_exceptions=False)
+
+
+def test_a_plan_of_nothing_is_wrong_usage() -> None:
+    for words in (("plan",), ("plan", *WHY), ("plan", *DAYS, *WHY), ("plan", "--json", *WHY)):
+        result = typed(*words)
+        assert result.exit_code == 2
+        assert "give TABLE" in " ".join(result.output.split())
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("silver.x", *DAYS, "--name", "spring"), "--name names a set"),
+        (("silver.x", *DAYS, "--changed-code"), "--changed-code selects stale partitions"),
+        (("--because", "bronze.x:2006-02", "--changed-code"), "--changed-code selects stale partitions"),
+        (("--because", "bronze.x:2006-02", *DAYS), "no table and no range go with it"),
+        (("--stale", "--kind", "REPAIR"), "--kind and --transform-version do not go with it"),
+        (("--because", "bronze.x:soon"), "'soon' is neither a date like 2006-07-01 nor a month"),
+        (("--because", "bronze.x:2006-02-30"), "'2006-02-30' is neither"),
+        (("--because", "bronze.x:2006-02-05.."), "has no last day"),
+        (("--because", "bronze.x:2006-03..2006-02"), "the range is reversed"),
+    ],
+)
+def test_options_that_make_no_sense_together_are_refused_and_not_passed_over(
+    words: tuple[str, ...], sentence: str
+) -> None:
+    result = typed("plan", *words, *WHY)
+    assert result.exit_code == 1, result.output
+    assert sentence in " ".join(result.stderr.split())
+
+
+@pytest.mark.parametrize(
+    ("text", "first", "last"),
+    [
+        ("bronze.x:2006-02-03", date(2006, 2, 3), date(2006, 2, 3)),
+        ("bronze.x:2006-02", date(2006, 2, 1), date(2006, 2, 28)),
+        ("bronze.x:2006", date(2006, 1, 1), date(2006, 12, 31)),
+        ("bronze.x:2006-02..2006-03", date(2006, 2, 1), date(2006, 3, 31)),
+        ("bronze.x:2006-02-05..2006-02", date(2006, 2, 5), date(2006, 2, 28)),
+    ],
+)
+def test_a_month_is_all_its_days(text: str, first: date, last: date) -> None:
+    assert parse_because(text) == ("bronze.x", DayRange.inclusive(first, last))
+
+
+def test_days_without_a_table_are_refused() -> None:
+    with pytest.raises(InvalidRange, match="does not name the days of a table"):
+        parse_because("2006-02-03")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("plan", "silver.x", *DAYS),
+        ("plan", "--stale"),
+        ("rollback", "bf-1"),
+        ("cancel", "bf-1"),
+        ("erase", "bf-1"),
+        ("follow", "--cancel", "pub-1"),
+        ("withdraw", "events", "--key", "event_id=e1"),
+        ("restore", "imp-000001"),
+    ],
+)
+@pytest.mark.parametrize("given", [(), ("--reason", " ")])
+def test_every_decision_without_a_reason_is_refused_in_the_same_words(
+    words: tuple[str, ...], given: tuple[str, ...]
+) -> None:
+    result = typed(*words, "--by", "ana", *given)
+    assert (result.exit_code, result.stderr) == (1, "refused: no reason is given.\nnext: add --reason WHY\n")
+
+
+@pytest.mark.parametrize("words", [("plan", "silver.x", *DAYS, *WHY), ("history", "silver.x"), ("stale", "silver.x")])
+def test_a_table_that_does_not_exist_is_refused_with_what_to_do_next(words: tuple[str, ...]) -> None:
+    result = typed(*words)
+    assert result.exit_code == 1
+    assert "there is no table 'silver.x'; the tables are bronze.case_events" in result.stderr
+    assert "next: name one of these; backfill status shows what each holds" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence", "advice"),
+    [
+        (("--reason", "why"), "--where, --reason, --confirmed-by and --dry-run are about complete", "add --replaces"),
+        (("--dry-run",), "--where, --reason, --confirmed-by and --dry-run are about complete", "add --replaces"),
+        (("--replaces", "2024-12-12..2024-12-10"), "the range is reversed", "2024-12-10..2024-12-12"),
+        (("--replaces", "2024-12-12.."), "has no last day", "write it like 2006-07-01..2006-07-31"),
+        (("--replaces", "12.12.2024"), "neither a date like 2006-07-01", "write it like 2006-07-01"),
+        (("--replaces", "2024", "--where", "town"), "--where 'town' is not COLUMN=VALUE", "write --where COLUMN=VALUE"),
+        (("--replaces", "2024", "--on-duplicate", "correct"), "land anew, whatever landed before", ""),
+    ],
+)
+def test_what_says_that_files_are_a_complete_extract_is_refused_before_any_of_them_is_read(
+    words: tuple[str, ...], sentence: str, advice: str
+) -> None:
+    result = typed("land", "events", "no-such-file.jsonl", "--by", "ana", *words)
+    assert result.exit_code == 1, result.output
+    assert sentence in " ".join(result.stderr.split())
+    assert advice in " ".join(result.stderr.split())

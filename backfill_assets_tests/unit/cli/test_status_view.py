@@ -1,0 +1,98 @@
+"""The status on a terminal: whole lines at usual widths, and the commands that take everything on."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from datetime import UTC, datetime
+from io import StringIO
+
+import pytest
+from rich.console import Console
+
+from backfill_assets.application.command_line import words_of
+from backfill_assets.cli.show import show
+from backfill_assets.cli.show_status import status_view
+from backfill_assets.core.next_steps import ANOTHER_PERSON, Act, do, step
+from backfill_assets.ledger.states import ApprovalState, RunState, SetState
+from backfill_assets.planning.manifest_parts import Kind, Mode
+from backfill_assets.report.runs import RunSummary
+from backfill_assets.report.status import StatusDocument
+from backfill_assets_tests.support.report_examples import restatement
+
+NOON = datetime(2026, 1, 3, 12, tzinfo=UTC)
+
+
+def run(number: int, state: RunState, *, set_id: str | None = None) -> RunSummary:
+    run_id = f"case_sla_daily-20261122-883bd3{number:02}"
+    return RunSummary(
+        run_id=run_id,
+        table="silver.case_sla_daily",
+        kind=Kind.REPROCESSING,
+        mode=Mode.BACKFILL,
+        set_id=set_id,
+        state=state,
+        meaning="it is so",
+        approval=ApprovalState.DRAFT,
+        approved_by=None,
+        approved_at=None,
+        requested_by="ana",
+        requested_at=NOON,
+        reason="deadlines",
+        transform="case-sla",
+        transform_version="3.1.0",
+        reference_semantics=None,
+        references_described=None,
+        partitions_described="2025-02-01..2025-04-30, 89 days",
+        partition_count=89,
+        updated_at=NOON,
+        note="",
+        at_work=None,
+        next_step=step(do(Act.APPROVE, run_id, by=ANOTHER_PERSON)),
+    )
+
+
+def lines(status: StatusDocument, width: int) -> list[str]:
+    out = StringIO()
+    show(Console(file=out, width=width), status_view(status))
+    return [line.rstrip() for line in out.getvalue().splitlines()]
+
+
+STATUS = StatusDocument(
+    home="home",
+    tables=(),
+    runs=(
+        run(1, RunState.PASSED),
+        run(2, RunState.PUBLISHED),
+        run(3, RunState.PASSED, set_id="set.20261122-1a2b3c4d"),
+    ),
+    sets=(restatement(SetState.PLANNED),),
+    proposals=(),
+    imports=(),
+    to_follow=(),
+    undelivered_publications=0,
+    stuck=(),
+    problems=(),
+)
+
+
+@pytest.mark.parametrize("width", [120, 160])
+def test_a_run_a_set_and_a_command_are_each_one_line(width: int) -> None:
+    shown = lines(STATUS, width)
+    assert all(len(line) <= width for line in shown)
+    for each in STATUS.runs:
+        (line,) = (line for line in shown if line.startswith(each.run_id))
+        assert re.split(r"\s{2,}", line)[1:] == [each.kind, each.partitions_described, each.state, "DRAFT"]
+    (line,) = (line for line in shown if line.startswith("set."))
+    for word in ("(carnival)", "bronze.case_events:2025-03-10..2025-03-10", "PLANNED", "APPROVED", "2 of 2 passed"):
+        assert word in line
+
+
+def test_what_is_next_can_be_typed_as_it_stands_and_a_run_of_a_set_is_left_to_its_set() -> None:
+    shown = lines(STATUS, 120)
+    assert shown[shown.index("next") + 1 :] == [
+        "backfill publish set.20261122-1a2b3c4d --by NAME",
+        words_of(step(do(Act.APPROVE, STATUS.runs[0].run_id, by=ANOTHER_PERSON))),
+    ]
+    done = replace(STATUS, runs=STATUS.runs[1:], sets=(restatement(SetState.PUBLISHED),))
+    assert "next" not in lines(done, 120)

@@ -1,0 +1,64 @@
+"""Documents become JSON field by field, with nothing added, left out or guessed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime
+from enum import StrEnum
+
+import pytest
+
+from backfill_assets.application.command_line import words_of
+from backfill_assets.core.documents import INLINE, as_json
+from backfill_assets.core.next_steps import Act, NextStep, do, step
+
+
+class Colour(StrEnum):
+    RED = "RED"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inner:
+    from_: date
+    colour: Colour
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outer:
+    inner: Inner = field(metadata=INLINE)
+    at: datetime | None
+    many: tuple[Inner, ...] = ()
+    counts: dict[str, int]
+    next_step: NextStep | None = None
+
+
+INNER = Inner(from_=date(2026, 1, 3), colour=Colour.RED)
+INNER_JSON = {"from": "2026-01-03", "colour": "RED"}
+
+
+def test_a_document_is_its_fields_and_an_inlined_one_stands_in_their_place() -> None:
+    noon = datetime(2026, 1, 3, 12, tzinfo=UTC)
+    document = Outer(
+        inner=INNER, at=noon, many=(INNER,), counts={"a": 1}, next_step=step("see ", do(Act.STATUS, "bf-1"))
+    )
+    found = as_json(document, worded=words_of)
+    assert found == {
+        **INNER_JSON,
+        "at": "2026-01-03T12:00:00+00:00",
+        "many": [INNER_JSON],
+        "counts": {"a": 1},
+        "next_step": "see backfill status bf-1",
+    }
+    assert list(found)[:2] == ["from", "colour"], "in the order of the fields"
+    assert type(found["colour"]) is str
+
+
+def test_nothing_becomes_null_and_an_empty_tuple_an_empty_list() -> None:
+    found = as_json(Outer(inner=INNER, at=None, counts={}))
+    assert (found["at"], found["many"], found["counts"], found["next_step"]) == (None, [], {}, None)
+
+
+@pytest.mark.parametrize("value", [object(), {1, 2}, Inner, b"bytes"])
+def test_what_has_no_json_is_refused_rather_than_guessed(value: object) -> None:
+    with pytest.raises(TypeError, match="is no document"):
+        as_json({"part": value})

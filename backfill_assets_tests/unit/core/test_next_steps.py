@@ -1,0 +1,62 @@
+"""What to do next is a value; the command line and Dagster's pages say it in words."""
+
+from __future__ import annotations
+
+from datetime import date
+
+from backfill_assets.application.command_line import explained, words_of
+from backfill_assets.core.documents import as_json
+from backfill_assets.core.errors import Refused
+from backfill_assets.core.next_steps import ANOTHER_PERSON, NAME, WAIT_OR_RECOVER, Act, Option, do, step, undo
+
+
+def test_an_act_is_the_command_with_its_options() -> None:
+    asked = do(Act.LOAD, "sales", first=date(2026, 1, 3), last=date(2026, 1, 4), empty=True, by=NAME)
+    assert words_of(asked) == "backfill load sales --from 2026-01-03 --to 2026-01-04 --empty --by NAME"
+
+
+def test_options_without_a_value_are_left_out() -> None:
+    assert words_of(do(Act.PLAN, "sales", stale=False, first=None, with_dependents=True)) == (
+        "backfill plan sales --with-dependents"
+    )
+
+
+def test_an_option_is_worded_like_those_of_a_command() -> None:
+    said = step("add ", Option("on_duplicate", "ignore"), " or ", Option("changed_code"), ": ", Option("first", "a b"))
+    assert words_of(said) == "add --on-duplicate ignore or --changed-code: --from 'a b'"
+    assert str(said) == "add on_duplicate=ignore or changed_code: first=a b"
+
+
+def test_a_file_whose_name_has_spaces_is_one_word_of_the_command() -> None:
+    assert words_of(do(Act.LAND, "sales", "/in/of may.csv")) == "backfill land sales '/in/of may.csv'"
+
+
+def test_steps_are_put_together_from_steps() -> None:
+    approve = do(Act.APPROVE, "bf-1", by=ANOTHER_PERSON)
+    assert step(step("first: ", approve), "; then ", undo("bf-1")).parts == (
+        *("first: ", approve, "; then "),
+        do(Act.ROLLBACK, "bf-1", by=NAME, reason="WHY"),
+    )
+
+
+def test_a_refusal_keeps_its_advice_beside_its_message() -> None:
+    refusal = Refused("the table is being published.", next_step=WAIT_OR_RECOVER)
+    assert refusal.message == "the table is being published."
+    assert explained(refusal) == (
+        "the table is being published. Next: wait for it; if its process is gone: backfill recover"
+    )
+    assert explained(Refused("it is so.")) == "it is so."
+    assert Refused("it is so.", next_step="look").next_step == step("look")
+
+
+def test_json_holds_a_next_step_in_the_words_of_the_edge() -> None:
+    document = {"next_step": step("see ", do(Act.STATUS)), "undo": do(Act.STATUS, "bf-1")}
+    assert as_json(document, worded=words_of) == {
+        "next_step": "see backfill status",
+        "undo": "backfill status bf-1",
+    }
+
+
+def test_a_log_of_this_process_shows_a_step_in_no_words_of_an_edge() -> None:
+    refusal = Refused("it is not approved.", next_step=do(Act.APPROVE, "bf-1", by=ANOTHER_PERSON))
+    assert str(refusal) == "it is not approved. Next: approve bf-1 by=ANOTHER_PERSON"

@@ -1,0 +1,132 @@
+"""The environment becomes one frozen value, or one sentence about what is wrong with it."""
+
+from __future__ import annotations
+
+import re
+from datetime import date, time
+from pathlib import Path
+
+import pytest
+
+from backfill_assets.core.errors import InvalidDeclaration, Refused
+from backfill_assets.core.settings import PROJECT_ROOT, Settings
+from backfill_assets.domain import Domain
+from backfill_assets.domain.load import load_domain
+from backfill_assets.orchestration.live import live_schedule
+
+
+def test_everything_is_below_the_home_by_default(tmp_path: Path) -> None:
+    settings = Settings.from_environment({"BACKFILL_HOME": str(tmp_path)})
+    assert settings.lake == tmp_path / "lake"
+    assert settings.landing == tmp_path / "landing"
+    assert settings.reference == tmp_path / "reference"
+    assert settings.ledger_url == f"sqlite:///{tmp_path / 'ledger.db'}"
+
+
+def test_the_home_of_a_checkout_is_its_data_folder() -> None:
+    assert Settings.from_environment({}).home == PROJECT_ROOT / "data"
+
+
+def test_each_part_can_be_elsewhere(tmp_path: Path) -> None:
+    settings = Settings.from_environment(
+        {
+            "BACKFILL_HOME": str(tmp_path),
+            "BACKFILL_REFERENCE": "/elsewhere/reference",
+            "BACKFILL_LEDGER_URL": "postgresql+psycopg://ledger",
+            "BACKFILL_FIRST_DAY": "2000-01-02",
+            "BACKFILL_SPARK_CONF": "spark.ui.enabled=true; spark.x=a=b",
+        }
+    )
+    assert settings.reference == Path("/elsewhere/reference")
+    assert settings.ledger_url == "postgresql+psycopg://ledger"
+    assert settings.first_day == date(2000, 1, 2)
+    assert settings.spark_conf == {"spark.ui.enabled": "true", "spark.x": "a=b"}
+
+
+def test_the_address_of_the_desk_is_one() -> None:
+    given = {"BACKFILL_DESK_URL": "https://desk.example:8100/audit/"}
+    assert Settings.from_environment(given).desk_url == "https://desk.example:8100/audit"
+    assert Settings.from_environment({}).desk_url == ""
+    for wrong in ("desk.example", "javascript:alert(1)", "http://", "http://desk?x=1"):
+        with pytest.raises(Refused, match=r"BACKFILL_DESK_URL is .*, which is not an address"):
+            Settings.from_environment({"BACKFILL_DESK_URL": wrong})
+
+
+def test_the_schedule_of_every_day_begins_at_a_time_that_is_one() -> None:
+    assert Settings.from_environment({}).live_at == time(5)
+    given = Settings.from_environment({"BACKFILL_LIVE_AT": "23:05"})
+    assert live_schedule(given.live_at).cron_schedule == "5 23 * * *"
+    for wrong in ("5", "24:00", "05:60", "5:00", "05:00:00", "05:00Z", "\u0660\u0665:00"):
+        with pytest.raises(Refused, match=r"BACKFILL_LIVE_AT is .*, which is not a time of day in UTC like 05:00"):
+            Settings.from_environment({"BACKFILL_LIVE_AT": wrong})
+
+
+def test_dagsters_runs_are_beside_the_ledger_by_default() -> None:
+    def dagster_url(**given: str) -> str:
+        return Settings.from_environment(given).dagster_url
+
+    assert dagster_url() == ""
+    assert dagster_url(BACKFILL_LEDGER_URL="sqlite:////srv/ledger.db") == ""
+    one = "postgresql+psycopg://me@one/ledger"
+    assert dagster_url(BACKFILL_LEDGER_URL=one) == one
+    assert dagster_url(BACKFILL_LEDGER_URL=one, BACKFILL_DAGSTER_URL="sqlite") == ""
+    assert dagster_url(BACKFILL_LEDGER_URL=one, BACKFILL_DAGSTER_URL="postgres://two/runs") == "postgres://two/runs"
+    assert dagster_url(BACKFILL_DAGSTER_URL="postgresql://two/runs") == "postgresql://two/runs"
+
+
+def test_a_place_for_dagsters_runs_that_is_none_is_refused_without_its_password() -> None:
+    with pytest.raises(Refused, match="BACKFILL_DAGSTER_URL is neither") as refusal:
+        Settings.from_environment({"BACKFILL_DAGSTER_URL": "mysql://me:secret@host/runs"})
+    assert "secret" not in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "sentence"),
+    [
+        ("BACKFILL_FIRST_DAY", "yesterday", "BACKFILL_FIRST_DAY is 'yesterday', which is not a date"),
+        ("BACKFILL_CHUNK_PARTITIONS", "0", "BACKFILL_CHUNK_PARTITIONS is '0'"),
+        ("BACKFILL_DAGSTER_DAYS", "0", "BACKFILL_DAGSTER_DAYS is '0', which is not a whole number of at least 1"),
+        ("BACKFILL_SPARK_SHUFFLE_PARTITIONS", "many", "BACKFILL_SPARK_SHUFFLE_PARTITIONS is 'many'"),
+        ("BACKFILL_SPARK_CONF", '{"spark.x": "-Da=b"}', "write spark.NAME=value;spark.NAME=value"),
+        ("BACKFILL_SPARK_CONF", "spark.ui", "BACKFILL_SPARK_CONF holds 'spark.ui', which is not key=value"),
+    ],
+)
+def test_a_setting_that_cannot_be_read_is_named(name: str, value: str, sentence: str) -> None:
+    with pytest.raises(Refused) as refusal:
+        Settings.from_environment({name: value})
+    assert sentence in refusal.value.message
+
+
+@pytest.mark.parametrize("inside", ["lake", "landing/drop", "reference", "."])
+def test_a_drop_folder_in_what_others_write_or_around_it_is_refused(tmp_path: Path, inside: str) -> None:
+    given = {"BACKFILL_HOME": str(tmp_path)}
+    with pytest.raises(Refused, match=r"BACKFILL_DROP is .*: one lies in the other"):
+        Settings.from_environment({**given, "BACKFILL_DROP": str(tmp_path / inside)})
+    beside = Settings.from_environment({**given, "BACKFILL_DROP": str(tmp_path / "landing-drop")})
+    assert beside.drop == tmp_path / "landing-drop"
+
+
+def test_every_setting_is_in_the_readme() -> None:
+    source = (PROJECT_ROOT / "backfill_assets" / "core" / "settings.py").read_text(encoding="utf-8")
+    readme = (PROJECT_ROOT / "README.md").read_text(encoding="utf-8")
+    settings = set(re.findall(r"BACKFILL_[A-Z_]*[A-Z]\b", source))
+    assert len(settings) > 10
+    assert [name for name in sorted(settings) if f"`{name}`" not in readme] == []
+
+
+def test_the_reference_domain_loads_by_default() -> None:
+    assert isinstance(load_domain(Settings.from_environment({}).domain), Domain)
+
+
+def test_an_installed_package_has_no_domain_and_says_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("backfill_assets.core.settings.IS_CHECKOUT", False)
+    with pytest.raises(InvalidDeclaration, match="BACKFILL_DOMAIN is not set") as refusal:
+        load_domain(Settings.from_environment({}).domain)
+    assert refusal.value.exit_code == 1
+
+
+def test_a_domain_that_cannot_be_imported_is_named() -> None:
+    with pytest.raises(InvalidDeclaration, match=r"nobody\.at_home"):
+        load_domain("nobody.at_home")
+    with pytest.raises(InvalidDeclaration, match="defines no DOMAIN"):
+        load_domain("backfill_assets.core.errors")

@@ -1,0 +1,243 @@
+"""The desk over a long history of small runs: every page answers in time, and none of them can change anything."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import sys
+import time
+from collections.abc import Iterator
+from datetime import date
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from sqlalchemy import event
+from sqlalchemy.engine import Engine
+from starlette.applications import Starlette
+
+from backfill_assets.application import look
+from backfill_assets.core.settings import PROJECT_ROOT, Settings
+from backfill_assets.desk.app import create_app
+from backfill_assets.ledger.states import RunState
+from backfill_assets.ledger.store import Ledger
+from backfill_assets.report.run_list import RunChoice
+from backfill_assets.workspace import Workspace
+from backfill_assets_tests.support.desk_reader import PATIENCE_S, Answer, get
+from backfill_assets_tests.support.ledger_examples import dumped
+
+MOST_SECONDS = 0.5
+DAY = date(2024, 1, 14)
+TURNOVER = "silver.turnover"
+PAGES = (
+    "/",
+    "/runs",
+    f"/runs?table={TURNOVER}&state=BLOCKED&person=ANA",
+    "/runs?person=none+of+them",
+    "/sets",
+    "/calendar",
+    "/calendar?year=2024&by=age",
+    "/calendar?by=release",
+    "/rows",
+    f"/rows?table={TURNOVER}&partition={DAY}",
+    "/publications",
+    f"/publications?table={TURNOVER}",
+    "/audit",
+    "/runs/turnover-00003",
+    "/reports/turnover-00003",
+    "/reports/turnover-00003",
+)
+
+
+def history_module() -> ModuleType:
+    name = "long_history"
+    spec = importlib.util.spec_from_file_location(name, PROJECT_ROOT / "benchmarks" / "long_history.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # dataclasses look their module up there
+    spec.loader.exec_module(module)
+    return module
+
+
+def filled(home: Path, *, runs: int, publications: int, days: int = 40) -> Workspace:
+    history = history_module()
+    environment = {
+        "BACKFILL_HOME": str(home),
+        "BACKFILL_DOMAIN": "backfill_assets_tests.domains.story",
+        "BACKFILL_FIRST_DAY": history.FIRST.isoformat(),
+    }
+    ws = Workspace.open(Settings.from_environment(environment), clock=lambda: history.NOW)
+    history.fill(ws, history.Length(runs=runs, publications=publications, days=days))
+    return Workspace.open(ws.settings, clock=lambda: history.NOW)
+
+
+@pytest.fixture(scope="module")
+def ws(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workspace]:
+    """150 runs in each of four tables, and 400 publications."""
+    found = filled(tmp_path_factory.mktemp("desk") / "home", runs=150, publications=400)
+    yield found
+    found.close()
+
+
+@pytest.fixture(scope="module")
+def app(ws: Workspace) -> Starlette:
+    return create_app(ws, patience_s=PATIENCE_S)
+
+
+def crawled(app: Starlette) -> dict[str, Answer]:
+    """Every kind of page that links lead to, three of each kind at most."""
+    found: dict[str, Answer] = {}
+    kinds: dict[str, int] = {}
+    waiting = list(PAGES)
+    while waiting:
+        address = waiting.pop(0)
+        kind = re.sub(r"\d{4}-\d\d-\d\d|\d+|[a-z]+-\d{5}", "*", address)
+        if address in found or kinds.get(kind, 0) >= 3:
+            continue
+        kinds[kind] = kinds.get(kind, 0) + 1
+        found[address] = get(app, address)
+        waiting += [link for link in found[address].links if link.startswith("/")]
+    return found
+
+
+def test_every_link_leads_to_a_page_and_none_leaves_the_desk(app: Starlette) -> None:
+    pages = crawled(app)
+    assert len(pages) > 40
+    assert {address: found.status for address, found in pages.items() if found.status != 200} == {}
+    for address, found in pages.items():
+        inside = [link for link in found.links if not link.startswith("#") and link != "data:,"]
+        assert all(re.match("/(?!/)", link) for link in inside), address
+        if address.startswith("/reports/"):
+            continue  # with one script of its own, and a policy that allows no other: unit/report/test_report_pages.py
+        assert "<script" not in found.text and not re.search(r"<\w+ [^>]*\son\w+=", found.text)
+        assert found.headers["content-security-policy"].startswith("default-src 'none'")
+
+
+def test_every_page_answers_within_half_a_second(app: Starlette) -> None:
+    for address in PAGES:
+        get(app, address)
+    slow = {}
+    for address in PAGES:
+        began = time.process_time()
+        assert get(app, address).status == 200, address
+        took = time.process_time() - began
+        if took >= MOST_SECONDS:
+            slow[address] = took
+    assert slow == {}
+
+
+@pytest.mark.parametrize("address", ["/runs", "/publications", "/sets", "/runs?state=BLOCKED"])
+def test_a_list_asks_as_much_of_a_longer_history(tmp_path: Path, address: str) -> None:
+    def statements(ws: Workspace) -> int:
+        app = create_app(ws)
+        counted: list[str] = []
+
+        def count(_connection: object, _cursor: object, statement: str, *_: object) -> None:
+            counted.append(statement)
+
+        event.listen(Engine, "before_cursor_execute", count)
+        try:
+            assert get(app, address).status == 200
+        finally:
+            event.remove(Engine, "before_cursor_execute", count)
+        ws.close()
+        return len(counted)
+
+    short = filled(tmp_path / "short", runs=60, publications=120)
+    longer = filled(tmp_path / "longer", runs=120, publications=360)
+    assert statements(short) == statements(longer) > 0
+
+
+def test_no_page_opens_a_writing_transaction(app: Starlette, ws: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = dumped(ws.settings.ledger_url)
+
+    def refuse(_ledger: Ledger) -> None:
+        raise AssertionError("a page wants to write")
+
+    monkeypatch.setattr(Ledger, "write", refuse)
+    for address in PAGES:
+        assert get(app, address).status == 200
+    assert dumped(ws.settings.ledger_url) == before
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS"])
+def test_only_get_is_answered(app: Starlette, method: str) -> None:
+    for address in PAGES:
+        assert get(app, address, method=method).status == 405
+
+
+def test_a_page_of_another_site_that_names_this_machine_is_not_answered(app: Starlette) -> None:
+    assert get(app, "/runs", host="evil.example").status == 400
+    assert get(app, "/runs", host="localhost:3000").status == 200
+
+
+@pytest.mark.parametrize(
+    ("address", "status", "sentence"),
+    [
+        ("/runs/nothing", 404, "there is no run 'nothing'"),
+        ("/sets/set.nothing", 404, "there is no restatement set"),
+        ("/nowhere", 404, "There is no page /nowhere"),
+        ("/runs?state=FANCY", 400, "is none of PLANNED"),
+        ("/runs?before=-1", 400, "is no number of a page"),
+        ("/calendar?year=last", 400, "is neither a date"),
+        ("/rows?table=gold.nothing&partition=2024-01-14", 404, "gold.nothing"),
+        (f"/rows?table={TURNOVER}&partition=1999-01-14", 404, "has never been published"),
+        (f"/rows?table={TURNOVER}&partition=soon", 400, "is neither a date"),
+    ],
+)
+def test_what_cannot_be_shown_is_a_page_with_a_sentence(
+    app: Starlette, address: str, status: int, sentence: str
+) -> None:
+    found = get(app, address)
+    assert found.status == status and sentence in found.words
+    assert "Traceback" not in found.text
+
+
+def test_files_that_are_gone_are_named_and_the_rest_is_shown(app: Starlette) -> None:
+    """The history has no files at all, as after a disk was lost."""
+    row = get(app, f"/rows?table={TURNOVER}&partition={DAY}")
+    assert row.status == 200
+    assert "the rows cannot be read: the file _runs/turnover-" in row.words and "is gone" in row.words
+    assert "approved by ben" in row.words
+    keys = get(app, f"/rows?table=bronze.orders&partition={DAY}")
+    assert "No keys can be shown: the rows cannot be read: the file _runs/orders-" in keys.words
+
+
+def test_runs_are_found_by_table_state_and_person_and_pages_continue_each_other(ws: Workspace) -> None:
+    def every(**choice: object) -> list[str]:
+        found: list[str] = []
+        page = look.runs(ws, RunChoice(**choice))  # type: ignore[arg-type]
+        found += [run.run_id for run in page.runs]
+        while page.older is not None:
+            page = look.runs(ws, RunChoice(**choice, before=page.older))  # type: ignore[arg-type]
+            found += [run.run_id for run in page.runs]
+        return found
+
+    with ws.ledger.read() as tx:
+        headers = tx.runs.headers()
+    assert every() == [run.run_id for run in headers]
+    assert every(table=TURNOVER, state=RunState.BLOCKED) == [
+        run.run_id for run in headers if run.table == TURNOVER and run.state is RunState.BLOCKED
+    ]
+    assert set(every(person="Ben")) == {
+        run.run_id for run in headers if run.state in (RunState.PUBLISHED, RunState.SUPERSEDED)
+    }
+    assert every(person="nobody at all") == []
+
+
+def test_the_calendar_says_what_is_stale_and_for_which_reason(app: Starlette, ws: Workspace) -> None:
+    stale = look.stale(ws, None, None)
+    assert stale.is_stale
+    page = get(app, "/calendar?year=2024")
+    assert "is being found out" not in page.words
+    for table in stale.tables:
+        assert f"{table.stale_partitions} stale" in page.words.partition(table.table)[2][:120]
+        for found in table.ranges:
+            for reason in found.reasons:
+                assert reason.sentence in page.words
+
+
+def test_a_calendar_without_patience_says_that_staleness_comes_later(ws: Workspace) -> None:
+    page = get(create_app(ws, patience_s=0), "/calendar")
+    assert page.status == 200 and 'http-equiv="refresh"' in page.text
+    assert "What is stale is being found out." in page.words

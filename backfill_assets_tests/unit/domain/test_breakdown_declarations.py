@@ -1,0 +1,81 @@
+"""A mistake in a breakdown, or in an expectation of how its measures move, fails when the table is declared."""
+
+from __future__ import annotations
+
+import pytest
+
+from backfill_assets.domain import (
+    Breakdown,
+    moved,
+)
+from backfill_assets.domain.breakdown import check_measures
+from backfill_assets_tests.support.declared import (
+    Mistakes,
+    check_named,
+    derived,
+    source,
+)
+
+MISTAKES: Mistakes = {
+    "a breakdown by a column that is not there": (
+        lambda: derived(source(), breakdown=Breakdown(by=("nobody",))),
+        "silver.daily: a dimension of its breakdown 'nobody' is not a column of its schema",
+    ),
+    "a breakdown by the partition column": (
+        lambda: derived(source(), breakdown=Breakdown(by=("day",))),
+        "silver.daily: its breakdown is by month in any case, so not by its partition column 'day'",
+    ),
+    "a breakdown by one dimension twice": (
+        lambda: derived(source(), breakdown=Breakdown(by=("state", "state"))),
+        "silver.daily: its breakdown has more than 4 dimensions, or one twice",
+    ),
+    "a breakdown that is a mapping": (
+        lambda: derived(source(), breakdown={"by": ("state",)}),
+        "silver.daily: its breakdown is {'by': ('state',)} (dict), and has to be a Breakdown",
+    ),
+    "a measure that is named as what every breakdown has": (
+        lambda: derived(source(), breakdown=Breakdown(measures={"rows": "count"})),
+        "silver.daily: a measure is named with lower-case letters, digits and _, and not 'rows': 'rows'",
+    ),
+    "a measure that is no text": (
+        lambda: derived(source(), breakdown=Breakdown(measures={"many": 3})),  # type: ignore[dict-item]
+        "silver.daily: the measure many is 3, which is not an SQL expression",
+    ),
+    "rows that are ranked by no measure": (
+        lambda: derived(source(), breakdown=Breakdown(rank_rows_by="many")),
+        "silver.daily: rows are ranked by 'many', which is not a measure of its breakdown",
+    ),
+    "an expectation without a breakdown": (
+        lambda: derived(source(), gates=(moved("rows", percent=5),)),
+        "silver.daily: gate moved_rows needs a breakdown, which only a derived table can declare",
+    ),
+    "an expectation of a source table": (
+        lambda: source(gates=(moved("rows", percent=5),)),
+        "bronze.events: gate moved_rows needs a breakdown, which only a derived table can declare",
+    ),
+    "an expectation on no measure": (
+        lambda: derived(source(), breakdown=Breakdown(), gates=(moved("many", percent=5),)),
+        "silver.daily: gate moved_many is on 'many', and the measures are rows",
+    ),
+    "an expectation by no dimension": (
+        lambda: derived(source(), breakdown=Breakdown(), gates=(moved("rows", by=("state",), percent=5),)),
+        "silver.daily: gate moved_rows_by_state is by 'state', which is not a dimension of its breakdown",
+    ),
+    "an expectation below nothing": (
+        lambda: derived(source(), breakdown=Breakdown(), gates=(moved("rows", percent=-1),)),
+        "silver.daily: gate moved_rows allows -1 % from 0, which cannot be",
+    ),
+    "a measure that is not SQL": (
+        lambda: check_measures(derived(source()), Breakdown(measures={"many": "count >"})),
+        "measure many is not SQL: 'count >'",
+    ),
+    "a measure of a column that is not there": (
+        lambda: check_measures(derived(source()), Breakdown(measures={"many": "number > 3"})),
+        "silver.daily: measure many: column 'number' is not a column of its schema",
+    ),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_is_named_with_its_table(mistake: str) -> None:
+    check_named(MISTAKES[mistake])

@@ -1,0 +1,211 @@
+"""A mistake in a declaration fails when the domain loads, naming the table and the mistake."""
+
+from __future__ import annotations
+
+import sys
+from datetime import date
+from types import ModuleType
+
+import pytest
+from pyspark.sql.types import (
+    StringType,
+    StructField,
+    StructType,
+)
+
+from backfill_assets.core.errors import InvalidDeclaration, UnknownName
+from backfill_assets.domain import (
+    Gate,
+    accepted,
+    daily,
+    days,
+    expression,
+    not_null,
+    reads,
+    unique_key,
+)
+from backfill_assets.domain.load import load_domain
+from backfill_assets.domain.mistakes import check_conditions
+from backfill_assets.planning.partitions import DayRange
+from backfill_assets_tests.support.advice import advised
+from backfill_assets_tests.support.declared import (
+    EVENTS,
+    Mistakes,
+    check_named,
+    derived,
+    domain,
+    other_arguments,
+    same_arguments,
+    source,
+)
+
+MISTAKES: Mistakes = {
+    "a key column that is not in the schema": (
+        lambda: derived(source(), key=("nobody",)),
+        "silver.daily: key column 'nobody' is not a column of its schema",
+    ),
+    "an input that is no table": (
+        lambda: derived(source(), inputs={"events": reads("bronze.events")}),  # type: ignore[arg-type]
+        "silver.daily: its input 'events' is 'bronze.events' and not a table",
+    ),
+    "a gate on a missing column": (
+        lambda: derived(source(), gates=(not_null("nobody"),)),
+        "silver.daily: gate not_null_nobody: column 'nobody' is not a column",
+    ),
+    "an expression over a missing column": (
+        lambda: check_conditions(derived(source(), gates=(expression("positive", "nobody > 0"),))),
+        "silver.daily: gate positive: column 'nobody' is not a column",
+    ),
+    "an expression that is not SQL": (
+        lambda: check_conditions(derived(source(), gates=(expression("positive", "count > > ("),))),
+        "the condition of gate positive is not SQL",
+    ),
+    "accepted values of a number": (
+        lambda: derived(source(), gates=(accepted("count", ["1"]),)),
+        "silver.daily: gate accepted_count lists strings, but 'count' is int",
+    ),
+    "two gates of one name": (
+        lambda: derived(source(), gates=(not_null("state"), not_null("state"))),
+        "silver.daily: two gates are named 'not_null_state'",
+    ),
+    "a function with other arguments": (
+        lambda: derived(source(), earlier={"0.9.0": other_arguments}),
+        "silver.daily: the function of version 0.9.0 takes (rows, ctx) where its inputs ask for (events, ctx)",
+    ),
+    "a version that is registered twice": (
+        lambda: derived(source(), earlier={"1.0.0": same_arguments}),
+        "silver.daily: a version is registered twice",
+    ),
+    "a partition column that is no date": (
+        lambda: derived(source(), partition=daily("state")),
+        "silver.daily: its partition column 'state' is not a date",
+    ),
+    "a name without a layer": (lambda: source(name="events"), "layer.table"),
+    "a name that leaves the lake": (lambda: source(name="../x.events"), "layer.table"),
+    "an event time that is no timestamp": (
+        lambda: source(event_time="event_id"),
+        "bronze.events: its event time 'event_id' is not a timestamp",
+    ),
+    "a column kept for lineage": (
+        lambda: source(schema=StructType([*EVENTS.fields, StructField("_run_id", StringType())])),
+        "bronze.events: columns that begin with _ are kept for lineage: _run_id",
+    ),
+    "two tables of one name": (
+        lambda: domain(*[derived(events) for events in [source()] * 2], sources=(source(),)),
+        "silver.daily",
+    ),
+    "an input that is not declared": (
+        lambda: domain(derived(source()), sources=()),
+        "silver.daily: it reads bronze.events as 'events', which the domain does not declare",
+    ),
+    "a version that is a number": (
+        lambda: derived(source(), version=1),
+        "silver.daily: 1 is not a version: write it as a text, such as '1.0.0'",
+    ),
+    "an earlier version that is a number": (
+        lambda: derived(source(), earlier={1: same_arguments}),
+        "silver.daily: 1 is not a version",
+    ),
+    "a key that is a text": (
+        lambda: derived(source(), key="day"),
+        "silver.daily: its key is 'day' (str), and has to be a tuple of column names",
+    ),
+    "a key of numbers": (lambda: source(key=(1,)), "bronze.events: its key is (1,) (tuple), and has to be a tuple of"),
+    "a schema that is a text": (
+        lambda: derived(source(), schema="day date"),
+        "silver.daily: its schema is 'day date' (str), and has to be a StructType",
+    ),
+    "gates without a tuple": (
+        lambda: derived(source(), gates=not_null("state")),
+        "and has to be a tuple of gates, such as (unique_key(),)",
+    ),
+    "gates by name": (lambda: derived(source(), gates=("unique",)), "and has to be a tuple of gates"),
+    "inputs that are no mapping": (
+        lambda: derived(source(), inputs=(source(),)),
+        "silver.daily: its inputs are (SourceTable(",
+    ),
+    "an input that is a name": (
+        lambda: derived(source(), inputs={"events": "bronze.events"}),
+        "silver.daily: its input 'events' is 'bronze.events' and not a table",
+    ),
+    "a partition that is a column": (
+        lambda: derived(source(), partition="day"),
+        "silver.daily: its partition is 'day' (str), and has to be daily(COLUMN) or monthly(COLUMN)",
+    ),
+    "references that are a text": (
+        lambda: derived(source(), references="calendar"),
+        "silver.daily: its references is 'calendar' (str), and has to be a tuple of names",
+    ),
+    "a name that is a number": (lambda: source(name=1), "a table is named layer.table"),
+    "a gap that is a text": (
+        lambda: source(plausible_gap_days="31"),
+        "bronze.events: its plausible_gap_days is '31' (str), and has to be a number of days",
+    ),
+    "a lateness that is a number": (
+        lambda: source(lateness=3),
+        "bronze.events: its lateness is 3 (int), and has to be days(N)",
+    ),
+    "a lateness of less than no days": (lambda: source(lateness=days(-1)), "days(-1) is no lateness"),
+    "a gap of less than nothing": (lambda: source(plausible_gap_days=-1), "bronze.events: plausible_gap_days is -1"),
+    "one name in two layers": (
+        lambda: domain(sources=(source(), source(name="raw.events"))),
+        "raw.events: bronze.events has the same name in another layer",
+    ),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_is_named_with_its_table(mistake: str) -> None:
+    check_named(MISTAKES[mistake])
+
+
+def test_an_undeclared_reference_is_named() -> None:
+    events = source()
+    with pytest.raises(InvalidDeclaration, match=r"silver\.daily: it uses reference 'calendar'"):
+        domain(derived(events, references=("calendar",)), sources=(events,))
+
+
+def test_two_tables_of_the_same_name_are_refused() -> None:
+    events = source()
+    with pytest.raises(InvalidDeclaration, match=r"two tables are named silver\.daily"):
+        domain(derived(events), derived(events), sources=(events,))
+
+
+def test_every_table_has_the_gates_that_make_a_publication_safe() -> None:
+    names = [gate.name for gate in derived(source()).gates]
+    assert names == ["schema", "unique_key", "compared_with_accepted", "warm_up"]
+    assert [gate.name for gate in source().gates] == ["schema", "unique_key", "compared_with_accepted"]
+
+
+def test_declared_gates_keep_their_order_and_the_key_is_filled_in() -> None:
+    gates: tuple[Gate, ...] = (not_null("state"), unique_key(blocking=False))
+    declared = derived(source(), gates=gates).gates
+    names = [gate.name for gate in declared]
+    assert names == ["schema", "not_null_state", "unique_key", "compared_with_accepted", "warm_up"]
+    unique = declared[2]
+    assert (unique.columns, unique.blocking) == (("day",), False)
+
+
+def test_a_table_is_found_with_and_without_its_layer() -> None:
+    events = source()
+    declared = domain(derived(events), sources=(events,))
+    assert declared.table("daily") is declared.table("silver.daily")
+    with pytest.raises(UnknownName, match=r"there is no table 'nobody'; the tables are bronze\.events, silver\.daily"):
+        declared.table("nobody")
+    with pytest.raises(UnknownName, match="built from landed files"):
+        declared.derived_table("events")
+    with pytest.raises(UnknownName) as refusal:
+        declared.derived_table("events", days=DayRange.inclusive(date(2026, 1, 3), date(2026, 1, 4)))
+    assert advised(refusal.value) == "backfill load events --from 2026-01-03 --to 2026-01-04 --by NAME"
+
+
+def test_conditions_are_checked_when_a_domain_is_loaded_but_not_to_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    events = source()
+    module = ModuleType("mistaken_domain")
+    module.__dict__["DOMAIN"] = domain(
+        derived(events, gates=(expression("positive", "nobody > 0"),)), sources=(events,)
+    )
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    with pytest.raises(InvalidDeclaration, match="gate positive: column 'nobody' is not a column"):
+        load_domain(module.__name__)
+    assert load_domain(module.__name__, conditions=False) is module.__dict__["DOMAIN"]

@@ -1,0 +1,171 @@
+"""How offered files are kept, and which are refused before anything is recorded."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from backfill_assets.core.errors import MissingInput, Refused, UnreadableFile
+from backfill_assets.files.local import LocalFiles
+from backfill_assets.landing.archive import Archived, archive, kind_of, remove_incoming
+from backfill_assets.landing.probe import Format
+from backfill_assets_tests.support.landing_examples import EVENTS, event, json_lines
+
+HEADER = b"event_id,event_time,place,attributes\n"
+
+
+def offer(tmp_path: Path, content: bytes, name: str) -> Archived:
+    path = tmp_path / name
+    path.write_bytes(content)
+    return offer_path(tmp_path, path)
+
+
+def offer_path(tmp_path: Path, path: Path) -> Archived:
+    return archive(path, landing=LocalFiles(tmp_path / "landing"), incoming=tmp_path / "incoming", source=EVENTS)
+
+
+def kept(tmp_path: Path) -> list[Path]:
+    """What is in the landing place, and what is left of what came in."""
+    folders = (tmp_path / "landing", tmp_path / "incoming")
+    return [path for folder in folders for path in folder.rglob("*") if path.is_file()]
+
+
+def test_a_file_is_kept_under_the_digest_of_its_content(tmp_path: Path) -> None:
+    content = json_lines(event())
+    found = offer(tmp_path, content, "May 2024.JSONL")
+    digest = hashlib.sha256(content).hexdigest()
+    assert found.stored_path == f"events/{digest[:2]}/{digest}.jsonl"
+    assert (tmp_path / "landing" / found.stored_path).read_bytes() == content
+    assert (found.sha256, found.size_bytes) == (digest, len(content))
+
+
+def test_the_same_content_is_kept_once_and_left_alone(tmp_path: Path) -> None:
+    first = offer(tmp_path, json_lines(event()), "a.jsonl")
+    stored = tmp_path / "landing" / first.stored_path
+    before = stored.stat()
+    second = offer(tmp_path, json_lines(event()), "b.jsonl")
+    after = stored.stat()
+    assert second.stored_path == first.stored_path
+    assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
+    assert kept(tmp_path) == [stored]
+
+
+@pytest.mark.parametrize(
+    ("name", "file_format", "compression", "suffix"),
+    [
+        ("a.jsonl", Format.JSONL, "", ".jsonl"),
+        ("a.ndjson", Format.JSONL, "", ".ndjson"),
+        ("a.b.JSON.GZ", Format.JSONL, "gzip", ".json.gz"),
+        ("2024.05.csv.gz", Format.CSV, "gzip", ".csv.gz"),
+        ("a.parquet", Format.PARQUET, "", ".parquet"),
+    ],
+)
+def test_the_name_declares_the_format(name: str, file_format: Format, compression: str, suffix: str) -> None:
+    kind = kind_of(Path(name))
+    assert (kind.format, kind.compression, kind.suffix) == (file_format, compression, suffix)
+
+
+@pytest.mark.parametrize("name", ["events", "events.xlsx", "events.gz", "events.parquet.gz", ".jsonl"])
+def test_a_name_that_declares_no_format_is_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(UnreadableFile, match="files that can be landed end in"):
+        offer(tmp_path, json_lines(event()), name)
+    assert kept(tmp_path) == []
+
+
+def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(MissingInput, match="there is no file"):
+        offer_path(tmp_path, tmp_path / "nothing.jsonl")
+    with pytest.raises(Refused, match="is a folder"):
+        offer_path(tmp_path, tmp_path)
+    with pytest.raises(Refused, match="is a folder"):
+        offer_path(tmp_path, Path())
+
+
+def parquet(tmp_path: Path, table: pa.Table) -> bytes:
+    path = tmp_path / "written.parquet"
+    pq.write_table(table, path)
+    return path.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("content", "name", "says"),
+    [
+        (gzip.compress(json_lines(event()) * 1000, mtime=0)[:-20], "a.jsonl.gz", "not a complete gzip file"),
+        (json_lines(event()), "a.jsonl.gz", "not a complete gzip file"),
+        (gzip.compress(json_lines(event()), mtime=0), "a.jsonl", "holds gzip, not text"),
+        (b"PAR1" + bytes(100), "a.csv", "holds Parquet, not text"),
+        ('{"event_id": "1"}\n'.encode("utf-16"), "a.jsonl", "is UTF-16 text"),
+        (bytes(range(256)) * 4, "a.jsonl", "is not text"),
+        (b"", "a.parquet", "not a readable Parquet file"),
+        (b"event_id\n", "a.parquet", "not a readable Parquet file"),
+        (
+            b"event_time,place\n2024-05-01T10:00:00Z,x\n",
+            "a.csv",
+            "no column event_id.*its header is: event_time, place",
+        ),
+        (b"event_id,event_time,event_id\n", "a.csv", "names the column event_id twice"),
+    ],
+)
+def test_a_file_that_cannot_be_read_at_all_is_refused_whole(
+    tmp_path: Path, content: bytes, name: str, says: str
+) -> None:
+    with pytest.raises(UnreadableFile, match=says) as refusal:
+        offer(tmp_path, content, name)
+    assert "\n" not in str(refusal.value)
+    assert kept(tmp_path) == []
+
+
+def test_a_parquet_file_with_a_damaged_page_is_refused_whole(tmp_path: Path) -> None:
+    names = [f"event-{number}" for number in range(10_000)]
+    content = bytearray(
+        parquet(tmp_path, pa.table({"event_id": names, "event_time": ["2024-05-01T10:00:00Z"] * 10_000}))
+    )
+    content[4:2_000] = b"\xff" * 1_996
+    with pytest.raises(UnreadableFile, match="not a readable Parquet file"):
+        offer(tmp_path, bytes(content), "a.parquet")
+
+
+@pytest.mark.parametrize(
+    ("column", "says"),
+    [
+        (pa.array([1], pa.timestamp("us")), "event_time as timestamp_ntz without a zone"),
+        (pa.array([1], pa.timestamp("ns")), "event_time as timestamp_ntz without a zone"),
+        (pa.array([1], pa.int64()), "event_time as bigint; the contract says timestamp"),
+        (pa.array([1], pa.time64("us")), "event_time as a type that cannot be read"),
+    ],
+)
+def test_a_parquet_column_whose_values_have_no_one_meaning_is_refused_whole(
+    tmp_path: Path, column: pa.Array, says: str
+) -> None:
+    with pytest.raises(UnreadableFile, match=says):
+        offer(tmp_path, parquet(tmp_path, pa.table({"event_id": ["a"], "event_time": column})), "a.parquet")
+
+
+def test_a_parquet_file_without_a_required_column_is_refused_whole(tmp_path: Path) -> None:
+    with pytest.raises(
+        UnreadableFile, match=r"no column event_time, which bronze\.events requires; its columns are: event_id"
+    ):
+        offer(tmp_path, parquet(tmp_path, pa.table({"event_id": ["a"]})), "a.parquet")
+
+
+def test_an_unreadable_column_outside_the_contract_is_ignored(tmp_path: Path) -> None:
+    table = pa.table({"event_id": ["a"], "event_time": ["2024-05-01T10:00:00Z"], "at": pa.array([1], pa.time64("ns"))})
+    assert offer(tmp_path, parquet(tmp_path, table), "a.parquet").probed.found.ignored_columns == ("at",)
+
+
+@pytest.mark.parametrize("content", [b"", b"\xef\xbb\xbf", b"\n\r\n"])
+@pytest.mark.parametrize("name", ["a.jsonl", "a.csv"])
+def test_a_blank_text_file_has_no_records(tmp_path: Path, content: bytes, name: str) -> None:
+    assert offer(tmp_path, content, name).probed.found.empty
+
+
+def test_what_a_killed_copy_left_behind_is_removed(tmp_path: Path) -> None:
+    found = offer(tmp_path, json_lines(event()), "a.jsonl")
+    (tmp_path / "incoming" / "events" / "0123").write_bytes(b"half")
+    assert remove_incoming(tmp_path / "incoming", EVENTS) == 1
+    assert kept(tmp_path) == [tmp_path / "landing" / found.stored_path]

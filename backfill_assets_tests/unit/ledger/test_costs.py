@@ -1,0 +1,36 @@
+"""What a transaction of the ledger offers says what it costs."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from typing import get_type_hints
+
+from backfill_assets.ledger.approvals import ApprovalWrites
+from backfill_assets.ledger.queries import Queries
+from backfill_assets.ledger.transactions import ReadTransaction, WriteTransaction
+
+AGGREGATES = {
+    *get_type_hints(ReadTransaction).values(),
+    *get_type_hints(WriteTransaction).values(),
+    ApprovalWrites,
+}
+
+
+def offered() -> Iterator[tuple[str, str]]:
+    """The public methods of the aggregates, each with its own docstring."""
+    for aggregate in sorted(AGGREGATES, key=lambda each: each.__name__):
+        for owner in aggregate.__mro__:
+            if owner not in (Queries, object):
+                yield from (
+                    (f"{aggregate.__name__}.{name}", inspect.getdoc(method) or "")
+                    for name, method in vars(owner).items()
+                    if inspect.isfunction(method) and not name.startswith("_")
+                )
+
+
+def test_every_method_says_what_it_costs() -> None:
+    found = dict(offered())
+    assert {"RunReads.get", "RunWrites.take", "ApprovalWrites.approve", "ChainChecks.violations"} <= found.keys()
+    assert len(found) > 80
+    assert [name for name, docstring in found.items() if "\nCost: " not in docstring] == []

@@ -1,0 +1,310 @@
+"""What Dagster knows of a domain, held still: a change here is a change for operators."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import replace
+from datetime import date
+from pathlib import Path
+
+import pytest
+import yaml
+from dagster import AssetKey, BackfillPolicy, Definitions, TimeWindowPartitionMapping
+from pyspark.sql.types import DateType, StructField, StructType
+
+from backfill_assets.core.errors import MissingInput
+from backfill_assets.core.sensors import Sensor
+from backfill_assets.core.settings import PROJECT_ROOT, Settings
+from backfill_assets.domain import Domain
+from backfill_assets.examples.enforcement_sla import DOMAIN as ENFORCEMENT
+from backfill_assets.examples.enforcement_sla.sources import case_events as CASE_EVENTS
+from backfill_assets.landing.imports import contract_of
+from backfill_assets.ledger.import_records import ImportCounts, ImportDay, OfferedFile
+from backfill_assets.ledger.records import GateResult
+from backfill_assets.orchestration import described
+from backfill_assets.orchestration.build import build_definitions, definitions_over
+from backfill_assets.orchestration.checks import evaluations, summaries
+from backfill_assets.orchestration.dagster_internals import LOCATION, origin_of
+from backfill_assets.orchestration.links import REPORT, report_link
+from backfill_assets.orchestration.partitions import first_day_of_data
+from backfill_assets.orchestration.preview import relied_upon
+from backfill_assets.orchestration.resources import Session
+from backfill_assets.planning.partitions import Grain
+from backfill_assets.planning.policy import Policy
+from backfill_assets.workspace import Workspace
+from backfill_assets_tests.domains.example import DOMAIN
+from backfill_assets_tests.domains.orders import DOMAIN as ORDERS
+from backfill_assets_tests.support.orchestration_examples import environment
+
+
+@pytest.fixture(scope="module")
+def definitions(tmp_path_factory: pytest.TempPathFactory) -> Definitions:
+    return build_definitions(Settings.from_environment(environment(tmp_path_factory.mktemp("home"))))
+
+
+def test_every_table_has_its_assets_groups_and_mappings(definitions: Definitions) -> None:
+    graph = definitions.resolve_asset_graph()
+    found = {
+        key.to_user_string(): (
+            graph.get(key).group_name,
+            {
+                parent.to_user_string(): (mapping.start_offset, mapping.end_offset)
+                for parent in graph.get(key).parent_keys
+                if isinstance(mapping := graph.get_partition_mapping(key, parent), TimeWindowPartitionMapping)
+            },
+        )
+        for key in graph.get_all_asset_keys()
+    }
+    same = (0, 0)
+    assert found == {
+        "bronze/sales": ("bronze", {}),
+        "candidate/recent_sales": ("silver_candidates", {"bronze/sales": (-2, 1)}),
+        "validation/recent_sales": ("silver_validations", {"candidate/recent_sales": same}),
+        "silver/recent_sales": ("silver", {"validation/recent_sales": same}),
+        "candidate/sales_monthly": ("gold_candidates", {"silver/recent_sales": same}),
+        "validation/sales_monthly": ("gold_validations", {"candidate/sales_monthly": same}),
+        "gold/sales_monthly": ("gold", {"validation/sales_monthly": same}),
+    }
+
+
+def test_a_range_is_one_run_for_every_asset(definitions: Definitions) -> None:
+    graph = definitions.resolve_asset_graph()
+    with relied_upon():
+        assert {graph.get(key).backfill_policy for key in graph.get_all_asset_keys()} == {BackfillPolicy.single_run()}
+
+
+def test_gates_are_checks_with_a_status_per_partition_where_people_review_and_per_load_in_bronze(
+    definitions: Definitions,
+) -> None:
+    graph = definitions.resolve_asset_graph()
+    specs = {
+        (key.asset_key.to_user_string(), key.name): (spec.blocking, spec.partitions_def is not None)
+        for key in graph.asset_check_keys
+        if (spec := graph.get_check_spec(key))
+    }
+    assert {check: facts for (asset, check), facts in specs.items() if asset == "validation/recent_sales"} == {
+        "schema": (True, True),
+        "unique_key": (True, True),
+        "plausible": (True, True),
+        "usual": (False, True),
+        "compared_with_accepted": (True, True),
+        "warm_up": (True, True),
+    }
+    assert {check: facts for (asset, check), facts in specs.items() if asset == "bronze/sales"} == {
+        "schema": (True, False),
+        "unique_key": (True, False),
+        "compared_with_accepted": (True, False),
+    }
+    assert {asset for asset, _ in specs} == {"bronze/sales", "validation/recent_sales", "validation/sales_monthly"}
+
+
+def test_the_jobs_and_the_sensors_that_the_ui_offers(definitions: Definitions) -> None:
+    assert {job.name for job in definitions.resolve_all_job_defs()} - {"__ASSET_JOB"} == {
+        "sales_load",
+        "recent_sales_restatement",
+        "recent_sales_publication",
+        "recent_sales_follow",
+        "sales_monthly_restatement",
+        "sales_monthly_publication",
+        "sales_monthly_follow",
+        "plan_recent_sales",
+        "plan_sales_monthly",
+        "plan_stale",
+        "stage",
+        "approve",
+        "publish",
+        "roll_back",
+        "cancel",
+        "recover",
+        "publish_approved",
+        "recover_stopped",
+        "land_dropped",
+        "live",
+    }
+    ticking = (*(definitions.sensors or ()), *(definitions.schedules or ()))
+    switches = {each.name: each.default_status.value for each in ticking}
+    running = {name for name, switch in switches.items() if switch == "RUNNING"}
+    assert running == {"follow", "propose"}, "what acts with authority is off until a person switches it on"
+    assert switches.keys() == set(Sensor)
+
+
+def test_assets_that_use_spark_share_a_pool_and_publications_do_not_wait_for_it(definitions: Definitions) -> None:
+    def pool(*path: str) -> object:
+        return definitions.resolve_assets_def(AssetKey(path)).op.pool
+
+    assert pool("candidate", "recent_sales") == pool("validation", "recent_sales") == pool("bronze", "sales") == "spark"
+    assert pool("silver", "recent_sales") is None
+
+
+def test_definitions_load_without_a_ledger_and_say_which_reference_is_missing(tmp_path: Path) -> None:
+    given = {**environment(tmp_path / "home"), "BACKFILL_DOMAIN": "backfill_assets.examples.enforcement_sla"}
+    with pytest.raises(MissingInput, match="jurisdiction_calendar"):
+        build_definitions(Settings.from_environment(given))
+    build_definitions(Settings.from_environment({**given, "BACKFILL_REFERENCE": str(PROJECT_ROOT / "data/reference")}))
+    assert not (tmp_path / "home" / "ledger.db").exists()
+
+
+def test_the_settings_that_commands_write_are_those_of_the_checkout() -> None:
+    shipped = PROJECT_ROOT / "backfill_assets" / "orchestration" / "dagster.yaml"
+    assert shipped.read_text() == (PROJECT_ROOT / "dagster.yaml").read_text()
+
+
+def test_an_asset_says_what_it_is_who_owns_it_and_where_its_code_is(definitions: Definitions) -> None:
+    graph = definitions.resolve_asset_graph()
+    parts = {key.to_user_string(): graph.get(key).tags["backfill/part"] for key in graph.get_all_asset_keys()}
+    assert {asset: part for asset, part in parts.items() if "sales_monthly" in asset} == {
+        "candidate/sales_monthly": "candidate",
+        "validation/sales_monthly": "validation",
+        "gold/sales_monthly": "published",
+    }
+    assert graph.get(AssetKey(["gold", "sales_monthly"])).kinds == {"delta", "gold"}
+    for asset in (["candidate", "recent_sales"], ["silver", "recent_sales"]):
+        (place,) = graph.get(AssetKey(asset)).metadata["dagster/code_references"].code_references
+        assert place.file_path.endswith("domains/example/__init__.py")
+        assert "def recent_sales" in "".join(Path(place.file_path).read_text().splitlines()[place.line_number - 1 :])
+    for key in graph.get_all_asset_keys():
+        assert not {"Args:", "Returns:"} & set((graph.get(key).description or "").split())
+
+
+def test_columns_are_described_by_the_comments_of_the_schema_and_owners_are_the_groups_that_approve() -> None:
+    day = StructField("day", DateType(), nullable=False, metadata={"comment": "UTC day of the sale."})
+    table = replace(DOMAIN.sources[0], schema=StructType([day, *DOMAIN.sources[0].schema]))
+    (first, *_) = described.row_metadata(table)["dagster/column_schema"].columns
+    assert (first.name, first.description) == ("day", "UTC day of the sale.")
+    owned = replace(DOMAIN.sources[0], policy=Policy(approvers=("finance team",)))
+    assert described.owners(owned) == ["team:finance_team"]
+    assert described.prose("What.\n\nGrain: a row.\n\nArgs:\n    x: y\n\nReturns:\n    z") == "What.\n\nGrain: a row."
+
+
+@pytest.mark.parametrize("domain", [ENFORCEMENT, ORDERS], ids=lambda domain: domain.name)
+def test_every_column_of_a_domain_to_copy_is_described(domain: Domain) -> None:
+    for table in domain.tables.values():
+        columns = described.row_metadata(table)["dagster/column_schema"].columns
+        assert [column.name for column in columns if not column.description] == [], table.name
+
+
+def test_what_a_column_is_said_to_be_makes_no_other_contract() -> None:
+    silent = replace(
+        CASE_EVENTS, schema=StructType([StructField(f.name, f.dataType, f.nullable) for f in CASE_EVENTS.schema])
+    )
+    assert contract_of(silent) == contract_of(CASE_EVENTS)
+    fewer = replace(silent, schema=StructType(silent.schema.fields[:-1]))
+    assert contract_of(fewer) != contract_of(CASE_EVENTS)
+
+
+def test_a_report_is_linked_where_the_desk_is_served_and_a_command_elsewhere() -> None:
+    settings = Settings.from_environment({"BACKFILL_DESK_URL": "http://desk.example/"})
+    found = {label: link.value for label, link in report_link(settings, "sales-20250101-0a").items()}
+    assert found == {
+        "report": "http://desk.example/reports/sales-20250101-0a",
+        "at the desk": "http://desk.example/runs/sales-20250101-0a",
+    }
+    assert report_link(settings, "set.1")["at the desk"].value == "http://desk.example/sets/set.1"
+    (command,) = report_link(Settings.from_environment({}), "sales-20250101-0a").values()
+    assert command.value == "backfill report sales-20250101-0a"
+
+
+def test_a_failed_check_links_to_the_report_and_the_desk_and_a_passed_one_does_not() -> None:
+    links = report_link(Settings.from_environment({"BACKFILL_DESK_URL": "http://desk.example"}), "bf-1")
+    results = [
+        GateResult(
+            run_id="bf-1",
+            partition=date(2025, 1, day),
+            gate="unique_key",
+            blocking=True,
+            passed=not violating,
+            digest="d",
+            verdict="rows share their key",
+            observed={"rows": 9, "violating_rows": violating},
+        )
+        for day, violating in ((1, 0), (2, 4))
+    ]
+    key = AssetKey("validation")
+    passed, failed = evaluations(key, results, {}, links=links)
+    (of_run,) = summaries(key, Grain.DAILY, results, links=links)
+    (of_good,) = summaries(key, Grain.DAILY, results[:1], links=links)
+    addresses = {"http://desk.example/reports/bf-1", "http://desk.example/runs/bf-1"}
+    found = [
+        {str(value.value) for value in each.metadata.values()} & addresses for each in (passed, failed, of_run, of_good)
+    ]
+    assert found == [set(), addresses, addresses, set()]
+    assert failed.metadata["rows that fail"].value == "http://desk.example/reports/bf-1"
+
+
+@pytest.mark.parametrize(
+    ("observed", "named"),
+    [
+        ({"rows": 9, "violating_rows": 4}, True),
+        ({"rows": 9, "rows_without_a_required_value": 1}, True),
+        ({"rows": 9, "added": 0, "removed": 2, "changed": 0}, True),
+        # A row count, files with other columns, a proof that failed elsewhere, and a measure that moved name no rows.
+        ({"rows": 9, "at_least": 10, "at_most": None}, False),
+        ({"rows": 9, "rows_without_a_required_value": 0}, False),
+        ({"proven_on": "2025-01-02, 1 day"}, False),
+        ({"percent": 5, "at_least": 0, "groups": 3, "moved_groups": 1}, False),
+    ],
+)
+def test_keys_of_rows_are_only_announced_where_a_gate_names_rows(observed: dict[str, object], named: bool) -> None:
+    failed = GateResult(
+        run_id="bf-1",
+        partition=date(2025, 1, 1),
+        gate="any",
+        blocking=True,
+        passed=False,
+        digest="d",
+        verdict="no",
+        observed=observed,
+    )
+    links = report_link(Settings.from_environment({}), "bf-1")
+    (of_run,) = summaries(AssetKey("validation"), Grain.DAILY, [failed], links=links)
+    what = "Keys of rows that fail" if named else "The report"
+    assert of_run.description == f"1 of 1 day failed: 2025-01-01, 1 day. {what}: backfill report bf-1"
+    (of_day,) = evaluations(AssetKey("validation"), [failed], {}, links=links)
+    assert ("rows that fail" in of_day.metadata, REPORT in of_day.metadata) == (named, not named)
+
+
+def test_partitions_start_where_data_starts_and_a_run_of_earlier_ones_extends_them(tmp_path: Path) -> None:
+    settings = Settings.from_environment({**environment(tmp_path / "home"), "BACKFILL_FIRST_DAY": "1999-01-01"})
+    ws = Workspace.open(settings)
+    assert first_day_of_data(ws) == date(1999, 1, 1)
+    assert not (tmp_path / "home" / "ledger.db").exists()
+    offered = OfferedFile(
+        source="bronze.sales",
+        sha256="0" * 64,
+        original_path="a.jsonl",
+        stored_path="sales/a.jsonl",
+        size_bytes=1,
+        format="jsonl",
+        compression="",
+        on_duplicate="ignore",
+    )
+    with ws.ledger.write() as tx:
+        import_id = tx.imports.begin(offered, actor="ann").import_id
+        tx.imports.finish(
+            import_id,
+            counts=ImportCounts(landed=1, accepted=1),
+            days=[ImportDay(import_id=import_id, event_date=date(2025, 3, 9), events=1, displaced=0)],
+            schema_versions=[1],
+            ignored_columns=[],
+            actor="ann",
+        )
+    assert first_day_of_data(ws) == date(2025, 3, 1)
+    key = AssetKey(["bronze", "sales"])
+    for earliest, start in ((None, "2025-03-01"), (date(2024, 5, 2), "2024-05-02")):
+        made = definitions_over(ws, lambda: Session(workspace=ws), pool=None, first_day=earliest)
+        partitions = made.resolve_asset_graph().get(key).partitions_def
+        assert partitions is not None
+        assert partitions.get_first_partition_key() == start
+    ws.close()
+
+
+def test_the_code_location_has_one_name(tmp_path: Path) -> None:
+    workspace = yaml.safe_load((PROJECT_ROOT / "workspace.yaml").read_text())
+    project = tomllib.loads((PROJECT_ROOT / "pyproject.toml").read_text())
+    (module,) = workspace["load_from"]
+    assert {
+        module["python_module"]["location_name"],
+        project["tool"]["dagster"]["code_location_name"],
+        project["tool"]["dg"]["project"]["code_location_name"],
+    } == {LOCATION}
+    assert origin_of("stage").repository_origin.code_location_origin.location_name == LOCATION

@@ -1,0 +1,106 @@
+"""Windows over the graph of tables, against a day-by-day reading of what they mean."""
+
+from __future__ import annotations
+
+from datetime import date, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from backfill_assets.core.errors import InvalidDeclaration, InvalidRange, UnknownName
+from backfill_assets.planning.graph import Graph, TableInput, TableNode, topological
+from backfill_assets.planning.impact import dependents_of
+from backfill_assets.planning.partitions import DayRange, Grain, days_of, partition_of, partitions_over
+from backfill_assets.planning.windows import Window
+
+FIRST = date(2024, 1, 1)
+WINDOWS = st.builds(
+    Window, days_back=st.integers(min_value=0, max_value=40), days_ahead=st.integers(min_value=0, max_value=9)
+)
+DAY_SETS = st.sets(st.dates(min_value=date(2024, 3, 1), max_value=date(2024, 12, 31)), min_size=1, max_size=12)
+
+
+def graph_of(*nodes: TableNode) -> Graph:
+    return Graph(tables=topological(nodes), first_day=FIRST)
+
+
+def pair(window: Window, *, source_grain: Grain, grain: Grain) -> tuple[Graph, TableNode, TableInput]:
+    edge = TableInput(argument="rows", table="bronze.source", window=window)
+    source = TableNode(name="bronze.source", grain=source_grain)
+    node = TableNode(name="silver.derived", grain=grain, inputs=(edge,))
+    return graph_of(source, node), node, edge
+
+
+@given(WINDOWS, st.sampled_from(Grain), st.sampled_from(Grain), DAY_SETS)
+def test_needed_partitions_are_those_of_every_day_in_the_window(
+    window: Window, source_grain: Grain, grain: Grain, days: set[date]
+) -> None:
+    graph, node, edge = pair(window, source_grain=source_grain, grain=grain)
+    partitions = {partition_of(grain, day) for day in days}
+    oracle = {
+        partition_of(source_grain, day + timedelta(days=offset))
+        for partition in partitions
+        for day in days_of(grain, partition)
+        for offset in range(-window.days_back, window.days_ahead + 1)
+    }
+    assert graph.needed(edge, node, partitions) == tuple(sorted(oracle))
+
+
+@given(WINDOWS, st.sampled_from(Grain), st.sampled_from(Grain), DAY_SETS)
+def test_reached_is_needed_read_backwards(window: Window, source_grain: Grain, grain: Grain, days: set[date]) -> None:
+    graph, node, edge = pair(window, source_grain=source_grain, grain=grain)
+    changed = {partition_of(source_grain, day) for day in days}
+    candidates = partitions_over(grain, DayRange(date(2023, 12, 1), date(2025, 4, 1)))
+    oracle = [p for p in candidates if changed & set(graph.needed(edge, node, (p,)))]
+    assert graph.reached(edge, node, changed) == tuple(oracle)
+
+
+def test_dependents_are_found_through_every_window_and_grain() -> None:
+    graph = graph_of(
+        TableNode(name="bronze.a", grain=Grain.DAILY),
+        TableNode(
+            name="silver.b",
+            grain=Grain.DAILY,
+            inputs=(TableInput(argument="a", table="bronze.a", window=Window(days_back=6)),),
+        ),
+        TableNode(name="gold.c", grain=Grain.MONTHLY, inputs=(TableInput(argument="b", table="silver.b"),)),
+    )
+    silver, gold = dependents_of(graph, "bronze.a", (date(2024, 3, 28),))
+    assert silver.partitions == tuple(DayRange.inclusive(date(2024, 3, 28), date(2024, 4, 3)))
+    assert gold.partitions == (date(2024, 3, 1), date(2024, 4, 1))
+
+
+def test_tables_are_ordered_inputs_first() -> None:
+    late = TableNode(name="gold.c", grain=Grain.DAILY, inputs=(TableInput(argument="b", table="silver.b"),))
+    middle = TableNode(name="silver.b", grain=Grain.DAILY, inputs=(TableInput(argument="a", table="bronze.a"),))
+    early = TableNode(name="bronze.a", grain=Grain.DAILY)
+    assert list(topological([late, middle, early])) == ["bronze.a", "silver.b", "gold.c"]
+    assert graph_of(late, middle, early).dependents("bronze.a") == (middle,)
+
+
+def test_tables_in_a_cycle_are_refused() -> None:
+    one = TableNode(name="silver.a", grain=Grain.DAILY, inputs=(TableInput(argument="b", table="silver.b"),))
+    other = TableNode(name="silver.b", grain=Grain.DAILY, inputs=(TableInput(argument="a", table="silver.a"),))
+    with pytest.raises(InvalidDeclaration, match="cycle"):
+        topological([one, other])
+
+
+def test_a_range_outside_the_tables_days_is_refused_on_both_sides() -> None:
+    graph = graph_of(TableNode(name="bronze.a", grain=Grain.DAILY))
+    today = date(2024, 6, 1)
+    whole = DayRange.inclusive(FIRST, today)
+    assert len(graph.partitions_in("bronze.a", whole, as_of=today)) == len(whole)
+    for days in (DayRange(FIRST - timedelta(days=1), today), DayRange.inclusive(FIRST, today + timedelta(days=1))):
+        with pytest.raises(InvalidRange, match="can have partitions from 2024-01-01 to 2024-06-01"):
+            graph.partitions_in("bronze.a", days, as_of=today)
+
+
+def test_an_unknown_table_is_refused_with_the_known_ones() -> None:
+    with pytest.raises(UnknownName, match=r"bronze\.a"):
+        graph_of(TableNode(name="bronze.a", grain=Grain.DAILY)).table("bronze.b")
+
+
+def test_a_window_cannot_look_a_negative_number_of_days() -> None:
+    with pytest.raises(InvalidDeclaration, match="days_back=-1"):
+        Window(days_back=-1)

@@ -1,0 +1,139 @@
+"""Partition algebra: ranges, grains and how they are said."""
+
+from __future__ import annotations
+
+import re
+from datetime import date, timedelta
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from backfill_assets.core.errors import InvalidRange
+from backfill_assets.planning.partitions import (
+    DayRange,
+    Grain,
+    compress,
+    days_between,
+    days_listed,
+    days_named,
+    days_of,
+    describe,
+    next_partition,
+    partition_of,
+    partitions_over,
+)
+from backfill_assets_tests.support.advice import advised
+
+DAYS = st.dates(min_value=date(1999, 1, 1), max_value=date(2030, 12, 31))
+GRAINS = st.sampled_from(Grain)
+
+
+@pytest.mark.parametrize(
+    ("text", "first", "last"),
+    [
+        ("2006-02-03", date(2006, 2, 3), date(2006, 2, 3)),
+        ("2006-02", date(2006, 2, 1), date(2006, 2, 28)),
+        ("2004-02", date(2004, 2, 1), date(2004, 2, 29)),
+        ("2006-12", date(2006, 12, 1), date(2006, 12, 31)),
+        ("2006", date(2006, 1, 1), date(2006, 12, 31)),
+    ],
+)
+def test_a_month_and_a_year_name_all_their_days(text: str, first: date, last: date) -> None:
+    assert days_named(text) == DayRange.inclusive(first, last)
+
+
+def test_a_range_does_not_end_before_it_starts() -> None:
+    with pytest.raises(InvalidRange, match="2006-02-03 comes after 2006-02-01"):
+        DayRange(date(2006, 2, 3), date(2006, 2, 2))
+
+
+def test_a_list_names_each_of_its_days_once_in_order() -> None:
+    found = days_listed("2006-02-03,2006-02-01..2006-02-02,2006-02-02")
+    assert found == tuple(date(2006, 2, number) for number in (1, 2, 3))
+
+
+@pytest.mark.parametrize(
+    "text", ["", "yesterday", "2006-13", "2006-02-30", "06-02", "2006-2", "20060203", "9999-12-31", "9999"]
+)
+def test_what_names_no_days_is_refused_in_a_sentence(text: str) -> None:
+    with pytest.raises(InvalidRange, match="neither a date like 2006-07-01 nor a month"):
+        days_named(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "first", "last"),
+    [
+        ("2006-02-03..2006-02-05", date(2006, 2, 3), date(2006, 2, 5)),
+        (" 2006-02-03 .. 2006-02-05 ", date(2006, 2, 3), date(2006, 2, 5)),
+        ("2006-02..2006-03", date(2006, 2, 1), date(2006, 3, 31)),
+        ("2006-02-05..2006-02", date(2006, 2, 5), date(2006, 2, 28)),
+        ("2006", date(2006, 1, 1), date(2006, 12, 31)),
+    ],
+)
+def test_a_range_names_the_days_from_its_first_to_its_last(text: str, first: date, last: date) -> None:
+    assert days_between(text) == DayRange.inclusive(first, last)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence", "advice"),
+    [
+        ("2006-02-03..", "'2006-02-03..' has no last day", "like 2006-07-01..2006-07-31"),
+        ("..2006-02-03", "'..2006-02-03' has no first day", "like 2006-07-01..2006-07-31"),
+        ("2006-03..2006-02", "the range is reversed: '2006-03..2006-02' starts on 2006-03-01", "2006-02..2006-03"),
+        ("2006-02-03...2006-02-05", "'.2006-02-05' is neither a date", "write it like 2006-07-01"),
+        ("", "'' is neither a date", "write it like 2006-07-01"),
+    ],
+)
+def test_a_range_that_is_none_is_refused_with_what_to_write(text: str, sentence: str, advice: str) -> None:
+    with pytest.raises(InvalidRange, match=re.escape(sentence)) as refusal:
+        days_between(text)
+    assert advice in advised(refusal.value)
+    assert "--from" not in advised(refusal.value), "not every command that takes a range has that option"
+
+
+@given(GRAINS, DAYS)
+def test_a_day_lies_in_its_partition(grain: Grain, day: date) -> None:
+    partition = partition_of(grain, day)
+    assert day in days_of(grain, partition)
+    assert partition_of(grain, partition) == partition
+
+
+@given(GRAINS, DAYS)
+def test_partitions_follow_each_other_without_gap_or_overlap(grain: Grain, day: date) -> None:
+    partition = partition_of(grain, day)
+    assert days_of(grain, partition).end == next_partition(grain, partition)
+
+
+@given(GRAINS, DAYS, st.integers(min_value=0, max_value=400))
+def test_partitions_over_a_range_are_those_of_its_days(grain: Grain, day: date, length: int) -> None:
+    days = DayRange(day, day + timedelta(days=length))
+    assert partitions_over(grain, days) == tuple(sorted({partition_of(grain, each) for each in days}))
+
+
+@given(GRAINS, st.sets(DAYS, max_size=30))
+def test_compressed_ranges_cover_exactly_the_partitions_and_cannot_be_fewer(grain: Grain, days: set[date]) -> None:
+    partitions = {partition_of(grain, day) for day in days}
+    ranges = compress(grain, partitions)
+    assert {p for days_ in ranges for p in partitions_over(grain, days_)} == partitions
+    assert all(left.end < right.start for left, right in pairwise(ranges))
+
+
+def test_a_quarter_is_said_as_a_person_reads_it() -> None:
+    quarter = DayRange.inclusive(date(2006, 7, 1), date(2006, 9, 30))
+    assert describe(Grain.DAILY, quarter) == "2006-07-01..2006-09-30, 92 days"
+    assert describe(Grain.MONTHLY, partitions_over(Grain.MONTHLY, quarter)) == "2006-07..2006-09, 3 months"
+    assert describe(Grain.DAILY, [date(2006, 7, 1)]) == "2006-07-01, 1 day"
+    assert describe(Grain.DAILY, []) == "no days"
+
+
+def test_many_ranges_are_counted_after_the_first_few() -> None:
+    odd_days = [date(2006, 7, day) for day in range(1, 31, 2)]
+    assert describe(Grain.DAILY, odd_days, most=2) == "2006-07-01, 2006-07-03 and 13 more ranges, 15 days"
+
+
+def test_a_reversed_range_is_refused_with_the_range_that_was_meant() -> None:
+    with pytest.raises(InvalidRange, match="reversed") as refusal:
+        DayRange.inclusive(date(2006, 9, 30), date(2006, 7, 1))
+    assert advised(refusal.value) == "give the earlier day first: --from 2006-07-01 --to 2006-09-30"

@@ -1,0 +1,50 @@
+"""What is recommended to build partitions: commands that name exactly the days which they would accept."""
+
+from __future__ import annotations
+
+from datetime import date
+
+from backfill_assets.planning.manifest_parts import PinnedInput
+from backfill_assets.planning.partitions import Grain
+from backfill_assets.report.advice.filling import _MOST, how_to_fill, plan_again
+from backfill_assets_tests.support.advice import worded
+from backfill_assets_tests.support.ledger_examples import a_manifest
+
+SECOND, THIRD, FIFTH = date(2026, 1, 2), date(2026, 1, 3), date(2026, 1, 5)
+READ = (PinnedInput(argument="sales", table="bronze.sales", partitions=()),)
+
+
+def test_a_derived_table_is_planned_again_without_the_days_between_its_partitions() -> None:
+    run = a_manifest("bf-1", days=[SECOND, THIRD, FIFTH], inputs=READ)
+    assert worded(plan_again(run)) == (
+        "backfill plan example --reason WHY --from 2026-01-02 --to 2026-01-03 --by NAME; "
+        "backfill plan example --reason WHY --from 2026-01-05 --to 2026-01-05 --by NAME"
+    )
+    assert worded(plan_again(run, [FIFTH])) == (
+        "backfill plan example --reason WHY --from 2026-01-05 --to 2026-01-05 --by NAME"
+    )
+
+
+def test_a_month_is_planned_again_to_its_last_day() -> None:
+    run = a_manifest("bf-1", days=[date(2026, 2, 1)], grain=Grain.MONTHLY, inputs=READ)
+    assert worded(plan_again(run)) == "backfill plan example --reason WHY --from 2026-02-01 --to 2026-02-28 --by NAME"
+
+
+def test_a_source_table_is_loaded_even_if_no_file_had_landed_for_the_run() -> None:
+    run = a_manifest("bf-1", table="bronze.sales", days=[SECOND, THIRD], declared_empty=(THIRD,))
+    assert run.imports == ()
+    assert worded(plan_again(run)) == (
+        "backfill load sales --from 2026-01-02 --to 2026-01-02 --by NAME; "
+        "backfill load sales --from 2026-01-03 --to 2026-01-03 --empty --by NAME"
+    )
+
+
+def test_days_without_events_are_declared_and_many_ranges_are_shortened() -> None:
+    assert worded(how_to_fill("bronze.sales", Grain.DAILY, [SECOND])).endswith(
+        "declare it with backfill load sales --from 2026-01-02 --to 2026-01-02 --empty --by NAME"
+    )
+    apart = [SECOND.replace(day=day) for day in range(2, 30, 2)]
+    for count, more in ((_MOST, None), (_MOST + 1, 1)):
+        said = worded(how_to_fill("silver.sales", Grain.DAILY, apart[:count]))
+        assert said.count("backfill plan") == _MOST
+        assert said.endswith("--by NAME" if more is None else f"; and {more} more in the same way")

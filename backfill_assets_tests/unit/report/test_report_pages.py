@@ -1,0 +1,367 @@
+"""Reports as pages: every value is escaped, nothing refers to the network, and ten years of days stay small."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from datetime import date
+from html.parser import HTMLParser
+from io import StringIO
+from itertools import pairwise
+
+import pytest
+from rich.console import Console
+
+from backfill_assets.application.command_line import words_of
+from backfill_assets.cli.show import show
+from backfill_assets.cli.show_runs import report_view
+from backfill_assets.core.documents import as_json
+from backfill_assets.ledger.records import BreakdownCell, GateResult
+from backfill_assets.ledger.states import RunState
+from backfill_assets.planning.partitions import Grain
+from backfill_assets.report.breakdown import breakdown_document
+from backfill_assets.report.glossary import glossary
+from backfill_assets.report.matrices import matrices, states_in_words
+from backfill_assets.report.measured import (
+    Moves,
+    MovesOfSome,
+    moves_of_some,
+    outcome_of,
+    state_moves,
+)
+from backfill_assets.report.pages import (
+    MOST_MOVED,
+    breakdown_chart,
+    change_in_words,
+    html_page,
+    markdown_page,
+    most_moved,
+    moves_chart,
+)
+from backfill_assets.report.report import RunReport
+from backfill_assets.report.review import Level, review_of, share_of_accepted
+from backfill_assets_tests.support.report_examples import (
+    FIRST,
+    HOSTILE,
+    cell,
+    days,
+    gate,
+    parts,
+    report,
+    reviewed,
+    summary,
+)
+
+
+class Page(HTMLParser):
+    """The elements of a page with their attributes, and its text."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.texts: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        self.texts.append(data)
+
+    @property
+    def text(self) -> str:
+        return " ".join(" ".join(self.texts).split())
+
+
+def page(found: RunReport) -> tuple[str, Page]:
+    text = html_page(found, worded=words_of)
+    return text, Page(text)
+
+
+def test_hostile_words_stay_text_on_the_page() -> None:
+    text, found = page(report(said=HOSTILE))
+    assert [tag for tag, _ in found.elements if tag in ("img", "iframe", "object")] == []
+    assert len([tag for tag, _ in found.elements if tag == "script"]) == 1, "its own"
+    assert not [name for _, attributes in found.elements for name in attributes if name.startswith("on")]
+    assert "<script>alert" not in text
+    assert "\u202e" not in text
+    assert "{{ 7*7 }}" in found.text, "a value is not a template"
+
+
+def test_a_page_refers_to_nothing_outside_and_its_policy_forbids_it() -> None:
+    text, found = page(report(said=HOSTILE))
+    for tag, attributes in found.elements:
+        for name in ("src", "href", "action", "data", "xlink:href"):
+            assert attributes.get(name) in (None, "data:,"), (tag, name)
+    assert "url(" not in text
+    assert "@import" not in text
+    (policy,) = [a["content"] for _, a in found.elements if a.get("http-equiv") == "Content-Security-Policy"]
+    assert policy is not None
+    assert policy.startswith("default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-")
+
+
+def test_a_plain_page_has_no_address_at_all() -> None:
+    text, _ = page(report())
+    assert not re.search(r"https?://", text)
+
+
+def test_hostile_words_stay_text_in_markdown() -> None:
+    text = markdown_page(report(said=HOSTILE), worded=words_of)
+    bare = re.sub(r"\\.", "", text)
+    assert not re.search(r"[<>\[\]`{}]", bare)
+    assert "http://" not in bare
+    assert "\u202e" not in text
+
+
+@pytest.mark.parametrize("count", [1, 92, 3652])
+def test_the_page_of_ten_years_of_days_is_below_two_megabytes(count: int) -> None:
+    text, found = page(report(count))
+    assert len(text.encode()) < 2_000_000
+    assert len(most_moved(parts(count))) == min(count, MOST_MOVED if count > 400 else count)
+    assert "2006-07" in found.text
+
+
+def test_a_page_answers_the_reviewers_questions_before_anything_else() -> None:
+    _, found = page(report())
+    for before, after in pairwise(QUESTIONS):
+        assert found.text.index(before) < found.text.index(after)
+    assert found.text.index(QUESTIONS[-1]) < found.text.index("Totals")
+
+
+QUESTIONS = ["What changes?", "Why?", "By how much?", "Is it right?", "What happens on yes?"]
+
+
+def test_new_and_restated_days_are_told_apart() -> None:
+    _, found = page(report(3, new=1))
+    assert "restated: 2006-07-02..2006-07-03, 2 days" in found.text
+    assert "new: 2006-07-01, 1 day" in found.text
+
+
+def test_a_review_warns_of_gates_that_only_inform() -> None:
+    found = reviewed(parts(3), gate("wary", 3, (FIRST,), blocking=False, said="too many"))
+    review = review_of(found)
+    assert review.level is Level.ATTENTION
+    assert review.headline == (
+        "Every blocking gate passed: waits for an approval; "
+        "10.0% of the accepted rows change or disappear, with 1 warning"
+    )
+    assert review.warnings == ("Gate wary is not met: 2006-07-01: too many.",)
+
+
+def test_a_blocked_run_says_by_what_and_that_nothing_changes() -> None:
+    found = reviewed(parts(3), gate("unique_key", 3, (FIRST,), said="two rows"))
+    review = review_of(replace(found, run=summary(RunState.BLOCKED)))
+    assert review.level is Level.BAD
+    assert review.headline == "Blocked by unique_key: it cannot be published"
+    assert review.on_yes.startswith("It cannot be published")
+
+
+@pytest.mark.parametrize(
+    ("state", "headline"),
+    [
+        (RunState.PUBLISHED, "Published: it is so; 10.0% of the rows accepted before changed or disappeared"),
+        (RunState.SUPERSEDED, "Superseded: it is so; 10.0% of the rows accepted before changed or disappeared"),
+        (RunState.ROLLED_BACK, "Rolled back: it is so"),
+        (RunState.CANCELLED, "Cancelled: it is so"),
+    ],
+)
+def test_what_readers_have_seen_has_the_share_of_rows_too(state: RunState, headline: str) -> None:
+    found = reviewed(parts(3), gate("unique_key", 3))
+    assert review_of(replace(found, run=summary(state))).headline == headline
+    new_only = replace(found, run=summary(state), restated=None)
+    assert review_of(new_only).headline == headline.partition(";")[0]
+
+
+def test_before_the_gates_nothing_is_claimed() -> None:
+    found = replace(reviewed(()), totals=None, new=None, restated=None, run=summary(RunState.STAGED))
+    review = review_of(found)
+    assert review.level is Level.PENDING
+    assert (review.by_how_much, review.is_it_right) == ("Not measured yet.", "Not measured yet.")
+
+
+@pytest.mark.parametrize(
+    ("changed", "removed", "accepted", "share"),
+    [
+        (1, 1, 10, "20.0%"),
+        (1, 0, 5_000, "under 0.1%"),
+        (4_999, 0, 5_000, "over 99.9%"),
+        (0, 0, 5, "0.0%"),
+        (5, 0, 5, "100.0%"),
+    ],
+)
+def test_the_share_of_accepted_rows_is_not_rounded_to_none_or_all(
+    changed: int, removed: int, accepted: int, share: str
+) -> None:
+    unchanged = accepted - changed - removed
+    found = Moves(rows=accepted, accepted_rows=accepted, added=9, removed=removed, changed=changed, unchanged=unchanged)
+    assert share_of_accepted(found) == share
+
+
+def test_of_no_accepted_rows_there_is_no_share() -> None:
+    assert share_of_accepted(Moves(rows=3, accepted_rows=0, added=3, removed=0, changed=0, unchanged=0)) is None
+
+
+def test_the_glossary_explains_the_words_of_the_page_and_no_others() -> None:
+    text, found = page(report())
+    assert text.count('<details class="glossary">') == 1
+    words = [term.word for term in glossary(text.partition('<details class="glossary">')[0])]
+    assert {"accepted", "gate", "restated"} <= set(words)
+    assert not {"dependent", "warm-up", "withdrawn"} & set(words)
+    assert [term.word for term in glossary("It reads the <b>chunks</b>, swapped.")] == ["chunk", "swap"]
+    assert glossary('<p class="candidate">nothing</p>') == ()
+    assert "rows that readers of the published table see now" in found.text
+
+
+def result(day: date, **observed: object) -> GateResult:
+    return GateResult(
+        run_id="bf-1",
+        partition=day,
+        gate="warm_up",
+        blocking=True,
+        passed=True,
+        digest="d",
+        verdict="not asked for when the run was planned",
+        observed=observed,
+    )
+
+
+def test_what_a_proof_did_not_compare_is_said() -> None:
+    again, *rest = days(31)
+    shared = [result(day, proven_on="x") for day in rest]
+    assert outcome_of(Grain.DAILY, [result(again, unchanged=10), *shared]) == (
+        "2006-07-01, 1 day: computed again, the same rows; the other 30 days not computed again"
+    )
+    assert outcome_of(Grain.DAILY, [result(again, unchanged=10)]) == (
+        "2006-07-01, 1 day: computed again, the same rows"
+    )
+    assert outcome_of(Grain.DAILY, [result(again)]) == ("nothing was compared: not asked for when the run was planned")
+    failed = [replace(result(again, unchanged=10), passed=False), *shared]
+    assert outcome_of(Grain.DAILY, failed) == "1 of 31 days failed"
+
+
+def test_a_review_says_what_the_proof_compared() -> None:
+    proof = replace(gate("warm_up", 3), outcome="2006-07-01, 1 day: computed again, the same rows")
+    said = review_of(reviewed(parts(3), gate("unique_key", 3), proof)).is_it_right
+    assert "The window (warm_up): 2006-07-01, 1 day: computed again, the same rows." in said
+
+
+def test_states_before_and_after_are_a_matrix_with_added_and_removed_rows() -> None:
+    (matrix,) = matrices(report().state_moves)
+    assert matrix.afters == ("deadlines", "open", "no row")
+    assert [(row.before, row.counts, row.total) for row in matrix.rows] == [
+        ("deadlines", (0, 0, 1), 1),
+        ("open", (54, 7, 0), 61),
+        ("no row", (0, 2, 0), 2),
+    ]
+    assert matrix.totals == (54, 9, 1)
+    _, found = page(report())
+    assert "open 54 7 \u00b7 61 no row \u00b7 2 \u00b7 2 all 54 9 1 64" in found.text
+
+
+def test_states_in_words_leave_out_rows_that_kept_theirs() -> None:
+    moves = report().state_moves
+    assert states_in_words(moves, most=2) == (
+        "state: open \u2192 deadlines 54",
+        "state: no row \u2192 open 2",
+        "and 1 more",
+    )
+    assert "state: open \u2192 deadlines 54" in markdown_page(report(), worded=words_of)
+
+
+def test_new_partitions_are_no_moves_between_states() -> None:
+    found = {"column": "state", "before": None, "after": "open", "rows": 2}
+    results = [replace(result(day, state_moves=[found]), gate="compared_with_accepted") for day in days(3)]
+    assert [each.rows for each in state_moves(results, {FIRST})] == [4]
+
+
+def test_a_chart_shows_where_and_when_a_measure_moved_and_nothing_for_one_month() -> None:
+    cells = [cell(f"2006-{month:02d}", shop) for month in (7, 8) for shop in ("a", None)]
+    chart = breakdown_chart("amount", cells)
+    assert re.findall(r"<title>(.*?)</title>", chart) == [
+        "a, 2006-07: +1.5",
+        "a, 2006-08: +1.5",
+        "null, 2006-07: +1.5",
+        "null, 2006-08: +1.5",
+    ]
+    assert ">month; the darkest is 1.5<" in chart
+    assert breakdown_chart("rows", cells) == "", "it did not move"
+    still = [replace(each, after=each.before) for each in cells if each.by["shop"] is None]
+    assert "null" not in breakdown_chart("amount", [each for each in cells if each.by["shop"]] + still)
+    assert breakdown_chart("amount", cells[:2]) == "", "the table says all of it"
+    years = [cell(f"{year}-{month:02d}", "a") for year in (2004, 2005, 2006, 2007) for month in range(1, 13)]
+    assert "a, 2007: +18" in breakdown_chart("amount", years)
+
+
+def test_an_axis_says_what_it_counts() -> None:
+    chart = moves_chart(parts(3))
+    assert "2 rows</text>" in chart
+    assert ">partition</text>" in chart
+    assert ">month</text>" in moves_chart(parts(500))
+
+
+def test_some_partitions_are_added_up() -> None:
+    found = moves_of_some(Grain.DAILY, parts(3))
+    assert isinstance(found, MovesOfSome)
+    assert (found.partitions, found.moves.changed, found.moves.rows) == (3, 3, 30)
+    assert moves_of_some(Grain.DAILY, ()) is None
+
+
+@pytest.mark.parametrize(("grain", "partition"), [("monthly", "2006-07"), ("daily", "2006-07-01")])
+def test_a_month_is_shown_as_a_month_on_the_terminal(grain: str, partition: str) -> None:
+    console = Console(record=True, width=200, file=StringIO())
+    show(console, report_view(replace(report(1), manifest={"target": {"grain": grain}})))
+    lines = console.export_text().splitlines()
+    assert [line.split()[0] for line in lines if line.split()[1:4] == ["10", "10", "0"]] == [partition, "all"]
+    assert [line.split()[1] for line in lines if line.startswith("wary") and "deadlines" in line][-1] == partition
+
+
+def test_a_measure_that_moved_shows_both_values_in_one_cell_and_is_sorted_by_the_new_one() -> None:
+    page = html_page(report(), worded=words_of)
+    assert '<td class="n" data-value="9">7.50 → 9<br><span class="soft">+1.50, +20.0%</span></td>' in page
+    assert '<td class="n" data-value="10">10</td>' in page
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [(2278, 2277, "-1, under 0.1%"), (100, 101, "+1, +1.0%"), (0, 3, "+3"), (5, 5, "same")],
+)
+def test_a_small_change_is_not_rounded_to_none(before: int, after: int, said: str) -> None:
+    assert change_in_words(before, after) == said
+
+
+NAN, INFINITE = float("nan"), float("inf")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [(NAN, NAN, "same"), (INFINITE, INFINITE, "same"), (1, NAN, "not comparable"), (-INFINITE, 1.5, "not comparable")],
+)
+def test_a_sum_that_is_not_finite_is_not_subtracted(before: float, after: float, said: str) -> None:
+    assert change_in_words(before, after) == said
+
+
+def test_the_report_of_sums_that_are_not_finite_can_be_read_everywhere() -> None:
+    kept = [
+        BreakdownCell(
+            month=date(2006, month, 1),
+            is_new=is_new,
+            by={"shop": shop},
+            before={"rows": "10", "amount": before},
+            after={"rows": "10", "amount": after},
+            differs=True,
+        )
+        for is_new in (False, True)
+        for month in (7, 8)
+        for shop, before, after in [("a", "1", "NaN"), ("b", "Infinity", "-Infinity"), ("c", "-Infinity", "2")]
+    ]
+    found = replace(report(), breakdown=breakdown_document(kept, None))
+    text = html_page(found, worded=words_of)
+    assert "1 → NaN<br>" in text
+    assert "Infinity → -Infinity<br>" in text
+    assert not re.search(r"> *-?(nan|inf)\b|→ -?(nan|inf)\b", text)
+    assert markdown_page(found, worded=words_of)
+    console = Console(record=True, width=200, file=StringIO())
+    show(console, report_view(replace(found, manifest={"target": {"grain": "daily"}})))
+    values = json.loads(json.dumps(as_json(found, worded=words_of), allow_nan=False))
+    assert [each["after"]["amount"] for each in values["breakdown"]["new"][:3]] == ["NaN", "-Infinity", 2]

@@ -1,0 +1,46 @@
+"""What a run brings along besides what made it necessary."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import date
+
+from backfill_assets.ledger.provenance import DerivedProvenance
+from backfill_assets.report.version_changes import differences
+from backfill_assets_tests.unit.planning.test_manifest import FIRST, MANIFEST
+
+SECOND = date(2006, 7, 2)
+SAME = DerivedProvenance(
+    code="c" * 64,
+    configuration="d" * 64,
+    inputs={},
+    manifest="m" * 64,
+    references={"sla_policy": ("1", "e" * 64)},
+    session="s" * 64,
+    transform="case-sla",
+    transform_version="3.1.0",
+)
+
+
+def test_a_run_of_the_same_release_and_references_brings_nothing_along() -> None:
+    assert list(differences(MANIFEST, {FIRST: SAME, SECOND: SAME})) == []
+
+
+def test_a_newer_release_and_another_reference_are_named_with_their_partitions() -> None:
+    older = replace(SAME, transform_version="3.0.0", references={"sla_policy": ("0", "f" * 64)})
+    found = list(differences(MANIFEST, {FIRST: older, SECOND: replace(SAME, transform_version="2.4.1")}))
+    assert [each.sentence for each in found] == [
+        "silver.case_sla_daily also gets release 3.1.0 in place of 3.0.0: 2006-07-01, 1 day",
+        "silver.case_sla_daily also gets sla_policy 1 in place of 0: 2006-07-01, 1 day",
+        "silver.case_sla_daily also gets release 3.1.0 in place of 2.4.1: 2006-07-02, 1 day",
+    ]
+
+
+def test_other_content_of_the_same_version_counts_and_a_later_release_is_no_newer_one() -> None:
+    edited = replace(SAME, transform_version="3.2.0", references={"sla_policy": ("1", "f" * 64)})
+    (only,) = differences(MANIFEST, {FIRST: edited})
+    assert only.sentence == (
+        "silver.case_sla_daily also gets sla_policy 1 with other content in place of 1: 2006-07-01, 1 day"
+    )
+    (first,) = differences(MANIFEST, {FIRST: replace(SAME, references={})})
+    assert (first.what, first.was, first.now) == ("sla_policy", "none", "1")

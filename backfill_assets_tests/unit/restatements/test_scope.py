@@ -1,0 +1,193 @@
+"""Property: what a plan builds and what it leaves out, with a reason, are together what was asked for.
+
+Over random graphs with gaps, changes and requests. What was asked for is found here partition by partition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import date, timedelta
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from backfill_assets.core.errors import Refused
+from backfill_assets.planning.graph import TableNode
+from backfill_assets.planning.impact import Rebuild, impact
+from backfill_assets.planning.partitions import DayRange, Grain, days_of, partitions_over
+from backfill_assets.planning.restatement import LeftOut, SetRequest
+from backfill_assets.report.advice.left_out import how_to_include
+from backfill_assets.restatements.scope import NOTHING_STALE, left_out_of, require_whole, stale_ones
+from backfill_assets_tests.support.graph_examples import DAYS, SPAN, every_partition, inputs_of, is_complete
+from backfill_assets_tests.support.published_world import World, happenings, worlds
+
+Partitions = set[tuple[str, date]]
+
+
+def scoped(world: World, request: SetRequest) -> tuple[tuple[Rebuild, ...], tuple[LeftOut, ...]]:
+    """What a request builds and leaves out."""
+    graph, accepted = world.graph, world.accepted()
+    changed: dict[str, set[date]] = {}
+    for name, days in request.because:
+        changed.setdefault(name, set()).update(partitions_over(graph.table(name).grain, days))
+    found = [
+        world.stale(node, None if request.days is None else list(partitions_over(node.grain, request.days)))
+        for node in graph.tables.values()
+        # What has landed is not modelled here.
+        if request.table in (None, node.name) and not node.is_source
+    ]
+    stale = stale_ones(graph, request, found) if request.stale else NOTHING_STALE
+    rebuilds = impact(graph, changed, accepted, rebuild=stale.rebuild, if_complete=stale.if_complete)
+    besides = () if request.stale else found
+    return rebuilds, left_out_of(graph, request, stale, changed, rebuilds, accepted, besides)
+
+
+def drawn(data: st.DataObject) -> tuple[tuple[Rebuild, ...], tuple[LeftOut, ...]] | None:
+    """What a request for what is stale builds and leaves out, in a changed world; None if refused."""
+    world = data.draw(worlds())
+    data.draw(happenings(world))
+    try:
+        return scoped(world, data.draw(requests_of_stale(world)))
+    except Refused:
+        return None
+
+
+def built_by(rebuilds: tuple[Rebuild, ...]) -> Partitions:
+    return {(rebuild.table, partition) for rebuild in rebuilds for partition in rebuild.partitions}
+
+
+def listed(left_out: tuple[LeftOut, ...], *, asked: bool) -> list[tuple[str, date]]:
+    return [(each.table, p) for each in left_out if each.is_asked is asked for p in each.partitions]
+
+
+def stale_in(world: World, node: TableNode) -> set[date]:
+    """The accepted partitions that are stale."""
+    found = world.stale(node)
+    return {p for each in found.ranges for p in each.partitions} & world.accepted()[node.name]
+
+
+def require_listed_once(rebuilds: tuple[Rebuild, ...], left_out: tuple[LeftOut, ...]) -> None:
+    every = [*built_by(rebuilds), *listed(left_out, asked=True), *listed(left_out, asked=False)]
+    assert len(every) == len(set(every))
+    assert all(each.reason and how_to_include(each).parts for each in left_out)
+
+
+def is_whole(grain: Grain, partition: date, days: DayRange) -> bool:
+    return all(day in days for day in days_of(grain, partition))
+
+
+def requests_of_stale(world: World) -> st.SearchStrategy[SetRequest]:
+    days = st.tuples(DAYS, st.integers(1, 90)).map(
+        lambda drawn: DayRange.inclusive(drawn[0], min(SPAN.last, drawn[0] + timedelta(days=drawn[1])))
+    )
+    derived = [node.name for node in world.graph.tables.values() if not node.is_source]
+    return st.builds(
+        SetRequest,
+        reason=st.just("why not"),
+        by=st.just("ana"),
+        stale=st.just(True),
+        table=st.none() | st.sampled_from(derived),
+        days=st.none() | days,
+        changed_code=st.booleans(),
+    )
+
+
+@given(st.data())
+def test_everything_stale_that_is_asked_for_is_built_or_left_out_with_a_reason(data: st.DataObject) -> None:
+    world = data.draw(worlds())
+    data.draw(happenings(world))
+    request = data.draw(requests_of_stale(world))
+    try:
+        rebuilds, left_out = scoped(world, request)
+    except Refused as error:
+        assert "only the code changed" in error.message
+        return
+    require_listed_once(rebuilds, left_out)
+    built, accepted = built_by(rebuilds), world.accepted()
+    there = {name: some | {p for table, p in built if table == name} for name, some in accepted.items()}
+    asked: Partitions = set()
+    for node in world.graph.tables.values():
+        if node.is_source or request.table not in (None, node.name):
+            continue
+        stale = stale_in(world, node)
+        if request.days is None:
+            asked |= {(node.name, p) for p in stale}
+            gaps = {(node.name, p) for p in world.gaps(node)}
+            assert gaps <= built | set(listed(left_out, asked=False))
+            continue
+        inside = {p for p in every_partition(node.grain) if any(day in request.days for day in days_of(node.grain, p))}
+        asked |= {(node.name, p) for p in inside & stale}
+        never = inside - accepted[node.name]
+        possible = {p for p in never if is_complete(world.graph, node, p, there)}
+        asked |= {(node.name, p) for p in never if p in possible or is_whole(node.grain, p, request.days)}
+        # Everything that could be built of the named days is.
+        assert {(node.name, p) for p in possible} <= built
+    assert set(listed(left_out, asked=True)) == asked - built
+
+
+@given(st.data())
+def test_everything_that_depends_on_named_days_is_built_or_left_out_with_a_reason(data: st.DataObject) -> None:
+    world = data.draw(worlds())
+    data.draw(happenings(world))
+    name = data.draw(st.sampled_from(list(world.graph.tables)))
+    first = data.draw(DAYS)
+    last = min(SPAN.last, first + timedelta(days=data.draw(st.integers(0, 40))))
+    days = DayRange.inclusive(first, last)
+    request = SetRequest(reason="why not", by="ana", because=((name, days),))
+    rebuilds, left_out = scoped(world, request)
+    require_listed_once(rebuilds, left_out)
+    built, accepted = built_by(rebuilds), world.accepted()
+    named = set(partitions_over(world.graph.table(name).grain, days))
+    asked = {(name, day) for day in named - accepted[name]}
+    changed, there = {name: named}, {table: set(some) for table, some in accepted.items()}
+    for node in world.graph.tables.values():
+        depends = {p for p in every_partition(node.grain) if depends_on(world, node, p, changed)}
+        assert {(node.name, p) for p in depends & accepted[node.name]} <= built | {(name, p) for p in named}
+        new = {p for p in depends - accepted[node.name] if is_complete(world.graph, node, p, there)}
+        new = set() if node.is_source else new
+        if accepted[node.name]:
+            asked |= {(node.name, p) for p in new if any(day in days for day in days_of(node.grain, p))}
+        assert {(node.name, p) for p in new} <= {*listed(left_out, asked=True), *listed(left_out, asked=False)}
+        changed.setdefault(node.name, set()).update(depends & accepted[node.name] | new)
+        there[node.name] |= new
+    assert set(listed(left_out, asked=True)) == asked
+
+
+def depends_on(world: World, node: TableNode, partition: date, changed: Mapping[str, set[date]]) -> bool:
+    return any(
+        not inputs_of(world.graph, edge, node, partition).isdisjoint(changed.get(edge.table, set()))
+        for edge in node.inputs
+    )
+
+
+@given(st.data())
+def test_a_person_who_names_days_gets_all_of_them_or_a_refusal_that_counts(data: st.DataObject) -> None:
+    found = drawn(data)
+    assume(found)
+    rebuilds, left_out = found or ((), ())
+    missing = listed(left_out, asked=True)
+    if not missing:
+        require_whole(rebuilds, left_out)
+        return
+    with pytest.raises(Refused) as refused:
+        require_whole(rebuilds, left_out)
+    planned = len(built_by(rebuilds))
+    assert refused.value.message.startswith(f"{planned:,} of {planned + len(missing):,} partition")
+
+
+def test_the_property_meets_requests_that_are_whole_and_that_are_not() -> None:
+    """Guards the strategies."""
+    met: set[str] = set()
+
+    @given(st.data())
+    def look(data: st.DataObject) -> None:
+        rebuilds, left_out = drawn(data) or ((), ())
+        met.add("part" if rebuilds and listed(left_out, asked=True) else "other")
+        assume(rebuilds)
+        if not listed(left_out, asked=True):
+            met.add("whole")
+        met.update(each.why.split(":")[0] for each in left_out)
+
+    look()
+    assert {"part", "whole", "never built", "never built, and the days were not named"} <= met
