@@ -62,7 +62,9 @@ def main() -> None:
         rooms = Counter(name.partition("/")[0] for name in trail.entered)
         shown = ", ".join(f"{room} {count}" for room, count in rooms.items())
         sys.stderr.write(f"{words[0]}: {len(trail.entered)} files, {len(trail.ways)} ways ({shown})\n")
-        steps = {name: count for name, count in trail.entered.items() if "next_steps" in name or "advice" in name}
+        steps = {
+            name: count for name, count in trail.entered.items() if name == "report/requests.py" or "advice" in name
+        }
         sys.stderr.write(f"entered for next steps: {steps or 'nothing'}\n")
         if lists:
             sys.stderr.write("".join(f"{count:7,} {name}\n" for name, count in trail.entered.items()))

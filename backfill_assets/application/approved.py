@@ -9,7 +9,7 @@ from backfill_assets.ledger.states import ApprovalState, RunState, SetState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED
 from backfill_assets.publication.authority import is_agreed
-from backfill_assets.report.next_step import outdated_partitions
+from backfill_assets.report.what_next import outdated_partitions
 from backfill_assets.workspace import Workspace
 
 

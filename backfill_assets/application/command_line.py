@@ -1,7 +1,7 @@
 """Next steps as commands to type.
 
 For the command line and for Dagster's pages, which show the same commands. What can be done next is decided elsewhere
-and arrives as a value of `next_steps`.
+and arrives as a value of `report.requests`.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 import shlex
 
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.core.next_steps import Advice, Invocation, Option, step
 from backfill_assets.report.advice import next_step_of
+from backfill_assets.report.requests import Advice, Invocation, Option, step
 
 _PROGRAM = "backfill"
 

@@ -9,13 +9,13 @@ from backfill_assets.application.parts import Part
 from backfill_assets.application.recorder import Acting
 from backfill_assets.application.terms import present_terms
 from backfill_assets.core.errors import BackfillError, NotApproved, Refused
-from backfill_assets.core.next_steps import Act, NextStep, do, step
 from backfill_assets.ledger.recorded_text import one_line
 from backfill_assets.ledger.records import RunRecord
 from backfill_assets.ledger.states import RunState
 from backfill_assets.publication import follow as outbox
 from backfill_assets.publication.authority import demands_of, open_comments
 from backfill_assets.publication.follow import Asking, FailedFollowUp, PlannedFollowUps, Tries, always
+from backfill_assets.report.requests import Act, NextStep, do, step
 from backfill_assets.workspace import Workspace
 
 UNFINISHED = (RunState.PLANNED, RunState.STAGED, RunState.FAILED)

@@ -16,7 +16,6 @@ from backfill_assets.application.recorder import Acting
 from backfill_assets.application.resolve_outcome import settle_table
 from backfill_assets.application.run import Run
 from backfill_assets.core.errors import BackfillError, InvalidRange, Refused
-from backfill_assets.core.next_steps import Act, NextStep, do, step
 from backfill_assets.core.people import require_person
 from backfill_assets.core.progress import Progress
 from backfill_assets.domain import SourceTable
@@ -35,6 +34,7 @@ from backfill_assets.report.advice.planning import EARLIER_FIRST_DAY
 from backfill_assets.report.imports import import_document
 from backfill_assets.report.landed import LandReport, about_import, questions
 from backfill_assets.report.report import RunReport
+from backfill_assets.report.requests import Act, NextStep, do, step
 from backfill_assets.transforms.schemas import former_columns, stored_schema
 from backfill_assets.workspace import Workspace
 

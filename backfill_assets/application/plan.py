@@ -7,7 +7,6 @@ from dataclasses import replace
 from backfill_assets.application.parts import stages
 from backfill_assets.application.terms import present_terms, terms_of
 from backfill_assets.core.errors import Refused
-from backfill_assets.core.next_steps import Option, step
 from backfill_assets.core.people import require_person
 from backfill_assets.ledger.recorded_text import one_line
 from backfill_assets.ledger.store import LedgerState
@@ -20,6 +19,7 @@ from backfill_assets.planning.restatement import NothingToRebuild, PlannedSet, S
 from backfill_assets.report.planned import PlanDocument, plan_document
 from backfill_assets.report.planned_sets import NothingPlanned, SetPlan, set_plan_document
 from backfill_assets.report.releases import goes_back
+from backfill_assets.report.requests import Option, step
 from backfill_assets.report.version_changes import brought_along
 from backfill_assets.restatements.plan import plan_set as write_set
 from backfill_assets.restatements.references import Chooser

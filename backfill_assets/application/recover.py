@@ -10,7 +10,6 @@ from functools import partial
 from backfill_assets.application.recorder import Acting
 from backfill_assets.core.crash_points import Point
 from backfill_assets.core.errors import AtWork, BackfillError, HalfWay, IllegalTransition, Refused
-from backfill_assets.core.next_steps import Act, NextStep, do, step
 from backfill_assets.core.problems import Problem
 from backfill_assets.landing.turn import clean_up_landing
 from backfill_assets.ledger.records import PublicationRecord, RollbackOrder, SetRecord
@@ -22,6 +21,7 @@ from backfill_assets.publication.publish import publish_run
 from backfill_assets.publication.recover import RecoveryOutcome, end_publication
 from backfill_assets.report.advice import next_step_of
 from backfill_assets.report.recovered import RecoveredWork, RecoveryReport
+from backfill_assets.report.requests import Act, NextStep, do, step
 from backfill_assets.restatements.recover import recover_set
 from backfill_assets.restatements.undo import complete_rollback
 from backfill_assets.workspace import Workspace

@@ -12,12 +12,12 @@ from datetime import datetime
 from backfill_assets.application.recorder import Acting
 from backfill_assets.application.stopped import LEASES
 from backfill_assets.core.errors import BackfillError, OutcomeUnknown
-from backfill_assets.core.next_steps import Act, do, step
 from backfill_assets.ledger.records import Action, PublicationRecord, RollbackOrder
 from backfill_assets.ledger.states import PublicationState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.publication.recover import end_publication
 from backfill_assets.report.advice import next_step_of
+from backfill_assets.report.requests import Act, do, step
 from backfill_assets.workspace import Workspace
 
 

@@ -11,7 +11,6 @@ from backfill_assets.application.recorder import Acting
 from backfill_assets.application.resolve_outcome import rollback_under_way, settle
 from backfill_assets.application.run import Run, erase_samples
 from backfill_assets.core.errors import IllegalTransition, Refused
-from backfill_assets.core.next_steps import Act, do
 from backfill_assets.core.people import require_person
 from backfill_assets.core.progress import Progress
 from backfill_assets.ledger.records import RunRecord
@@ -20,6 +19,7 @@ from backfill_assets.ledger.states import EVER_PUBLISHED, MEANING, RunState, Set
 from backfill_assets.planning.partitions import describe
 from backfill_assets.report.advice.filling import joined
 from backfill_assets.report.recovered import ErasedSamples
+from backfill_assets.report.requests import Act, do
 from backfill_assets.report.set_report import SetReport, set_report
 from backfill_assets.report.sets import SetDocument, set_document
 from backfill_assets.restatements.approve import approve_set

@@ -8,7 +8,6 @@ from pathlib import Path
 from backfill_assets.application.land import landed_report, landing
 from backfill_assets.application.recorder import Acting
 from backfill_assets.core.errors import Refused
-from backfill_assets.core.next_steps import ANOTHER_PERSON, Option, step
 from backfill_assets.core.people import require_person, same_name
 from backfill_assets.landing.archive import require_landable
 from backfill_assets.landing.extract import Effect, Extract, land_extract, preview
@@ -17,6 +16,7 @@ from backfill_assets.landing.statements import restore as restore_keys
 from backfill_assets.landing.statements import withdraw as withdraw_key
 from backfill_assets.planning.partitions import DayRange, count_of
 from backfill_assets.report.landed import DayWithdrawn, ExtractPreview, LandReport, about_import
+from backfill_assets.report.requests import ANOTHER_PERSON, Option, step
 from backfill_assets.workspace import Workspace
 
 

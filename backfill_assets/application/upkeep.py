@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from datetime import date
 
 from backfill_assets.application.recorder import Acting, Pruned
-from backfill_assets.core.documents import INLINE
 from backfill_assets.ledger.records import RunRecord
 from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED
+from backfill_assets.report.documents import INLINE
 from backfill_assets.upkeep.vacuum import vacuum_lake
 from backfill_assets.upkeep.vacuum_report import VacuumReport
 from backfill_assets.workspace import Workspace

@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     # These take long to import, and `--help` does not need them.
     from rich.console import Console
 
-    from backfill_assets.core.next_steps import NextStep
     from backfill_assets.landing.extract import Extract
     from backfill_assets.report.landed import LandReport
+    from backfill_assets.report.requests import NextStep
 
 
 @app.command()

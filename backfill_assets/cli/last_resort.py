@@ -13,9 +13,9 @@ from typing import IO
 
 from backfill_assets.core.clock import system_clock
 from backfill_assets.core.errors import BackfillError, DiskFull, Unexpected
-from backfill_assets.core.next_steps import Act, do, step
 from backfill_assets.core.settings import Settings
 from backfill_assets.core.wording import visible
+from backfill_assets.report.requests import Act, do, step
 
 DEBUG = "BACKFILL_DEBUG"
 """With this variable set the details are also on standard error."""
@@ -42,7 +42,7 @@ def unexpected(error: Exception) -> BackfillError:
     """
     show_trace(error)
     if _is_full(error):
-        return DiskFull(visible(str(getattr(error, "filename", None) or _fullest())))
+        return DiskFull(holds=visible(str(getattr(error, "filename", None) or _fullest())))
     written = _write(error)
     where = f"details in {written}" if written else f"its details could not be written; {DEBUG}=1 shows them"
     return Unexpected(

@@ -9,10 +9,10 @@ from rich.table import Table
 from rich.text import Text
 
 from backfill_assets.application.command_line import words_of
-from backfill_assets.core.next_steps import Invocation, NextStep, step
 from backfill_assets.core.problems import Problem
 from backfill_assets.core.wording import visible
 from backfill_assets.report.advice import next_step_of
+from backfill_assets.report.requests import Invocation, NextStep, step
 
 _STATE_STYLE = {
     "PUBLISHED": "green",

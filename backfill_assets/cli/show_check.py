@@ -9,8 +9,8 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from backfill_assets.cli.show import facts, listing, next_line, problems_view
-from backfill_assets.core.next_steps import NextStep
 from backfill_assets.planning.partitions import count_of
+from backfill_assets.report.requests import NextStep
 
 if TYPE_CHECKING:
     from backfill_assets.upkeep.check import CheckedTable, CheckReport

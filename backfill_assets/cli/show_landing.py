@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from rich.console import RenderableType
 
 from backfill_assets.cli.show import facts, listing
-from backfill_assets.core.next_steps import NextStep
 from backfill_assets.planning.partitions import count_of
+from backfill_assets.report.requests import NextStep
 
 if TYPE_CHECKING:
     # It imports what lands files, which commands that only look do not need.

@@ -11,10 +11,10 @@ from rich.text import Text
 from backfill_assets.application.command_line import words_of
 from backfill_assets.cli.show import facts, following, listing, mebibytes, problems_view
 from backfill_assets.cli.show_runs import sample_view
-from backfill_assets.core.next_steps import NextStep, step
 from backfill_assets.core.wording import visible
 from backfill_assets.planning.partitions import count_of
 from backfill_assets.report.advice import next_step_of
+from backfill_assets.report.requests import NextStep, step
 
 if TYPE_CHECKING:
     # They import Spark, which a view of them does not need.
@@ -143,10 +143,7 @@ def _vacuumed(table: VacuumedTable, verb: str) -> Sequence[RenderableType]:
     if table.skipped:
         parts += ["", Text(f"{table.table}: left alone, {table.skipped}", style="yellow")]
     if table.runs:
-        rows = [
-            [f.run_id, "kept" if f.kept else verb, f.count.files, mebibytes(f.count.size_bytes), f.reason]
-            for f in table.runs
-        ]
+        rows = [[f.run_id, "kept" if f.kept else verb, f.files, mebibytes(f.size_bytes), f.reason] for f in table.runs]
         parts += ["", listing(table.table, ["run", "", "files", "MiB", "why"], rows, numbers=["files", "MiB"])]
     return parts
 

@@ -16,13 +16,13 @@ from backfill_assets.cli.show_sets import set_view
 from backfill_assets.cli.show_stale import stale_view
 from backfill_assets.cli.show_status import imports_view, status_view
 from backfill_assets.cli.show_upkeep import audit_view, recovered_lines, reproduction_view, vacuum_view
-from backfill_assets.core.next_steps import ANOTHER_PERSON, Act, NextStep, do, step
 from backfill_assets.report.history import TableHistory
 from backfill_assets.report.partition import PartitionHistory
 from backfill_assets.report.planned import PlanDocument
 from backfill_assets.report.planned_sets import NothingPlanned, SetPlan
 from backfill_assets.report.publications import PublicationDocument, RollbackDocument
 from backfill_assets.report.report import RunReport
+from backfill_assets.report.requests import ANOTHER_PERSON, Act, NextStep, do, step
 from backfill_assets.report.runs import RunSummary
 from backfill_assets.report.set_report import SetReport
 from backfill_assets.report.sets import SetDocument

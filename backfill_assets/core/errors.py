@@ -42,8 +42,6 @@ from datetime import date
 from string import Formatter
 from typing import Any, Self, TypeVar, dataclass_transform
 
-from backfill_assets.core.next_steps import Advice, NextStep, step
-
 
 class BackfillError(Exception):
     """The base of the errors that this project raises intentionally.
@@ -54,17 +52,17 @@ class BackfillError(Exception):
 
     Args:
         message: What was expected, what was found, and where.
-        next_step: What the reader can do now, preferably a request.
+        next_step: What the reader can do now.
         **ids: The ids of the objects involved (run_id, table, partition, ...), kept as `ids` for logs and JSON.
     """
 
     exit_code = 1
-    next_step: NextStep | None = None
+    next_step: Any = None
     _recorded = ""
 
-    def __init__(self, message: str = "", *, next_step: Advice | None = None, **ids: object) -> None:
+    def __init__(self, message: str = "", *, next_step: Any = None, **ids: object) -> None:
         super().__init__(message)
-        self.next_step = None if next_step is None else step(next_step)
+        self.next_step = next_step
         self._ids = dict(ids)
 
     @property
@@ -246,18 +244,11 @@ class StoreAway(Retryable):
     """An object store that does not answer, or answers that it cannot at present."""
 
 
+@sentence
 class DiskFull(Retryable):
-    """No space is left on a disk; the request goes on where there is some.
+    """no space is left on the disk that holds {holds}."""
 
-    Args:
-        holds: What is on the disk, such as a path.
-    """
-
-    def __init__(self, holds: str) -> None:
-        super().__init__(
-            f"no space is left on the disk that holds {holds}.",
-            next_step="free some, then give the same command again",
-        )
+    holds: str
 
 
 class Interrupted(BackfillError):

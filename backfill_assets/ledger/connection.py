@@ -115,7 +115,7 @@ def transaction(engine: Engine, options: Mapping[str, Mapping[str, Any]]) -> Ite
             _commit(open_transaction.commit)
     except OperationalError as error:
         if _is_full(error):
-            raise DiskFull(f"the ledger {engine.url.database}") from error
+            raise DiskFull(holds=f"the ledger {engine.url.database}") from error
         raise Unavailable(why=str(error.orig)) from error
     except NoFreeConnection as error:
         why = f"other threads of this process kept all its connections for {WAIT_SECONDS} s."

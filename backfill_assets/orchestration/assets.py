@@ -31,7 +31,6 @@ from backfill_assets.application.execute import execute
 from backfill_assets.application.parts import STAGED_AND_GATED, Part
 from backfill_assets.application.report import report_markdown
 from backfill_assets.core.errors import NotApproved
-from backfill_assets.core.next_steps import Act, do
 from backfill_assets.core.progress import Listener, Progress
 from backfill_assets.domain import DerivedTable, Domain, SourceTable, Table
 from backfill_assets.ledger.records import GateResult, PublicationRecord, RunRecord
@@ -50,6 +49,7 @@ from backfill_assets.orchestration.runs import (
     run_to_stage,
 )
 from backfill_assets.planning.graph import Graph
+from backfill_assets.report.requests import Act, do
 
 Events = Iterator[Any]
 WHOLE_RANGE = BackfillPolicy.single_run()

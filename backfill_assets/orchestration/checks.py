@@ -25,7 +25,6 @@ from dagster import (
 )
 
 from backfill_assets.application.command_line import words_of
-from backfill_assets.core.next_steps import Act, do
 from backfill_assets.domain import Gate
 from backfill_assets.ledger.records import GateResult
 from backfill_assets.orchestration.dagster_internals import AssetCheckEvaluationTargetMaterializationData as Target
@@ -34,6 +33,7 @@ from backfill_assets.orchestration.links import REPORT
 from backfill_assets.orchestration.partitions import key_of
 from backfill_assets.planning.partitions import Grain, count_of, describe
 from backfill_assets.report.measured import changed_columns, outcome_of
+from backfill_assets.report.requests import Act, do
 
 OBSERVED = TableSchema(columns=[TableColumn("what", "string"), TableColumn("value", "string")])
 FAILED = TableSchema(

@@ -22,7 +22,6 @@ from backfill_assets.application.recorder import Acting
 from backfill_assets.application.recover import recover_document
 from backfill_assets.application.subjects import subject_of
 from backfill_assets.core.errors import Refused
-from backfill_assets.core.next_steps import Act, NextStep, do
 from backfill_assets.core.people import require_person
 from backfill_assets.core.progress import Progress
 from backfill_assets.domain import DerivedTable, Domain
@@ -37,6 +36,7 @@ from backfill_assets.planning.partitions import DayRange
 from backfill_assets.planning.request import PlanRequest
 from backfill_assets.planning.restatement import SetRequest
 from backfill_assets.report.planned_sets import NothingPlanned
+from backfill_assets.report.requests import Act, NextStep, do
 
 MODES = Enum(
     "Mode",

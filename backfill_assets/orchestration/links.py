@@ -8,9 +8,9 @@ from urllib.parse import quote
 from dagster import MetadataValue
 
 from backfill_assets.application.command_line import words_of
-from backfill_assets.core.next_steps import Act, do
 from backfill_assets.core.settings import Settings
 from backfill_assets.planning.sets import is_set
+from backfill_assets.report.requests import Act, do
 
 REPORT = "report"
 AT_THE_DESK = "at the desk"

@@ -22,7 +22,6 @@ from backfill_assets.application.plan_load import plan_load
 from backfill_assets.application.run import Run
 from backfill_assets.application.upkeep import find_run
 from backfill_assets.core.errors import BackfillError, InvalidRange, MissingInput, Refused, Retryable
-from backfill_assets.core.next_steps import Act, do, step
 from backfill_assets.core.people import FOLLOWER, require_person
 from backfill_assets.domain import DerivedTable, SourceTable, Table
 from backfill_assets.ledger.records import RunRecord
@@ -32,6 +31,7 @@ from backfill_assets.orchestration.resources import Session
 from backfill_assets.planning.manifest_parts import CauseKind, Kind
 from backfill_assets.planning.partitions import DayRange, compress, days_listed, days_of, describe
 from backfill_assets.planning.request import PlanRequest
+from backfill_assets.report.requests import Act, do, step
 from backfill_assets.workspace import Workspace
 
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.core.next_steps import NAME, WHY, Act, Invocation, NextStep, do, step
 from backfill_assets.ledger.records import RunRecord
 from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.partitions import count_of, describe
 from backfill_assets.report.advice import next_step_of
+from backfill_assets.report.requests import NAME, WHY, Act, Invocation, NextStep, do, step
 
 if TYPE_CHECKING:
     from backfill_assets.planning.following import Wanted

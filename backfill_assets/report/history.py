@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from backfill_assets.core.documents import INLINE
 from backfill_assets.ledger.states import PublicationState
+from backfill_assets.report.documents import INLINE
 from backfill_assets.report.publications import PublicationDocument, publication_line
 from backfill_assets.report.status import TableStatus, table_status
 from backfill_assets.workspace import Workspace

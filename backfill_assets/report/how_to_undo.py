@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from backfill_assets.core.next_steps import NextStep, step, undo
 from backfill_assets.ledger.records import RunRecord
 from backfill_assets.ledger.transactions import ReadTransaction
+from backfill_assets.report.requests import NextStep, step, undo
 
 
 def how_to_undo(tx: ReadTransaction, named: str, run_ids: Iterable[str]) -> NextStep:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 
-from backfill_assets.core.next_steps import NAME, Act, NextStep, do, step
 from backfill_assets.domain import SourceTable
 from backfill_assets.lake.tables import few_rows
 from backfill_assets.landing.days import pending_days
@@ -16,6 +15,7 @@ from backfill_assets.planning.partitions import DayRange, count_of
 from backfill_assets.report.advice.filling import loads
 from backfill_assets.report.imports import ImportDocument
 from backfill_assets.report.report import RunReport
+from backfill_assets.report.requests import NAME, Act, NextStep, do, step
 from backfill_assets.workspace import Workspace
 
 

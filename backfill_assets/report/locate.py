@@ -10,7 +10,6 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import date, datetime
 
-from backfill_assets.core.next_steps import Act, NextStep, do, step
 from backfill_assets.domain import SourceTable
 from backfill_assets.landing.imports import LIVE, STATEMENT
 from backfill_assets.ledger.import_records import ImportDay, ImportRecord
@@ -20,6 +19,7 @@ from backfill_assets.planning.basis import Basis
 from backfill_assets.planning.graph import TableNode
 from backfill_assets.planning.partitions import DayRange, Grain, describe
 from backfill_assets.report.advice.filling import joined, loads
+from backfill_assets.report.requests import Act, NextStep, do, step
 from backfill_assets.workspace import Workspace
 
 

@@ -6,7 +6,6 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import date
 
-from backfill_assets.core.documents import INLINE
 from backfill_assets.domain import WarmUpProof
 from backfill_assets.gates.judge import scope_of_proof
 from backfill_assets.gates.moves import Moves as Moves  # a part of documents, which other rooms know from here
@@ -17,6 +16,7 @@ from backfill_assets.ledger.records import CandidatePartition, GateResult
 from backfill_assets.planning.manifest import Manifest
 from backfill_assets.planning.manifest_parts import GateTerm
 from backfill_assets.planning.partitions import Grain, count_of, describe
+from backfill_assets.report.documents import INLINE
 
 PROOF = WarmUpProof().name
 """The gate that proves the window."""

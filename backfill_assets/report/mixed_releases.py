@@ -6,7 +6,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 
-from backfill_assets.core.next_steps import NAME, WHY, Act, NextStep, do, step
 from backfill_assets.ledger.records import RunRecord
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.graph import Graph
@@ -16,6 +15,7 @@ from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED
 from backfill_assets.planning.partitions import Grain, compress, describe, next_partition
 from backfill_assets.report.changed_inputs import UNDECIDED
 from backfill_assets.report.releases import in_order, releases_of
+from backfill_assets.report.requests import NAME, WHY, Act, NextStep, do, step
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

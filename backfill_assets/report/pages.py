@@ -19,7 +19,6 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from backfill_assets.core.next_steps import Invocation, NextStep
 from backfill_assets.core.wording import visible
 from backfill_assets.planning.partitions import count_of
 from backfill_assets.report.breakdown import MeasuredCell, Number, by_dimensions, by_month, number_of
@@ -28,6 +27,7 @@ from backfill_assets.report.glossary import glossary
 from backfill_assets.report.matrices import matrices, states_in_words
 from backfill_assets.report.measured import PartitionMoves
 from backfill_assets.report.report import RunReport
+from backfill_assets.report.requests import Invocation, NextStep
 from backfill_assets.report.set_report import SetReport
 
 Worded = Callable[[NextStep | Invocation], str]

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from datetime import date, datetime
 
 from backfill_assets.core.errors import MissingInput
-from backfill_assets.core.next_steps import Act, NextStep, do, step
 from backfill_assets.ledger.provenance import Provenance, SourceProvenance
 from backfill_assets.ledger.records import PartitionVersion, RunRecord
 from backfill_assets.ledger.states import MEANING, VersionState
@@ -18,6 +17,7 @@ from backfill_assets.report.how_to_undo import how_to_undo, published_together
 from backfill_assets.report.imports import ImportOnDay, import_on_day
 from backfill_assets.report.references import references_described
 from backfill_assets.report.report import RunVersions, run_versions
+from backfill_assets.report.requests import Act, NextStep, do, step
 from backfill_assets.workspace import Workspace
 
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from datetime import date
 from typing import Literal
 
-from backfill_assets.core.documents import INLINE
 from backfill_assets.ledger.states import ApprovalState, RunState
 from backfill_assets.planning.chunks import Chunk
 from backfill_assets.planning.estimates import Estimate
@@ -17,6 +16,7 @@ from backfill_assets.planning.manifest_parts import GateTerm, Kind, Limits, Mode
 from backfill_assets.planning.partitions import count_of, describe
 from backfill_assets.planning.request import Plan, PlannedInput
 from backfill_assets.planning.stages import Prove, Stage, proof_sentence
+from backfill_assets.report.documents import INLINE
 from backfill_assets.report.references import references_described
 from backfill_assets.report.releases import LaterRelease
 from backfill_assets.report.report import PolicyDocument, policy_document

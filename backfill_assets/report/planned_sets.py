@@ -6,14 +6,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from backfill_assets.core.documents import INLINE
-from backfill_assets.core.next_steps import NextStep
 from backfill_assets.ledger.states import ApprovalState, SetState
 from backfill_assets.planning.impact import Rebuild
 from backfill_assets.planning.partitions import describe
 from backfill_assets.planning.restatement import LeftOut, NothingToRebuild, PlannedSet
 from backfill_assets.report.advice.left_out import how_to_include
+from backfill_assets.report.documents import INLINE
 from backfill_assets.report.planned import PlannedRun, SomePartitions, planned_run, some_partitions
+from backfill_assets.report.requests import NextStep
 from backfill_assets.report.stages import StageDocument, stage_document
 from backfill_assets.report.version_changes import BroughtAlong
 

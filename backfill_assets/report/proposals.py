@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import date
 
-from backfill_assets.core.next_steps import ANOTHER_PERSON, NAME, WHY, Act, NextStep, do, step
 from backfill_assets.ledger.records import SetRecord
 from backfill_assets.planning.partitions import Grain, describe
 from backfill_assets.planning.proposals import Area, SourceDay
@@ -16,6 +15,7 @@ from backfill_assets.report.advice.filling import joined, loads
 from backfill_assets.report.changing_files import ChangingFile, changing_file
 from backfill_assets.report.open_proposals import OpenProposal, open_proposal, open_proposal_sentence
 from backfill_assets.report.planned_sets import LeftOutDocument, left_out_documents
+from backfill_assets.report.requests import ANOTHER_PERSON, NAME, WHY, Act, NextStep, do, step
 from backfill_assets.report.version_changes import BroughtAlong
 from backfill_assets.staleness.landed_news import FileNews
 from backfill_assets.workspace import Workspace

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import date, datetime
 
-from backfill_assets.core.documents import INLINE
 from backfill_assets.ledger.publications import Extent
 from backfill_assets.ledger.records import Action, PublicationHeader, PublicationRecord
 from backfill_assets.ledger.states import PublicationState
+from backfill_assets.report.documents import INLINE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from backfill_assets.core.next_steps import NextStep
 from backfill_assets.core.problems import Problem
+from backfill_assets.report.requests import NextStep
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

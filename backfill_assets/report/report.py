@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from typing import Any
 
-from backfill_assets.core.documents import INLINE
 from backfill_assets.core.versions import Versions, staged_versions
 from backfill_assets.gates.moves import Moves
 from backfill_assets.ledger.candidates import said_of
@@ -30,6 +29,7 @@ from backfill_assets.publication.authority import open_comments
 from backfill_assets.report.breakdown import BreakdownDocument, breakdown_document
 from backfill_assets.report.changed_inputs import InputMovedOn, inputs_moved_on
 from backfill_assets.report.cost import CostDocument, bytes_read, cost_of
+from backfill_assets.report.documents import INLINE
 from backfill_assets.report.measured import (
     GateSummary,
     MovesOfSome,

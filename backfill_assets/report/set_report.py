@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields
 
-from backfill_assets.core.documents import INLINE
 from backfill_assets.gates.moves import Moves
 from backfill_assets.ledger.states import SetState
 from backfill_assets.planning.partitions import count_of
+from backfill_assets.report.documents import INLINE
 from backfill_assets.report.measured import MovesOfSome
 from backfill_assets.report.report import RunReport, run_report
 from backfill_assets.report.review import Level, Review, moves_in_words, share_of_accepted, worst

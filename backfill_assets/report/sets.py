@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from backfill_assets.core.documents import INLINE
-from backfill_assets.core.next_steps import NextStep
 from backfill_assets.ledger.publications import StandingPublication
 from backfill_assets.ledger.records import RunRecord, SetRecord
 from backfill_assets.ledger.sets import members_of, versions_of
@@ -15,8 +13,10 @@ from backfill_assets.ledger.states import MEANING, ApprovalState, RunState, SetS
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.partitions import describe
 from backfill_assets.report.changing_files import ChangingFile, files_behind
-from backfill_assets.report.next_step import next_step_of_set, outdated_partitions
+from backfill_assets.report.documents import INLINE
+from backfill_assets.report.requests import NextStep
 from backfill_assets.report.runs import RunSummary, run_summary
+from backfill_assets.report.what_next import next_step_of_set, outdated_partitions
 from backfill_assets.workspace import Workspace
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from backfill_assets.core.errors import MissingInput, UnknownName
-from backfill_assets.core.next_steps import Act, do, step
 from backfill_assets.core.problems import Problem, Problems
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.partitions import Grain, describe
 from backfill_assets.report.follow import WaitingPublication, waiting_publication
 from backfill_assets.report.imports import ImportDocument, import_document
 from backfill_assets.report.open_proposals import OpenProposal, open_proposals
+from backfill_assets.report.requests import Act, do, step
 from backfill_assets.report.runs import RunSummary, run_summary
 from backfill_assets.report.sets import SetDocument, described_set
 from backfill_assets.report.stuck import StuckDocument, still_stuck, stuck_document

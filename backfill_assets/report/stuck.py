@@ -8,13 +8,13 @@ from datetime import datetime
 from typing import assert_never
 
 from backfill_assets.core.errors import Refused
-from backfill_assets.core.next_steps import NAME, WHY, Act, Invocation, NextStep, do, step
 from backfill_assets.core.sensors import Sensor
 from backfill_assets.landing.dropped import dropped_files
 from backfill_assets.ledger.outbox import StuckWork
 from backfill_assets.ledger.states import ImportState, PublicationState, RunState, SetState
 from backfill_assets.ledger.transactions import ReadTransaction
 from backfill_assets.planning.sets import is_set
+from backfill_assets.report.requests import NAME, WHY, Act, Invocation, NextStep, do, step
 from backfill_assets.workspace import Workspace
 
 _UNDER_WAY = (

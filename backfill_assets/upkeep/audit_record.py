@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from datetime import datetime
 from pathlib import Path
 
-from backfill_assets.core.documents import as_json
 from backfill_assets.upkeep.audit import AuditReport
 
 FILE = "last_audit.json"
@@ -69,7 +68,7 @@ def record_audit(home: Path, report: AuditReport, *, at: datetime, is_quick: boo
     path = home / FILE
     part = path.with_suffix(f".{os.getpid()}.part")
     try:
-        part.write_text(json.dumps(as_json(found), indent=1), encoding="utf-8")
+        part.write_text(json.dumps(asdict(found), indent=1, default=datetime.isoformat), encoding="utf-8")
         part.replace(path)
     except OSError:
         part.unlink(missing_ok=True)

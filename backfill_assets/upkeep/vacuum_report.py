@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 
-from backfill_assets.core.documents import INLINE
 from backfill_assets.core.problems import Problem
 from backfill_assets.upkeep.retention import Decision, Horizons, Why
 
@@ -35,13 +34,15 @@ class VacuumedFolder:
         run_id: The folder: a run, a landed file, or `_reproduced`.
         kept: Whether they stay.
         reason: Why they stay, or go.
-        count: The files.
+        files: How many there are.
+        size_bytes: How large they are together.
     """
 
     run_id: str
     kept: bool
     reason: Why
-    count: FileCount = field(metadata=INLINE)
+    files: int
+    size_bytes: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,6 +134,6 @@ def _folders(decision: Decision, sizes: Sizes, name: str) -> tuple[VacuumedFolde
         for path, why in chosen.get(name, {}).items():
             groups.setdefault((path.split("/")[1], kept, why), []).append(sizes[name][path])
     return tuple(
-        VacuumedFolder(run_id=run_id, kept=kept, reason=why, count=counted(found))
+        VacuumedFolder(run_id=run_id, kept=kept, reason=why, files=len(found), size_bytes=sum(found))
         for (run_id, kept, why), found in sorted(groups.items())
     )

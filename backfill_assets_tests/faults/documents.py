@@ -13,8 +13,8 @@ from rich.console import Console
 
 from backfill_assets.application.command_line import words_of
 from backfill_assets.cli import views
-from backfill_assets.core.documents import as_json
 from backfill_assets.core.errors import BackfillError
+from backfill_assets.report.documents import as_json
 from backfill_assets.report.history import table_history
 from backfill_assets.report.partition import partition_history
 from backfill_assets.report.report import run_report

@@ -18,10 +18,10 @@ from datetime import date, datetime
 from enum import Enum
 from pathlib import Path
 
-from backfill_assets.core.documents import INLINE, json_name
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.core.next_steps import Invocation, NextStep
 from backfill_assets.core.settings import PROJECT_ROOT
+from backfill_assets.report.documents import INLINE, json_name
+from backfill_assets.report.requests import Invocation, NextStep
 
 PAGE = PROJECT_ROOT / "docs" / "cli.md"
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from datetime import UTC, date, datetime, timedelta
 
-from backfill_assets.core.next_steps import ANOTHER_PERSON, Act, do, step
 from backfill_assets.ledger.records import FailingKey, SampledRow
 from backfill_assets.ledger.states import ApprovalState, RunState, SetState
 from backfill_assets.planning.manifest_parts import Kind, Mode, ReferenceSemantics
@@ -21,6 +20,7 @@ from backfill_assets.report.measured import (
 )
 from backfill_assets.report.reach import DependentCell, DependentMoves
 from backfill_assets.report.report import PolicyDocument, RunReport, RunVersions
+from backfill_assets.report.requests import ANOTHER_PERSON, Act, do, step
 from backfill_assets.report.review import Reviewed, review_of
 from backfill_assets.report.run_history import Moment
 from backfill_assets.report.runs import RunSummary

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from backfill_assets.core.next_steps import Act
 from backfill_assets.core.settings import PROJECT_ROOT
+from backfill_assets.report.requests import Act
 
 PACKAGE = PROJECT_ROOT / "backfill_assets"
 
@@ -194,22 +194,8 @@ def test_no_module_is_longer_than_a_reader_can_hold() -> None:
     assert long == []
 
 
-SPEECHLESS = (
-    *("candidates", "domain", "files", "gates", "lake", "landing", "ledger", "planning", "publication", "restatements"),
-    *("staleness", "transforms", "upkeep"),
-)
-"""Rooms whose errors and records carry facts: what to do next is decided in `report.advice`."""
-
-
-@pytest.mark.parametrize("room", SPEECHLESS)
-def test_what_to_do_next_is_not_decided_in_a_lower_room(room: str) -> None:
-    used = "backfill_assets.core.next_steps"
-    assert [name for name, path in modules() if name.startswith(f"{room}/") and used in imports_of(path)] == []
-    assert [name for name, path in modules() if name.startswith(f"{room}/") and "next_step=" in path.read_text()] == []
-
-
 def test_only_the_edge_writes_commands() -> None:
-    """What to do next is a value of `next_steps`; the help of the command line speaks of its own commands."""
+    """What to do next is a value of `report.requests`; the help of the command line speaks of its own commands."""
     written = [
         f"{name}:{node.lineno}"
         for name, path in modules()

@@ -6,7 +6,7 @@ One module per room whose errors it knows.
 from __future__ import annotations
 
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.core.next_steps import NextStep, step
+from backfill_assets.report.requests import NextStep, step
 
 
 def next_step_of(error: BackfillError) -> NextStep | None:
@@ -40,4 +40,4 @@ def next_step_of(error: BackfillError) -> NextStep | None:
     for advice_of in of_rooms:
         if found := advice_of(error):
             return step(found)
-    return error.next_step
+    return None if error.next_step is None else step(error.next_step)

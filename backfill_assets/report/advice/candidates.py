@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from backfill_assets.candidates import errors
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.core.next_steps import Act, Advice, do, step
 from backfill_assets.report.advice import next_step_of
+from backfill_assets.report.requests import Act, Advice, do, step
 
 
 def of_candidates(error: BackfillError) -> Advice | None:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from backfill_assets.core.errors import BackfillError
-from backfill_assets.core.next_steps import NAME, Advice, Option, step
+from backfill_assets.core.errors import BackfillError, DiskFull
 from backfill_assets.core.people import NotAPerson
 from backfill_assets.core.places import InvalidSetting
 from backfill_assets.core.session_settings import ChangedSession
+from backfill_assets.report.requests import NAME, Advice, Option, step
 
 
 def of_core(error: BackfillError) -> Advice | None:
     """The advice for an error of this room; None for others."""
     match error:
+        case DiskFull():
+            return "free some, then give the same command again"
         case InvalidSetting() if error.without:
             return f"leave {error.without} out of {error.setting}"
         case InvalidSetting() if error.wanted:

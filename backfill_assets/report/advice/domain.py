@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.core.next_steps import NAME, Act, Advice, do, step
 from backfill_assets.domain import errors
 from backfill_assets.report.advice.filling import plan_again
+from backfill_assets.report.requests import NAME, Act, Advice, do, step
 
 
 def of_domain(error: BackfillError) -> Advice | None:

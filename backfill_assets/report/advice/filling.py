@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterable, Sequence
 from datetime import date
 from typing import TYPE_CHECKING
 
-from backfill_assets.core.next_steps import NAME, WHY, Act, Advice, Invocation, NextStep, do, step
 from backfill_assets.planning.partitions import Grain, compress
+from backfill_assets.report.requests import NAME, WHY, Act, Advice, Invocation, NextStep, do, step
 
 if TYPE_CHECKING:
     # It imports the graph, which imports this module.

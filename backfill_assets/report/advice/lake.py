@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.core.next_steps import NAME, Act, Advice, do, step
 from backfill_assets.files.port import NoAnswer, SeveralWinners, StoreUnusable
 from backfill_assets.lake import errors
 from backfill_assets.lake.errors import WAY_OUT_OF_SOURCE
+from backfill_assets.report.requests import NAME, Act, Advice, do, step
 
 _STORES = {
     "NoSuchBucket": "make it, or name another one",

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.core.next_steps import ANOTHER_PERSON, NAME, WHY, Act, Advice, Option, do, step
 from backfill_assets.landing import errors
 from backfill_assets.landing.errors import Fault
 from backfill_assets.landing.imports import OnDuplicate
 from backfill_assets.planning.partitions import Grain, compress, count_of
 from backfill_assets.report.advice import next_step_of
 from backfill_assets.report.advice.filling import joined, land_or_declare_empty, loads
+from backfill_assets.report.requests import ANOTHER_PERSON, NAME, WHY, Act, Advice, Option, do, step
 
 _REPLACES = Option("replaces", "DAY..DAY")
 

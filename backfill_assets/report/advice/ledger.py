@@ -5,7 +5,10 @@ from __future__ import annotations
 from typing import assert_never
 
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.core.next_steps import (
+from backfill_assets.ledger import errors
+from backfill_assets.ledger.states import ChunkState, ImportState, RunState, SetState
+from backfill_assets.report.advice.filling import joined, loads, plan_again
+from backfill_assets.report.requests import (
     ANOTHER_PERSON,
     NAME,
     WAIT_OR_RECOVER,
@@ -18,9 +21,6 @@ from backfill_assets.core.next_steps import (
     undo,
     wait_or_take_over,
 )
-from backfill_assets.ledger import errors
-from backfill_assets.ledger.states import ChunkState, ImportState, RunState, SetState
-from backfill_assets.report.advice.filling import joined, loads, plan_again
 
 
 def of_ledger(error: BackfillError) -> Advice | None:

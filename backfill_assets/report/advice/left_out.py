@@ -6,10 +6,10 @@ from collections.abc import Iterable, Sequence
 from datetime import date
 from typing import assert_never
 
-from backfill_assets.core.next_steps import NAME, WHY, Act, Invocation, NextStep, Option, do, step
 from backfill_assets.planning.partitions import DayRange, Grain, compress
 from backfill_assets.planning.restatement import LeftOut, WhyLeftOut
 from backfill_assets.report.advice.filling import how_to_fill, joined, plans
+from backfill_assets.report.requests import NAME, WHY, Act, Invocation, NextStep, Option, do, step
 
 NEW_VERSION = step(
     "give the transform a new version; or, to prove that the rows are the same, add ", Option("changed_code")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.core.next_steps import NAME, WHY, Act, Advice, Invocation, Option, do, step
 from backfill_assets.planning import errors
 from backfill_assets.planning.partitions import MalformedDays, Partitions, ReversedRange, compress
 from backfill_assets.report.advice.filling import how_to_fill, joined
+from backfill_assets.report.requests import NAME, WHY, Act, Advice, Invocation, Option, do, step
 
 EARLIER_FIRST_DAY = "choose later days, or set BACKFILL_FIRST_DAY to an earlier first day"
 """The next step when days before the first one are asked for or read."""

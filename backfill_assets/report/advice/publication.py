@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.core.next_steps import (
+from backfill_assets.ledger.states import RunState
+from backfill_assets.publication import errors
+from backfill_assets.report.advice import next_step_of
+from backfill_assets.report.advice.filling import plan_again
+from backfill_assets.report.requests import (
     ANOTHER_PERSON,
     NAME,
     WAIT_OR_RECOVER,
@@ -16,10 +20,6 @@ from backfill_assets.core.next_steps import (
     undo,
     wait_or_take_over,
 )
-from backfill_assets.ledger.states import RunState
-from backfill_assets.publication import errors
-from backfill_assets.report.advice import next_step_of
-from backfill_assets.report.advice.filling import plan_again
 
 
 def of_publication(error: BackfillError) -> Advice | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.core.next_steps import Advice, Option, step
+from backfill_assets.report.requests import Advice, Option, step
 from backfill_assets.transforms import errors
 
 

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.core.next_steps import Act, Advice, NextStep, Option, do, step
 from backfill_assets.report.advice import next_step_of
 from backfill_assets.report.advice.filling import joined, loads
+from backfill_assets.report.requests import Act, Advice, NextStep, Option, do, step
 from backfill_assets.upkeep import errors
 from backfill_assets.upkeep.errors import Fault
 

@@ -17,7 +17,6 @@ from backfill_assets.application.propose import propose
 from backfill_assets.application.recorder import Acting, Unrecorded
 from backfill_assets.application.stuck import clear
 from backfill_assets.core.errors import NotApproved, Refused
-from backfill_assets.core.next_steps import NextStep
 from backfill_assets.domain import Policy
 from backfill_assets.landing.imports import OnDuplicate
 from backfill_assets.ledger.records import RunRecord
@@ -25,6 +24,7 @@ from backfill_assets.ledger.states import RunState
 from backfill_assets.orchestration import tags
 from backfill_assets.orchestration.live import live_schedule
 from backfill_assets.planning.manifest_parts import CauseKind, Kind, Mode
+from backfill_assets.report.requests import NextStep
 from backfill_assets.report.status import status
 from backfill_assets.report.stuck import stuck_sentence
 from backfill_assets.upkeep.audit import audit

@@ -188,7 +188,7 @@ def test_what_is_being_staged_is_left_alone(shop: Shop, spark: SparkSession) -> 
     found = vacuumed(old)
     assert not unfinished.exists()
     (line,) = [run for table in found.tables for run in table.runs if run.run_id == run_id]
-    assert (line.kept, line.reason, line.count.files) == (False, "left by staging, and no candidate refers to it", 1)
+    assert (line.kept, line.reason, line.files) == (False, "left by staging, and no candidate refers to it", 1)
     assert not (folder_of(shop.ws.lake, RECENT) / "_runs" / run_id).exists()
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from backfill_assets.core.documents import INLINE
+from backfill_assets.report.documents import INLINE
 from backfill_assets_tests.support.cli_page import PAGE, attributes_of, filled, in_words
 
 

@@ -13,9 +13,9 @@ from rich.console import Console
 from backfill_assets.application.command_line import words_of
 from backfill_assets.cli.show import show
 from backfill_assets.cli.show_status import status_view
-from backfill_assets.core.next_steps import ANOTHER_PERSON, Act, do, step
 from backfill_assets.ledger.states import ApprovalState, RunState, SetState
 from backfill_assets.planning.manifest_parts import Kind, Mode
+from backfill_assets.report.requests import ANOTHER_PERSON, Act, do, step
 from backfill_assets.report.runs import RunSummary
 from backfill_assets.report.status import StatusDocument
 from backfill_assets_tests.support.report_examples import restatement

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from backfill_assets.core.errors import Refused
-from backfill_assets.core.next_steps import WHY
 from backfill_assets.core.people import SYSTEM_NAMES, is_policy, require_person, same_name
 from backfill_assets.ledger.recorded_text import one_line
+from backfill_assets.report.requests import WHY
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from backfill_assets.core.documents import as_json
 from backfill_assets.core.identity import canonical_json
 from backfill_assets.ledger.provenance import (
     DerivedProvenance,
@@ -19,6 +18,7 @@ from backfill_assets.ledger.provenance import (
     inputs_of,
     provenance_of,
 )
+from backfill_assets.report.documents import as_json
 
 DERIVED = (
     '{"code":"c0","configuration":"d0","inputs":{"bronze.sales":"1f"},"manifest":"e0",'

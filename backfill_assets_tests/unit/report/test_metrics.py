@@ -18,13 +18,13 @@ from backfill_assets.application import look
 from backfill_assets.application.command_line import words_of
 from backfill_assets.application.metrics import Metric, MetricKind, MetricSample, MetricsDocument
 from backfill_assets.application.metrics_text import metrics_text
-from backfill_assets.core.next_steps import Act
 from backfill_assets.core.sensors import Sensor
 from backfill_assets.core.settings import PROJECT_ROOT, Settings
 from backfill_assets.desk.pages import Pages
 from backfill_assets.desk.staleness import StalenessInBackground
 from backfill_assets.ledger.states import RunState
 from backfill_assets.report.event_counts import Durations, EventCounts
+from backfill_assets.report.requests import Act
 from backfill_assets.report.status import StatusDocument
 from backfill_assets.report.stuck import stuck_sentence
 from backfill_assets.workspace import Workspace

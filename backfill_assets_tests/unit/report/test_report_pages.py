@@ -16,11 +16,11 @@ from rich.console import Console
 from backfill_assets.application.command_line import words_of
 from backfill_assets.cli.show import show
 from backfill_assets.cli.show_runs import report_view
-from backfill_assets.core.documents import as_json
 from backfill_assets.ledger.records import BreakdownCell, GateResult
 from backfill_assets.ledger.states import RunState
 from backfill_assets.planning.partitions import Grain
 from backfill_assets.report.breakdown import breakdown_document
+from backfill_assets.report.documents import as_json
 from backfill_assets.report.glossary import glossary
 from backfill_assets.report.matrices import matrices, states_in_words
 from backfill_assets.report.measured import (

@@ -9,8 +9,8 @@ from enum import StrEnum
 import pytest
 
 from backfill_assets.application.command_line import words_of
-from backfill_assets.core.documents import INLINE, as_json
-from backfill_assets.core.next_steps import Act, NextStep, do, step
+from backfill_assets.report.documents import INLINE, as_json
+from backfill_assets.report.requests import Act, NextStep, do, step
 
 
 class Colour(StrEnum):

@@ -6,7 +6,15 @@ from collections.abc import Sequence
 from datetime import date
 
 from backfill_assets.core.errors import Refused
-from backfill_assets.core.next_steps import (
+from backfill_assets.ledger.records import RunRecord, SetRecord
+from backfill_assets.ledger.sets import members_of
+from backfill_assets.ledger.states import VISIBLE, ApprovalState, RunState, SetState
+from backfill_assets.ledger.transactions import ReadTransaction
+from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED
+from backfill_assets.publication.authority import is_agreed, open_comments
+from backfill_assets.report.built_since import is_built_since
+from backfill_assets.report.how_to_undo import how_to_undo, published_together
+from backfill_assets.report.requests import (
     ANOTHER_PERSON,
     NAME,
     WAIT_OR_RECOVER,
@@ -17,14 +25,6 @@ from backfill_assets.core.next_steps import (
     step,
     wait_or_take_over,
 )
-from backfill_assets.ledger.records import RunRecord, SetRecord
-from backfill_assets.ledger.sets import members_of
-from backfill_assets.ledger.states import VISIBLE, ApprovalState, RunState, SetState
-from backfill_assets.ledger.transactions import ReadTransaction
-from backfill_assets.planning.manifest_parts import NEVER_PUBLISHED
-from backfill_assets.publication.authority import is_agreed, open_comments
-from backfill_assets.report.built_since import is_built_since
-from backfill_assets.report.how_to_undo import how_to_undo, published_together
 from backfill_assets.workspace import Workspace
 
 _TO_PUBLISH_AGAIN = "plan a correction, or to publish the same rows again: "

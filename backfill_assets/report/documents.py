@@ -11,7 +11,8 @@ from math import isfinite
 from typing import Any
 
 from backfill_assets.core.errors import BackfillError
-from backfill_assets.core.next_steps import Invocation, NextStep
+from backfill_assets.report.advice import next_step_of
+from backfill_assets.report.requests import Invocation, NextStep
 
 INLINE = {"inline": True}
 """Metadata of a field of a document whose own fields stand in its place in JSON: a report is a run and more."""
@@ -21,7 +22,6 @@ def as_json(
     value: object,
     *,
     worded: Callable[[NextStep | Invocation], str] = str,
-    advised: Callable[[BackfillError], NextStep | None] = lambda error: error.next_step,
 ) -> Any:
     """A document, or a part of one, as JSON values.
 
@@ -32,7 +32,6 @@ def as_json(
             ids; a number that is not finite, which becomes `NaN`, `Infinity` or `-Infinity`;
             or a JSON value, which is left as it is.
         worded: Says a next step in the words of the reader, as `application.command_line.words_of` does.
-        advised: What to do about an error, as `report.advice.next_step_of` decides.
 
     Raises:
         TypeError: There is no JSON for it.
@@ -48,7 +47,7 @@ def as_json(
     if isinstance(value, date):
         return value.isoformat()
     if isinstance(value, BackfillError):
-        following = advised(value)
+        following = next_step_of(value)
         return {
             "type": value.category.__name__,
             "message": value.message,
@@ -56,14 +55,14 @@ def as_json(
             "ids": {name: part if isinstance(part, (list, dict)) else str(part) for name, part in value.ids.items()},
         }
     if isinstance(value, Mapping):
-        return {str(name): as_json(part, worded=worded, advised=advised) for name, part in value.items()}
+        return {str(name): as_json(part, worded=worded) for name, part in value.items()}
     if isinstance(value, (tuple, list)):
-        return [as_json(part, worded=worded, advised=advised) for part in value]
+        return [as_json(part, worded=worded) for part in value]
     if not is_dataclass(value) or isinstance(value, type):
         raise TypeError(f"{type(value).__name__} is no document")
     found: dict[str, Any] = {}
     for each in fields(value):
-        part = as_json(getattr(value, each.name), worded=worded, advised=advised)
+        part = as_json(getattr(value, each.name), worded=worded)
         found |= part if each.metadata == INLINE else {json_name(each.name): part}
     return found
 

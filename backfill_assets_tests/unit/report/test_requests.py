@@ -5,9 +5,10 @@ from __future__ import annotations
 from datetime import date
 
 from backfill_assets.application.command_line import explained, words_of
-from backfill_assets.core.documents import as_json
 from backfill_assets.core.errors import Refused
-from backfill_assets.core.next_steps import ANOTHER_PERSON, NAME, WAIT_OR_RECOVER, Act, Option, do, step, undo
+from backfill_assets.ledger.errors import TableBusy
+from backfill_assets.report.documents import as_json
+from backfill_assets.report.requests import ANOTHER_PERSON, NAME, Act, Option, do, step, undo
 
 
 def test_an_act_is_the_command_with_its_options() -> None:
@@ -39,14 +40,10 @@ def test_steps_are_put_together_from_steps() -> None:
     )
 
 
-def test_a_refusal_keeps_its_advice_beside_its_message() -> None:
-    refusal = Refused("the table is being published.", next_step=WAIT_OR_RECOVER)
-    assert refusal.message == "the table is being published."
-    assert explained(refusal) == (
-        "the table is being published. Next: wait for it; if its process is gone: backfill recover"
-    )
+def test_an_error_is_explained_with_its_advice_if_there_is_any() -> None:
+    busy = TableBusy(table="silver.sales", publication_id="pub-1", action="publish", run_id="bf-1")
+    assert explained(busy).endswith("at a time. Next: wait for it; if its process is gone: backfill recover")
     assert explained(Refused("it is so.")) == "it is so."
-    assert Refused("it is so.", next_step="look").next_step == step("look")
 
 
 def test_json_holds_a_next_step_in_the_words_of_the_edge() -> None:
@@ -55,8 +52,3 @@ def test_json_holds_a_next_step_in_the_words_of_the_edge() -> None:
         "next_step": "see backfill status",
         "undo": "backfill status bf-1",
     }
-
-
-def test_a_log_of_this_process_shows_a_step_in_no_words_of_an_edge() -> None:
-    refusal = Refused("it is not approved.", next_step=do(Act.APPROVE, "bf-1", by=ANOTHER_PERSON))
-    assert str(refusal) == "it is not approved. Next: approve bf-1 by=ANOTHER_PERSON"
